@@ -1,0 +1,62 @@
+# The two commands of the README are `make run` and `make test`; each sets up what it needs.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime
+DEV := $(VENV)/.dev
+
+# Byte code is part of a fast start; some machines switch it off.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: setup run test lint format bench chaos lock clean
+
+setup: $(DEV)
+
+run: $(RUNTIME)
+	@$(BIN)/ollim-bot
+
+test: lint
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(TESTS)
+
+lint: $(DEV)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(DEV)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(DEV)
+	$(BIN)/python -m bench
+
+chaos: $(DEV)
+	$(BIN)/python -m pytest -n 0 -s -m chaos --chaos-seconds 600 tests/chaos
+
+lock: $(DEV)
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile $(LOCK_FLAGS) --group build -o requirements.lock pyproject.toml
+	$(BIN)/uv pip compile $(LOCK_FLAGS) --group dev -o requirements-dev.lock pyproject.toml
+
+LOCK_FLAGS := --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-header
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ollim-bot needs Python 3.11 or newer: make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+
+$(RUNTIME): $(BIN)/python requirements.lock pyproject.toml
+	$(INSTALL) --require-hashes -r requirements.lock
+	$(INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(DEV): $(RUNTIME) requirements-dev.lock
+	$(INSTALL) --require-hashes -r requirements-dev.lock
+	@touch $@

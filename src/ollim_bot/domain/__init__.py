@@ -1,0 +1,1 @@
+"""Values and the decisions about them: pure, frozen, with the time handed in."""

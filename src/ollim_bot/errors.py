@@ -1,0 +1,115 @@
+"""Everything that can go wrong and be said in a sentence.
+
+OllimError                      str(error) is the sentence a person reads
+├── WrongInput                  exit 2: what was typed or set is not right
+│   ├── BadSettings             the environment or `.env`, all problems at once
+│   ├── BadCron                 a cron line, by field
+│   ├── BadPhrase               a moment or a duration in words
+│   └── BadJob                  a job that would not be valid, all problems at once
+├── NotFound                    no job with that id
+├── DuplicateId                 two files claim one id
+├── AlreadyRunning              another process is the bot
+└── StorageError                a file could not be read or written; nothing was lost
+    ├── Unreadable              it is there, but cannot be read: never taken for empty
+    ├── NewerFormat             written by a newer version: left untouched
+    ├── WriteFailed             disk full, read-only, …: the old content stands
+    └── EditRefused             a field of a document cannot be changed without harm
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+
+class OllimError(Exception):
+    """Ends a command with its sentence on stderr and `exit_code`."""
+
+    exit_code = 1
+
+
+class WrongInput(OllimError):
+    exit_code = 2
+
+
+class BadSettings(WrongInput):
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
+class BadCron(WrongInput):
+    """`field` is the name of the wrong field, or None when the line as a whole is wrong."""
+
+    def __init__(self, text: str, reason: str, *, field: str | None = None) -> None:
+        super().__init__(f"{field}: {reason}" if field else reason)
+        self.text = text
+        self.field = field
+        self.reason = reason
+
+
+class BadPhrase(WrongInput):
+    def __init__(self, text: str, reason: str) -> None:
+        super().__init__(reason)
+        self.text = text
+
+
+class BadJob(WrongInput):
+    """`problems` are complete sentences with file, line and field where there are any."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
+class NotFound(OllimError):
+    def __init__(self, kind: str, job_id: str) -> None:
+        super().__init__(f"There is no {kind} {job_id}. `ollim-bot {kind} list` shows them all.")
+        self.kind = kind
+        self.job_id = job_id
+
+
+class DuplicateId(OllimError):
+    def __init__(self, job_id: str, files: Sequence[str]) -> None:
+        super().__init__(
+            f"{' and '.join(files)} have the same id {job_id}. Give one of them another id."
+        )
+        self.job_id = job_id
+        self.files = tuple(files)
+
+
+class AlreadyRunning(OllimError):
+    def __init__(self, pid: int | None) -> None:
+        holder = "process id unknown" if pid is None else f"process {pid}"
+        super().__init__(f"ollim-bot is already running ({holder}). Stop it first.")
+        self.pid = pid
+
+
+class StorageError(OllimError):
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class Unreadable(StorageError):
+    pass
+
+
+class NewerFormat(StorageError):
+    def __init__(self, path: Path, found: int, known: int) -> None:
+        super().__init__(
+            path,
+            f"was written by a newer ollim-bot (format {found}; this one knows {known}). "
+            "It is left as it is. Update ollim-bot, or move the file away.",
+        )
+        self.found = found
+        self.known = known
+
+
+class WriteFailed(StorageError):
+    pass
+
+
+class EditRefused(StorageError):
+    pass

@@ -1,0 +1,1 @@
+"""Doubles of the seams, and the contracts that doubles and real things both keep."""

@@ -1,0 +1,1 @@
+"""Keeping the installation healthy: one instance at a time."""
