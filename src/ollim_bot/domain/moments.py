@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_NEAR_DAYS = {-1: "yesterday", 0: "today", 1: "tomorrow"}
 
 
 def instant(wall: datetime, zone: tzinfo) -> datetime:
@@ -17,7 +18,7 @@ def instant(wall: datetime, zone: tzinfo) -> datetime:
     A time that exists twice means the first; one that does not exist means the end of the gap.
     """
     if wall.tzinfo is not None:
-        return wall.astimezone(zone)
+        return wall.astimezone(UTC).astimezone(zone)
     first = wall.replace(tzinfo=zone, fold=0)
     if _shown(first) == wall:
         return first
@@ -31,18 +32,29 @@ def _shown(moment: datetime) -> datetime:
 
 def _end_of_gap(wall: datetime, zone: tzinfo) -> datetime:
     # In a gap, fold=1 reads with the offset after the change and lands before it, fold=0 the
-    # other way round; the change lies between the two, and is the first instant with fold=0's
-    # later wall time.
-    before = wall.replace(tzinfo=zone, fold=1).astimezone(UTC)
-    after = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
-    offset = after.astimezone(zone).utcoffset()
+    # other way round.
+    before, after = (wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (1, 0))
+    return clock_change(before, after, zone).astimezone(zone)
+
+
+def offset_at(moment: datetime, zone: tzinfo) -> timedelta:
+    """How far the clocks of `zone` are ahead of UTC at `moment`."""
+    return moment.astimezone(zone).utcoffset() or timedelta()
+
+
+def clock_change(before: datetime, after: datetime, zone: tzinfo) -> datetime:
+    """The instant in UTC, between the two in UTC, at which the clocks of `zone` are changed.
+
+    They are changed once between the two, `after` included.
+    """
+    offset = offset_at(after, zone)
     while after - before > timedelta(seconds=1):
         middle = before + (after - before) // 2
-        if middle.astimezone(zone).utcoffset() == offset:
+        if offset_at(middle, zone) == offset:
             after = middle
         else:
             before = middle
-    return after.replace(microsecond=0).astimezone(zone)
+    return after.replace(microsecond=0)
 
 
 def clock_time(moment: datetime) -> str:
@@ -52,42 +64,45 @@ def clock_time(moment: datetime) -> str:
 
 
 def describe(moment: datetime, now: datetime) -> str:
-    """`today 15:00`, `tomorrow 9:00`, `Tue 26 Oct 9:00`, in the zone of `now`.
+    """`today 15:00`, `tomorrow 9:00`, `Tue 26 Oct 09:00`, in the zone of `now`.
 
     The year is added where it is not this one.
     """
     local = moment.astimezone(now.tzinfo)
     days = (local.date() - now.date()).days
-    named = {-1: "yesterday", 0: "today", 1: "tomorrow"}.get(days)
-    if named is None:
-        named = f"{WEEKDAYS[local.weekday()]} {local.day} {MONTHS[local.month - 1]}"
-        if local.year != now.year:
-            named += f" {local.year}"
-    return f"{named} {clock_time(local)}"
+    if days in _NEAR_DAYS:
+        return f"{_NEAR_DAYS[days]} {clock_time(local)}"
+    year = "" if local.year == now.year else f" {local.year}"
+    day = f"{WEEKDAYS[local.weekday()]} {local.day} {MONTHS[local.month - 1]}{year}"
+    return f"{day} {clock_time(local).zfill(8 if local.second else 5)}"
 
 
 def describe_with_distance(moment: datetime, now: datetime) -> str:
-    """`tomorrow 9:00 (in 18 h 30 min)`, `today 8:00 (20 min ago)`."""
-    away = moment - now
-    words = (
-        f"in {duration_in_words(away)}"
-        if away >= timedelta(0)
-        else f"{duration_in_words(-away)} ago"
-    )
+    """`tomorrow 9:00 (in 18 h 30 min)`, `today 8:00 (20 min ago)`, `today 9:00 (now)`."""
+    # Two instants of one zone would be subtracted as the clocks show them, changes and all.
+    away = moment.astimezone(UTC) - now.astimezone(UTC)
+    if abs(away) < timedelta(seconds=1):
+        words = "now"
+    elif away > timedelta(0):
+        words = f"in {duration_in_words(away)}"
+    else:
+        words = f"{duration_in_words(-away)} ago"
     return f"{describe(moment, now)} ({words})"
 
 
 def duration_in_words(length: timedelta) -> str:
-    """The two largest units: `45 s`, `20 min`, `1 h 30 min`, `3 d 4 h`."""
+    """The two largest units, rounded: `45 s`, `20 min`, `1 h 30 min`, `3 d 4 h`."""
     seconds = round(length.total_seconds())
     if seconds < 60:
         return f"{seconds} s"
     if seconds < 3600:
-        return _two(seconds // 60, "min", seconds % 60, "s")
-    if seconds < 86400:
-        return _two(seconds // 3600, "h", seconds % 3600 // 60, "min")
-    return _two(seconds // 86400, "d", seconds % 86400 // 3600, "h")
+        return _two(seconds, 60, "min", "s")
+    minutes = round(seconds / 60)
+    if minutes < 24 * 60:
+        return _two(minutes, 60, "h", "min")
+    return _two(round(seconds / 3600), 24, "d", "h")
 
 
-def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
+def _two(total: int, ratio: int, large_unit: str, small_unit: str) -> str:
+    large, small = divmod(total, ratio)
     return f"{large} {large_unit}" + (f" {small} {small_unit}" if small else "")

@@ -1,0 +1,127 @@
+"""Jobs: what the bot does by itself. Routines by cron, reminders once, webhooks on a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from enum import StrEnum
+from zoneinfo import ZoneInfo
+
+from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.moments import instant
+
+
+class JobKind(StrEnum):
+    ROUTINE = "routine"
+    REMINDER = "reminder"
+    WEBHOOK = "webhook"
+
+
+class Model(StrEnum):
+    OPUS = "opus"
+    SONNET = "sonnet"
+    HAIKU = "haiku"
+
+
+class ReportMode(StrEnum):
+    """How a background run owes the main session a report (`update-main-session`)."""
+
+    ALWAYS = "always"
+    ON_PING = "on_ping"
+    FREELY = "freely"
+    BLOCKED = "blocked"
+
+
+class Late(StrEnum):
+    """What to do when the moment was missed."""
+
+    RUN = "run"
+    SKIP = "skip"
+    TELL = "tell"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """What all jobs have in common. `message` is the body of the file."""
+
+    id: str
+    message: str
+    description: str = ""
+    background: bool = False
+    model: Model | None = None
+    thinking: bool = True
+    isolated: bool = False
+    update_main_session: ReportMode = ReportMode.ON_PING
+    allow_ping: bool = True
+    allowed_tools: tuple[str, ...] = ()
+    skills: tuple[str, ...] = ()
+    timezone: ZoneInfo | None = None
+    late: Late | None = None
+    enabled: bool = True
+    must: bool | None = None
+
+    @property
+    def title(self) -> str:
+        """The description, else the message on one line."""
+        return self.description or " ".join(self.message.split())
+
+    def zone(self, default: tzinfo) -> tzinfo:
+        return self.timezone or default
+
+
+@dataclass(frozen=True, slots=True)
+class Routine:
+    spec: JobSpec
+    cron: Cron
+
+    @property
+    def must(self) -> bool:
+        return bool(self.spec.must)
+
+    def next_after(self, moment: datetime, default_zone: tzinfo) -> datetime:
+        return self.cron.next(moment, self.spec.zone(default_zone))
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A reminder's leave to follow up: `max` follow-ups, of which this is number `depth`."""
+
+    max: int = 0
+    depth: int = 0
+    parent: str | None = None
+
+    @property
+    def may_follow_up(self) -> bool:
+        return self.depth < self.max
+
+
+@dataclass(frozen=True, slots=True)
+class Reminder:
+    """`run_at` as it stands in the file: an instant, or a wall-clock time in the job's zone."""
+
+    spec: JobSpec
+    run_at: datetime
+    chain: Chain = Chain()
+
+    @property
+    def must(self) -> bool:
+        """Whether it is delivered whatever happens: the default where no chain decides."""
+        if self.spec.must is None:
+            return self.chain.max == 0 and self.spec.allow_ping
+        return self.spec.must
+
+    def due(self, default_zone: tzinfo) -> datetime:
+        return instant(self.run_at, self.spec.zone(default_zone))
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookSpec:
+    """`fields` is the JSON Schema of the accepted data; `spec.id` is the address segment."""
+
+    spec: JobSpec
+    fields: Mapping[str, object]
+    secret_env: str | None = None
+
+
+Job = Routine | Reminder | WebhookSpec

@@ -1,0 +1,122 @@
+"""The ping budget: a bucket of tokens that refills with time and limits the bot's initiative."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+
+DEFAULT_CAPACITY = 5
+DEFAULT_REFILL_MINUTES = 90
+
+# Sums of fractions of a token must not leave the owner at 0.9999999 of one.
+_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class PingBudget:
+    """`available` lies between 0 and `capacity`; `now` is always in the owner's zone."""
+
+    capacity: int
+    available: float
+    refill_rate_minutes: int
+    last_refill: datetime
+    critical_used: int
+    critical_reset_date: date
+    daily_used: int
+    daily_used_reset: date
+
+    @classmethod
+    def full(cls, now: datetime) -> PingBudget:
+        return cls(
+            capacity=DEFAULT_CAPACITY,
+            available=float(DEFAULT_CAPACITY),
+            refill_rate_minutes=DEFAULT_REFILL_MINUTES,
+            last_refill=now,
+            critical_used=0,
+            critical_reset_date=now.date(),
+            daily_used=0,
+            daily_used_reset=now.date(),
+        )
+
+    @property
+    def tokens(self) -> int:
+        return math.floor(self.available + _TOLERANCE)
+
+    def refilled(self, now: datetime) -> PingBudget:
+        """As it stands now: with what time has added, and the counters of today.
+
+        A clock that went back adds nothing, takes nothing, and counts from the new time on.
+        """
+        elapsed = max(timedelta(0), now.astimezone(UTC) - self.last_refill.astimezone(UTC))
+        gained = elapsed / timedelta(minutes=self.refill_rate_minutes)
+        today = now.date()
+        return replace(
+            self,
+            available=min(float(self.capacity), self.available + gained),
+            last_refill=now,
+            critical_used=self.critical_used if self.critical_reset_date == today else 0,
+            critical_reset_date=today,
+            daily_used=self.daily_used if self.daily_used_reset == today else 0,
+            daily_used_reset=today,
+        )
+
+    def spent(self, now: datetime) -> tuple[PingBudget, bool]:
+        """One token less and True, or only refilled and False when there is no whole token."""
+        budget = self.refilled(now)
+        if budget.tokens < 1:
+            return budget, False
+        left = max(0.0, budget.available - 1)
+        return replace(budget, available=left, daily_used=budget.daily_used + 1), True
+
+    def given_back(self, now: datetime) -> PingBudget:
+        """With the token of a ping that is known not to have been sent."""
+        budget = self.refilled(now)
+        return replace(
+            budget,
+            available=min(float(budget.capacity), budget.available + 1),
+            daily_used=max(0, budget.daily_used - 1),
+        )
+
+    def critical_spent(self, now: datetime, daily_cap: int) -> tuple[PingBudget, bool]:
+        """One more critical ping of today and True, or False when today's are used up."""
+        budget = self.refilled(now)
+        if budget.critical_used >= daily_cap:
+            return budget, False
+        return replace(budget, critical_used=budget.critical_used + 1), True
+
+    def critical_given_back(self, now: datetime) -> PingBudget:
+        budget = self.refilled(now)
+        return replace(budget, critical_used=max(0, budget.critical_used - 1))
+
+    def resized(self, now: datetime, *, capacity: int, refill_rate_minutes: int) -> PingBudget:
+        """With other limits, both positive. A smaller bucket spills; a larger one is not filled."""
+        if capacity < 1 or refill_rate_minutes < 1:
+            raise ValueError("capacity and refill rate are positive whole numbers")
+        budget = self.refilled(now)
+        return replace(
+            budget,
+            capacity=capacity,
+            refill_rate_minutes=refill_rate_minutes,
+            available=min(float(capacity), budget.available),
+        )
+
+    def status_line(self, now: datetime) -> str:
+        """`budget: 3/5 (next refill in 42 min)`."""
+        budget = self.refilled(now)
+        line = f"budget: {budget.tokens}/{budget.capacity}"
+        if budget.tokens >= budget.capacity:
+            return line
+        missing = budget.tokens + 1 - budget.available
+        minutes = max(1, math.ceil(missing * budget.refill_rate_minutes - _TOLERANCE))
+        return f"{line} (next refill in {minutes} min)"
+
+    def full_status(self, now: datetime) -> str:
+        """The status line, and what was used today where anything was."""
+        budget = self.refilled(now)
+        lines = [budget.status_line(now)]
+        if budget.daily_used:
+            lines.append(f"used today: {budget.daily_used}")
+        if budget.critical_used:
+            lines.append(f"critical bypasses: {budget.critical_used}")
+        return "\n".join(lines)

@@ -1,0 +1,103 @@
+"""The seams: what the core asks of the world. Each has a double and a contract in `testing`.
+
+The storage seams are synchronous and safe to use from any thread and any process at once. They may
+wait for a disk or for another process, so code on the event loop calls them through
+`asyncio.to_thread`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Clock(Protocol):
+    """Time as the rest of the program sees it, so that a test can move it."""
+
+    def now(self) -> datetime:
+        """The present instant, in the owner's zone."""
+
+    def monotonic(self) -> float:
+        """Seconds that never go back, for measuring lengths of time only."""
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class Store(Protocol[T]):
+    """One value in one file.
+
+    A file whose content cannot be understood is set aside and reported; the value is then the one
+    of a missing file. A file that cannot be read at all raises `Unreadable`.
+    """
+
+    def read(self) -> T: ...
+
+    def transact(self, step: Callable[[T], tuple[T, R]]) -> R:
+        """Replace the value by `step(value)[0]`, as one step among all threads and processes.
+
+        When it returns, the new value is on disk for good. When it raises, whatever `step` raised
+        or the disk refused, the old value stands. `step` is pure and must not use the same store.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class LogView(Generic[T]):
+    """What a log holds: the entries that could be understood, and how many lines could not."""
+
+    entries: Sequence[T]
+    skipped: int = 0
+
+
+class Log(Protocol[T]):
+    """Entries in the order in which they were appended."""
+
+    def append(self, *entries: T) -> None:
+        """All of the entries, next to each other, or none of them."""
+
+    def read(self, since: datetime | None = None) -> LogView[T]:
+        """The entries, leaving out those from before `since`."""
+
+    def compact(self, keep: Callable[[Sequence[T]], Iterable[T]]) -> None:
+        """Replace the entries by `keep(entries)`; nothing appended meanwhile is lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shelved(Generic[T]):
+    """A document that could be understood, and the file it stands in."""
+
+    item: T
+    path: Path
+
+
+class Shelf(Protocol[T]):
+    """Documents in a folder, each with an id of its own; people may edit them at any time."""
+
+    def all(self) -> Sequence[Shelved[T]]:
+        """Every right document, by file name. Wrong ones never hide the others."""
+
+    def get(self, item_id: str) -> Shelved[T]:
+        """Raises `NotFound`, `DuplicateId`, or `BadJob` if its document is wrong."""
+
+    def add(self, item: T) -> Path:
+        """Write a new document. No existing file is ever replaced by it."""
+
+    def amend(self, item_id: str, changes: Mapping[str, object], body: str | None = None) -> T:
+        """Change the named fields (None takes one away) in what the file holds now.
+
+        Everything else a person wrote stays as it is. Raises `BadJob` if the result would be wrong.
+        """
+
+    def remove(self, item_id: str) -> Path: ...
+
+
+class Journal(Protocol):
+    """The history of the files that people and the agent share."""
+
+    def note(self, path: Path, message: str) -> None:
+        """Remember that `path` was written or removed. Returns at once and never raises."""

@@ -1,0 +1,83 @@
+"""Making the data directory, and mending it at every start without touching what people wrote."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from ollim_bot.data_paths import DataPaths
+from ollim_bot.errors import WriteFailed
+from ollim_bot.storage.files import SHARED, Disk, OsDisk, create_atomically, write_atomically
+
+# The documents that the agent reads; the engine is given this folder as a readable one.
+TEXTS = Path(__file__).resolve().parent.parent / "texts"
+
+_IGNORED = (
+    "/state/*",
+    "!/state/session_history.jsonl",
+    "/downloads/",
+    "/.env",
+    "/.env.*",
+    "/.claude/skills",
+    "/routine-reminder-spec.md",
+    "/webhook-spec.md",
+    ".*.tmp",
+)
+
+
+def prepare_data_directory(paths: DataPaths, disk: Disk | None = None) -> None:
+    """Every folder, link and file that the program needs; what is there already stays.
+
+    Raises `WriteFailed` where the directory cannot be made.
+    """
+    disk = disk or OsDisk()
+    try:
+        _make_folders(paths)
+        _link(paths.claude_skills, Path("../skills"))
+        for link in (paths.routine_spec_link, paths.webhook_spec_link):
+            _link(link, TEXTS / link.name)
+    except OSError as refused:
+        where = Path(refused.filename or paths.root)
+        raise WriteFailed(where, f"could not be made: {refused.strerror}.") from refused
+    _list_ignored(paths.gitignore, disk)
+    if not os.path.lexists(paths.identity):
+        create_atomically(disk, paths.identity, (TEXTS / "IDENTITY.md").read_bytes(), SHARED)
+
+
+def _make_folders(paths: DataPaths) -> None:
+    paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for folder in (
+        paths.routines,
+        paths.reminders,
+        paths.webhooks,
+        paths.skills,
+        paths.downloads,
+        paths.claude_agents,
+        paths.locks,
+    ):
+        folder.mkdir(parents=True, exist_ok=True)
+    # Other accounts of the machine have no business in there, whatever the umask says.
+    paths.state.chmod(0o700)
+
+
+def _link(link: Path, target: Path) -> None:
+    """A link to `target`, unless something else of that name is there; a dangling one is remade."""
+    if link.is_symlink() and not link.exists():
+        link.unlink()
+    with suppress(FileExistsError):
+        link.symlink_to(target)
+
+
+def _list_ignored(gitignore: Path, disk: Disk) -> None:
+    """Add what is missing at the end, so that a person's own `git add -A` is safe."""
+    try:
+        text = gitignore.read_text("utf-8", "surrogateescape")
+    except FileNotFoundError:
+        text = ""
+    present = set(text.splitlines())
+    missing = [line for line in _IGNORED if line not in present]
+    if missing:
+        start = text if not text or text.endswith("\n") else f"{text}\n"
+        content = start + "".join(f"{line}\n" for line in missing)
+        write_atomically(disk, gitignore, content.encode("utf-8", "surrogateescape"), SHARED)

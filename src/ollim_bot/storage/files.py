@@ -1,0 +1,220 @@
+"""The file system as storage needs it: a small seam, and the safe ways of writing through it."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+
+from ollim_bot.errors import WriteFailed
+
+PRIVATE = 0o600
+SHARED = 0o644
+
+
+class NotAFile(OSError):
+    """A folder, a pipe or a device stands where a file should be."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(errno.EINVAL, "not a regular file", str(path))
+
+
+class Disk(Protocol):
+    """Every change of a data file is made of these steps, so that a test can fail each of them.
+
+    Nothing is promised to survive a power cut but the content that was given to `sync` and the
+    names that stood in a folder given to `sync_folder`.
+    """
+
+    def read(self, path: Path) -> bytes: ...
+
+    def write(self, path: Path, data: bytes, mode: int) -> None:
+        """Make the file, or empty it, and write all of `data`."""
+
+    def append(self, path: Path, data: bytes, mode: int, *, sync: bool) -> None:
+        """Add all of `data` at the end, or nothing; with `sync`, the content is synced too."""
+
+    def sync(self, path: Path) -> None: ...
+
+    def replace(self, source: Path, target: Path) -> None: ...
+
+    def link(self, source: Path, target: Path) -> None:
+        """Give the file a second name; raises `FileExistsError` if it is taken."""
+
+    def remove(self, path: Path) -> None: ...
+
+    def sync_folder(self, folder: Path) -> None: ...
+
+
+class OsDisk:
+    """The operating system's."""
+
+    def read(self, path: Path) -> bytes:
+        # Without O_NONBLOCK, opening a pipe that nobody writes to would wait for ever.
+        with _opened(path, os.O_RDONLY | os.O_NONBLOCK) as descriptor:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise NotAFile(path)
+            return _read_all(descriptor, status.st_size)
+
+    def write(self, path: Path, data: bytes, mode: int) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        with _opened(path, flags, mode) as descriptor:
+            os.fchmod(descriptor, mode)
+            _write_all(descriptor, data)
+
+    def append(self, path: Path, data: bytes, mode: int, *, sync: bool) -> None:
+        with _opened(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, mode) as descriptor:
+            end = os.fstat(descriptor).st_size
+            try:
+                _write_all(descriptor, data)
+                if sync:
+                    _sync(descriptor)
+            except OSError:
+                os.ftruncate(descriptor, end)
+                raise
+
+    def sync(self, path: Path) -> None:
+        with _opened(path, os.O_RDONLY) as descriptor:
+            _sync(descriptor)
+
+    def replace(self, source: Path, target: Path) -> None:
+        os.replace(source, target)
+
+    def link(self, source: Path, target: Path) -> None:
+        try:
+            os.link(source, target)
+        except OSError as refused:
+            if refused.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):
+                raise
+            # No second names on this file system: reserve the name, then take it.
+            with _opened(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE):
+                os.replace(source, target)
+
+    def remove(self, path: Path) -> None:
+        os.unlink(path)
+
+    def sync_folder(self, folder: Path) -> None:
+        with _opened(folder, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
+            _sync(descriptor)
+
+
+@contextmanager
+def _opened(path: Path, flags: int, mode: int = 0) -> Iterator[int]:
+    descriptor = os.open(path, flags | os.O_CLOEXEC, mode)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _read_all(descriptor: int, expected: int) -> bytes:
+    parts = []
+    while part := os.read(descriptor, max(expected + 1, 65536)):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _sync(descriptor: int) -> None:
+    # On macOS fsync stops at the drive's cache; F_FULLFSYNC goes through it.
+    full_sync = getattr(fcntl, "F_FULLFSYNC", None)
+    if full_sync is None:
+        os.fsync(descriptor)
+    else:
+        fcntl.fcntl(descriptor, full_sync)
+
+
+def write_atomically(disk: Disk, path: Path, data: bytes, mode: int) -> None:
+    """Replace the file's content as one step that survives a power cut.
+
+    Whatever fails, the file holds the old content or the new one, whole. An existing file keeps its
+    mode. Only one writer at a time may write a path: callers hold its lock.
+    """
+    with _refusals_as(path), _temporary(disk, path, data, _mode_of(path, mode)) as temporary:
+        disk.replace(temporary, path)
+        disk.sync_folder(path.parent)
+
+
+def create_atomically(disk: Disk, path: Path, data: bytes, mode: int) -> bool:
+    """Make a new file in one step, or return False because the name is taken."""
+    with _refusals_as(path), _temporary(disk, path, data, mode) as temporary:
+        try:
+            disk.link(temporary, path)
+        except FileExistsError:
+            return False
+        disk.sync_folder(path.parent)
+        return True
+
+
+def remove_durably(disk: Disk, path: Path) -> None:
+    """Remove the file if it is there, so that a power cut does not bring it back."""
+    with _refusals_as(path):
+        try:
+            disk.remove(path)
+        except FileNotFoundError:
+            return
+        disk.sync_folder(path.parent)
+
+
+def append_line(disk: Disk, path: Path, data: bytes, *, sync: bool) -> None:
+    """Add `data`, which ends in a newline, at the end of the file: all of it or nothing.
+
+    A line that an earlier crash left torn is closed first, so that it cannot swallow this one.
+    """
+    with _refusals_as(path):
+        disk.append(path, b"\n" + data if _ends_torn(path) else data, PRIVATE, sync=sync)
+
+
+def rename_durably(disk: Disk, path: Path, target: Path) -> None:
+    with _refusals_as(path):
+        disk.replace(path, target)
+        disk.sync_folder(path.parent)
+
+
+@contextmanager
+def _temporary(disk: Disk, path: Path, data: bytes, mode: int) -> Iterator[Path]:
+    # The name is always the same, so that a kill leaves at most one behind for the next write.
+    temporary = path.with_name(f".{path.name[:60]}.tmp")
+    try:
+        disk.write(temporary, data, mode)
+        disk.sync(temporary)
+        yield temporary
+    finally:
+        with suppress(FileNotFoundError):
+            disk.remove(temporary)
+
+
+@contextmanager
+def _refusals_as(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as refused:
+        reason = refused.strerror or str(refused)
+        raise WriteFailed(path, f"could not be written: {reason}. Nothing was lost.") from refused
+
+
+def _mode_of(path: Path, default: int) -> int:
+    try:
+        return stat.S_IMODE(os.stat(path).st_mode)
+    except FileNotFoundError:
+        return default
+
+
+def _ends_torn(path: Path) -> bool:
+    try:
+        with _opened(path, os.O_RDONLY) as descriptor:
+            size = os.fstat(descriptor).st_size
+            return size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,157 @@
+"""An append-only log: one JSON object per line, torn lines tolerated, rotated by month."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from ollim_bot.errors import Unreadable
+from ollim_bot.ports import LogView
+from ollim_bot.storage.file_store import Malformed
+from ollim_bot.storage.files import PRIVATE, Disk, append_line, rename_durably, write_atomically
+from ollim_bot.storage.locks import FileLock
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class LineCodec(Generic[T]):
+    """`decode` raises `Malformed`, and nothing else, for a line that is not an entry."""
+
+    encode: Callable[[T], bytes]
+    decode: Callable[[bytes], T]
+    moment: Callable[[T], datetime]
+
+
+class JsonLines(Generic[T]):
+    """A `Log`.
+
+    With `durable`, an entry is on disk for good when `append` returns. With `rotate`, the entries
+    of a past month move to `name-YYYY-MM.jsonl` when the first one of a later month is appended.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        codec: LineCodec[T],
+        lock: FileLock,
+        *,
+        disk: Disk,
+        durable: bool = False,
+        rotate: bool = False,
+        appended: Callable[[Sequence[T]], None] | None = None,
+    ) -> None:
+        self._path = path
+        self._codec = codec
+        self._lock = lock
+        self._disk = disk
+        self._durable = durable
+        self._rotate = rotate
+        self._appended = appended
+        self._month_of_file: tuple[int, str] | None = None
+        self._file_with_durable_name: int | None = None
+
+    def append(self, *entries: T) -> None:
+        if not entries:
+            return
+        data = b"".join(self._codec.encode(entry) + b"\n" for entry in entries)
+        with self._lock.held():
+            if self._rotate:
+                self._rotate_before(_month(self._codec.moment(entries[0])))
+            append_line(self._disk, self._path, data, sync=self._durable)
+            if self._durable:
+                self._make_name_durable()
+        if self._appended is not None:
+            self._appended(entries)
+
+    def read(self, since: datetime | None = None) -> LogView[T]:
+        with self._lock.held():
+            contents = [self._content(path) for path in self._segments(since)]
+        entries: list[T] = []
+        skipped = 0
+        for content in contents:
+            found, bad = self._decoded(content)
+            entries += found
+            skipped += len(bad)
+        if since is not None:
+            entries = [entry for entry in entries if self._codec.moment(entry) >= since]
+        return LogView(entries, skipped)
+
+    def compact(self, keep: Callable[[Sequence[T]], Iterable[T]]) -> None:
+        with self._lock.held():
+            entries, bad = self._decoded(self._content(self._path))
+            # A line nobody can read stays: to compact is not to lose.
+            lines = [*bad, *(self._codec.encode(entry) for entry in keep(entries))]
+            data = b"".join(line + b"\n" for line in lines)
+            write_atomically(self._disk, self._path, data, PRIVATE)
+
+    def _decoded(self, content: bytes) -> tuple[list[T], list[bytes]]:
+        """The entries, and the lines that are none."""
+        entries: list[T] = []
+        bad: list[bytes] = []
+        for line in content.split(b"\n"):
+            try:
+                if line.strip():
+                    entries.append(self._codec.decode(line))
+            except Malformed:
+                bad.append(line)
+        return entries, bad
+
+    def _content(self, path: Path) -> bytes:
+        try:
+            return self._disk.read(path)
+        except FileNotFoundError:
+            return b""
+        except OSError as refused:
+            reason = refused.strerror or str(refused)
+            raise Unreadable(path, f"is there but cannot be read: {reason}.") from refused
+
+    def _make_name_durable(self) -> None:
+        file_number = os.stat(self._path).st_ino
+        if file_number != self._file_with_durable_name:
+            self._disk.sync_folder(self._path.parent)
+            self._file_with_durable_name = file_number
+
+    def _segments(self, since: datetime | None) -> list[Path]:
+        """The files that may hold entries from `since` on, oldest first."""
+        earliest = "" if since is None else _month(since)
+        prefix, suffix = f"{self._path.stem}-", self._path.suffix
+        rotated = (
+            path
+            for path in self._path.parent.glob(f"{prefix}*{suffix}")
+            if path.name[len(prefix) :][:7] >= earliest
+        )
+        return [*sorted(rotated), self._path] if self._rotate else [self._path]
+
+    def _rotate_before(self, month: str) -> None:
+        begun = self._month_begun()
+        if begun is None or begun >= month:
+            return
+        stem, suffix = f"{self._path.stem}-{begun}", self._path.suffix
+        target = self._path.with_name(f"{stem}{suffix}")
+        count = 2
+        while target.exists():
+            target = self._path.with_name(f"{stem}-{count}{suffix}")
+            count += 1
+        rename_durably(self._disk, self._path, target)
+
+    def _month_begun(self) -> str | None:
+        """The month of the first entry of the current file; None if it has none."""
+        try:
+            file_number = os.stat(self._path).st_ino
+        except FileNotFoundError:
+            return None
+        if self._month_of_file is None or self._month_of_file[0] != file_number:
+            entries, _ = self._decoded(self._content(self._path))
+            if not entries:
+                return None
+            self._month_of_file = (file_number, _month(self._codec.moment(entries[0])))
+        return self._month_of_file[1]
+
+
+def _month(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m")

@@ -1,0 +1,30 @@
+"""A lock that holds among threads and among processes, and dies with its holder."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+class FileLock:
+    """An operating-system lock on a file of its own, which is never removed.
+
+    Every holder opens the file anew, so two threads exclude each other as two processes do. Not
+    re-entrant.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Wait for the lock and hold it."""
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,85 @@
+"""One bot at a time: an operating-system lock that no crash and no reused process id can fool."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from ollim_bot.errors import AlreadyRunning, WriteFailed
+
+_PATIENCE = 1.0
+
+
+@contextmanager
+def single_instance(pid_file: Path) -> Iterator[None]:
+    """Be the one running bot; raises `AlreadyRunning` if another process is.
+
+    The lock is released by the kernel however the process ends; the file goes at a clean exit.
+    """
+    descriptor = _acquire(pid_file)
+    try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        # Removed while still locked, so that nobody else's file can be meant.
+        with suppress(FileNotFoundError):
+            pid_file.unlink()
+        os.close(descriptor)
+
+
+def running_pid(pid_file: Path) -> int | None:
+    """The process id of the running bot, or None if none runs (or its id cannot be read)."""
+    try:
+        descriptor = os.open(pid_file, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _written_pid(descriptor)
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def _acquire(pid_file: Path) -> int:
+    # `running_pid` holds the lock for an instant, so one refusal means nothing yet.
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        descriptor = _opened(pid_file)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_still(pid_file, descriptor):
+                return descriptor
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                pid = _written_pid(descriptor)
+                os.close(descriptor)
+                raise AlreadyRunning(pid) from None
+            time.sleep(0.05)
+        os.close(descriptor)
+
+
+def _opened(pid_file: Path) -> int:
+    try:
+        return os.open(pid_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as refused:
+        raise WriteFailed(pid_file, f"could not be opened: {refused.strerror}.") from refused
+
+
+def _is_still(path: Path, descriptor: int) -> bool:
+    """Whether the locked file is the one of that name: the last holder may have removed it."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _written_pid(descriptor: int) -> int | None:
+    text = os.pread(descriptor, 32, 0).strip()
+    return int(text) if text.isdigit() else None
