@@ -101,3 +101,33 @@ class Journal(Protocol):
 
     def note(self, path: Path, message: str) -> None:
         """Remember that `path` was written or removed. Returns at once and never raises."""
+
+
+class Disk(Protocol):
+    """The file system: every change of a data file is made of these steps.
+
+    Nothing is promised to survive a power cut but the content that was given to `sync` and the
+    names that stood in a folder given to `sync_folder`.
+    """
+
+    def read(self, path: Path) -> bytes: ...
+
+    def write(self, path: Path, data: bytes, mode: int) -> None:
+        """Make a new file with all of `data`, in place of one that a crash left behind.
+
+        A new one, since the old may have been given a second name by `link` before the crash.
+        """
+
+    def append(self, path: Path, data: bytes, mode: int, *, sync: bool) -> None:
+        """Add all of `data` at the end, or nothing; with `sync`, the content is synced too."""
+
+    def sync(self, path: Path) -> None: ...
+
+    def replace(self, source: Path, target: Path) -> None: ...
+
+    def link(self, source: Path, target: Path) -> None:
+        """Give the file a second name; raises `FileExistsError` if it is taken."""
+
+    def remove(self, path: Path) -> None: ...
+
+    def sync_folder(self, folder: Path) -> None: ...

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from ollim_bot.data_paths import DataPaths
 from ollim_bot.errors import WriteFailed
-from ollim_bot.storage.files import SHARED, Disk, OsDisk, create_atomically, write_atomically
+from ollim_bot.ports import Disk
+from ollim_bot.storage.files import SHARED, OsDisk, create_atomically, write_atomically
 
 # The documents that the agent reads; the engine is given this folder as a readable one.
 TEXTS = Path(__file__).resolve().parent.parent / "texts"

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from ollim_bot.errors import NewerFormat, Unreadable
+from ollim_bot.ports import Disk
 from ollim_bot.storage.files import (
     PRIVATE,
-    Disk,
     NotAFile,
     remove_durably,
     rename_durably,

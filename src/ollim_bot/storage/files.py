@@ -9,9 +9,9 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Protocol
 
 from ollim_bot.errors import WriteFailed
+from ollim_bot.ports import Disk
 
 PRIVATE = 0o600
 SHARED = 0o644
@@ -22,33 +22,6 @@ class NotAFile(OSError):
 
     def __init__(self, path: Path) -> None:
         super().__init__(errno.EINVAL, "not a regular file", str(path))
-
-
-class Disk(Protocol):
-    """Every change of a data file is made of these steps, so that a test can fail each of them.
-
-    Nothing is promised to survive a power cut but the content that was given to `sync` and the
-    names that stood in a folder given to `sync_folder`.
-    """
-
-    def read(self, path: Path) -> bytes: ...
-
-    def write(self, path: Path, data: bytes, mode: int) -> None:
-        """Make the file, or empty it, and write all of `data`."""
-
-    def append(self, path: Path, data: bytes, mode: int, *, sync: bool) -> None:
-        """Add all of `data` at the end, or nothing; with `sync`, the content is synced too."""
-
-    def sync(self, path: Path) -> None: ...
-
-    def replace(self, source: Path, target: Path) -> None: ...
-
-    def link(self, source: Path, target: Path) -> None:
-        """Give the file a second name; raises `FileExistsError` if it is taken."""
-
-    def remove(self, path: Path) -> None: ...
-
-    def sync_folder(self, folder: Path) -> None: ...
 
 
 class OsDisk:
@@ -63,8 +36,9 @@ class OsDisk:
             return _read_all(descriptor, status.st_size)
 
     def write(self, path: Path, data: bytes, mode: int) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-        with _opened(path, flags, mode) as descriptor:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        with _opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode) as descriptor:
             os.fchmod(descriptor, mode)
             _write_all(descriptor, data)
 
@@ -76,7 +50,8 @@ class OsDisk:
                 if sync:
                     _sync(descriptor)
             except OSError:
-                os.ftruncate(descriptor, end)
+                with suppress(OSError):
+                    os.ftruncate(descriptor, end)
                 raise
 
     def sync(self, path: Path) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from ollim_bot.errors import Unreadable
-from ollim_bot.ports import LogView
+from ollim_bot.ports import Disk, LogView
 from ollim_bot.storage.file_store import Malformed
-from ollim_bot.storage.files import PRIVATE, Disk, append_line, rename_durably, write_atomically
+from ollim_bot.storage.files import PRIVATE, append_line, rename_durably, write_atomically
 from ollim_bot.storage.locks import FileLock
 
 T = TypeVar("T")

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ollim_bot.errors import WriteFailed
+
 
 class FileLock:
     """An operating-system lock on a file of its own, which is never removed.
@@ -21,8 +23,11 @@ class FileLock:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Wait for the lock and hold it."""
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        """Wait for the lock and hold it; raises `WriteFailed` where it cannot be made."""
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as refused:
+            raise WriteFailed(self._path, f"could not be locked: {refused.strerror}.") from refused
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield

@@ -11,11 +11,10 @@ from typing import Generic, TypeVar
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.slugs import slug
 from ollim_bot.errors import BadJob, DuplicateId, EditRefused, NotFound
-from ollim_bot.ports import Journal, Shelved
+from ollim_bot.ports import Disk, Journal, Shelved
 from ollim_bot.storage import frontmatter
 from ollim_bot.storage.files import (
     SHARED,
-    Disk,
     create_atomically,
     remove_durably,
     write_atomically,

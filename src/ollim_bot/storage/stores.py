@@ -20,7 +20,7 @@ from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import SessionEvent, SessionId
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.errors import StorageError
-from ollim_bot.ports import Journal, Log, Store
+from ollim_bot.ports import Disk, Journal, Log, Store
 from ollim_bot.storage.codecs import (
     LEDGER_ROWS,
     SESSION_EVENTS,
@@ -33,7 +33,7 @@ from ollim_bot.storage.codecs import (
     SessionIdCodec,
 )
 from ollim_bot.storage.file_store import Codec, FileStore, StoreProblem
-from ollim_bot.storage.files import Disk, OsDisk
+from ollim_bot.storage.files import OsDisk
 from ollim_bot.storage.job_documents import REMINDERS, ROUTINES, WEBHOOKS, JobFormat
 from ollim_bot.storage.json_lines import JsonLines
 from ollim_bot.storage.locks import FileLock

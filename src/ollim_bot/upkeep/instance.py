@@ -11,16 +11,14 @@ from pathlib import Path
 
 from ollim_bot.errors import AlreadyRunning, WriteFailed
 
-_PATIENCE = 1.0
-
 
 @contextmanager
-def single_instance(pid_file: Path) -> Iterator[None]:
+def single_instance(pid_file: Path, *, patience: float = 1.0) -> Iterator[None]:
     """Be the one running bot; raises `AlreadyRunning` if another process is.
 
     The lock is released by the kernel however the process ends; the file goes at a clean exit.
     """
-    descriptor = _acquire(pid_file)
+    descriptor = _acquire(pid_file, time.monotonic() + patience)
     try:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
@@ -47,9 +45,8 @@ def running_pid(pid_file: Path) -> int | None:
     return None
 
 
-def _acquire(pid_file: Path) -> int:
+def _acquire(pid_file: Path, deadline: float) -> int:
     # `running_pid` holds the lock for an instant, so one refusal means nothing yet.
-    deadline = time.monotonic() + _PATIENCE
     while True:
         descriptor = _opened(pid_file)
         try:

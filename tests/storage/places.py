@@ -1,0 +1,34 @@
+"""Stores in a temporary data directory, as the program itself opens them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ollim_bot.data_paths import DataPaths
+from ollim_bot.ports import Disk
+from ollim_bot.storage.bootstrap import prepare_data_directory
+from ollim_bot.storage.file_store import StoreProblem
+from ollim_bot.storage.stores import Stores, open_stores
+from ollim_bot.testing.journal import RememberingJournal
+
+NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
+
+
+class DataDirectory:
+    """A prepared data directory; every `open` is as a new process would see it."""
+
+    def __init__(self, root: Path) -> None:
+        self.paths = DataPaths(root)
+        self.problems: list[StoreProblem] = []
+        self.journal = RememberingJournal()
+        prepare_data_directory(self.paths)
+
+    def open(self, disk: Disk | None = None) -> Stores:
+        return open_stores(
+            self.paths,
+            now=lambda: NOW,
+            journal=self.journal,
+            disk=disk,
+            on_problem=self.problems.append,
+        )

@@ -1,0 +1,75 @@
+"""The stores on disk and their doubles in memory keep the same promises."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from tests.storage.places import DataDirectory
+
+from ollim_bot.domain.jobs import Reminder
+from ollim_bot.domain.occurrences import LedgerRow
+from ollim_bot.ports import Log, Shelf, Store
+from ollim_bot.storage.file_store import FileStore
+from ollim_bot.storage.files import OsDisk
+from ollim_bot.storage.locks import FileLock
+from ollim_bot.testing.contracts import LogContract, ShelfContract, StoreContract
+from ollim_bot.testing.memory import MemoryLog, MemoryShelf, MemoryStore
+
+
+class NumberCodec:
+    def missing(self) -> int:
+        return 0
+
+    def decode(self, raw: bytes) -> tuple[int, tuple[str, ...]]:
+        return int(raw), ()
+
+    def encode(self, value: int) -> bytes:
+        return str(value).encode()
+
+
+class OnDisk:
+    data: DataDirectory
+
+    @pytest.fixture(autouse=True)
+    def _in(self, data: DataDirectory) -> None:
+        self.data = data
+
+
+class TestFileStore(OnDisk, StoreContract):
+    def make(self) -> Store[int]:
+        path = self.data.paths.state / "number"
+        lock = FileLock(self.data.paths.locks / "number")
+        return FileStore(path, NumberCodec(), lock, disk=OsDisk(), report=self.data.problems.append)
+
+
+class TestMemoryStore(StoreContract):
+    def make(self) -> Store[int]:
+        return MemoryStore(0)
+
+
+class TestJsonLines(OnDisk, LogContract):
+    def make(self) -> Log[LedgerRow]:
+        return self.data.open().ledger
+
+
+class TestMemoryLog(LogContract):
+    def make(self) -> Log[LedgerRow]:
+        return MemoryLog(lambda row: row.ts)
+
+
+class TestMarkdownShelf(OnDisk, ShelfContract):
+    def make(self) -> Shelf[Reminder]:
+        return self.data.open().reminders
+
+
+class TestMemoryShelf(ShelfContract):
+    def make(self) -> Shelf[Reminder]:
+        return MemoryShelf("reminder", enabled_or_not)
+
+
+def enabled_or_not(reminder: Reminder, changes: Mapping[str, object], body: str | None) -> Reminder:
+    enabled = changes.get("enabled") is not False
+    message = body or reminder.spec.message
+    return replace(reminder, spec=replace(reminder.spec, enabled=enabled, message=message))

@@ -1,0 +1,116 @@
+"""Locks hold among threads and among processes, and die with their holder."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from tests.storage.places import NOW, DataDirectory
+
+from ollim_bot.errors import WriteFailed
+from ollim_bot.storage.locks import FileLock
+
+HOLD = """
+import sys
+from pathlib import Path
+from ollim_bot.storage.locks import FileLock
+with FileLock(Path(sys.argv[1])).held():
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+COUNT_UP = """
+import sys
+from pathlib import Path
+from tests.storage.places import DataDirectory
+stores = DataDirectory(Path(sys.argv[1])).open()
+for _ in range(int(sys.argv[2])):
+    stores.memory.transact(lambda facts: ({"count": int(str(facts.get("count", 0))) + 1}, None))
+"""
+
+
+def holder(lock: Path) -> subprocess.Popen[str]:
+    child = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(lock)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "held\n"
+    return child
+
+
+def test_a_step_waits_for_another_process_and_then_sees_its_work(data: DataDirectory) -> None:
+    child = holder(data.paths.locks / data.paths.memory.name)
+    done = threading.Event()
+
+    def transact() -> None:
+        data.open().memory.transact(lambda facts: ({**facts, "mine": 1}, None))
+        done.set()
+
+    waiting = threading.Thread(target=transact)
+    waiting.start()
+    assert not done.wait(0.2)
+    data.paths.memory.write_text('{"theirs": 1}')
+    child.communicate("")
+    waiting.join(10)
+    assert data.open().memory.read() == {"theirs": 1, "mine": 1}
+
+
+def test_a_killed_holder_leaves_no_lock_behind(data: DataDirectory) -> None:
+    child = holder(data.paths.locks / data.paths.memory.name)
+    child.send_signal(signal.SIGKILL)
+    child.communicate()
+    data.open().memory.transact(lambda _: ({"free": True}, None))
+    assert data.open().memory.read() == {"free": True}
+
+
+def test_steps_of_two_processes_lose_nothing(data: DataDirectory) -> None:
+    command = [sys.executable, "-c", COUNT_UP, str(data.paths.root), "150"]
+    children = [subprocess.Popen(command) for _ in range(2)]
+    assert [child.wait(60) for child in children] == [0, 0]
+    assert data.open().memory.read() == {"count": 300}
+
+
+def test_reading_needs_no_lock(data: DataDirectory) -> None:
+    data.paths.memory.write_text('{"there": 1}')
+    child = holder(data.paths.locks / data.paths.memory.name)
+    assert data.open().memory.read() == {"there": 1}
+    child.communicate("")
+
+
+def test_fifty_writers_in_two_processes_lose_no_update(data: DataDirectory) -> None:
+    script = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from ollim_bot.storage.stores import leave_update
+from tests.storage.places import NOW, DataDirectory
+stores = DataDirectory(Path(sys.argv[1])).open()
+with ThreadPoolExecutor(25) as pool:
+    list(pool.map(
+        lambda n: leave_update(stores.updates, stores.ledger, f"{sys.argv[2]}-{n}", NOW), range(25)
+    ))
+"""
+    children = [
+        subprocess.Popen([sys.executable, "-c", script, str(data.paths.root), name])
+        for name in ("a", "b")
+    ]
+    assert [child.wait(60) for child in children] == [0, 0]
+    stores = data.open()
+    waiting = [update.message for update in stores.updates.read().entries]
+    dropped = [str(row.facts["message"]) for row in stores.ledger.read().entries]
+    assert sorted(waiting + dropped) == sorted(f"{name}-{n}" for name in "ab" for n in range(25))
+    assert len(waiting) == 9
+    assert stores.updates.read().omitted == 41
+    assert {row.ts for row in stores.ledger.read().entries} == {NOW}
+
+
+def test_a_lock_that_cannot_be_made_is_said_to_be_so(tmp_path: Path) -> None:
+    with pytest.raises(WriteFailed, match="could not be locked"), FileLock(tmp_path / "x/y").held():
+        pass

@@ -1,0 +1,47 @@
+"""Run as a program: what happens to a state file that its owner may not read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.storage.places import DataDirectory
+
+from ollim_bot.errors import Unreadable
+
+NOBODY = 65534
+
+
+def main() -> None:
+    if os.geteuid() == 0:
+        os.setuid(NOBODY)
+    root = Path(tempfile.mkdtemp())
+    try:
+        show(DataDirectory(root))
+    finally:
+        shutil.rmtree(root)
+
+
+def show(data: DataDirectory) -> None:
+    content = b'{"bg_concurrency": 7}'
+    data.paths.config.write_bytes(content)
+    data.paths.config.chmod(0)
+    config = data.open().config
+    attempt("read", config.read)
+    attempt("transact", lambda: config.transact(lambda value: (value, None)))
+    data.paths.config.chmod(0o600)
+    print("bytes kept" if data.paths.config.read_bytes() == content else "bytes lost")
+
+
+def attempt(name: str, action: Callable[[], object]) -> None:
+    try:
+        action()
+    except Unreadable:
+        print(f"{name} refused")
+
+
+if __name__ == "__main__":
+    main()

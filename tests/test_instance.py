@@ -1,0 +1,116 @@
+"""Only one bot runs at a time, whatever the pid file says."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ollim_bot.errors import AlreadyRunning, WriteFailed
+from ollim_bot.upkeep.instance import running_pid, single_instance
+
+RUN = """
+import sys
+from pathlib import Path
+from ollim_bot.upkeep.instance import single_instance
+with single_instance(Path(sys.argv[1])):
+    print("running", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def running(pid_file: Path) -> Iterator[subprocess.Popen[str]]:
+    child = subprocess.Popen(
+        [sys.executable, "-c", RUN, str(pid_file)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "running\n"
+    try:
+        yield child
+    finally:
+        child.communicate("")
+
+
+def test_a_second_start_is_told_who_runs(tmp_path: Path) -> None:
+    pid_file = tmp_path / "bot.pid"
+    with running(pid_file) as child:
+        assert pid_file.read_text() == f"{child.pid}\n"
+        assert running_pid(pid_file) == child.pid
+        with pytest.raises(AlreadyRunning, match=f"process {child.pid}"), single_instance(pid_file):
+            pass
+    assert not pid_file.exists()
+
+
+def test_a_killed_bot_does_not_stand_in_the_way(tmp_path: Path) -> None:
+    pid_file = tmp_path / "bot.pid"
+    with running(pid_file) as child:
+        child.send_signal(signal.SIGKILL)
+        child.wait(10)
+    assert pid_file.exists()
+    assert running_pid(pid_file) is None
+    with single_instance(pid_file):
+        assert pid_file.read_text() == f"{os.getpid()}\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(str(os.getpid()), id="a living process that is not the bot"),
+        pytest.param("1", id="the first process"),
+        pytest.param("", id="nothing"),
+        pytest.param("\x00\xff garbage \n" * 50, id="garbage"),
+        pytest.param("99999999999999999999", id="a number that is no process"),
+    ],
+)
+def test_what_the_file_says_does_not_matter_only_the_lock(tmp_path: Path, content: str) -> None:
+    pid_file = tmp_path / "bot.pid"
+    pid_file.write_text(content)
+    assert running_pid(pid_file) is None
+    with single_instance(pid_file):
+        assert running_pid(pid_file) == os.getpid()
+    assert not pid_file.exists()
+
+
+def test_garbage_written_into_a_held_file_does_not_free_it(tmp_path: Path) -> None:
+    pid_file = tmp_path / "bot.pid"
+    with running(pid_file):
+        pid_file.write_text("no number")
+        with pytest.raises(AlreadyRunning, match="process id unknown"), single_instance(pid_file):
+            pass
+
+
+def test_a_removed_file_does_not_let_two_bots_wait_on_different_ones(tmp_path: Path) -> None:
+    """The second one locks the file that stands under the name, not one that is gone."""
+    pid_file = tmp_path / "bot.pid"
+    for _ in range(20):
+        with single_instance(pid_file), running_or_refused(pid_file) as refused:
+            assert refused
+
+
+@contextmanager
+def running_or_refused(pid_file: Path) -> Iterator[bool]:
+    try:
+        with single_instance(pid_file, patience=0):
+            yield False
+    except AlreadyRunning:
+        yield True
+
+
+def test_a_folder_in_the_place_of_the_file_is_said_to_be_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / "bot.pid").mkdir()
+    with (
+        pytest.raises(WriteFailed, match="could not be opened"),
+        single_instance(tmp_path / "bot.pid"),
+    ):
+        pass
+    assert running_pid(tmp_path / "bot.pid") is None
