@@ -88,13 +88,12 @@ class PowerCutDisk:
 
     def append(self, path: Path, data: bytes, mode: int, *, sync: bool) -> None:
         content = self._content(path)
-        self._disk.append(path, data, mode, sync=sync)
+        self._disk.append(path, data, mode, sync=False)
         content.data += data
         if sync:
-            content.synced = content.data
+            self.sync(path)
 
     def sync(self, path: Path) -> None:
-        self._disk.sync(path)
         content = self._content(path)
         content.synced = content.data
 
@@ -114,7 +113,6 @@ class PowerCutDisk:
         self._rename(path, None)
 
     def sync_folder(self, folder: Path) -> None:
-        self._disk.sync_folder(folder)
         names = self._folder(folder)
         for name, content in names.pending:
             _apply(names.durable, name, content)

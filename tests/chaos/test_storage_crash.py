@@ -1,0 +1,157 @@
+"""P1: what was acknowledged is on disk, whenever and wherever the writer is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from tests.storage.places import DataDirectory
+
+pytestmark = pytest.mark.chaos
+
+
+@dataclass
+class Acknowledged:
+    """What the workers have said, one line per write that returned."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    words: set[str] = field(default_factory=set)
+    updates: set[str] = field(default_factory=set)
+    jobs: dict[str, str] = field(default_factory=dict)
+    removed: set[str] = field(default_factory=set)
+    total: int = 0
+
+    def take(self, worker: str, line: str) -> None:
+        self.total += 1
+        match line.split():
+            case ["count", number]:
+                self.counts[worker] = int(number)
+            case ["append", word]:
+                self.words.add(word)
+            case ["update", word]:
+                self.updates.add(word)
+            case ["add", job]:
+                self.jobs[job] = ""
+            case ["amend", job, word]:
+                self.jobs[job] = word
+            case ["remove", job]:
+                del self.jobs[job]
+                self.removed.add(job)
+            case other:
+                raise AssertionError(other)
+
+
+def check(data: DataDirectory, said: Acknowledged) -> None:
+    """Every file parses, and every acknowledged write is there."""
+    stores = data.open()
+    facts = stores.memory.read()
+    counts = {name: int(str(value)) for name, value in facts.items() if name != "total"}
+    assert facts.get("total", 0) == sum(counts.values())
+    assert all(counts[worker] >= number for worker, number in said.counts.items())
+    ledger = stores.ledger.read()
+    assert ledger.skipped <= 1, "more than the one line that the kill tore"
+    noted = Counter(str(row.facts["word"]) for row in ledger.entries if row.state == "noted")
+    assert said.words <= noted.keys()
+    assert set(noted.values()) <= {1}, "an entry stands twice"
+    dropped = {str(r.facts["message"]) for r in ledger.entries if r.state == "update_dropped"}
+    waiting = [update.message for update in stores.updates.read().entries]
+    assert said.updates <= {*waiting, *dropped}
+    assert len(waiting) == len(set(waiting))
+    report = stores.reminders.report()
+    assert not report.problems
+    found = {shelved.item.spec.id: shelved.item.spec.description for shelved in report.jobs}
+    assert said.jobs.keys() <= found.keys()
+    assert not said.removed & found.keys()
+    assert data.problems == []
+    for path in data.paths.state.glob("*.json"):
+        json.loads(path.read_bytes())
+
+
+def amended_or_later(data: DataDirectory, said: Acknowledged) -> None:
+    """A job holds its last acknowledged change, or one that was cut off after it."""
+    for shelved in data.open().reminders.all():
+        last = said.jobs.get(shelved.item.spec.id, "")
+        number = int(last.rpartition("-")[2] or 0)
+        assert int(shelved.item.spec.description.rpartition("-")[2] or 0) >= number
+
+
+class Injury:
+    """Two workers on one data directory, killed at a moment or in the middle of a step."""
+
+    def __init__(self, root: Path, luck: random.Random, round_number: int) -> None:
+        self._workers: dict[str, subprocess.Popen[bytes]] = {}
+        for letter in "ab":
+            name = f"{letter}{round_number}"
+            steps = luck.choice([0, luck.randint(1, 3000)])
+            seed = str(luck.random())
+            command = [sys.executable, "-m", "tests.chaos.storage_worker"]
+            self._workers[name] = subprocess.Popen(
+                [*command, str(root), name, seed, str(steps)], stdout=subprocess.PIPE
+            )
+        self._lasts = luck.uniform(0.1, 0.6)
+
+    def inflict(self, said: Acknowledged) -> None:
+        buffers = dict.fromkeys(self._workers, b"")
+        streams = {worker.stdout: name for name, worker in self._workers.items() if worker.stdout}
+        deadline: float | None = None
+        while streams:
+            ready, _, _ = select.select(list(streams), [], [], 0.02)
+            for stream in ready:
+                assert stream is not None
+                name = streams[stream]
+                chunk = os.read(stream.fileno(), 65536)
+                buffers[name] += chunk
+                if not chunk:
+                    del streams[stream]
+            if deadline is None and any(buffers.values()):
+                deadline = time.monotonic() + self._lasts
+            if deadline is not None and time.monotonic() > deadline:
+                self.kill()
+        self.kill()
+        for name, text in buffers.items():
+            for line in text.decode().splitlines():
+                said.take(name, line)
+
+    def kill(self) -> None:
+        for worker in self._workers.values():
+            worker.send_signal(signal.SIGKILL)
+
+    def end(self) -> None:
+        self.kill()
+        for worker in self._workers.values():
+            worker.wait(10)
+            if worker.stdout:
+                worker.stdout.close()
+
+
+def test_every_acknowledged_write_survives_kill_9(
+    data: DataDirectory, pytestconfig: pytest.Config, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seed: int = pytestconfig.option.chaos_seed
+    luck = random.Random(seed)
+    said = Acknowledged()
+    rounds = 0
+    ends = time.monotonic() + float(pytestconfig.option.chaos_seconds)
+    while time.monotonic() < ends:
+        rounds += 1
+        injury = Injury(data.paths.root, luck, rounds)
+        try:
+            injury.inflict(said)
+        finally:
+            injury.end()
+        check(data, said)
+        amended_or_later(data, said)
+    with capsys.disabled():
+        print(f"\n  seed {seed}: {2 * rounds} kills among {said.total} acknowledged writes")
+    assert rounds > 1
+    assert said.total > 500
