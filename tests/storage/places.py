@@ -9,10 +9,24 @@ from ollim_bot.data_paths import DataPaths
 from ollim_bot.ports import Disk
 from ollim_bot.storage.bootstrap import prepare_data_directory
 from ollim_bot.storage.file_store import StoreProblem
+from ollim_bot.storage.files import OsDisk
 from ollim_bot.storage.stores import Stores, open_stores
 from ollim_bot.testing.journal import RememberingJournal
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
+
+
+class QuickDisk(OsDisk):
+    """The real files without the waiting, for tests that ask nothing about power cuts."""
+
+    def append(self, path: Path, data: bytes, mode: int, *, sync: bool) -> None:  # noqa: ARG002
+        super().append(path, data, mode, sync=False)
+
+    def sync(self, path: Path) -> None:
+        pass
+
+    def sync_folder(self, folder: Path) -> None:
+        pass
 
 
 class DataDirectory:

@@ -116,7 +116,7 @@ def live_through(luck: random.Random, kind: type[PowerCutDisk]) -> None:
 
         def before(_: str, __: Path) -> None:
             left[0] -= 1
-            if left[0] == 0:
+            if left[0] <= 0:
                 raise PowerCut
 
         history = History()

@@ -1,0 +1,1 @@
+"""What things cost, as ratios against a baseline measured in the same run."""

@@ -1,0 +1,106 @@
+"""The data directory is made whole on first use, and mended without touching what people wrote."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ollim_bot.data_paths import DataPaths
+from ollim_bot.errors import WriteFailed
+from ollim_bot.storage.bootstrap import TEXTS, prepare_data_directory
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> DataPaths:
+    paths = DataPaths(tmp_path / "deep" / "data")
+    prepare_data_directory(paths)
+    return paths
+
+
+def tree(paths: DataPaths) -> dict[str, tuple[int, bytes | str]]:
+    return {
+        str(path.relative_to(paths.root)): (path.lstat().st_mode, content(path))
+        for path in sorted(paths.root.rglob("*"))
+    }
+
+
+def content(path: Path) -> bytes | str:
+    if path.is_symlink():
+        return os.readlink(path)
+    return path.read_bytes() if path.is_file() else ""
+
+
+def test_everything_is_there(paths: DataPaths) -> None:
+    for folder in ("routines", "reminders", "webhooks", "skills", "downloads", ".claude/agents"):
+        assert (paths.root / folder).is_dir()
+    assert paths.identity.read_bytes() == (TEXTS / "IDENTITY.md").read_bytes()
+    assert os.readlink(paths.claude_skills) == "../skills"
+    for link in (paths.routine_spec_link, paths.webhook_spec_link):
+        assert link.is_symlink()
+        assert link.resolve() == TEXTS / link.name
+        assert len(link.read_text()) > 1000
+
+
+def test_nobody_else_may_look(paths: DataPaths) -> None:
+    assert stat.S_IMODE(paths.root.stat().st_mode) == 0o700
+    assert stat.S_IMODE(paths.state.stat().st_mode) == 0o700
+
+
+def test_a_second_time_changes_nothing(paths: DataPaths) -> None:
+    before = tree(paths)
+    prepare_data_directory(paths)
+    assert tree(paths) == before
+
+
+def test_what_people_wrote_stays(paths: DataPaths) -> None:
+    paths.identity.write_text("someone else")
+    paths.webhook_spec_link.unlink()
+    paths.webhook_spec_link.write_text("my own notes")
+    paths.gitignore.write_text("/private/")
+    prepare_data_directory(paths)
+    assert paths.identity.read_text() == "someone else"
+    assert paths.webhook_spec_link.read_text() == "my own notes"
+    lines = paths.gitignore.read_text().splitlines()
+    assert lines[0] == "/private/"
+    assert "/state/*" in lines
+
+
+def test_a_link_that_leads_nowhere_is_made_anew(paths: DataPaths) -> None:
+    paths.routine_spec_link.unlink()
+    paths.routine_spec_link.symlink_to("/an/older/installation/routine-reminder-spec.md")
+    prepare_data_directory(paths)
+    assert paths.routine_spec_link.resolve() == TEXTS / "routine-reminder-spec.md"
+
+
+def test_state_is_closed_again_if_it_was_opened(paths: DataPaths) -> None:
+    paths.state.chmod(0o755)
+    prepare_data_directory(paths)
+    assert stat.S_IMODE(paths.state.stat().st_mode) == 0o700
+
+
+def test_a_persons_own_git_add_takes_nothing_private(paths: DataPaths) -> None:
+    for private in (paths.env_file, paths.token, paths.config, paths.downloads / "x.pdf"):
+        private.write_text("private")
+    paths.session_history.write_text("{}\n")
+    (paths.routines / "mine.md").write_text("---\n")
+    (paths.routines / ".mine.md.tmp").write_text("half")
+    git = ["git", "-C", str(paths.root), "-c", "core.excludesFile=/dev/null"]
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    subprocess.run([*git, "add", "-A"], check=True)
+    listed = subprocess.run([*git, "ls-files"], check=True, capture_output=True, text=True)
+    assert listed.stdout.splitlines() == [
+        ".gitignore",
+        "IDENTITY.md",
+        "routines/mine.md",
+        "state/session_history.jsonl",
+    ]
+
+
+def test_a_place_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(WriteFailed, match=r"file.*could not be made: Not a directory"):
+        prepare_data_directory(DataPaths(tmp_path / "file" / "data"))

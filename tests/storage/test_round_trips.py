@@ -1,0 +1,71 @@
+"""Every record reads back from its file as it was written."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.domain import strategies
+from tests.storage.places import NOW, DataDirectory, QuickDisk
+
+from ollim_bot.storage.codecs import (
+    LEDGER_ROWS,
+    SESSION_EVENTS,
+    ForkMessagesCodec,
+    InquiriesCodec,
+    PendingUpdatesCodec,
+    PingBudgetCodec,
+    RuntimeConfigCodec,
+    SessionIdCodec,
+)
+from ollim_bot.storage.file_store import Codec
+from ollim_bot.storage.json_lines import LineCodec
+
+VALUES: list[tuple[Codec[Any], st.SearchStrategy[Any]]] = [
+    (SessionIdCodec(), strategies.session_ids | st.none()),
+    (PendingUpdatesCodec(), strategies.pending_updates()),
+    (ForkMessagesCodec(), st.lists(strategies.fork_messages, max_size=5).map(tuple)),
+    (InquiriesCodec(), strategies.inquiries),
+    (PingBudgetCodec(lambda: NOW), strategies.ping_budgets()),
+    (RuntimeConfigCodec(), strategies.runtime_configs()),
+]
+LINES: list[tuple[LineCodec[Any], st.SearchStrategy[Any]]] = [
+    (SESSION_EVENTS, strategies.session_events),
+    (LEDGER_ROWS, strategies.ledger_rows),
+]
+
+
+@pytest.mark.parametrize(("codec", "values"), VALUES, ids=lambda value: type(value).__name__)
+@given(data=st.data())
+def test_values(codec: Codec[Any], values: st.SearchStrategy[Any], data: st.DataObject) -> None:
+    value = data.draw(values)
+    encoded = codec.encode(value)
+    decoded = codec.missing() if encoded is None else codec.decode(encoded)[0]
+    assert decoded == value
+
+
+@pytest.mark.parametrize(("codec", "entries"), LINES, ids=["session event", "ledger row"])
+@given(data=st.data())
+def test_lines(codec: LineCodec[Any], entries: st.SearchStrategy[Any], data: st.DataObject) -> None:
+    entry = data.draw(entries)
+    encoded = codec.encode(entry)
+    assert b"\n" not in encoded
+    assert codec.decode(encoded) == entry
+
+
+@pytest.mark.parametrize("kind", ["routines", "reminders", "webhooks"])
+@given(data=st.data())
+def test_jobs(kind: str, data: st.DataObject) -> None:
+    jobs = data.draw(
+        st.lists(getattr(strategies, kind), max_size=3, unique_by=lambda job: job.spec.id)
+    )
+    with tempfile.TemporaryDirectory() as root:
+        shelf = getattr(DataDirectory(Path(root)).open(QuickDisk()), kind)
+        for job in jobs:
+            shelf.add(job)
+        found = {shelved.item.spec.id: shelved.item for shelved in shelf.all()}
+        assert found == {job.spec.id: job for job in jobs}

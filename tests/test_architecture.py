@@ -1,0 +1,220 @@
+"""The rules of the house, read from the source: imports go down, third parties have one door."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / "src" / "ollim_bot"
+
+# Each layer may import from the layers above it in this list, and from itself unless it is a row
+# of several: those never import each other.
+LAYERS: list[list[str]] = [
+    ["errors"],
+    ["domain"],
+    ["ports"],
+    ["data_paths", "env_file", "time_zones", "clock"],
+    ["env_sources"],
+    ["place"],
+    ["settings"],
+    ["logs"],
+    ["prompts", "storage", "engine", "offline", "tools", "integrations", "upkeep", "testing"],
+    ["conversation"],
+    ["scheduling", "webhooks", "surfaces.discord", "surfaces.web"],
+    ["app"],
+    ["cli"],
+    ["__main__"],
+]
+
+DOORS = {
+    "claude_agent_sdk": ["engine"],
+    "discord": ["surfaces.discord"],
+    "cronsim": ["domain.cron", "domain.cron_text", "domain.cron_words"],
+    "watchfiles": ["scheduling.watcher"],
+    "aiohttp": ["surfaces.web", "webhooks.server", "offline", "integrations.google"],
+    "yaml": ["storage.frontmatter"],
+    "jsonschema": ["webhooks"],
+    "markdown_it": ["surfaces.web"],
+    "nh3": ["surfaces.web"],
+    "google": ["integrations.google"],
+    "google_auth_oauthlib": ["integrations.google"],
+    "subprocess": ["storage.git", "engine", "upkeep", "cli"],
+}
+
+# Each costs a command of the agent's more than all of our own code together.
+HEAVY = ("aiohttp", "asyncio", "claude_agent_sdk", "discord", "jsonschema", "logging", "pydantic")
+
+
+@dataclass(frozen=True)
+class Import:
+    source: str
+    target: str
+    line: int
+    in_function: bool
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.line} imports {self.target}"
+
+
+def modules() -> dict[str, ast.Module]:
+    """Every module of the package by its name below `ollim_bot`."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+        found[name] = ast.parse(path.read_text())
+    return found
+
+
+MODULES = modules()
+
+
+def imports() -> Iterator[Import]:
+    for source, tree in MODULES.items():
+        functions = {
+            inner
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            for inner in ast.walk(node)
+        }
+        for node in ast.walk(tree):
+            for target in imported(node):
+                yield Import(source, target, node.lineno, node in functions)  # type: ignore[attr-defined]
+
+
+def imported(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        assert node.level == 0, "imports are absolute"
+        module = node.module or ""
+        whole = [f"{module}.{alias.name}" for alias in node.names]
+        inside = [name for name in whole if name.removeprefix("ollim_bot.") in MODULES]
+        return inside or [module]
+    return []
+
+
+IMPORTS = list(imports())
+
+
+def is_within(module: str, place: str) -> bool:
+    return module == place or module.startswith(f"{place}.")
+
+
+def layer(module: str) -> tuple[int, str]:
+    for number, row in enumerate(LAYERS):
+        for place in row:
+            if is_within(module, place):
+                return number, place
+    raise AssertionError(f"{module} belongs to no layer: add it to LAYERS")
+
+
+def our_imports() -> list[Import]:
+    return [
+        Import(found.source, found.target.removeprefix("ollim_bot."), found.line, found.in_function)
+        for found in IMPORTS
+        if found.target.startswith("ollim_bot.")
+    ]
+
+
+def test_imports_go_down_only() -> None:
+    def goes_up(found: Import) -> bool:
+        (own, own_place), (other, other_place) = layer(found.source), layer(found.target)
+        return other > own or (other == own and own_place != other_place)
+
+    assert [str(found) for found in our_imports() if goes_up(found)] == []
+
+
+def test_testing_stands_on_the_domain_and_the_ports_only() -> None:
+    allowed = ("errors", "domain", "ports", "testing")
+    wrong = [
+        str(found)
+        for found in our_imports()
+        if is_within(found.source, "testing")
+        and not any(is_within(found.target, place) for place in allowed)
+    ]
+    assert wrong == []
+
+
+def test_there_is_no_cycle() -> None:
+    graph: dict[str, set[str]] = {name: set() for name in MODULES}
+    for found in our_imports():
+        graph[found.source].add(found.target)
+    done: set[str] = set()
+
+    def visit(module: str, path: tuple[str, ...]) -> None:
+        assert module not in path, f"cycle: {' > '.join((*path, module))}"
+        if module not in done:
+            for target in sorted(graph.get(module, ())):
+                visit(target, (*path, module))
+            done.add(module)
+
+    for module in graph:
+        visit(module, ())
+
+
+@pytest.mark.parametrize("package", DOORS)
+def test_a_third_party_comes_in_by_its_door(package: str) -> None:
+    wrong = [
+        str(found)
+        for found in IMPORTS
+        if is_within(found.target, package)
+        and not any(is_within(found.source, door) for door in DOORS[package])
+    ]
+    assert wrong == []
+
+
+def test_imports_inside_functions_are_for_the_cli_only() -> None:
+    wrong = [str(i) for i in IMPORTS if i.in_function and not is_within(i.source, "cli")]
+    assert wrong == []
+
+
+def test_nothing_rebinds_the_state_of_a_module() -> None:
+    wrong = [
+        f"{name}:{node.lineno}"
+        for name, tree in MODULES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Global)
+    ]
+    assert wrong == []
+
+
+def test_what_the_cli_imports_at_its_top_is_light() -> None:
+    """Followed through all of our own modules that are imported on the way."""
+    reached, waiting = set[str](), [name for name in MODULES if is_within(name, "cli")]
+    heavy = []
+    while waiting:
+        module = waiting.pop()
+        if module in reached:
+            continue
+        reached.add(module)
+        for found in IMPORTS:
+            if found.source != module or found.in_function:
+                continue
+            if any(is_within(found.target, package) for package in HEAVY):
+                heavy.append(str(found))
+            waiting.append(found.target.removeprefix("ollim_bot."))
+    assert heavy == []
+
+
+def test_a_listing_loads_nothing_heavy(tmp_path: Path) -> None:
+    script = (
+        "import sys; from ollim_bot.cli.main import main; main(['reminder', 'list']);"
+        f"print(sorted(set(sys.modules) & {set(HEAVY) | {'subprocess'}!r}))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script],
+        env={"OLLIM_DATA_DIR": str(tmp_path / "data"), "HOME": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.splitlines()[-1] == "[]"
+    assert list(tmp_path.iterdir()) == []
