@@ -45,6 +45,7 @@ class History:
     words: list[str] = field(default_factory=list)
     updates: list[str] = field(default_factory=list)
     jobs: dict[str, str] = field(default_factory=dict)
+    removed: set[str] = field(default_factory=set)
     uncertain: set[str] = field(default_factory=set)
 
     def act(self, stores: Stores, luck: random.Random, number: int) -> None:
@@ -80,6 +81,7 @@ class History:
         else:
             stores.reminders.remove(job)
             del self.jobs[job]
+            self.removed.add(job)
         self.uncertain.discard(job)
 
     def check(self, data: DataDirectory) -> None:
@@ -97,6 +99,7 @@ class History:
         report = stores.reminders.report()
         assert not report.problems
         found = {shelved.item.spec.id: shelved.item.spec.description for shelved in report.jobs}
+        assert not self.removed & found.keys()
         for job, description in self.jobs.items():
             if job not in self.uncertain:
                 assert found[job] == description

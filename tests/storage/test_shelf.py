@@ -356,6 +356,21 @@ def test_a_full_disk_leaves_no_half_of_a_job(data: DataDirectory, step: str) -> 
     assert data.journal.notes == []
 
 
+def test_what_a_killed_add_left_behind_is_never_written_through(data: DataDirectory) -> None:
+    """Killed between its two names, a new file shares its content with the temporary one."""
+    path = data.open().routines.add(routine())
+    before = path.read_bytes()
+    os.link(path, path.with_name(f".{path.name}.tmp"))
+
+    def fail(at: str, _: Path) -> None:
+        if at == "sync":
+            raise OSError(5, "Input/output error")
+
+    with pytest.raises(WriteFailed):
+        data.open(SteppedDisk(OsDisk(), fail)).routines.amend("a1b2c3d4", {"late": "run"})
+    assert path.read_bytes() == before
+
+
 def test_text_that_no_file_can_hold_is_refused(data: DataDirectory) -> None:
     with pytest.raises(BadJob, match="not a character"):
         data.open().routines.add(routine(message="\udc80 half a character"))

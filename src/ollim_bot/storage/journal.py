@@ -1,0 +1,215 @@
+"""The history of the data directory: what was written becomes git commits, in batches."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+
+from ollim_bot.errors import OllimError
+from ollim_bot.storage.git import Git, GitBusy, GitFailed, GitUnfinished
+from ollim_bot.storage.history import Note, record, tracked_changes
+from ollim_bot.storage.locks import FileLock
+from ollim_bot.storage.repository import Repository, has_repository
+
+_ANY_TROUBLE = (OllimError, OSError)
+_WAITS_WHILE_BUSY = (0.01, 0.02, 0.04, 0.08, 0.16, 0.25, 0.25, 0.25, 0.25)
+_SHORTEST_GAP = 2.0
+_LONGEST_GAP = 60.0
+_MOST_WAITING = 10_000
+_ROUNDS_BETWEEN_TIDYING = 500
+
+
+class GitJournal:
+    """Commits what is noted, in a thread after `start`, or whenever `flush` is called.
+
+    Whatever keeps git from working is told to `on_problem` in a sentence, once, from the thread
+    that met it; the notes wait and are tried again. A note that dies with the process loses only
+    its message: the next `prepare` commits the file.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        lock: FileLock,
+        *,
+        on_problem: Callable[[str], None],
+        pause: float = 0.2,
+        longest_pause: float = 2.0,
+        git: str = "git",
+        time_limit: float = 30.0,
+    ) -> None:
+        self._root = Path(os.path.realpath(root))
+        self._git = Git(self._root, git, time_limit)
+        self._lock = lock
+        self._on_problem = on_problem
+        self._pause = pause
+        self._longest_pause = longest_pause
+        self._changed = threading.Condition()
+        self._waiting: dict[Note, int] = {}
+        self._serial = itertools.count()
+        self._first_noted = self._last_noted = self._not_before = 0.0
+        self._gap = 0.0
+        self._trouble: str | None = None
+        self._refused: set[PurePosixPath] = set()
+        self._worker: threading.Thread | None = None
+        self._closing = False
+
+    def note(self, path: Path, message: str) -> None:
+        now = time.monotonic()
+        with self._changed:
+            self._waiting[Note(path, message)] = next(self._serial)
+            self._last_noted = now
+            if len(self._waiting) == 1:
+                self._first_noted = now
+                self._changed.notify()
+            elif len(self._waiting) > _MOST_WAITING:
+                del self._waiting[next(iter(self._waiting))]
+
+    def prepare(self) -> None:
+        """Make the repository if there is none, and commit what was changed unseen."""
+        try:
+            with self._lock.held():
+                changes = tracked_changes(Repository.opened(self._git))
+        except _ANY_TROUBLE as trouble:
+            self._put_off(trouble)
+            return
+        for change in changes:
+            self.note(self._root / change.path, f"by hand: {change.path}")
+        self.flush()
+
+    def flush(self) -> bool:
+        """Commit what is waiting, in this thread. Never raises; False if something still waits."""
+        if self._waiting:
+            try:
+                with self._lock.held():
+                    refused = self._commit_waiting()
+            except _ANY_TROUBLE as trouble:
+                self._put_off(trouble)
+            else:
+                self._went_well(refused)
+        return not self._waiting
+
+    def start(self) -> None:
+        """Commit in a thread from now on, when notes have paused."""
+        if self._worker is None:
+            self._worker = threading.Thread(target=self._work, name="journal", daemon=True)
+            self._worker.start()
+
+    def close(self, limit: float = 10.0) -> None:
+        """Commit what is waiting and end the thread, or leave it alone after `limit` seconds."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        if self._worker is None:
+            self.flush()
+        else:
+            self._worker.join(limit)
+
+    def __enter__(self) -> GitJournal:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def available(self) -> bool:
+        return self.obstacle() is None
+
+    def obstacle(self) -> str | None:
+        """What keeps changes out of the history now, in a sentence. Looks, and changes nothing."""
+        try:
+            if has_repository(self._root):
+                Repository.opened(self._git).changes()
+            else:
+                self._git.run("version")
+        except _ANY_TROUBLE as trouble:
+            return self._sentence(trouble)
+        return None
+
+    def _commit_waiting(self) -> Mapping[PurePosixPath, str]:
+        with self._changed:
+            batch = dict(self._waiting)
+        if not batch:
+            return {}
+        refused = self._record_patiently(batch)
+        with self._changed:
+            # A note that came again meanwhile speaks of a later change.
+            for note, serial in batch.items():
+                if self._waiting.get(note) == serial:
+                    del self._waiting[note]
+            self._first_noted = time.monotonic()
+        return refused
+
+    def _record_patiently(self, batch: Mapping[Note, int]) -> Mapping[PurePosixPath, str]:
+        repository = Repository.opened(self._git)
+        for wait in _WAITS_WHILE_BUSY:
+            with suppress(GitBusy):
+                return record(repository, batch)
+            # Somebody is using git here: leave them room afterwards, too.
+            self._not_before = time.monotonic() + _SHORTEST_GAP
+            time.sleep(wait * random.uniform(0.5, 1.5))
+        return record(repository, batch)
+
+    def _put_off(self, trouble: OllimError | OSError) -> None:
+        sentence = self._sentence(trouble)
+        with self._changed:
+            self._gap = min(max(2 * self._gap, _SHORTEST_GAP), _LONGEST_GAP)
+            self._not_before = time.monotonic() + self._gap
+            known = isinstance(trouble, GitUnfinished) or sentence == self._trouble
+            self._trouble = sentence
+        if not known:
+            self._tell(sentence)
+
+    def _went_well(self, refused: Mapping[PurePosixPath, str]) -> None:
+        with self._changed:
+            self._gap = 0.0
+            self._trouble = None
+            new = refused.keys() - self._refused
+            self._refused |= new
+        for path in sorted(new):
+            self._tell(f"{path} is not in the history: {refused[path]}.")
+
+    def _tell(self, sentence: str) -> None:
+        # A file name need not be UTF-8, but what is printed or sent must be.
+        self._on_problem(sentence.encode("utf-8", "backslashreplace").decode("utf-8"))
+
+    def _sentence(self, trouble: OllimError | OSError) -> str:
+        if isinstance(trouble, OllimError):
+            return str(trouble)
+        return str(GitFailed(self._root, trouble.strerror or str(trouble)))
+
+    def _work(self) -> None:
+        for batches in itertools.count():
+            if not self._batch_is_due():
+                break
+            self.flush()
+            if batches % _ROUNDS_BETWEEN_TIDYING == 0:
+                self._tidy()
+        self.flush()
+
+    def _batch_is_due(self) -> bool:
+        """Waits until a batch should be committed; False when the journal closes instead."""
+        with self._changed:
+            while not self._closing:
+                delay = self._delay()
+                if delay is not None and delay <= 0:
+                    return True
+                self._changed.wait(delay)
+        return False
+
+    def _delay(self) -> float | None:
+        if not self._waiting:
+            return None
+        quiet = min(self._last_noted + self._pause, self._first_noted + self._longest_pause)
+        return max(quiet, self._not_before) - time.monotonic()
+
+    def _tidy(self) -> None:
+        with suppress(*_ANY_TROUBLE):
+            Repository.opened(self._git).tidy()

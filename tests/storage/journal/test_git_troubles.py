@@ -1,0 +1,169 @@
+"""Whatever git runs into, nothing is lost, and it is told once."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from tests.storage.journal.git_repos import REAL_GIT, Kept, eventually, program, releasing
+
+
+def test_a_file_that_git_will_not_take_is_told_once_and_hinders_nothing(kept: Kept) -> None:
+    journal = kept.journal()
+    for text in ("first\n", "second\n"):
+        for name in ("a.md", "b.md", "git~1", "c.md"):
+            journal.note(kept.write(name, text), f"auto: write {name}")
+        assert journal.flush()
+    assert len(kept.messages()) == 2
+    assert kept.tracked() == {"a.md", "b.md", "c.md"}
+    assert kept.problems == ["git~1 is not in the history: invalid path 'git~1'."]
+
+
+def test_a_problem_can_be_printed_whatever_the_file_is_called(kept: Kept) -> None:
+    journal = kept.journal()
+    journal.note(kept.write("a.md"), "add a")
+    journal.note(kept.write(os.fsdecode(b"\xff/git~1")), "auto: write it")
+    assert journal.flush()
+    (problem,) = kept.problems
+    assert problem.isprintable()
+    assert problem.encode("utf-8").startswith(b"\\udcff/git~1 is not in the history: ")
+
+
+def test_when_git_can_take_nothing_everything_waits(repository: Kept) -> None:
+    repository.git("config", "filter.broken.clean", "false")
+    repository.git("config", "filter.broken.required", "true")
+    repository.write(".gitattributes", "[ab].md filter=broken\n")
+    journal = repository.journal()
+    for name in ("a.md", "b.md"):
+        journal.note(repository.write(name), f"add {name}")
+    assert not journal.flush()
+    assert not journal.flush()
+    assert len(repository.problems) == 1
+    (repository.root / ".gitattributes").unlink()
+    assert journal.flush()
+    assert repository.committed() == {"a.md", "b.md"}
+
+
+def test_a_lock_that_is_released_in_time_is_waited_for(repository: Kept, tmp_path: Path) -> None:
+    lock = repository.root / ".git/index.lock"
+    lock.touch()
+    journal = repository.journal(git=releasing(tmp_path / "git", lock))
+    journal.note(repository.write("a.md"), "add a")
+    assert journal.flush()
+    assert repository.messages()[0] == "add a"
+    assert repository.problems == []
+
+
+def test_a_lock_that_stays_is_told_once_and_nothing_is_lost(repository: Kept) -> None:
+    lock = repository.root / ".git/index.lock"
+    lock.touch()
+    journal = repository.journal()
+    journal.note(repository.write("a.md"), "add a")
+    assert not journal.flush()
+    journal.note(repository.write("b.md"), "add b")
+    assert not journal.flush()
+    (problem,) = repository.problems
+    assert problem == (
+        f"Another git is busy in {repository.root}: Unable to create '{lock}': File exists. "
+        "Changes are kept, and it is tried again. "
+        "If no other git runs there, remove its lock file."
+    )
+    lock.unlink()
+    assert journal.flush()
+    assert repository.messages()[0] == "2 changes: add a, add b\n\nadd a\nadd b"
+
+
+@pytest.mark.parametrize(
+    ("join", "give_up"),
+    [
+        pytest.param(["merge"], ["merge", "--abort"], id="merge"),
+        pytest.param(["rebase"], ["rebase", "--abort"], id="rebase"),
+        pytest.param(["cherry-pick"], ["cherry-pick", "--abort"], id="cherry-pick"),
+        pytest.param(["revert", "--no-edit"], ["revert", "--abort"], id="revert"),
+    ],
+)
+def test_an_unfinished_merge_is_left_to_its_owner(
+    repository: Kept, join: list[str], give_up: list[str]
+) -> None:
+    repository.leave_conflict("README.md", *join)
+    repository.write("README.md", "resolved\n")
+    repository.git("add", "README.md")
+    tip = repository.git("rev-parse", "HEAD")
+    journal = repository.journal()
+    journal.note(repository.write("a.md"), "add a")
+    assert not journal.flush()
+    assert repository.git("rev-parse", "HEAD") == tip
+    assert "?? a.md" in repository.git("status", "--porcelain")
+    assert not journal.available
+    assert repository.problems == []
+    repository.git(*give_up)
+    assert journal.flush()
+    assert repository.messages()[0] == "add a"
+
+
+def test_a_conflict_is_left_to_its_owner(repository: Kept) -> None:
+    repository.leave_conflict("README.md", "read-tree", "-m", "main~1", "main")
+    journal = repository.journal()
+    journal.note(repository.write("README.md", "<<<<<<<\n"), "auto: edit README.md")
+    assert not journal.flush()
+    assert "UU README.md" in repository.git("status", "--porcelain")
+    repository.git("reset", "--quiet")
+    assert journal.flush()
+    assert repository.messages()[0] == "auto: edit README.md"
+
+
+@pytest.mark.parametrize("executable", [True, False])
+def test_without_git_everything_works_and_it_is_told_once(
+    kept: Kept, tmp_path: Path, executable: bool
+) -> None:
+    no_git = tmp_path / "git"
+    if not executable:
+        no_git.touch(0o644)
+    journal = kept.journal(git=no_git)
+    journal.prepare()
+    journal.note(kept.write("a.md"), "add a")
+    assert not journal.flush()
+    assert not journal.flush()
+    assert not journal.available
+    (problem,) = kept.problems
+    assert problem == (
+        f"{no_git} was not found; changes are kept but without history. "
+        "Install git, for example with `apt install git`."
+    )
+    no_git.unlink(missing_ok=True)
+    no_git.symlink_to(REAL_GIT)
+    assert journal.flush()
+    assert kept.messages() == ["add a"]
+
+
+def test_a_git_that_hangs_is_ended_with_its_children(kept: Kept, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    hanging = program(tmp_path / "git", f"exec 9> '{pipe}'", "echo alive >&9", "sleep 60 & wait")
+
+    def nobody_holds_the_pipe() -> bool:
+        try:
+            return os.read(reader, 100) == b""
+        except BlockingIOError:
+            return False
+
+    journal = kept.journal(git=hanging, time_limit=0.3)
+    journal.note(kept.write("a.md"), "add a")
+    started = time.monotonic()
+    assert not journal.flush()
+    assert time.monotonic() - started < 10
+    assert "was stopped after 0.3 s" in kept.problems[0]
+    assert eventually(nobody_holds_the_pipe)
+    os.close(reader)
+
+
+def test_a_lock_file_that_cannot_be_opened_is_a_problem_and_no_crash(kept: Kept) -> None:
+    journal = kept.journal()
+    (kept.root.parent / "journal.lock").mkdir()
+    journal.note(kept.write("a.md"), "add a")
+    assert not journal.flush()
+    (problem,) = kept.problems
+    assert "Is a directory" in problem

@@ -1,0 +1,141 @@
+"""Notes become commits, in batches, from anywhere."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from tests.storage.journal.git_repos import Kept, eventually, program
+
+from ollim_bot.testing.journal import RememberingJournal
+
+
+def test_notes_become_one_commit(kept: Kept) -> None:
+    journal = kept.journal()
+    journal.note(kept.write("routines/a.md"), "add routine a1b2c3d4")
+    journal.note(kept.write("reminders/b.md"), "add reminder 0f0f0f0f")
+    assert journal.flush()
+    (message,) = kept.messages()
+    assert message == (
+        "2 changes: add routine a1b2c3d4, add reminder 0f0f0f0f\n"
+        "\n"
+        "add routine a1b2c3d4\n"
+        "add reminder 0f0f0f0f"
+    )
+    assert kept.committed() == {"routines/a.md", "reminders/b.md"}
+    assert kept.problems == []
+
+
+def test_a_thousand_writes_are_one_commit_of_a_few_processes(kept: Kept, tmp_path: Path) -> None:
+    calls = tmp_path / "calls"
+    counting = program(tmp_path / "git", f"echo call >> '{calls}'", 'exec "$GIT" "$@"')
+    journal = kept.journal(git=counting)
+    for number in range(1000):
+        journal.note(kept.write(f"reminders/{number}.md"), f"add reminder {number:08x}")
+    assert journal.flush()
+    assert len(kept.messages()) == 1
+    assert len(kept.committed()) == 1000
+    assert len(calls.read_text().splitlines()) <= 5
+
+
+def test_preparing_makes_a_repository_and_commits_what_changed_unseen(kept: Kept) -> None:
+    kept.write("routines/a.md")
+    kept.journal().prepare()
+    assert kept.messages() == ["by hand: routines/a.md"]
+    kept.write("routines/a.md", "edited\n")
+    kept.write("routines/b.md")
+    kept.journal().prepare()
+    kept.journal().prepare()
+    newest, oldest = kept.messages()
+    assert newest.startswith("2 changes: by hand: routines/a.md, by hand: routines/b.md\n")
+    assert oldest == "by hand: routines/a.md"
+
+
+def test_looking_for_obstacles_changes_nothing(kept: Kept) -> None:
+    assert kept.journal().available
+    assert list(kept.root.iterdir()) == []
+
+
+def test_two_processes_commit_everything_once(kept: Kept) -> None:
+    script = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from ollim_bot.storage.journal import GitJournal\n"
+        "from ollim_bot.storage.locks import FileLock\n"
+        "root, name = Path(sys.argv[1]), sys.argv[2]\n"
+        "lock = FileLock(root.parent / 'journal.lock')\n"
+        "journal = GitJournal(root, lock, on_problem=sys.exit)\n"
+        "for number in range(10):\n"
+        "    path = root / f'{name}-{number}.md'\n"
+        "    path.write_text('text')\n"
+        "    journal.note(path, f'add {path.stem}')\n"
+        "    assert journal.flush()\n"
+    )
+    processes = [
+        subprocess.Popen((sys.executable, "-c", script, str(kept.root), name)) for name in "ab"
+    ]
+    assert [process.wait(60) for process in processes] == [0, 0]
+    expected = {f"{name}-{number}" for name in "ab" for number in range(10)}
+    assert sorted(kept.messages()) == sorted(f"add {stem}" for stem in expected)
+    assert kept.tracked() == {f"{stem}.md" for stem in expected}
+
+
+def test_a_file_written_again_during_its_commit_is_committed_again(
+    kept: Kept, tmp_path: Path
+) -> None:
+    reached, go = tmp_path / "reached", tmp_path / "go"
+    slow = program(
+        tmp_path / "git",
+        '"$GIT" "$@" || exit $?',
+        'case "$*" in *" commit "*) ;; *) exit 0 ;; esac',
+        f"touch '{reached}'",
+        f"until [ -e '{go}' ]; do sleep 0.02; done",
+    )
+    journal = kept.journal(git=slow)
+    journal.note(kept.write("a.md", "first\n"), "auto: edit a.md")
+    committing = threading.Thread(target=journal.flush)
+    committing.start()
+    assert eventually(reached.exists)
+    journal.note(kept.write("a.md", "second\n"), "auto: edit a.md")
+    go.touch()
+    committing.join()
+    assert journal.flush()
+    assert kept.git("show", "HEAD:a.md") == "second\n"
+    assert len(kept.messages()) == 2
+
+
+def test_of_too_many_notes_the_oldest_lose_their_message_only(kept: Kept) -> None:
+    journal = kept.journal()
+    journal.note(kept.write("oldest.md"), "add oldest")
+    journal.note(kept.write("second.md"), "add second")
+    for number in range(9999):
+        journal.note(kept.root / f"{number}.md", "come and gone")
+    assert journal.flush()
+    assert kept.messages() == ["add second"]
+    journal.prepare()
+    assert kept.messages() == ["by hand: oldest.md", "add second"]
+
+
+def test_notes_from_many_threads_all_arrive(kept: Kept) -> None:
+    journal = kept.journal()
+
+    def write(name: str) -> None:
+        for number in range(20):
+            journal.note(kept.write(f"{name}-{number}.md"), f"add {name}-{number}")
+
+    writers = [threading.Thread(target=write, args=(name,)) for name in "abcd"]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert journal.flush()
+    assert len(kept.tracked()) == 80
+
+
+def test_the_double_remembers_what_was_noted(tmp_path: Path) -> None:
+    journal = RememberingJournal()
+    journal.note(tmp_path / "a.md", "add a")
+    assert journal.notes == [(tmp_path / "a.md", "add a")]
+    assert journal.messages == ["add a"]
