@@ -1,0 +1,274 @@
+"""When a cron line is due, also on the nights when the clocks change."""
+
+from __future__ import annotations
+
+import pickle
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from dataclasses import FrozenInstanceError
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tests.domain import cron_oracle
+from tests.domain.cron_lines import MONTHS, NIGHTS, Line, instants, lines, texts, zones
+
+from ollim_bot.domain.cron import Cron
+
+NEW_YORK = ZoneInfo("America/New_York")
+BERLIN = ZoneInfo("Europe/Berlin")
+LORD_HOWE = ZoneInfo("Australia/Lord_Howe")
+HOUR = timedelta(hours=1)
+
+
+def in_utc(moments: Iterable[datetime]) -> list[datetime]:
+    return [moment.astimezone(UTC) for moment in moments]
+
+
+def shown(moments: Iterable[datetime]) -> str:
+    return " ".join(moment.strftime("%H:%M%z") for moment in moments)
+
+
+@settings(deadline=None, max_examples=200)
+@given(lines, st.sampled_from(NIGHTS), st.timedeltas(timedelta(0), 32 * HOUR))
+def test_it_is_due_when_a_watched_clock_says_so(
+    line: Line, night: tuple[str, datetime], elapsed: timedelta
+) -> None:
+    """Around every kind of clock change, and far from any."""
+    zone, midnight = ZoneInfo(night[0]), night[1].replace(tzinfo=UTC)
+    start, end = midnight - 20 * HOUR, midnight + 12 * HOUR
+    due = cron_oracle.moments(line.pattern, zone, start, end)
+    cron, probe = Cron.parse(line.text), start + elapsed
+    assert in_utc(cron.between(start, end, zone)) == due
+    later, earlier = in_utc([cron.next(probe, zone), cron.previous(probe, zone)])
+    assert [later][: later < end] == [moment for moment in due if moment > probe][:1]
+    assert [earlier][: earlier >= start] == [moment for moment in due if moment < probe][-1:]
+
+
+@pytest.mark.parametrize(("zone", "date"), NIGHTS)
+@pytest.mark.parametrize("text", ["0 1-3 * * *", "30 2 * * *", "*/20 0,23 * * *", "45 * * * *"])
+def test_the_whole_night_agrees(zone: str, date: datetime, text: str) -> None:
+    """Asked every 10 minutes, and right before, at and right after each moment."""
+    cron, there, midnight = Cron.parse(text), ZoneInfo(zone), date.replace(tzinfo=UTC)
+    end = midnight + 48 * HOUR
+    due = in_utc(cron.between(midnight - 48 * HOUR, end, there))
+    probes = {midnight + n * HOUR / 6 for n in range(-20 * 6, 12 * 6)}
+    probes |= {moment + n * timedelta.resolution for moment in due[1:-1] for n in (-1, 0, 1)}
+    for probe in probes:
+        at = bisect_left(due, probe)
+        assert in_utc([cron.previous(probe, there)]) == [due[at - 1]]
+        assert in_utc([cron.next(probe, there)]) == [due[bisect_right(due, probe)]]
+        assert in_utc(islice(cron.between(probe, end, there), 1)) == [due[at]]
+
+
+@settings(deadline=None)
+@given(texts, instants, zones)
+@example("0 9 * * *", datetime(2026, 1, 1, 9, tzinfo=UTC), ZoneInfo("UTC"))
+@example("* * * * *", datetime(2026, 1, 1, 9, 0, 0, 1, tzinfo=UTC), ZoneInfo("UTC"))
+def test_next_previous_and_between_agree(text: str, moment: datetime, zone: ZoneInfo) -> None:
+    cron = Cron.parse(text)
+    before, after = in_utc([cron.previous(moment, zone), cron.next(moment, zone)])
+    assert before < moment < after
+    here = in_utc(cron.between(moment, moment + timedelta.resolution, zone))
+    assert here in ([], [moment])
+    assert in_utc(cron.between(before, after, zone)) == [before, *here]
+    assert in_utc([cron.next(before, zone)]) == (here or [after])
+    assert in_utc([cron.previous(after, zone)]) == (here or [before])
+
+
+@pytest.mark.parametrize("text", ["0 9 * * *", "0 * * * *"])
+def test_moments_are_in_the_zone_asked_for(text: str) -> None:
+    cron, start = Cron.parse(text), datetime(2026, 1, 1, tzinfo=UTC)
+    moments = [cron.next(start, BERLIN), cron.previous(start, BERLIN)]
+    moments += cron.between(start, start + timedelta(days=1), BERLIN)
+    assert {moment.tzinfo for moment in moments} == {BERLIN}
+
+
+@settings(deadline=None)
+@given(texts, instants, zones)
+def test_between_is_next_again_and_again(text: str, start: datetime, zone: ZoneInfo) -> None:
+    cron = Cron.parse(text)
+    forwards = [start]
+    for _ in range(20):
+        forwards += in_utc([cron.next(forwards[-1], zone)])
+    assert in_utc(cron.between(forwards[1], forwards[-1], zone)) == forwards[1:-1]
+    backwards = [forwards[-1]]
+    for _ in range(19):
+        backwards += in_utc([cron.previous(backwards[-1], zone)])
+    assert backwards[::-1] == forwards[1:]
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "day", "expected"),
+    [
+        pytest.param("30 2 * * *", NEW_YORK, (2025, 3, 9), "03:00-0400", id="gap-moves-to-its-end"),
+        pytest.param("30 2 * * *", BERLIN, (2025, 3, 30), "03:00+0200", id="gap-in-berlin"),
+        pytest.param("15 2 * * *", LORD_HOWE, (2025, 10, 5), "02:30+1100", id="gap-of-30-minutes"),
+        pytest.param("*/15 2 * * *", NEW_YORK, (2025, 3, 9), "03:00-0400", id="whole-gap-is-once"),
+        pytest.param(
+            "30 2,3 * * *", NEW_YORK, (2025, 3, 9), "03:00-0400 03:30-0400", id="gap-and-after"
+        ),
+        pytest.param("0 2,3 * * *", NEW_YORK, (2025, 3, 9), "03:00-0400", id="gap-meets-its-end"),
+        pytest.param("30 1 * * *", NEW_YORK, (2025, 11, 2), "01:30-0400", id="twice-is-first"),
+        pytest.param("30 2 * * *", BERLIN, (2025, 10, 26), "02:30+0200", id="twice-in-berlin"),
+        pytest.param("45 1 * * *", LORD_HOWE, (2025, 4, 6), "01:45+1100", id="twice-by-30-minutes"),
+        pytest.param(
+            "*/30 1 * * *", NEW_YORK, (2025, 11, 2), "01:00-0400 01:30-0400", id="star-in-minutes"
+        ),
+        pytest.param(
+            "0 */12 * * *", NEW_YORK, (2025, 11, 2), "00:00-0400 12:00-0500", id="star-in-hours"
+        ),
+        pytest.param(
+            "30 1-2 * * *", NEW_YORK, (2025, 11, 2), "01:30-0400 02:30-0500", id="twice-and-after"
+        ),
+    ],
+)
+def test_a_time_is_due_once_when_the_clocks_change(
+    text: str, zone: ZoneInfo, day: tuple[int, int, int], expected: str
+) -> None:
+    start = datetime(*day, tzinfo=zone)
+    moments = Cron.parse(text).between(start, start + timedelta(days=1), zone)
+    assert shown(moments) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["30 * * * *", "30 0-23 * * *", "30 */1 * * *", "30 0-22,23 * * *"]
+)
+@pytest.mark.parametrize(
+    ("day", "hours"),
+    [
+        pytest.param(datetime(2025, 3, 9), 23, id="spring"),
+        pytest.param(datetime(2025, 11, 2), 25, id="autumn"),
+    ],
+)
+def test_an_hourly_line_follows_real_time_however_it_is_spelt(
+    text: str, day: datetime, hours: int
+) -> None:
+    start, end = day.replace(tzinfo=NEW_YORK), (day + timedelta(days=1)).replace(tzinfo=NEW_YORK)
+    moments = in_utc(Cron.parse(text).between(start, end, NEW_YORK))
+    first = start.astimezone(UTC) + HOUR / 2
+    assert moments == [first + n * HOUR for n in range(hours)]
+
+
+def test_half_an_hour_that_comes_twice_is_due_twice_in_real_time() -> None:
+    start = datetime(2025, 4, 6, 1, tzinfo=LORD_HOWE)
+    moments = Cron.parse("45 * * * *").between(start, start + 2 * HOUR, LORD_HOWE)
+    assert shown(moments) == "01:45+1100 01:45+1030 02:45+1030"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("30 8 * * 1-5", "2 mar, 3 mar, 4 mar, 5 mar, 6 mar, 9 mar", id="weekdays"),
+        pytest.param("0 9 * * 0", "1 mar, 8 mar, 15 mar", id="0-is-sunday"),
+        pytest.param("0 9 * * 7", "1 mar, 8 mar, 15 mar", id="7-is-sunday"),
+        pytest.param("0 9 * JAN,Apr SUN", "5 apr, 12 apr, 19 apr", id="names-in-any-case"),
+        pytest.param("0 9 * * fri-sun", "1 mar, 6 mar, 7 mar, 8 mar", id="up-to-sunday"),
+        pytest.param("0 9 * * 6-0", "1 mar, 7 mar, 8 mar, 14 mar", id="up-to-sunday-as-0"),
+        pytest.param("0 9 * * sun-sun", "1 mar, 8 mar, 15 mar", id="from-sunday-to-sunday"),
+        pytest.param("0 9 * * sun-tue", "1 mar, 2 mar, 3 mar, 8 mar", id="from-sunday"),
+        pytest.param("0 9 13 * 1", "2 mar, 9 mar, 13 mar, 16 mar", id="day-or-weekday"),
+        pytest.param("0 9 */2 * 1", "9 mar, 23 mar, 13 apr, 27 apr", id="star-is-no-restriction"),
+        pytest.param("0 9 1 * */2", "1 mar, 1 aug, 1 sep, 1 oct", id="star-in-the-weekday-neither"),
+        pytest.param("0 9 1-31 * 1", "1 mar, 2 mar, 3 mar", id="but-a-full-range-is-one"),
+        pytest.param("0 9 30 2 1", "1 feb, 8 feb, 15 feb", id="the-weekday-saves-a-wrong-day"),
+        pytest.param("0 9 L * *", "31 mar, 30 apr, 31 may, 30 jun", id="last-day"),
+        pytest.param("0 9 LW * *", "31 mar, 30 apr, 29 may, 30 jun", id="last-weekday"),
+        pytest.param("0 9 * * 5L", "27 mar, 24 apr, 29 may, 26 jun", id="last-friday"),
+        pytest.param("0 9 * * friL", "27 mar, 24 apr, 29 may, 26 jun", id="last-friday-by-name"),
+        pytest.param("0 9 * * mon#2", "9 mar, 13 apr, 11 may, 8 jun", id="second-monday"),
+        pytest.param("0 9 5-5/2 * *", "5 mar, 5 apr, 5 may", id="a-step-in-a-range-of-one"),
+        pytest.param("0 9 25/3 * *", "25 mar, 28 mar, 31 mar, 25 apr", id="a-step-from-a-value-on"),
+    ],
+)
+def test_the_days_of_a_line(text: str, expected: str) -> None:
+    """From 1 March 2026, a Sunday, on."""
+    start = datetime(2026, 3, 1, tzinfo=UTC)
+    moments = Cron.parse(text).between(start, start + timedelta(days=400), UTC)
+    days = [f"{moment.day} {MONTHS[moment.month - 1]}" for moment in moments]
+    assert ", ".join(days[: expected.count(",") + 1]) == expected
+
+
+@pytest.mark.parametrize(
+    ("alias", "line"),
+    [
+        ("@hourly", "0 * * * *"),
+        ("@daily", "0 0 * * *"),
+        ("@midnight", "0 0 * * *"),
+        ("@weekly", "0 0 * * 0"),
+        ("@monthly", "0 0 1 * *"),
+        ("@yearly", "0 0 1 1 *"),
+        ("@Annually", "0 0 1 1 *"),
+    ],
+)
+@given(moment=instants)
+def test_an_alias_means_its_line(alias: str, line: str, moment: datetime) -> None:
+    assert Cron.parse(alias).next(moment, BERLIN) == Cron.parse(line).next(moment, BERLIN)
+    assert str(Cron.parse(alias)) == alias
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "probe", "earlier", "later"),
+    [
+        pytest.param(
+            "0 * 1 3,4 *",
+            BERLIN,
+            datetime(2025, 3, 20),
+            "2025-03-01T23:00:00+01:00",
+            "2025-04-01T00:00:00+02:00",
+            id="a-change-on-the-way",
+        ),
+        pytest.param(
+            "30 * 6 4 *",
+            ZoneInfo("America/Santiago"),
+            datetime(2024, 4, 7, 2, 45),
+            "2024-04-06T23:30:00-03:00",
+            "2024-04-06T23:30:00-04:00",
+            id="an-hour-that-repeats-yesterday",
+        ),
+        pytest.param(
+            "0 * 29 12 *",
+            ZoneInfo("Pacific/Apia"),
+            datetime(2011, 12, 30, 10, 10),
+            "2011-12-29T23:00:00-10:00",
+            "2012-12-29T00:00:00+14:00",
+            id="a-day-that-was-left-out",
+        ),
+    ],
+)
+def test_rare_days_in_real_time(
+    text: str, zone: ZoneInfo, probe: datetime, earlier: str, later: str
+) -> None:
+    cron, moment = Cron.parse(text), probe.replace(tzinfo=UTC)
+    assert cron.previous(moment, zone).isoformat() == earlier
+    assert cron.next(moment, zone).isoformat() == later
+
+
+@pytest.mark.parametrize("text", ["0 0 29 2 *", "* * 29 2 *"])
+def test_leap_days_are_found_both_ways_across_2100(text: str) -> None:
+    cron, between = Cron.parse(text), datetime(2100, 3, 1, tzinfo=BERLIN)
+    assert cron.next(between, BERLIN).date().isoformat() == "2104-02-29"
+    assert cron.previous(between, BERLIN).date().isoformat() == "2096-02-29"
+
+
+def test_the_rarest_day_is_found_both_ways() -> None:
+    """Forty years lie between two leap days on a Sunday around 2100."""
+    cron, between = Cron.parse("0 0 29 2 */7"), datetime(2100, 3, 1, tzinfo=UTC)
+    later, earlier = cron.next(between, UTC), cron.previous(between, UTC)
+    assert (earlier.weekday(), later.weekday()) == (6, 6)
+    assert later.year - earlier.year == 40
+
+
+def test_it_is_a_small_value_equal_by_its_text() -> None:
+    cron = Cron.parse("  30   8\t* * 1-5 ")
+    assert str(cron) == cron.text == "30 8 * * 1-5"
+    assert cron == Cron.parse("30 8 * * 1-5")
+    assert cron != Cron.parse("30 8 * * mon-fri")
+    assert len({cron, Cron.parse("30 8 * * 1-5")}) == 1
+    assert pickle.loads(pickle.dumps(cron)) == cron
+    assert not hasattr(cron, "__dict__")
+    with pytest.raises(FrozenInstanceError):
+        cron.text = "0 9 * * *"  # type: ignore[misc]
