@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 
 import pytest
+from hypothesis import settings
+
+# No deadlines, since a shared machine may stall anywhere. In CI the examples are always the same,
+# so that a change is judged by what it changed; at a desk they are new each time.
+settings.register_profile("desk", deadline=None, print_blob=True)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "desk")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -235,7 +235,7 @@ KNOWN_NAMES = [
     *("critical_used", "critical_reset_date", "daily_used", "daily_used_reset", "model.main"),
 ]
 JSONISH = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    st.none() | st.booleans() | st.integers() | st.just(10**400) | st.floats() | st.text(),
     lambda inner: (
         st.lists(inner, max_size=4)
         | st.dictionaries(st.sampled_from(KNOWN_NAMES) | st.text(max_size=5), inner, max_size=6)

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ollim_bot.storage.frontmatter import BadDocument, CannotEdit, edited, parse, render
+from ollim_bot.storage.document import BadDocument
+from ollim_bot.storage.frontmatter import CannotEdit, edited, parse, render
 
 FULL = """\
 ---
@@ -95,7 +96,7 @@ def test_scalars_follow_yaml_1_2(written: str, value: object) -> None:
         pytest.param("---\na: !!binary aGk=\n---\n", 2, "tags", id="binary"),
         pytest.param("---\n? [a]\n: b\n---\n", 2, "must be a word", id="complex key"),
         pytest.param("---\na: {b: 1, b: 2}\n---\n", 2, "stands twice", id="doubled inside"),
-        pytest.param("---\na: \x07\n---\n", 1, "not YAML", id="control sign"),
+        pytest.param("---\nb: é\na: \x07\n---\n", 3, "'\\x07' is not", id="control sign"),
         pytest.param("---\na: " + "9" * 5000 + "\n---\n", 2, "too long", id="long number"),
     ],
 )

@@ -36,7 +36,8 @@ class ForkLookup:
 
 
 def lookup_fork_session(records: Iterable[ForkMessage], message_id: int, now: float) -> ForkLookup:
-    found = next((record for record in records if record.message_id == message_id), None)
+    """What is known of a message; of several records of one message the last counts."""
+    found = {record.message_id: record for record in records}.get(message_id)
     if found is None or now - found.ts >= REMEMBERED_FOR:
         return ForkLookup(ForkLife.UNKNOWN)
     life = ForkLife.LIVE if now - found.ts < LIVE_FOR else ForkLife.EXPIRED

@@ -34,5 +34,5 @@ class Inquiries:
         """Without the inquiry, and the inquiry itself unless it was taken before or expired."""
         live = self.pruned(now)
         found = next((inquiry for inquiry in live.waiting if inquiry.key == key), None)
-        rest = tuple(inquiry for inquiry in live.waiting if inquiry is not found)
+        rest = tuple(inquiry for inquiry in live.waiting if inquiry.key != key)
         return Inquiries(rest), found

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -10,6 +12,10 @@ from enum import StrEnum
 from ollim_bot.domain.jobs import JobKind
 
 MAX_ATTEMPTS = 3
+
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+_BY_HAND = ":manual"
+_DELIVERED = ":delivery"
 
 
 class OccurrenceState(StrEnum):
@@ -94,12 +100,18 @@ class SkipReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """`key` is the scheduled instant in UTC, or a webhook's delivery key."""
+    """`key` is the scheduled instant in UTC, or a webhook's delivery key, which may be any text."""
 
     kind: JobKind
     job_id: str
     key: str
     manual: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.job_id or ":" in self.job_id or not self.key:
+            raise ValueError(f"{self.job_id!r} and {self.key!r} do not name an occurrence")
+        if not self._is_delivery:
+            _instant(self.key)
 
     @classmethod
     def scheduled(cls, kind: JobKind, job_id: str, at: datetime) -> Occurrence:
@@ -111,28 +123,46 @@ class Occurrence:
 
     @property
     def id(self) -> str:
-        return f"{self.kind}:{self.job_id}:{self.key}" + (":manual" if self.manual else "")
+        return f"{self.kind}:{self.job_id}:{self.key}{self._suffix}"
+
+    @property
+    def _suffix(self) -> str:
+        if self.manual:
+            return _BY_HAND
+        # A sender's own key must not pass for a run by hand.
+        return _DELIVERED if self.key.endswith((_BY_HAND, _DELIVERED)) else ""
 
     @classmethod
     def parse(cls, text: str) -> Occurrence:
         """The inverse of `id`; raises `ValueError` for anything else."""
         kind, _, rest = text.partition(":")
         job_id, _, key = rest.partition(":")
-        if not (job_id and key):
-            raise ValueError(f"{text!r} is not an occurrence: kind:job:moment")
-        by_hand = key.removesuffix(":manual")
-        return cls(JobKind(kind), job_id, by_hand, manual=by_hand != key)
+        manual = key.endswith(_BY_HAND)
+        key = key.removesuffix(_BY_HAND if manual else _DELIVERED)
+        with suppress(ValueError):
+            occurrence = cls(JobKind(kind), job_id, key, manual)
+            if occurrence.id == text:
+                return occurrence
+        raise ValueError(f"{text!r} is not an occurrence: kind:job:moment")
 
     @property
     def scheduled_at(self) -> datetime | None:
         """None for a webhook's delivery."""
-        if self.kind is JobKind.WEBHOOK and not self.manual:
-            return None
-        return datetime.fromisoformat(self.key)
+        return None if self._is_delivery else _instant(self.key)
+
+    @property
+    def _is_delivery(self) -> bool:
+        return self.kind is JobKind.WEBHOOK and not self.manual
 
 
 def _instant_key(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _instant(key: str) -> datetime:
+    if not _INSTANT.fullmatch(key):
+        raise ValueError(f"{key!r} is not a moment such as 2026-11-16T08:00:00Z")
+    return datetime.fromisoformat(key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,11 @@ import math
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 
+from ollim_bot.errors import WrongInput
+
 DEFAULT_CAPACITY = 5
 DEFAULT_REFILL_MINUTES = 90
+LARGEST_LIMIT = 1_000_000
 
 # Sums of fractions of a token must not leave the owner at 0.9999999 of one.
 _TOLERANCE = 1e-9
@@ -41,7 +44,11 @@ class PingBudget:
 
     @property
     def tokens(self) -> int:
-        return math.floor(self.available + _TOLERANCE)
+        return math.floor(self._available_to_a_hair)
+
+    @property
+    def _available_to_a_hair(self) -> float:
+        return self.available + _TOLERANCE
 
     def refilled(self, now: datetime) -> PingBudget:
         """As it stands now: with what time has added, and the counters of today.
@@ -49,15 +56,15 @@ class PingBudget:
         A clock that went back adds nothing, takes nothing, and counts from the new time on.
         """
         elapsed = max(timedelta(0), now.astimezone(UTC) - self.last_refill.astimezone(UTC))
-        gained = elapsed / timedelta(minutes=self.refill_rate_minutes)
+        gained = elapsed / timedelta(minutes=1) / self.refill_rate_minutes
         today = now.date()
         return replace(
             self,
             available=min(float(self.capacity), self.available + gained),
             last_refill=now,
-            critical_used=self.critical_used if self.critical_reset_date == today else 0,
+            critical_used=self.critical_used if today <= self.critical_reset_date else 0,
             critical_reset_date=today,
-            daily_used=self.daily_used if self.daily_used_reset == today else 0,
+            daily_used=self.daily_used if today <= self.daily_used_reset else 0,
             daily_used_reset=today,
         )
 
@@ -90,9 +97,15 @@ class PingBudget:
         return replace(budget, critical_used=max(0, budget.critical_used - 1))
 
     def resized(self, now: datetime, *, capacity: int, refill_rate_minutes: int) -> PingBudget:
-        """With other limits, both positive. A smaller bucket spills; a larger one is not filled."""
-        if capacity < 1 or refill_rate_minutes < 1:
-            raise ValueError("capacity and refill rate are positive whole numbers")
+        """With other limits. A smaller bucket spills; a larger one is not filled.
+
+        Raises `WrongInput` unless both limits are positive and of a sensible size.
+        """
+        if not (1 <= capacity <= LARGEST_LIMIT and 1 <= refill_rate_minutes <= LARGEST_LIMIT):
+            raise WrongInput(
+                "The ping budget takes a capacity and the minutes per ping, both whole numbers "
+                f"from 1 to {LARGEST_LIMIT}, such as 5 and 90."
+            )
         budget = self.refilled(now)
         return replace(
             budget,
@@ -107,8 +120,8 @@ class PingBudget:
         line = f"budget: {budget.tokens}/{budget.capacity}"
         if budget.tokens >= budget.capacity:
             return line
-        missing = budget.tokens + 1 - budget.available
-        minutes = max(1, math.ceil(missing * budget.refill_rate_minutes - _TOLERANCE))
+        missing = 1 - budget._available_to_a_hair % 1
+        minutes = math.ceil(missing * budget.refill_rate_minutes)
         return f"{line} (next refill in {minutes} min)"
 
     def full_status(self, now: datetime) -> str:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from ollim_bot.errors import WrongInput
 
 ConfigValue = str | int | float | bool | None | tuple[str, ...]
 Thinking = str | int
+T = TypeVar("T")
+
+# Far beyond any use, and still safe to add to a moment as seconds or as minutes.
+_LARGEST = 999_999_999
+_ALIASES = ("opus", "sonnet", "haiku")
+_MODEL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@\[\]-]{1,199}")
 
 
 class PermissionMode(StrEnum):
@@ -55,9 +60,10 @@ class RuntimeConfig:
         """`value` as a person typed it or JSON held it; raises `WrongInput` if it is not right."""
         known = config_key(key)
         try:
-            checked = known.check(value)
+            checked = known.check(value.strip() if isinstance(value, str) else value)
         except ValueError:
-            raise WrongInput(f"{key}: {value!r} is not right. It takes {known.takes}.") from None
+            wrong = _shortened(repr(value))
+            raise WrongInput(f"{key}: {wrong} is not right. It takes {known.takes}.") from None
         return self._with(key, known.attribute, checked)
 
     def with_default(self, key: str) -> RuntimeConfig:
@@ -119,64 +125,64 @@ def shown(value: ConfigValue) -> str:
     return str(value)
 
 
-def _whole(low: int, high: int | None = None) -> Callable[[object], int]:
+def _shortened(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _whole(low: int, high: int = _LARGEST) -> Callable[[object], int]:
     def check(value: object) -> int:
-        if isinstance(value, bool) or not isinstance(value, int | str):
+        if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value):
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             raise ValueError
-        if isinstance(value, str) and not re.fullmatch(r"[0-9]{1,9}", value.strip()):
+        return value
+
+    return check
+
+
+def _one_of(words: Mapping[str, T]) -> Callable[[object], T]:
+    def check(value: object) -> T:
+        if not isinstance(value, str) or value.lower() not in words:
             raise ValueError
-        number = int(value)
-        if number < low or (high is not None and number > high):
-            raise ValueError
-        return number
+        return words[value.lower()]
 
     return check
 
 
 def _model(value: object) -> str | None:
-    if value is None or value in ("none", "default"):
+    if value is None or _is_word(value, "none", "default"):
         return None
-    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9][\w.:/@\[\]-]{1,199}", value):
+    if not isinstance(value, str) or not _MODEL_ID.fullmatch(value):
         raise ValueError
-    return value
+    return value.lower() if _is_word(value, *_ALIASES) else value
 
 
 def _thinking(value: object) -> Thinking:
-    if value in ("off", "adaptive"):
-        return str(value)
-    return _whole(1)(value)
+    return str(value).lower() if _is_word(value, "off", "adaptive") else _whole(1)(value)
 
 
 def _switch(value: object) -> bool:
-    words = {"on": True, "true": True, "yes": True, "off": False, "false": False, "no": False}
-    if isinstance(value, bool):
-        return value
-    if not isinstance(value, str) or value.lower() not in words:
-        raise ValueError
-    return words[value.lower()]
+    return value if isinstance(value, bool) else _one_of(_SWITCH)(value)
 
 
 def _money(value: object) -> float | None:
-    if value is None or value == "none":
+    if value is None or _is_word(value, "none"):
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,7}(\.[0-9]{1,20})?", value):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError
-    amount = float(value)
-    if not (math.isfinite(amount) and amount > 0):
+    if not 0.01 <= value <= 1_000_000:
         raise ValueError
-    return amount
-
-
-def _mode(value: object) -> str:
-    return PermissionMode(str(value)).value
+    return float(value)
 
 
 def _words(value: object) -> tuple[str, ...]:
-    parts = value.split(",") if isinstance(value, str) else value
-    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
         raise ValueError
-    words = tuple(part.strip() for part in parts if part.strip())
-    if not words:
+    words = tuple(filter(None, (word.strip() for text in texts for word in text.split(","))))
+    if not words or not all(word.isprintable() for word in words):
         raise ValueError
     return words
 
@@ -186,24 +192,36 @@ def _word(value: object) -> str:
     return word
 
 
+def _is_word(value: object, *words: str) -> bool:
+    return isinstance(value, str) and value.lower() in words
+
+
+def _number(attribute: str, unit: str, low: int, high: int = _LARGEST) -> ConfigKey:
+    return ConfigKey(attribute, f"{unit} from {low} to {high}", _whole(low, high))
+
+
+_SWITCH = {"on": True, "true": True, "yes": True, "off": False, "false": False, "no": False}
+_MODES = {mode.lower(): mode.value for mode in PermissionMode}
 _A_MODEL = "opus, sonnet, haiku, a full model id, or none"
-_A_THINKING = "off, adaptive, or a number of tokens such as 4000"
+_A_THINKING = f"off, adaptive, or a number of tokens from 1 to {_LARGEST}"
+_A_MODE = f"one of {', '.join(PermissionMode)}"
+_AN_AMOUNT = "US dollars from 0.01 to 1000000, such as 2.50, or none"
 
 CONFIG_KEYS: Mapping[str, ConfigKey] = {
     "model.main": ConfigKey("model_main", _A_MODEL, _model),
     "model.fork": ConfigKey("model_fork", f"{_A_MODEL} (then as model.main)", _model),
     "thinking.main": ConfigKey("thinking_main", _A_THINKING, _thinking),
     "thinking.fork": ConfigKey("thinking_fork", _A_THINKING, _thinking),
-    "bg_fork_timeout": ConfigKey("bg_fork_timeout", "seconds, at least 1", _whole(1)),
-    "bg_concurrency": ConfigKey("bg_concurrency", "a number from 1 to 16", _whole(1, 16)),
-    "fork_idle_timeout": ConfigKey("fork_idle_timeout", "minutes, at least 1", _whole(1)),
-    "permission_mode": ConfigKey("permission_mode", " or ".join(PermissionMode), _mode),
-    "approval_timeout": ConfigKey("approval_timeout", "seconds, at least 1", _whole(1)),
-    "critical_daily_cap": ConfigKey("critical_daily_cap", "a number, 0 or more", _whole(0)),
-    "daily_cost_cap": ConfigKey("daily_cost_cap", "US dollars such as 2.50, or none", _money),
+    "bg_fork_timeout": _number("bg_fork_timeout", "seconds", 1),
+    "bg_concurrency": _number("bg_concurrency", "a number", 1, 16),
+    "fork_idle_timeout": _number("fork_idle_timeout", "minutes", 1),
+    "permission_mode": ConfigKey("permission_mode", _A_MODE, _one_of(_MODES)),
+    "approval_timeout": _number("approval_timeout", "seconds", 1),
+    "critical_daily_cap": _number("critical_daily_cap", "a number", 0),
+    "daily_cost_cap": ConfigKey("daily_cost_cap", _AN_AMOUNT, _money),
     "auto_update": ConfigKey("auto_update", "on or off", _switch),
-    "auto_update_interval": ConfigKey("auto_update_interval", "minutes, at least 1", _whole(1)),
-    "auto_update_hour": ConfigKey("auto_update_hour", "an hour from 0 to 23", _whole(0, 23)),
+    "auto_update_interval": _number("auto_update_interval", "minutes", 1),
+    "auto_update_hour": _number("auto_update_hour", "an hour", 0, 23),
     "google_calendars": ConfigKey("google_calendars", "calendar ids with commas", _words),
     "google_task_list": ConfigKey("google_task_list", "the id of a task list", _word),
 }

@@ -3,7 +3,7 @@
 The main session takes them in three steps, so that a crash between any two loses and doubles
 nothing. `pop_pending_updates` claims all that wait; the claim is written down elsewhere before the
 waiting ones are gone. Then either the engine has taken the prompt and the claim is `committed`, or
-it has not and the claim is `restored`. Both may be repeated.
+it has not and the claim is `restored`. Both may be repeated until the next pop.
 """
 
 from __future__ import annotations
@@ -22,13 +22,21 @@ class PendingUpdate:
     message: str
     id: str | None = None
 
+    @property
+    def name(self) -> str:
+        return self.id or f"{self.ts.isoformat()} {self.message}"
+
 
 @dataclass(frozen=True, slots=True)
 class PendingUpdates:
-    """What waits, oldest first, and how many earlier ones gave way since the last pop."""
+    """What waits, oldest first, and how many earlier ones gave way since the last pop.
+
+    `since` names the first of those that gave way, if any did.
+    """
 
     entries: tuple[PendingUpdate, ...] = ()
     omitted: int = 0
+    since: str | None = None
 
     def appended(self, update: PendingUpdate) -> tuple[PendingUpdates, tuple[PendingUpdate, ...]]:
         """With `update` at the end, and the updates that gave way to it.
@@ -39,25 +47,34 @@ class PendingUpdates:
         if len(entries) + bool(self.omitted) <= MAX_PENDING_UPDATES:
             return replace(self, entries=entries), ()
         cut = len(entries) - (MAX_PENDING_UPDATES - 1)
-        return PendingUpdates(entries[cut:], self.omitted + cut), entries[:cut]
+        return PendingUpdates(entries[cut:], self.omitted + cut, self._first), entries[:cut]
 
     def restored(self, claim: PendingUpdates) -> PendingUpdates:
         """With a claim whose prompt was never taken back at the front, in its order."""
-        if self._holds_any_of(claim):
+        if self._still_holds(claim):
             return self
-        return PendingUpdates(claim.entries + self.entries, claim.omitted + self.omitted)
+        omitted = claim.omitted + self.omitted
+        first = claim._first or self._first
+        return PendingUpdates(claim.entries + self.entries, omitted, first if omitted else None)
 
     def committed(self, claim: PendingUpdates) -> PendingUpdates:
         """Without a claim whose prompt was taken, also if it was never removed from here."""
-        if not self._holds_any_of(claim):
+        if not self._still_holds(claim):
             return self
-        rest = tuple(entry for entry in self.entries if entry not in claim.entries)
-        return PendingUpdates(rest, max(0, self.omitted - claim.omitted) if rest else 0)
+        claimed = claim.omitted + len(claim.entries)
+        entries = self.entries[max(0, claimed - self.omitted) :]
+        omitted = max(0, self.omitted - claimed)
+        return PendingUpdates(entries, omitted, entries[0].name if omitted else None)
 
-    def _holds_any_of(self, claim: PendingUpdates) -> bool:
-        # Claiming takes everything at once, so a single claimed entry that is still here shows
-        # that the process died before the claim left the file.
-        return any(entry in claim.entries for entry in self.entries)
+    @property
+    def _first(self) -> str | None:
+        return self.since or (self.entries[0].name if self.entries else None)
+
+    def _still_holds(self, claim: PendingUpdates) -> bool:
+        # Claiming takes everything at once. So where the first update since the last pop is still
+        # the first one of the claim, the process died before the claim left the file, and what
+        # stands here is the claim and all that was appended since.
+        return self._first == claim._first
 
 
 def pop_pending_updates(pending: PendingUpdates) -> tuple[PendingUpdates, PendingUpdates]:

@@ -9,7 +9,7 @@ from datetime import datetime
 from ollim_bot.domain.fork_messages import ForkMessage
 from ollim_bot.domain.inquiries import Inquiries, Inquiry
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.pings import LARGEST_LIMIT, PingBudget
 from ollim_bot.domain.runtime_config import RuntimeConfig, parse_config
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates, omission_notice
@@ -55,20 +55,19 @@ class PendingUpdatesCodec:
         return PendingUpdates()
 
     def decode(self, raw: bytes) -> tuple[PendingUpdates, Warnings]:
-        entries = [_pending_update(value) for value in versioned_list(parse_json(raw))]
-        omitted = 0
-        if len(entries) > 1 and entries[0].id is None:
-            notice = _OMISSION.fullmatch(entries[0].message)
-            if notice:
-                omitted = int(notice[1])
-                del entries[0]
-        return PendingUpdates(tuple(entries), omitted), ()
+        values = versioned_list(parse_json(raw))
+        entries = tuple(_pending_update(value) for value in values)
+        notice = _OMISSION.fullmatch(entries[0].message) if len(entries) > 1 else None
+        if notice is None or entries[0].id is not None:
+            return PendingUpdates(entries), ()
+        since = Fields(values[0]).text_or_none("since")
+        return PendingUpdates(entries[1:], int(notice[1]), since), ()
 
     def encode(self, value: PendingUpdates) -> bytes | None:
         entries: list[object] = [_pending_update_json(entry) for entry in value.entries]
         if value.omitted:
-            since = value.entries[0].ts.isoformat()
-            entries.insert(0, {"ts": since, "message": omission_notice(value.omitted)})
+            ts, message = value.entries[0].ts.isoformat(), omission_notice(value.omitted)
+            entries.insert(0, {"ts": ts, "message": message, "since": value.since})
         return render_json(entries, indent=1) if entries else None
 
 
@@ -147,11 +146,11 @@ class PingBudgetCodec:
         available = fields.number("available")
         if available < 0:
             raise Malformed("available is below 0")
-        capacity = fields.whole("capacity", least=1)
+        capacity = fields.whole("capacity", least=1, most=LARGEST_LIMIT)
         budget = PingBudget(
             capacity=capacity,
             available=min(available, float(capacity)),
-            refill_rate_minutes=fields.whole("refill_rate_minutes", least=1),
+            refill_rate_minutes=fields.whole("refill_rate_minutes", least=1, most=LARGEST_LIMIT),
             last_refill=fields.moment("last_refill"),
             critical_used=fields.whole("critical_used"),
             critical_reset_date=fields.day("critical_reset_date"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from ollim_bot.domain.jobs import Chain, Job, JobKind, JobSpec, Reminder, Routine, WebhookSpec
-from ollim_bot.storage.frontmatter import Document, Field
+from ollim_bot.storage.document import Document, Field
 from ollim_bot.storage.job_fields import COMMON, REMINDER, ROUTINE, WEBHOOK, FieldRule, WrongValue
 
 _Fault = tuple[str | None, str]

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import Late, Model, ReportMode
 from ollim_bot.errors import BadCron
-from ollim_bot.storage.frontmatter import Field
+from ollim_bot.storage.document import Field
 
 JOB_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:?\d\d)?", re.ASCII)

@@ -12,8 +12,8 @@ from ollim_bot.domain.jobs import Job
 from ollim_bot.errors import Unreadable
 from ollim_bot.ports import Disk
 from ollim_bot.storage import frontmatter
+from ollim_bot.storage.document import BadDocument
 from ollim_bot.storage.files import NotAFile
-from ollim_bot.storage.frontmatter import BadDocument
 from ollim_bot.storage.job_documents import FieldProblem, JobFormat, JobReading
 
 J = TypeVar("J", bound=Job)

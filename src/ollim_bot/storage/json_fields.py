@@ -83,10 +83,10 @@ class Fields:
     def text_or_none(self, name: str) -> str | None:
         return None if self._value.get(name) is None else self.text(name)
 
-    def whole(self, name: str, *, least: int = 0) -> int:
+    def whole(self, name: str, *, least: int = 0, most: int = 2**63) -> int:
         value = self._value.get(name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise self._malformed(name, f"a whole number of at least {least}")
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise self._malformed(name, f"a whole number from {least} to {most}")
         return value
 
     def number(self, name: str) -> float:

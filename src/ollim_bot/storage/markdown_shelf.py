@@ -13,13 +13,14 @@ from ollim_bot.domain.slugs import slug
 from ollim_bot.errors import BadJob, DuplicateId, EditRefused, NotFound
 from ollim_bot.ports import Disk, Journal, Shelved
 from ollim_bot.storage import frontmatter
+from ollim_bot.storage.document import BadDocument
 from ollim_bot.storage.files import (
     SHARED,
     create_atomically,
     remove_durably,
     write_atomically,
 )
-from ollim_bot.storage.frontmatter import BadDocument, CannotEdit
+from ollim_bot.storage.frontmatter import CannotEdit
 from ollim_bot.storage.job_documents import FieldProblem, JobFormat, JobReading
 from ollim_bot.storage.job_folder import JobFolder
 from ollim_bot.storage.locks import FileLock

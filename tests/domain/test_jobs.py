@@ -1,0 +1,181 @@
+"""Jobs: what a file leaves unsaid, when each is due, and what it is called."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.domain.strategies import (
+    chains,
+    instants,
+    job_specs,
+    reminders,
+    routines,
+    wall_times,
+    zones,
+)
+
+from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.jobs import Chain, JobSpec, Late, Model, Reminder, ReportMode, Routine
+
+BERLIN = ZoneInfo("Europe/Berlin")
+NEW_YORK = ZoneInfo("America/New_York")
+SPEC = JobSpec(id="a1b2c3d4", message="Call mum")
+NINE = datetime(2026, 11, 16, 9)
+
+
+def test_what_a_file_leaves_unsaid_is_this() -> None:
+    assert JobSpec(
+        id="a",
+        message="m",
+        description="",
+        background=False,
+        model=None,
+        thinking=True,
+        isolated=False,
+        update_main_session=ReportMode.ON_PING,
+        allow_ping=True,
+        allowed_tools=(),
+        skills=(),
+        timezone=None,
+        late=None,
+        enabled=True,
+        must=None,
+    ) == JobSpec(id="a", message="m")
+    assert Reminder(SPEC, NINE).chain == Chain(max=0, depth=0, parent=None)
+
+
+def test_the_words_of_a_file_are_these() -> None:
+    assert [*Model] == ["opus", "sonnet", "haiku"]
+    assert [*ReportMode] == ["always", "on_ping", "freely", "blocked"]
+    assert [*Late] == ["run", "skip", "tell"]
+
+
+@pytest.mark.parametrize(
+    ("must", "max_chain", "allow_ping", "expected"),
+    [
+        pytest.param(None, 0, True, True, id="plain-reminder"),
+        pytest.param(None, 3, True, False, id="chain-decides"),
+        pytest.param(None, 0, False, False, id="pings-are-off"),
+        pytest.param(None, 3, False, False, id="chain-without-pings"),
+        pytest.param(False, 0, True, False, id="said-no"),
+        pytest.param(True, 3, True, True, id="said-yes-to-a-chain"),
+    ],
+)
+def test_a_reminder_must_come_unless_a_chain_or_its_file_says_otherwise(
+    must: bool | None, max_chain: int, allow_ping: bool, expected: bool
+) -> None:
+    spec = replace(SPEC, background=True, must=must, allow_ping=allow_ping)
+    assert Reminder(spec, NINE, Chain(max=max_chain)).must is expected
+
+
+@given(reminders)
+def test_no_reminder_must_come_that_may_not_ping(reminder: Reminder) -> None:
+    assert reminder.spec.allow_ping or not reminder.must
+
+
+@pytest.mark.parametrize(("must", "expected"), [(None, False), (False, False), (True, True)])
+def test_a_routine_must_come_only_when_its_file_says_so(must: bool | None, expected: bool) -> None:
+    assert Routine(replace(SPEC, must=must), Cron.parse("0 9 * * *")).must is expected
+
+
+@pytest.mark.parametrize(
+    ("wall", "zone", "expected"),
+    [
+        pytest.param(NINE, BERLIN, "2026-11-16T09:00:00+01:00", id="ordinary"),
+        pytest.param(
+            datetime(2026, 3, 29, 2, 30), BERLIN, "2026-03-29T03:00:00+02:00", id="gap-is-its-end"
+        ),
+        pytest.param(
+            datetime(2026, 10, 25, 2, 30), BERLIN, "2026-10-25T02:30:00+02:00", id="twice-is-first"
+        ),
+        pytest.param(
+            datetime(2026, 3, 8, 2), NEW_YORK, "2026-03-08T03:00:00-04:00", id="start-of-the-gap"
+        ),
+        pytest.param(
+            datetime(2026, 11, 16, 9, tzinfo=UTC),
+            BERLIN,
+            "2026-11-16T10:00:00+01:00",
+            id="with-an-offset",
+        ),
+    ],
+)
+def test_a_reminder_is_due_when_the_clocks_say_so(
+    wall: datetime, zone: ZoneInfo, expected: str
+) -> None:
+    assert Reminder(SPEC, wall).due(zone).isoformat() == expected
+
+
+@given(job_specs(), instants, zones)
+def test_a_moment_with_an_offset_is_that_moment_in_every_zone(
+    spec: JobSpec, moment: datetime, default: ZoneInfo
+) -> None:
+    due = Reminder(spec, moment).due(default)
+    assert due.astimezone(UTC) == moment
+    assert due.tzinfo == (spec.timezone or default)
+
+
+@given(wall_times, zones, zones)
+def test_a_job_keeps_the_time_of_its_own_zone(
+    wall: datetime, own: ZoneInfo, default: ZoneInfo
+) -> None:
+    there = Reminder(replace(SPEC, timezone=own), wall)
+    assert there.due(default) == Reminder(SPEC, wall).due(own)
+    assert (
+        Routine(replace(SPEC, timezone=own), Cron.parse("0 9 * * *"))
+        .next_after(datetime(2026, 1, 1, tzinfo=UTC), default)
+        .astimezone(own)
+        .hour
+        == 9
+    )
+
+
+@given(wall_times, zones)
+def test_a_reminder_is_never_early_by_the_clock_on_the_wall(wall: datetime, zone: ZoneInfo) -> None:
+    due = Reminder(SPEC, wall).due(zone)
+    shown = due.astimezone(UTC).astimezone(zone).replace(tzinfo=None)
+    assert wall <= shown <= wall + timedelta(days=1)
+
+
+@given(routines, st.datetimes(datetime(1975, 1, 1), datetime(2090, 1, 1)), zones)
+def test_a_routine_is_next_due_later_in_its_own_zone(
+    routine: Routine, moment: datetime, default: ZoneInfo
+) -> None:
+    after = moment.replace(tzinfo=UTC)
+    due = routine.next_after(after, default)
+    assert due.astimezone(UTC) > after
+    assert due.tzinfo == (routine.spec.timezone or default)
+
+
+@given(job_specs())
+def test_a_title_is_one_line(spec: JobSpec) -> None:
+    assert spec.title.split("\n") == [spec.title]
+    assert spec.title
+
+
+@pytest.mark.parametrize(
+    ("description", "message", "title"),
+    [
+        pytest.param("Morning", "Plan the day.", "Morning", id="description"),
+        pytest.param("", "Plan\n  the day.\n\nThen go.", "Plan the day. Then go.", id="message"),
+    ],
+)
+def test_a_job_is_called_by_its_description_else_by_its_message(
+    description: str, message: str, title: str
+) -> None:
+    assert replace(SPEC, description=description, message=message).title == title
+
+
+@given(chains)
+def test_a_chain_of_n_follow_ups_makes_n_and_one_checks(chain: Chain) -> None:
+    checks = 1
+    step = Chain(chain.max)
+    while step.may_follow_up:
+        step = replace(step, depth=step.depth + 1)
+        checks += 1
+    assert checks == chain.max + 1
+    assert chain.may_follow_up is (chain.depth < chain.max)

@@ -1,0 +1,210 @@
+"""Pending updates: through any crash, each is seen by the main session once or told as omitted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from functools import reduce
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from tests.domain.strategies import pending_updates
+
+from ollim_bot.domain.updates import (
+    MAX_PENDING_UPDATES,
+    PendingUpdate,
+    PendingUpdates,
+    omission_notice,
+    pop_pending_updates,
+)
+
+NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
+
+
+def update(number: int) -> PendingUpdate:
+    """All say the same at the same moment: only the id tells them apart."""
+    return PendingUpdate(NOW, "3 mails need replies", f"{number:08x}")
+
+
+def updates(count: int, start: int = 0) -> tuple[PendingUpdate, ...]:
+    return tuple(update(number) for number in range(start, start + count))
+
+
+def after_appends(
+    appended: Sequence[PendingUpdate], before: PendingUpdates | None = None
+) -> PendingUpdates:
+    return reduce(lambda now, one: now.appended(one)[0], appended, before or PendingUpdates())
+
+
+def line_count(pending: PendingUpdates) -> int:
+    return len(pending.entries) + bool(pending.omitted)
+
+
+class UpdatesThroughCrashes(RuleBasedStateMachine):
+    """The file, a claim that stands in the inbox, and a crash between any two writes.
+
+    The sets say where each update is: they know nothing of how the file does it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.file = PendingUpdates()
+        self.count = 0
+        self.waiting: list[PendingUpdate] = []
+        self.seen: set[PendingUpdate] = set()
+        self.dropped: set[PendingUpdate] = set()
+        self.uncounted: set[PendingUpdate] = set()
+
+        self.claim = PendingUpdates()
+        self.claimed: list[PendingUpdate] = []
+        self.claimed_count: set[PendingUpdate] = set()
+        self.file_was_emptied = True
+        self.decision = "committed"
+
+    @rule(count=st.integers(1, 4) | st.integers(8, 12))
+    def append(self, count: int) -> None:
+        for one in updates(count, self.count):
+            self.file, gave_way = self.file.appended(one)
+            assert line_count(self.file) <= MAX_PENDING_UPDATES
+            self.waiting = [left for left in (*self.waiting, one) if left not in gave_way]
+            self.dropped.update(gave_way)
+            self.uncounted.update(gave_way)
+        self.count += count
+
+    @precondition(lambda self: self.decision)
+    @rule()
+    def claim_what_waits_and_crash(self) -> None:
+        _, self.claim = pop_pending_updates(self.file)
+        self.claimed, self.claimed_count = list(self.waiting), set(self.uncounted)
+        self.file_was_emptied = False
+        self.decision = ""
+
+    @precondition(lambda self: self.decision)
+    @rule()
+    def claim_what_waits(self) -> None:
+        self.claim_what_waits_and_crash()
+        self.file, _ = pop_pending_updates(self.file)
+        self.waiting, self.uncounted = [], set()
+        self.file_was_emptied = True
+
+    @precondition(lambda self: self.decision != "committed")
+    @rule()
+    def restore(self) -> None:
+        self.file = self.file.restored(self.claim)
+        if not self.decision and self.file_was_emptied:
+            self.waiting = self.claimed + self.waiting
+            self.uncounted |= self.claimed_count
+        self.decision = "restored"
+
+    @precondition(lambda self: self.decision != "restored")
+    @rule()
+    def commit(self) -> None:
+        self.file = self.file.committed(self.claim)
+        if not self.decision:
+            self.seen.update(self.claimed)
+            self.waiting = [one for one in self.waiting if one not in self.claimed]
+            # What gave way although the main session was about to see it was seen all the same.
+            self.dropped.difference_update(self.claimed)
+            self.uncounted -= {*self.claimed, *self.claimed_count}
+        self.decision = "committed"
+
+    @invariant()
+    def what_waits_is_in_the_file_in_order(self) -> None:
+        assert list(self.file.entries) == self.waiting
+
+    @invariant()
+    def the_notice_counts_what_gave_way_and_was_not_told(self) -> None:
+        assert self.file.omitted == len(self.uncounted)
+
+    @invariant()
+    def every_update_is_in_one_place(self) -> None:
+        held = self.claimed if self.file_was_emptied and not self.decision else []
+        places = [*self.waiting, *held, *self.seen, *self.dropped]
+        assert sorted(one.id or "" for one in places) == [one.id for one in updates(self.count)]
+
+
+TestUpdatesThroughCrashes = UpdatesThroughCrashes.TestCase
+TestUpdatesThroughCrashes.settings = settings(max_examples=150, stateful_step_count=20)
+
+
+@pytest.mark.parametrize("count", [0, 1, 9, 10, 11, 12, 25, 1000])
+def test_the_newest_wait_and_the_count_of_the_others_takes_one_place(count: int) -> None:
+    pending = after_appends(updates(count))
+    fits = count <= MAX_PENDING_UPDATES
+    kept = count if fits else MAX_PENDING_UPDATES - 1
+    assert pending.entries == updates(kept, count - kept)
+    assert pending.omitted == count - kept
+
+
+@settings(max_examples=40)
+@given(pending_updates())
+def test_a_pop_takes_all_and_leaves_nothing(pending: PendingUpdates) -> None:
+    assert pop_pending_updates(pending) == (PendingUpdates(), pending)
+
+
+def test_the_count_starts_anew_after_a_pop() -> None:
+    left, _ = pop_pending_updates(after_appends(updates(30)))
+    assert after_appends(updates(11, 30), left).omitted == 2
+
+
+def test_what_comes_back_stands_first_and_may_exceed_the_cap() -> None:
+    left, claim = pop_pending_updates(after_appends(updates(12)))
+    restored = after_appends(updates(10, 12), left).restored(claim)
+    assert restored.entries == updates(19, 3)
+    assert restored.omitted == 3
+
+
+def test_what_came_back_gives_way_first_when_more_is_appended() -> None:
+    left, claim = pop_pending_updates(after_appends(updates(10)))
+    restored = after_appends(updates(8, 10), left).restored(claim)
+    after, gave_way = restored.appended(update(18))
+    assert (after.entries, after.omitted) == (updates(9, 10), 10)
+    assert gave_way == updates(10)
+
+
+@pytest.mark.parametrize("claimed", [1, 10, 25])
+@pytest.mark.parametrize("appended", [0, 1, 9, 10, 30])
+def test_a_claim_that_never_left_the_file_comes_back_once(claimed: int, appended: int) -> None:
+    """Even when every claimed update has given way to later ones."""
+    file = after_appends(updates(claimed))
+    _, claim = pop_pending_updates(file)
+    later = after_appends(updates(appended, claimed), file)
+    assert later.restored(claim) == later
+    assert later.restored(claim).restored(claim) == later
+
+
+@pytest.mark.parametrize("claimed", [1, 10, 25])
+@pytest.mark.parametrize("appended", [0, 1, 9, 10, 30])
+def test_a_claim_that_never_left_the_file_leaves_it_when_committed(
+    claimed: int, appended: int
+) -> None:
+    file = after_appends(updates(claimed))
+    _, claim = pop_pending_updates(file)
+    committed = after_appends(updates(appended, claimed), file).committed(claim)
+    assert len(committed.entries) + committed.omitted == appended
+    assert not set(committed.entries) & set(claim.entries)
+    assert committed.committed(claim) == committed
+
+
+@settings(max_examples=40)
+@given(pending_updates(), pending_updates())
+def test_an_empty_claim_changes_nothing(pending: PendingUpdates, other: PendingUpdates) -> None:
+    assert pending.restored(PendingUpdates()) == pending
+    assert pending.committed(PendingUpdates()) == pending
+    assert PendingUpdates().committed(other) == PendingUpdates()
+
+
+def test_updates_written_by_hand_without_an_id_are_told_apart_by_their_moment() -> None:
+    by_hand = [PendingUpdate(NOW + n * timedelta(minutes=1), "look at this") for n in range(3)]
+    file = after_appends(by_hand)
+    left, claim = pop_pending_updates(file)
+    assert file.restored(claim) == file
+    assert file.committed(claim) == PendingUpdates()
+    assert left.restored(claim) == file
+    assert after_appends(updates(1), left).restored(claim).entries == (*by_hand, update(0))
+
+
+def test_the_notice_says_how_many_are_missing() -> None:
+    assert omission_notice(3) == "(3 earlier update(s) omitted — cap reached)"
