@@ -1,0 +1,118 @@
+"""`ollim-bot config`: what can be changed while the bot runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.data import note, open_data, writable
+from ollim_bot.cli.json_output import json_flag, print_json
+from ollim_bot.cli.near_words import no_such
+from ollim_bot.cli.verbs import Flags, Given, Verb, run_verb
+from ollim_bot.cli.wording import columns, plain
+from ollim_bot.domain.runtime_config import CONFIG_KEYS, RuntimeConfig, shown
+
+_DEFAULTS = RuntimeConfig()
+
+
+def run(words: Sequence[str], caller: Caller) -> None:
+    run_verb("config", _VERBS, words, caller)
+
+
+def _list(given: Given, caller: Caller) -> None:
+    problems: list[str] = []
+    config = open_data(caller).stores(problems.append).config.read()
+    if "json" in given:
+        settings = [_setting(config, key) for key in CONFIG_KEYS]
+        print_json({"settings": settings, "problems": problems})
+        return
+    print(columns([_row(config, key) for key in CONFIG_KEYS]))
+    if config.changed():
+        print("* differs from the default", flush=True)
+    for problem in problems:
+        note(problem)
+
+
+def _get(given: Given, caller: Caller) -> None:
+    key = _known_key(given)
+    config = open_data(caller).stores(note).config.read()
+    if "json" in given:
+        print_json(_setting(config, key))
+    else:
+        print(plain(shown(config.value(key))))
+
+
+def _set(given: Given, caller: Caller) -> None:
+    key = _known_key(given)
+    _DEFAULTS.with_value(key, given["value"])  # A wrong value makes no data directory.
+    old, new = _changed(caller, key, lambda config: config.with_value(key, given["value"]))
+    print(f"{key} is {new} already." if old == new else f"{key} is now {new} (it was {old}).")
+
+
+def _unset(given: Given, caller: Caller) -> None:
+    key = _known_key(given)
+    old, new = _changed(caller, key, lambda config: config.with_default(key))
+    before = "already" if old == new else f"again (it was {old})"
+    print(f"{key} has its default {before}: {new}.")
+
+
+def _changed(
+    caller: Caller, key: str, step: Callable[[RuntimeConfig], RuntimeConfig]
+) -> tuple[str, str]:
+    """The value before and after."""
+
+    def both(config: RuntimeConfig) -> tuple[RuntimeConfig, tuple[str, str]]:
+        new = step(config)
+        return new, (plain(shown(config.value(key))), plain(shown(new.value(key))))
+
+    with writable(open_data(caller)) as data:
+        return data.stores(note).config.transact(both)
+
+
+def _known_key(given: Given) -> str:
+    word = str(given["key"])
+    key = word.replace("-", "_")
+    if key not in CONFIG_KEYS:
+        sentence = f"There is no setting `{word}`."
+        raise no_such(sentence, key, CONFIG_KEYS, "ollim-bot config list")
+    return key
+
+
+def _row(config: RuntimeConfig, key: str) -> tuple[str, str, str]:
+    value, takes = shown(config.value(key)), CONFIG_KEYS[key].takes
+    if key not in config.changed():
+        return f"  {key}", plain(value), takes
+    return f"* {key}", plain(value), f"{takes}; default: {shown(_DEFAULTS.value(key))}"
+
+
+def _setting(config: RuntimeConfig, key: str) -> dict[str, object]:
+    return {
+        "key": key,
+        "value": config.value(key),
+        "default": _DEFAULTS.value(key),
+        "takes": CONFIG_KEYS[key].takes,
+    }
+
+
+def _key_argument(parser: Flags) -> None:
+    parser.add_argument("key", metavar="KEY", help="as `ollim-bot config list` shows it")
+
+
+def _get_flags(parser: Flags) -> None:
+    _key_argument(parser)
+    json_flag(parser)
+
+
+def _set_flags(parser: Flags) -> None:
+    _key_argument(parser)
+    parser.add_argument("value", metavar="VALUE")
+
+
+_VERBS = {
+    "list": Verb("all settings", "ollim-bot config list", json_flag, _list, needs_words=False),
+    "get": Verb("the value of one", "ollim-bot config get model.main", _get_flags, _get),
+    "set": Verb("change one", "ollim-bot config set model.main sonnet", _set_flags, _set),
+    "unset": Verb(
+        "back to its default", "ollim-bot config unset model.main", _key_argument, _unset
+    ),
+}

@@ -1,0 +1,126 @@
+"""Adding, changing and cancelling jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from ollim_bot.cli import job_flags
+from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.data import Data, note, open_data, writable
+from ollim_bot.cli.job_json import job_object
+from ollim_bot.cli.job_making import new_job, shelved
+from ollim_bot.cli.job_noun import JobNoun, S
+from ollim_bot.cli.job_words import promise
+from ollim_bot.cli.json_output import print_json
+from ollim_bot.cli.verbs import Given
+from ollim_bot.cli.wording import title
+from ollim_bot.errors import BadJob, NotFound, WrongInput
+from ollim_bot.storage.markdown_shelf import MarkdownShelf
+from ollim_bot.upkeep.instance import running_pid
+
+
+def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
+    data = open_data(caller)
+    message = job_flags.message_given(given)
+    if message is None:
+        raise WrongInput(f"Say what to do, with -m. Example: {noun.add_example}")
+    fields = _fields(noun, given, None, data.now)
+    if not fields.keys() >= {*noun.form.required} - {"id"}:
+        raise WrongInput(f"Say when: {noun.say_when}. Example: {noun.add_example}")
+    job = new_job(noun.form, fields, message)
+    with writable(data) as data:
+        added = shelved(noun.shelf(data), job, keep_id="id" in fields)
+        if "json" in given:
+            print_json(job_object(noun, added, data.now))
+        else:
+            print(_news(noun, "set", added.item, data.now))
+            print(f"id {added.item.spec.id}, file {caller.shown(added.path)}", flush=True)
+        _tell_if_asleep(added.item, data)
+
+
+def edit_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
+    data = open_data(caller)
+    shelf = noun.shelf(data)
+    job = _known(shelf, given["job"])
+    message = job_flags.message_given(given)
+    gone = job_flags.cleared(given, noun.form.rules)
+    own_zone = job.spec.timezone if job and "timezone" not in gone else None
+    changes = gone | _fields(noun, given, own_zone, data.now)
+    if not changes and message is None:
+        raise WrongInput(f"Say what to change. Example: {noun.edit_example}")
+    _refuse_taken_id(shelf, given["job"], changes.get("id"))
+    amend(noun, data, "changed", given["job"], changes, message)
+
+
+def pause_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
+    amend(noun, open_data(caller), "paused", given["job"], {"enabled": False})
+
+
+def resume_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
+    amend(noun, open_data(caller), "resumed", given["job"], {"enabled": None})
+
+
+def cancel_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
+    data = open_data(caller)
+    job = _known(noun.shelf(data), given["job"])
+    with writable(data) as data:
+        path = noun.shelf(data).remove(given["job"])
+        what = title(job.spec.title) if job else caller.shown(path)
+        print(f"{noun.name.capitalize()} cancelled: {what}.")
+
+
+def amend(
+    noun: JobNoun[S],
+    data: Data,
+    done: str,
+    job_id: str,
+    changes: Mapping[str, object],
+    message: str | None = None,
+) -> None:
+    """Change a job, and repeat what it promises now. `done` says in a word what was done."""
+    _known(noun.shelf(data), job_id)
+    with writable(data) as data:
+        body = None if message is None else message.strip()
+        job = noun.shelf(data).amend(job_id, changes, body)
+        print(_news(noun, done, job, data.now), flush=True)
+        _tell_if_asleep(job, data)
+
+
+def _fields(
+    noun: JobNoun[S], given: Given, own_zone: ZoneInfo | None, now: datetime
+) -> dict[str, object]:
+    """What was said of the job. Moments in words are meant in its own time zone."""
+    zone = ZoneInfo(given["timezone"]) if "timezone" in given else own_zone
+    when = noun.when_given(given, now.astimezone(zone or now.tzinfo))
+    return when | job_flags.fields_given(given, noun.form.rules)
+
+
+def _known(shelf: MarkdownShelf[S], job_id: str) -> S | None:
+    """None if the file is there, but wrong. Raises `NotFound`."""
+    try:
+        return shelf.get(job_id).item
+    except BadJob:
+        return None
+
+
+def _refuse_taken_id(shelf: MarkdownShelf[S], job_id: str, new_id: object) -> None:
+    if new_id in (None, job_id):
+        return
+    try:
+        _known(shelf, str(new_id))
+    except NotFound:
+        return
+    raise WrongInput(f"id: {new_id} is taken by another file.")
+
+
+def _news(noun: JobNoun[S], done: str, job: S, now: datetime) -> str:
+    resume = f" It does nothing until `ollim-bot {noun.name} resume {job.spec.id}`."
+    news = f"{noun.name.capitalize()} {done}: {promise(noun, job, now)}"
+    return news if job.spec.enabled else news + resume
+
+
+def _tell_if_asleep(job: S, data: Data) -> None:
+    if job.spec.enabled and running_pid(data.paths.bot_pid) is None:
+        note("the bot is not running, so nothing comes yet.")

@@ -1,0 +1,133 @@
+"""The flags that describe a job, in one table for every noun and every verb."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from ollim_bot.cli.verbs import Flags, Given
+from ollim_bot.errors import WrongInput
+from ollim_bot.time_zones import near_zone, zone_named
+
+# Far below what a job file may hold, in any script.
+LONGEST_MESSAGE = 100_000
+
+
+class Flag(NamedTuple):
+    """`field` is the name in the file of what the flag sets."""
+
+    names: str
+    field: str
+    about: str
+    reading: Mapping[str, Any]
+
+    def add_to(self, parser: Flags) -> None:
+        parser.add_argument(*self.names.split(), dest=self.field, help=self.about, **self.reading)
+
+
+def whole_number(text: str) -> int | str:
+    """A number where there is one; what else was typed is refused as a field of the job."""
+    return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else text
+
+
+def _mode(text: str) -> str:
+    return text.replace("-", "_")
+
+
+def _zone(text: str) -> str:
+    if zone_named(text):
+        return text
+    near = near_zone(text)
+    hint = f"Did you mean {near}?" if near else "It takes a name such as Europe/Berlin."
+    raise WrongInput(f"--timezone: {text!r} is not a time zone. {hint}")
+
+
+def _single(text: str) -> str:
+    if "," in re.sub(r"\(.*\)", "", text):
+        raise WrongInput(f"{text!r} looks like several. Give the flag once for each.")
+    return text
+
+
+_EITHER = {"action": "either"}
+_EACH = {"action": "append", "type": _single}
+
+MESSAGE = Flag(
+    "-m --message", "message", "what to do, in words; - reads standard input", {"metavar": "TEXT"}
+)
+COMMON = (
+    Flag("--description", "description", "one line for lists", {"metavar": "TEXT"}),
+    Flag("--background --foreground", "background", "apart from, or in, the conversation", _EITHER),
+    Flag("--model", "model", "of a background job", {"metavar": "opus|sonnet|haiku"}),
+    Flag("--thinking --no-thinking", "thinking", "whether a background job thinks first", _EITHER),
+    Flag(
+        "--isolated --no-isolated",
+        "isolated",
+        "a background job apart from all that was said",
+        _EITHER,
+    ),
+    Flag(
+        "--update-main-session",
+        "update-main-session",
+        "whether the conversation hears of a background run",
+        {"metavar": "always|on_ping|freely|blocked", "type": _mode},
+    ),
+    Flag("--ping --no-ping", "allow-ping", "whether a background run may write to you", _EITHER),
+    Flag(
+        "--allowed-tool",
+        "allowed-tools",
+        "a tool beyond the usual ones; repeat it for more",
+        {"metavar": "TOOL", **_EACH},
+    ),
+    Flag("--skill", "skills", "a skill to use; repeat it for more", {"metavar": "NAME", **_EACH}),
+    Flag("--timezone", "timezone", "of the job, if not yours", {"metavar": "ZONE", "type": _zone}),
+    Flag("--late", "late", "what to do when it was missed", {"metavar": "run|skip|tell"}),
+    Flag("--must --no-must", "must", "whether it comes whatever happens", _EITHER),
+    Flag("--enabled --disabled", "enabled", "disabled: kept, but paused", _EITHER),
+)
+ID = Flag("--id", "id", "made up if not given", {"metavar": "ID"})
+
+
+def add_flags(parser: Flags, *flags: Flag) -> None:
+    for flag in flags:
+        flag.add_to(parser)
+
+
+def fields_given(given: Given, fields: Iterable[str]) -> dict[str, object]:
+    """What was said of the job, under the names of the file."""
+    return {name: given[name] for name in fields if name in given}
+
+
+def message_given(given: Given) -> str | None:
+    """The text of the job; None if none was given."""
+    text = given.get("message")
+    if text == "-":
+        text = _standard_input()
+    if text is not None and not text.strip():
+        raise WrongInput('The message is empty. Example: -m "call the dentist"')
+    if text is not None and len(text) > LONGEST_MESSAGE:
+        raise WrongInput(
+            f"The message is longer than {LONGEST_MESSAGE} characters. "
+            "Put it in a file and name the file."
+        )
+    return text
+
+
+def _standard_input() -> str:
+    try:
+        with open(0, "rb", closefd=False) as stream:
+            return stream.read().decode("utf-8")
+    except OSError as refused:
+        raise WrongInput(f"Standard input cannot be read: {refused.strerror}.") from None
+    except UnicodeDecodeError:
+        raise WrongInput("Standard input is not UTF-8 text.") from None
+
+
+def cleared(given: Given, fields: Iterable[str]) -> dict[str, object]:
+    """The fields to take away."""
+    names = [name.lstrip("-").replace("_", "-") for name in given.get("clear", ())]
+    known = list(fields)
+    for name in names:
+        if name not in known:
+            raise WrongInput(f"--clear: there is no field {name!r}. Fields: {', '.join(known)}.")
+    return dict.fromkeys(names)

@@ -1,0 +1,52 @@
+"""From flags to a new job on its shelf."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ollim_bot.cli.job_noun import S
+from ollim_bot.errors import BadJob, DuplicateId, WrongInput
+from ollim_bot.ports import Shelved
+from ollim_bot.storage.document import Document, Field
+from ollim_bot.storage.job_documents import JobFormat
+from ollim_bot.storage.markdown_shelf import MarkdownShelf
+
+
+def new_job(form: JobFormat[S], fields: Mapping[str, object], message: str) -> S:
+    """With an id made up, unless `fields` name one. Raises `BadJob` with all that is wrong."""
+    _refuse_background_fields(form, fields)
+    known = {"id": _made_up_id(), **fields}
+    document = Document({name: _field(known[name]) for name in known}, message.strip())
+    reading = form.read(document)
+    if reading.job is None:
+        raise BadJob([f"{problem.field}: {problem.reason}." for problem in reading.problems])
+    return reading.job
+
+
+def shelved(shelf: MarkdownShelf[S], job: S, *, keep_id: bool) -> Shelved[S]:
+    """Put the job on the shelf, under another id if its own is taken and need not be kept."""
+    while True:
+        try:
+            return Shelved(job, shelf.add(job))
+        except DuplicateId:
+            if keep_id:
+                raise
+            job = replace(job, spec=replace(job.spec, id=_made_up_id()))
+
+
+def _made_up_id() -> str:
+    return os.urandom(4).hex()
+
+
+def _field(value: object) -> Field:
+    return Field(value, line=0, text=None if isinstance(value, list) else str(value))
+
+
+def _refuse_background_fields(form: JobFormat[S], fields: Mapping[str, object]) -> None:
+    # The file's own complaint would speak of lines, where there are flags.
+    if not fields.get("background", form.background_by_default):
+        for name in fields:
+            if form.rules[name].background_only:
+                raise WrongInput(f"{name}: is for background jobs only. Add --background.")

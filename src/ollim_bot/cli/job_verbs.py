@@ -1,0 +1,85 @@
+"""The verbs that every kind of scheduled job has, as one table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from ollim_bot.cli import job_changes, job_reading
+from ollim_bot.cli.job_flags import COMMON, ID, MESSAGE, add_flags
+from ollim_bot.cli.job_noun import JobNoun, S
+from ollim_bot.cli.json_output import json_flag
+from ollim_bot.cli.verbs import Flags, Verb
+
+
+def job_verbs(noun: JobNoun[S]) -> Mapping[str, Verb]:
+    command = f"ollim-bot {noun.name}"
+    return {
+        "add": Verb(
+            f"set a new {noun.name}",
+            noun.add_example,
+            partial(_add_flags, noun),
+            partial(job_changes.add_job, noun),
+        ),
+        "list": Verb(
+            f"all {noun.plural}, the next one first",
+            f"{command} list",
+            json_flag,
+            partial(job_reading.list_jobs, noun),
+            needs_words=False,
+        ),
+        "show": Verb(
+            "everything about one",
+            f"{command} show 3f2a9c1b",
+            _show_flags,
+            partial(job_reading.show_job, noun),
+        ),
+        "edit": Verb(
+            "change one, or mend its file",
+            noun.edit_example,
+            partial(_edit_flags, noun),
+            partial(job_changes.edit_job, noun),
+        ),
+        "cancel": Verb(
+            "take one away for good",
+            f"{command} cancel 3f2a9c1b",
+            job_argument,
+            partial(job_changes.cancel_job, noun),
+        ),
+        "pause": Verb(
+            "keep one, but do not run it",
+            f"{command} pause 3f2a9c1b",
+            job_argument,
+            partial(job_changes.pause_job, noun),
+        ),
+        "resume": Verb(
+            "let a paused one run again",
+            f"{command} resume 3f2a9c1b",
+            job_argument,
+            partial(job_changes.resume_job, noun),
+        ),
+    }
+
+
+def job_argument(parser: Flags) -> None:
+    parser.add_argument("job", metavar="ID", help="as `list` shows it, or the name of its file")
+
+
+def _add_flags(noun: JobNoun[S], parser: Flags) -> None:
+    parser.usage = f"%(prog)s -m TEXT {noun.say_when} [...]"
+    add_flags(parser, MESSAGE, *noun.flags, *COMMON, ID)
+    json_flag(parser)
+
+
+def _show_flags(parser: Flags) -> None:
+    job_argument(parser)
+    json_flag(parser)
+
+
+def _edit_flags(noun: JobNoun[S], parser: Flags) -> None:
+    parser.usage = "%(prog)s ID [...]"
+    job_argument(parser)
+    add_flags(parser, MESSAGE, *noun.flags, *COMMON, ID)
+    parser.add_argument(
+        "--clear", metavar="FIELD", action="append", help="take a field away; repeat it for more"
+    )

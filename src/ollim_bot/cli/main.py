@@ -1,0 +1,121 @@
+"""The `ollim-bot` command: imports only what the named group needs, and reports every failure."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from contextlib import suppress
+from importlib import import_module
+from io import TextIOWrapper
+from typing import TYPE_CHECKING, NoReturn
+
+from ollim_bot import __version__
+from ollim_bot.cli.caller import Caller
+from ollim_bot.errors import OllimError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+GROUPS: Mapping[str, tuple[str, str]] = {
+    "routine": ("what the bot does again and again", "ollim_bot.cli.routine"),
+    "reminder": ("what the bot does once, at a moment", "ollim_bot.cli.reminder"),
+    "config": ("what can be changed while the bot runs", "ollim_bot.cli.config"),
+}
+
+_HELP = """\
+usage: ollim-bot [COMMAND] [...]
+
+Alone, it runs the bot. Commands:
+{commands}
+  version   which version this is
+  help      this page, or `ollim-bot help routine`, or `ollim-bot help routine add`
+
+Example:
+  ollim-bot reminder add -m "call the dentist" --at "tomorrow 9am"
+
+Exit codes: 0 done, 1 could not be done, 2 wrong input or settings, 3 sign-in needed,
+130 interrupted. What is wrong is said on standard error, one line for each problem."""
+
+
+def run() -> NoReturn:
+    """The entry point of the `ollim-bot` program."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    if len(sys.argv) == 1:
+        sys.exit(main([]))
+    # A command is called many times a day and ends at once: looking for garbage and taking Python
+    # down in good order would be a sixth of its time. All that is written is flushed by then.
+    gc.disable()
+    os._exit(main(sys.argv[1:]))
+
+
+def main(
+    argv: Sequence[str],
+    *,
+    environ: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    now: Callable[[], datetime] | None = None,
+) -> int:
+    """Answer one command line, and return its exit code."""
+    try:
+        with suppress(SystemExit):  # That is how argparse ends after its help.
+            _dispatch(list(argv), Caller(environ, cwd, now))
+        print(end="", flush=True)
+    except OllimError as error:
+        return _failed(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        return _failed("", 130)
+    except OSError as refused:
+        return _refused(refused)
+    return 0
+
+
+def _dispatch(words: list[str], caller: Caller) -> None:
+    match words:
+        case []:
+            import_module("ollim_bot.cli.start").run(caller)
+        case ["help"] | ["--help" | "-h", *_]:
+            print(_help())
+        case ["help", *topic]:
+            _dispatch([*topic, "--help"], caller)
+        case ["version" | "--version", *_]:
+            print(f"ollim-bot {__version__}")
+        case [group, *rest] if group in GROUPS:
+            import_module(GROUPS[group][1]).run(rest, caller)
+        case [word, *_]:
+            raise _unknown(word)
+
+
+def _help() -> str:
+    commands = "\n".join(f"  {name:<9} {about}" for name, (about, _) in GROUPS.items())
+    return _HELP.format(commands=commands)
+
+
+def _unknown(word: str) -> OllimError:
+    from ollim_bot.cli.near_words import no_such
+
+    known = [*GROUPS, "version", "help"]
+    return no_such(f"There is no command `{word}`.", word, known, "ollim-bot help")
+
+
+def _refused(refused: OSError) -> int:
+    if refused.filename is not None:
+        return _failed(f"{refused.filename}: {refused.strerror}.", 1)
+    # It was the output. What is left of it must not be tried again when Python ends.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    if isinstance(refused, BrokenPipeError):
+        return 0
+    return _failed(f"The answer could not be written: {refused.strerror}.", 1)
+
+
+def _failed(sentences: str, exit_code: int) -> int:
+    from ollim_bot.cli.wording import plain
+
+    with suppress(OSError):
+        print(end="", flush=True)
+    for sentence in sentences.splitlines():
+        print(plain(sentence), file=sys.stderr)
+    return exit_code

@@ -1,0 +1,72 @@
+"""Reads the words behind a verb."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from ollim_bot.cli.near_words import no_such
+from ollim_bot.errors import WrongInput
+
+
+class Parser(argparse.ArgumentParser):
+    """What is wrong is said in one line, with an example.
+
+    A flag that was not given is not in the result. The action `either` is for a flag with two
+    names, of which the first says true and the second says false.
+    """
+
+    def __init__(self, prog: str, about: str, example: str) -> None:
+        super().__init__(
+            prog,
+            description=about,
+            epilog=f"example:\n  {example}",
+            formatter_class=_formatter,
+            argument_default=argparse.SUPPRESS,
+            allow_abbrev=False,
+        )
+        self.register("action", "either", _Either)
+        self._example = example
+
+    def read(self, words: Sequence[str]) -> Mapping[str, Any]:
+        given, unknown = self.parse_known_args(words)
+        if unknown:
+            raise self._not_understood(unknown[0])
+        return vars(given)
+
+    def error(self, message: str) -> NoReturn:
+        reason = message.removeprefix("argument ").removesuffix(".")
+        raise WrongInput(f"{self.prog}: {reason}. Example: {self._example}")
+
+    def _not_understood(self, word: str) -> WrongInput:
+        sentence = f"{self.prog}: {word!r} is not understood."
+        if not word.startswith("-"):
+            return WrongInput(f"{sentence} A text of several words needs quotes.")
+        flags = re.findall(r"--[a-z-]+", self.format_help())
+        return no_such(sentence, word.partition("=")[0], flags, f"{self.prog} --help")
+
+
+class _Either(argparse.Action):
+    def __init__(self, option_strings: Sequence[str], dest: str, **others: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, **others)
+
+    def __call__(
+        self,
+        _parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        _values: object,
+        option_string: str | None = None,
+    ) -> None:
+        setattr(namespace, self.dest, option_string == self.option_strings[0])
+
+
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    # Asked for the width itself, argparse imports modules for it even where there is no help.
+    try:
+        width = os.get_terminal_size(1).columns
+    except OSError:
+        width = 80
+    return argparse.RawDescriptionHelpFormatter(prog, width=min(width, 100) - 2)

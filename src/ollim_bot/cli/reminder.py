@@ -1,0 +1,124 @@
+"""`ollim-bot reminder`: what the bot does once, at a moment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.data import open_data
+from ollim_bot.cli.instants import is_past, later, rounded_up, zone_of
+from ollim_bot.cli.job_changes import amend
+from ollim_bot.cli.job_flags import Flag, whole_number
+from ollim_bot.cli.job_noun import JobNoun
+from ollim_bot.cli.job_verbs import job_argument, job_verbs
+from ollim_bot.cli.verbs import Flags, Given, Verb, run_verb
+from ollim_bot.data_paths import DataPaths
+from ollim_bot.domain.jobs import Reminder
+from ollim_bot.domain.moments import clock_time, describe_with_distance
+from ollim_bot.errors import WrongInput
+from ollim_bot.storage.job_documents import REMINDERS
+
+
+def run(words: Sequence[str], caller: Caller) -> None:
+    run_verb("reminder", {**job_verbs(ReminderNoun()), "snooze": _SNOOZE}, words, caller)
+
+
+class ReminderNoun(JobNoun[Reminder]):
+    form = REMINDERS
+    flags = (
+        Flag("--in", "in", "when, from now on", {"metavar": "20m"}),
+        Flag("--at", "at", "when, as a moment in words", {"metavar": '"tomorrow 9am"'}),
+        Flag("--delay", "delay", "when, in minutes from now on", {"metavar": "20"}),
+        Flag(
+            "--max-chain",
+            "max-chain",
+            "how often it may follow up by itself",
+            {"metavar": "N", "type": whole_number},
+        ),
+    )
+    say_when = '(--in 20m | --at "tomorrow 9am" | --delay 20)'
+    add_example = 'ollim-bot reminder add -m "call the dentist" --in 20m'
+    edit_example = 'ollim-bot reminder edit 3f2a9c1b --at "tomorrow 9am"'
+
+    def folder(self, paths: DataPaths) -> Path:
+        return paths.reminders
+
+    def when_given(self, given: Given, now: datetime) -> dict[str, object]:
+        ways = {"in": _in, "at": _at, "delay": _delay}
+        said = [name for name in ways if name in given]
+        if len(said) > 1:
+            raise WrongInput(f"--{said[0]} and --{said[1]} both say when. Give one of them.")
+        if not said:
+            return {}
+        moment = ways[said[0]](given[said[0]], now)
+        return {"run-at": moment.isoformat()}
+
+    def upcoming(self, job: Reminder, now: datetime) -> Iterator[datetime]:
+        yield job.due(zone_of(now))
+
+    def promise(self, job: Reminder, now: datetime) -> str:
+        due = job.due(zone_of(now))
+        # As a length of time is rounded when it is set: 20 minutes are not to be 20 min 1 s.
+        words = describe_with_distance(due, rounded_up(now))
+        zone = job.spec.timezone
+        if zone and due.utcoffset() != due.astimezone(zone_of(now)).utcoffset():
+            words += f", {clock_time(due)} in {zone.key}"
+        return f"overdue since {words}" if is_past(due, now) else words
+
+    def facts(self, job: Reminder, now: datetime) -> list[tuple[str, str]]:
+        chain = job.chain
+        parent = f"; the first was {chain.parent}" if chain.parent else ""
+        follow_ups = f"check {chain.depth + 1} of {chain.max + 1}{parent}" if chain.max else "none"
+        return [("when", self.promise(job, now)), ("follow-ups", follow_ups)]
+
+
+def _in(text: str, now: datetime) -> datetime:
+    from ollim_bot.domain.phrases import parse_duration
+
+    return later(now, parse_duration(text))
+
+
+def _at(text: str, now: datetime) -> datetime:
+    from ollim_bot.domain.phrases import parse_moment
+
+    return parse_moment(text, now)
+
+
+def _delay(text: str, now: datetime) -> datetime:
+    if not re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
+        raise WrongInput(f"--delay: {text!r} is not a number of minutes. Example: --delay 20")
+    return _in(f"{text} minutes", now)
+
+
+def _snooze_flags(parser: Flags) -> None:
+    job_argument(parser)
+    parser.add_argument("--for", metavar="15m", help="this much later")
+    parser.add_argument("--until", metavar='"tomorrow 9am"', help="at that moment instead")
+
+
+def _snooze(given: Given, caller: Caller) -> None:
+    if ("for" in given) == ("until" in given):
+        raise WrongInput(f"Say --for or --until. Example: {_SNOOZE.example}")
+    data, noun = open_data(caller), ReminderNoun()
+    reminder = noun.shelf(data).get(given["job"]).item
+    run_at = _snoozed(reminder, given, data.now).isoformat()
+    amend(noun, data, "snoozed", given["job"], {"run-at": run_at})
+
+
+def _snoozed(reminder: Reminder, given: Given, now: datetime) -> datetime:
+    there = now.astimezone(reminder.spec.zone(zone_of(now)))
+    if "until" in given:
+        return _at(given["until"], there)
+    due = reminder.due(zone_of(there))
+    return _in(given["for"], there if is_past(due, now) else due)
+
+
+_SNOOZE = Verb(
+    "move one to a later moment",
+    "ollim-bot reminder snooze 3f2a9c1b --for 15m",
+    _snooze_flags,
+    _snooze,
+)

@@ -1,0 +1,65 @@
+"""`ollim-bot routine`: what the bot does again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+
+from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.instants import zone_of
+from ollim_bot.cli.job_flags import Flag, fields_given
+from ollim_bot.cli.job_noun import JobNoun
+from ollim_bot.cli.job_verbs import job_verbs
+from ollim_bot.cli.verbs import Given, run_verb
+from ollim_bot.cli.wording import small
+from ollim_bot.data_paths import DataPaths
+from ollim_bot.domain.jobs import Routine
+from ollim_bot.domain.moments import describe, describe_with_distance
+from ollim_bot.storage.job_documents import ROUTINES
+
+
+def run(words: Sequence[str], caller: Caller) -> None:
+    run_verb("routine", job_verbs(RoutineNoun()), words, caller)
+
+
+class RoutineNoun(JobNoun[Routine]):
+    form = ROUTINES
+    flags = (
+        Flag("--cron", "cron", "when, as a cron line in quotes", {"metavar": '"30 8 * * 1-5"'}),
+    )
+    say_when = '--cron "30 8 * * 1-5"'
+    add_example = 'ollim-bot routine add -m "plan my day" --cron "30 8 * * 1-5"'
+    edit_example = 'ollim-bot routine edit 3f2a9c1b --cron "0 9 * * 1-5"'
+
+    def folder(self, paths: DataPaths) -> Path:
+        return paths.routines
+
+    def when_given(self, given: Given, now: datetime) -> dict[str, object]:  # noqa: ARG002
+        return fields_given(given, ("cron",))
+
+    def upcoming(self, job: Routine, now: datetime) -> Iterator[datetime]:
+        moment = now
+        while True:
+            moment = job.next_after(moment, zone_of(now))
+            yield moment
+
+    def promise(self, job: Routine, now: datetime) -> str:
+        moment = self.next(job, now)
+        if moment is None:
+            return _rhythm(job)
+        return f"{_rhythm(job)}. Next: {describe_with_distance(moment, now)}"
+
+    def facts(self, job: Routine, now: datetime) -> list[tuple[str, str]]:
+        first, *others = islice(self.upcoming(job, now), 3)
+        moments = [describe_with_distance(first, now), *(describe(other, now) for other in others)]
+        return [
+            ("when", f"{_rhythm(job)} (cron {job.cron})"),
+            ("next", ", ".join(moments) if job.spec.enabled else "none while it is paused"),
+        ]
+
+
+def _rhythm(routine: Routine) -> str:
+    zone = routine.spec.timezone
+    return small(routine.cron.explain()) + (f" in {zone.key}" if zone else "")

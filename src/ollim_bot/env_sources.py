@@ -1,0 +1,132 @@
+"""The places a setting may stand in, and everything that is wrong in them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar
+
+from ollim_bot.env_file import EnvFile, load_env_file
+from ollim_bot.errors import BadSettings
+
+T = TypeVar("T")
+D = TypeVar("D")
+
+_HIDDEN = ("_KEY", "_SECRET", "_TOKEN", "_URL")
+_NOT_ONE_LINE = "[\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
+
+
+class WrongValue(Exception):
+    """Why a value is not right, and what would be right; the value itself goes in front."""
+
+
+class _Source(NamedTuple):
+    origin: str
+    values: Mapping[str, str]
+    lines: Mapping[str, int] = MappingProxyType({})
+
+    def where(self, name: str) -> str:
+        return f"{self.origin}:{self.lines[name]}" if name in self.lines else self.origin
+
+
+class EnvSources:
+    """The environment, then `.env` files, strongest first; gathers what is wrong in them.
+
+    With `only`, no other name matters, and no file is read that has nothing to add.
+    """
+
+    def __init__(self, environ: Mapping[str, str], *, only: Collection[str] = ()) -> None:
+        self.problems: list[str] = []
+        self.warnings: list[str] = []
+        self._only = only
+        self._asked: set[str] = set()
+        self._files: set[str] = set()
+        self._sources = [_Source("environment", environ)]
+
+    def add_file(self, path: Path) -> EnvFile:
+        """Put the file behind the sources so far, unless it is one of them."""
+        real_path = os.path.realpath(path)
+        if real_path in self._files or (self._only and all(map(self.has, self._only))):
+            return EnvFile()
+        self._files.add(real_path)
+        file = load_env_file(path)
+        self._sources.append(_Source(str(path), file.values, file.lines))
+        self._gather(file, path)
+        return file
+
+    def take(self, name: str, parse: Callable[[str], T], otherwise: D) -> T | D:
+        """The value of `name`; `otherwise` if it is not set, or wrong, which is a problem."""
+        self._asked.add(name)
+        source = self._source_of(name)
+        if source is None:
+            return otherwise
+        value = source.values[name].strip()
+        try:
+            return parse(_one_line(value))
+        except WrongValue as wrong:
+            shown = "the value" if name.endswith(_HIDDEN) else repr(value[:60])
+            self.complain(name, f"{shown} {wrong}")
+            return otherwise
+
+    def has(self, name: str) -> bool:
+        return self._source_of(name) is not None
+
+    def complain(self, name: str, sentence: str) -> None:
+        source = self._source_of(name)
+        where = f"{source.where(name)}: " if source else ""
+        self.problems.append(f"{where}{name}: {sentence}")
+
+    def raise_problems(self) -> None:
+        if self.problems:
+            raise BadSettings(self.problems)
+
+    def unknown(self, prefix: str) -> Iterator[str]:
+        """A sentence for each name with this prefix that nobody asked for."""
+        for source in self._sources:
+            for name in sorted(source.values.keys() - self._asked):
+                if name.startswith(prefix):
+                    near = nearest(name, self._asked)
+                    hint = f" Did you mean {near}?" if near else ""
+                    yield f"{source.where(name)}: {name}: there is no such setting.{hint}"
+
+    def _source_of(self, name: str) -> _Source | None:
+        return next((s for s in self._sources if s.values.get(name, "").strip()), None)
+
+    def _gather(self, file: EnvFile, path: Path) -> None:
+        for line, sentence, name in file.problems:
+            if not self._only or line == 0 or name in self._only:
+                self.problems.append(
+                    f"{path}:{line}: {sentence}" if line else f"{path}: {sentence}"
+                )
+        if file.open_to_others:
+            self.warnings.append(f"{path}: others can read it. Run `chmod 600 {path}`.")
+
+
+def _one_line(value: str) -> str:
+    # A joined emoji is not printable either, hence the pattern; it is slow to compile.
+    if not value.isprintable() and re.search(_NOT_ONE_LINE, value):
+        raise WrongValue("is more than one line of UTF-8 text. Right: the value alone.")
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
+        raise WrongValue("stands in quotes. Right: the same without them.")
+    return value
+
+
+def nearest(word: str, names: Iterable[str]) -> str | None:
+    """The name that `word` is a slip of: two keystrokes at most, fewer in a short word."""
+    slips = min(2, (len(word) - 2) // 2)
+    close = (name for name in names if abs(len(name) - len(word)) <= slips)
+    distance, name = min(((_keystrokes(word, name), name) for name in close), default=(3, ""))
+    return name if distance <= slips else None
+
+
+def _keystrokes(one: str, other: str) -> int:
+    row = list(range(len(other) + 1))
+    for typed, letter in enumerate(one, 1):
+        above, row = row, [typed]
+        for column, wanted in enumerate(other):
+            change = above[column] + (letter != wanted)
+            row.append(min(change, above[column + 1] + 1, row[column] + 1))
+    return row[-1]

@@ -1,0 +1,246 @@
+"""Logging: one line per event, with its run and session, and never with a secret in it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import datetime, tzinfo
+from types import MappingProxyType
+from typing import TextIO
+from urllib.parse import quote, quote_plus
+
+from ollim_bot.settings import LogFormat, LogLevel
+
+MARK = "[redacted]"
+SHORTEST_SECRET = 4
+
+_FIELDS: ContextVar[Mapping[str, str]] = ContextVar("log_fields", default=MappingProxyType({}))
+_USUAL = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+_UNPRINTABLE = re.compile("[\0-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+# What a text holds, in small letters, that is worth a closer look; and the look, at group 1.
+_SHAPES = tuple(
+    (hints, re.compile(shape, re.ASCII))
+    for hints, shape in {
+        (".",): r"([\w-]{23,28}\.[\w-]{6,7}\.[\w-]{27,})",  # a Discord bot
+        ("/webhooks/", "/interactions/"): r"/(?:webhooks|interactions)/\d+/([\w-]{20,})",
+        ("sk-ant-",): r"(sk-ant-[\w-]+)",
+        ("ya29.", "1//", "gocspx-"): r"(ya29\.[\w.-]+|1//[\w-]{20,}|GOCSPX-[\w-]+)",  # Google
+        ("bearer",): r"(?i:bearer)\s+([^\s\"',;]+)",
+        ("authorization",): (
+            r"(?i:authorization)(?:[\"']\s*,|\\?[\"']?\s*[:=])\s*b?\\?[\"']?([^\"'\r\n]+)"
+        ),
+        ("token=", "secret=", "password=", "key="): (
+            r"(?i:token|secret|password|api[_-]?key)=([^&\s\"'<>]+)"
+        ),
+        ("token", "secret", "password", "key"): (
+            r"(?i:token|secret|password|api[_-]?key)[\"']\s*:\s*[\"']([^\"']+)"
+        ),
+        ("code=", "key=", "sig="): r"[?&](?:code|key|sig)=([^&\s\"'<>#]+)",
+        ("@",): r"://([^/\s@\"']+)@",
+    }.items()
+)
+
+
+def set_up_logging(
+    level: LogLevel,
+    log_format: LogFormat,
+    *,
+    secrets: Iterable[str],
+    zone: tzinfo,
+    stream: TextIO,
+) -> RedactingFilter:
+    """Send the events of every logger to `stream` and nowhere else.
+
+    The filter that is returned can `learn` secrets that turn up later.
+    """
+    redacting = RedactingFilter(secrets)
+    handler = logging.StreamHandler(stream)
+    handler.addFilter(_add_ambient_fields)
+    handler.addFilter(redacting)
+    handler.setFormatter(JsonLines(zone) if log_format is LogFormat.JSON else TextLines(zone))
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    return redacting
+
+
+@contextmanager
+def log_fields(*, run: str | None = None, session: str | None = None) -> Iterator[None]:
+    """Every event inside carries these; what is left out stays as it is outside."""
+    given = {"run": run, "session": session}
+    token = _FIELDS.set(
+        {**_FIELDS.get(), **{name: value for name, value in given.items() if value is not None}}
+    )
+    try:
+        yield
+    finally:
+        _FIELDS.reset(token)
+
+
+class RedactingFilter(logging.Filter):
+    """Takes secrets out of all that a record carries; lets each record pass and never raises.
+
+    Known secrets go in every spelling they may have been logged in, and so does whatever has the
+    shape of a key. Secrets of fewer than `SHORTEST_SECRET` characters stay: they are part of too
+    many words.
+    """
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        super().__init__()
+        self._spellings: frozenset[str] = frozenset()
+        self.learn(*secrets)
+
+    def learn(self, *secrets: str) -> None:
+        spellings = (spelling for secret in secrets for spelling in _spellings(secret))
+        self._spellings |= {text for text in spellings if len(text) >= SHORTEST_SECRET}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.msg, record.args = self.redacted(_message(record)), None
+        record.name = self.redacted(record.name)
+        record.exc_text = self.redacted(_exception(record)) or None
+        record.exc_info = None
+        record.stack_info = self.redacted(record.stack_info or "") or None
+        for name in _extra_names(record):
+            value = record.__dict__.pop(name)
+            record.__dict__[self.redacted(name)] = self._clean(value)
+        return True
+
+    def redacted(self, text: str) -> str:
+        spans = [*self._secrets_in(text), *_shapes_in(text)]
+        return _without(text, spans) if spans else text
+
+    def _secrets_in(self, text: str) -> Iterator[tuple[int, int]]:
+        for spelling in self._spellings:
+            start = text.find(spelling)
+            while start >= 0:
+                yield start, start + len(spelling)
+                start = text.find(spelling, start + 1)
+
+    def _clean(self, value: object) -> object:
+        text = _text(value)
+        clean = self.redacted(text)
+        return value if clean == text and _fits_json(value) else clean
+
+
+class TextLines(logging.Formatter):
+    """`2026-11-15 09:00:00 INFO scheduling: message run=… session=…`, exceptions set in below."""
+
+    def __init__(self, zone: tzinfo) -> None:
+        super().__init__()
+        self._zone = zone
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, self._zone)
+        fields = (f" {name}={_field(value)}" for name, value in _fields(record).items())
+        event = f"{record.levelname} {_logger(record)}: {record.getMessage()}{''.join(fields)}"
+        below = [*(record.exc_text or "").splitlines(), *(record.stack_info or "").splitlines()]
+        return "\n    ".join(map(_printable, [f"{moment:%Y-%m-%d %H:%M:%S} {event}", *below]))
+
+
+class JsonLines(logging.Formatter):
+    """One object per line: ts, level, logger, message, fields, and exc or stack if there is one."""
+
+    def __init__(self, zone: tzinfo) -> None:
+        super().__init__()
+        self._zone = zone
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, self._zone)
+        event = {
+            "ts": moment.isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": _logger(record),
+            "message": record.getMessage(),
+            "fields": _fields(record),
+        }
+        tail = {"exc": record.exc_text, "stack": record.stack_info}
+        return json.dumps(event | {name: text for name, text in tail.items() if text})
+
+
+def _add_ambient_fields(record: logging.LogRecord) -> bool:
+    for name, value in _FIELDS.get().items():
+        record.__dict__.setdefault(name, value)
+    return True
+
+
+def _spellings(secret: str) -> Iterator[str]:
+    """The secret as it stands, line by line, and as Python, JSON and addresses would quote it."""
+    yield secret
+    yield from secret.splitlines()
+    for show in (repr, ascii):
+        yield show(secret)[1:-1]
+        yield show("'\"" + secret)[4:-1]  # where both quotes stand, the single one is escaped
+    yield repr(secret.encode("utf-8", "surrogatepass"))[2:-1]
+    yield json.dumps(secret)[1:-1]
+    yield json.dumps(secret, ensure_ascii=False)[1:-1]
+    for quoted in (quote, quote_plus):
+        yield quoted(secret, errors="surrogatepass")
+    yield quote(secret, safe="", errors="surrogatepass")
+
+
+def _shapes_in(text: str) -> Iterator[tuple[int, int]]:
+    lowered = text.lower()
+    for hints, shape in _SHAPES:
+        if any(hint in lowered for hint in hints):
+            yield from (match.span(1) for match in shape.finditer(text))
+
+
+def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    kept: list[str] = []
+    position = 0
+    for start, end in sorted(spans):
+        if start >= position:
+            kept += text[position:start], MARK
+        position = max(position, end)
+    return "".join([*kept, text[position:]])
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception:  # noqa: BLE001 - any argument may fail to show itself, in any way
+        args = record.args if isinstance(record.args, tuple) else (record.args,)
+        return f"{_text(record.msg)} ({', '.join(map(_text, args))})"
+
+
+def _exception(record: logging.LogRecord) -> str:
+    if record.exc_text or not record.exc_info:
+        return record.exc_text or ""
+    try:
+        return logging.Formatter().formatException(record.exc_info)
+    except Exception:  # noqa: BLE001 - nor may an exception
+        return "an exception that cannot be shown"
+
+
+def _text(value: object) -> str:
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - nor may a field
+        return f"<{type(value).__name__} that cannot be shown>"
+
+
+def _fits_json(value: object) -> bool:
+    return value is None or (isinstance(value, int | float) and abs(value) < 2**63)
+
+
+def _extra_names(record: logging.LogRecord) -> list[str]:
+    return [name for name in record.__dict__ if name not in _USUAL]
+
+
+def _fields(record: logging.LogRecord) -> dict[str, object]:
+    return {name: record.__dict__[name] for name in _extra_names(record)}
+
+
+def _field(value: object) -> str:
+    text = str(value)
+    return text if re.fullmatch(r"[^\s\"'=]+", text) else json.dumps(text, ensure_ascii=False)
+
+
+def _logger(record: logging.LogRecord) -> str:
+    return record.name.removeprefix("ollim_bot.")
+
+
+def _printable(text: str) -> str:
+    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

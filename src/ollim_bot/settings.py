@@ -1,0 +1,196 @@
+"""What the owner set in the environment and in `.env`, checked once, and where the data lives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TypeVar
+
+from ollim_bot.data_paths import DataPaths as DataPaths
+from ollim_bot.env_sources import EnvSources, WrongValue
+from ollim_bot.place import Place as Place
+from ollim_bot.place import find_place
+from ollim_bot.place import locate as locate
+from ollim_bot.time_zones import ETC
+
+Choice = TypeVar("Choice", bound=StrEnum)
+
+_ADDRESS = re.compile(r"https?://(\[[0-9a-f:.]+\]|[\w.-]+)(:\d{1,5})?(/[\w./~%:-]*)?", re.ASCII)
+
+
+class LogLevel(StrEnum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogFormat(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+class ModelChoice(StrEnum):
+    AUTO = "auto"
+    OFFLINE = "offline"
+
+
+class Secret:
+    """A text that shows itself only when asked to by `reveal()`."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        return self._value
+
+    def __repr__(self) -> str:
+        return "[secret]"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._value == self._value
+
+    def __hash__(self) -> int:
+        return hash((Secret, self._value))
+
+
+@dataclass(frozen=True, slots=True)
+class Settings(Place):
+    """Every setting, right and typed. `warnings` are sentences about what may be a mistake."""
+
+    user_name: str
+    bot_name: str
+    discord_token: Secret | None
+    discord_owner_id: int | None
+    discord_api_url: str | None
+    web_port: int | None
+    web_hosts: tuple[str, ...]
+    webhook_port: int | None
+    webhook_secret: Secret | None
+    log_level: LogLevel
+    log_format: LogFormat
+    model: ModelChoice
+    anthropic: Mapping[str, str | Secret]
+    warnings: tuple[str, ...]
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str], *, cwd: Path, etc: Path = ETC) -> Settings:
+        """Raises `BadSettings` with all problems at once."""
+        sources = EnvSources(environ)
+        place = find_place(sources, environ, cwd, etc)
+        take = sources.take
+        web_port = take("OLLIM_WEB_PORT", _port, 8421)
+        settings = cls(
+            paths=place.paths,
+            zone=place.zone,
+            user_name=take("OLLIM_USER_NAME", _name, "friend"),
+            bot_name=take("OLLIM_BOT_NAME", _name, "Ollim"),
+            discord_token=take("DISCORD_TOKEN", _token, None),
+            discord_owner_id=take("DISCORD_OWNER_ID", _discord_id, None),
+            discord_api_url=take("DISCORD_API_URL", _address, None),
+            web_port=web_port,
+            web_hosts=take("OLLIM_WEB_HOSTS", _hosts, ()),
+            webhook_port=_webhook_port(sources, web_port),
+            webhook_secret=take("WEBHOOK_SECRET", Secret, None),
+            log_level=take("OLLIM_LOG", _one_of(LogLevel), LogLevel.INFO),
+            log_format=take("OLLIM_LOG_FORMAT", _one_of(LogFormat), LogFormat.TEXT),
+            model=take("OLLIM_MODEL", _one_of(ModelChoice), ModelChoice.AUTO),
+            anthropic=_anthropic(sources),
+            warnings=(*sources.warnings, *sources.unknown("OLLIM_")),
+        )
+        sources.raise_problems()
+        return settings
+
+    def secrets(self) -> tuple[str, ...]:
+        """Every value that must never be shown, for the redaction of the logs."""
+        values = (self.discord_token, self.webhook_secret, *self.anthropic.values())
+        return tuple(value.reveal() for value in values if isinstance(value, Secret))
+
+    def engine_environment(self) -> dict[str, str]:
+        """The `ANTHROPIC_*` values in the clear, for the process of the engine alone."""
+        return {
+            name: value.reveal() if isinstance(value, Secret) else value
+            for name, value in self.anthropic.items()
+        }
+
+
+def _name(text: str) -> str:
+    if len(text) > 80:
+        raise WrongValue("is too long. Right: up to 80 characters, such as Ada.")
+    return text
+
+
+def _token(text: str) -> Secret:
+    if not re.fullmatch(r"[!-~]+", text):
+        raise WrongValue("has a space or a strange letter in it. Right: the bare key or token.")
+    return Secret(text)
+
+
+def _discord_id(text: str) -> int:
+    if not re.fullmatch(r"[1-9][0-9]{0,19}", text):
+        raise WrongValue("is not a Discord user id. Right: a number, such as 80351110224678912.")
+    return int(text)
+
+
+def _address(text: str) -> str:
+    if not _ADDRESS.fullmatch(text):
+        raise WrongValue("is not a plain web address. Right: http://127.0.0.1:9000/api.")
+    return text.rstrip("/")
+
+
+def _model(text: str) -> str:
+    if not re.fullmatch(r"[!-~]+", text):
+        raise WrongValue("is not the name of a model. Right: sonnet, or a full model id.")
+    return text
+
+
+def _port(text: str) -> int | None:
+    if not re.fullmatch(r"[0-9]{1,5}", text) or int(text) > 65535:
+        raise WrongValue("is not a port. Right: a number such as 8421, or 0 for off.")
+    return int(text) or None
+
+
+def _hosts(text: str) -> tuple[str, ...]:
+    hosts = re.split(r"[,\s]+", text.lower().strip(", "))
+    if not all(re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", host) for host in hosts):
+        raise WrongValue("is not a list of host names. Right: ollim.example.org, my-server.")
+    return tuple(dict.fromkeys(hosts))
+
+
+def _one_of(choices: type[Choice]) -> Callable[[str], Choice]:
+    def parse(text: str) -> Choice:
+        if text.lower() not in set(choices):
+            raise WrongValue(f"is not one of the choices. Right: {' or '.join(choices)}.")
+        return choices(text.lower())
+
+    return parse
+
+
+def _webhook_port(sources: EnvSources, web_port: int | None) -> int | None:
+    port = sources.take("WEBHOOK_PORT", _port, None)
+    if port is not None and port == web_port:
+        sources.complain("WEBHOOK_PORT", "is the port of the page too. Right: another one.")
+    if port is not None and not sources.has("WEBHOOK_SECRET"):
+        sources.complain("WEBHOOK_PORT", "needs a secret. Right: WEBHOOK_SECRET=a-long-random-text")
+    return port
+
+
+_ANTHROPIC: Mapping[str, Callable[[str], str | Secret]] = {
+    "ANTHROPIC_API_KEY": _token,
+    "ANTHROPIC_AUTH_TOKEN": _token,
+    "ANTHROPIC_BASE_URL": _address,
+    "ANTHROPIC_MODEL": _model,
+    "ANTHROPIC_DEFAULT_OPUS_MODEL": _model,
+    "ANTHROPIC_DEFAULT_SONNET_MODEL": _model,
+    "ANTHROPIC_DEFAULT_HAIKU_MODEL": _model,
+}
+
+
+def _anthropic(sources: EnvSources) -> Mapping[str, str | Secret]:
+    values = {name: sources.take(name, parse, None) for name, parse in _ANTHROPIC.items()}
+    return {name: value for name, value in values.items() if value is not None}

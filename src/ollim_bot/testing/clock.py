@@ -1,0 +1,71 @@
+"""A clock that stands still until a test moves it."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta, tzinfo
+from heapq import heappop, heappush
+from itertools import count
+
+from ollim_bot.domain.moments import instant
+
+_TURNS_TO_SETTLE = 50
+
+
+class ManualClock:
+    """Doubles `Clock`: no time passes but by `advance`, and the wall clock also goes by `jump`."""
+
+    def __init__(self, start: datetime, zone: tzinfo = UTC) -> None:
+        self._start = instant(start, zone).astimezone(UTC)
+        self._zone = zone
+        self._passed = timedelta()
+        self._jumped = timedelta()
+        self._order = count()
+        self._sleepers: list[tuple[timedelta, int, asyncio.Future[None]]] = []
+
+    def now(self) -> datetime:
+        return (self._start + self._passed + self._jumped).astimezone(self._zone)
+
+    def monotonic(self) -> float:
+        return self._passed.total_seconds()
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds <= 0:
+            await asyncio.sleep(0)
+            return
+        wake = asyncio.get_running_loop().create_future()
+        heappush(
+            self._sleepers, (self._passed + timedelta(seconds=seconds), next(self._order), wake)
+        )
+        await wake
+
+    @property
+    def sleeping(self) -> int:
+        """How many are asleep now."""
+        return sum(not wake.done() for _, _, wake in self._sleepers)
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass. Sleepers wake one by one, each at its own moment.
+
+        Who wakes runs on until it waits again, as far as that takes no more than a few dozen turns
+        of the event loop; a thread is not waited for.
+        """
+        if seconds < 0:
+            raise ValueError("Time does not go back; `jump` sets the wall clock back.")
+        await self._settle()
+        target = self._passed + timedelta(seconds=seconds)
+        while self._sleepers and self._sleepers[0][0] <= target:
+            self._passed, _, wake = heappop(self._sleepers)
+            if not wake.done():
+                wake.set_result(None)
+                await self._settle()
+        self._passed = target
+        await self._settle()
+
+    def jump(self, seconds: float) -> None:
+        """Set the wall clock forward or, with a negative number, back. Nobody wakes by it."""
+        self._jumped += timedelta(seconds=seconds)
+
+    async def _settle(self) -> None:
+        for _ in range(_TURNS_TO_SETTLE):
+            await asyncio.sleep(0)

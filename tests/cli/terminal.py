@@ -1,0 +1,121 @@
+"""A terminal of its own for each test: a home, a clock, and the whole program behind `main`."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from ollim_bot.cli.main import main
+from ollim_bot.data_paths import DataPaths
+
+BERLIN = ZoneInfo("Europe/Berlin")
+SUNDAY = datetime(2026, 11, 15, 14, 30, tzinfo=BERLIN)
+PROGRAM = Path(sys.executable).with_name("ollim-bot")
+
+_HOLD = """
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from ollim_bot.storage.locks import FileLock
+from ollim_bot.upkeep.instance import single_instance
+hold = single_instance if sys.argv[1] == "bot" else lambda path: FileLock(path).held()
+with hold(Path(sys.argv[2])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+class Answer(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+class Terminal:
+    """Runs commands in this process; `now` can be moved."""
+
+    def __init__(self, home: Path, now: datetime = SUNDAY) -> None:
+        self.home = home
+        self.now = now
+        self.environ = {"HOME": str(home), "OLLIM_TIMEZONE": "Europe/Berlin"}
+        self.paths = DataPaths(home / ".ollim-bot")
+
+    def run(self, *words: str, now: Callable[[], datetime] | None = None) -> Answer:
+        out, err = io.StringIO(), io.StringIO()
+        clock = now or (lambda: self.now)
+        with redirect_stdout(out), redirect_stderr(err):
+            code = main(words, environ=self.environ, cwd=self.home, now=clock)
+        return Answer(code, out.getvalue(), err.getvalue())
+
+    def done(self, *words: str) -> str:
+        """What a command that must work says on standard output."""
+        answer = self.run(*words)
+        assert answer.code == 0, answer
+        return answer.out
+
+    def refused(self, *words: str, code: int = 2) -> str:
+        """What a command that must not work says on standard error, and nothing else."""
+        answer = self.run(*words)
+        assert (answer.code, answer.out) == (code, "")
+        return answer.err
+
+    def json(self, *words: str) -> Any:
+        return json.loads(self.done(*words, "--json"))
+
+    def wait(self, **length: float) -> None:
+        self.now += timedelta(**length)
+
+    def write(self, relative: str, text: str) -> Path:
+        path = self.paths.root / relative
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+        return path
+
+    def git(self, *words: str) -> list[str]:
+        """The lines with which git answers in the data directory."""
+        ran = subprocess.run(
+            ["git", *words], cwd=self.paths.root, capture_output=True, text=True, check=True
+        )
+        return ran.stdout.splitlines()
+
+    def start(self, *words: str, **options: Any) -> subprocess.Popen[str]:
+        """The installed program, in a process of its own."""
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE) | options
+        return subprocess.Popen(
+            [PROGRAM, *words],
+            env=self.environ | {"PATH": os.environ["PATH"]},
+            cwd=self.home,
+            text=True,
+            **streams,
+        )
+
+    def installed(self, *words: str, given: str = "", **options: Any) -> Answer:
+        child = self.start(*words, **options)
+        out, err = child.communicate(given, timeout=60)
+        return Answer(child.returncode, out or "", err)
+
+
+@contextmanager
+def held(what: str, path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that is the `bot`, or has taken a `lock`."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", _HOLD, what, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "held\n"
+    try:
+        yield child
+    finally:
+        child.communicate("")

@@ -1,0 +1,273 @@
+"""Adding a job: what is promised is what is written, and what is wrong is not written at all."""
+
+from __future__ import annotations
+
+import string
+import tempfile
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.cli.terminal import SUNDAY, Terminal
+
+from ollim_bot.cli.job_flags import LONGEST_MESSAGE
+
+ROUTINE = ("routine", "add", "-m", "plan my day", "--cron", "30 8 * * 1-5", "--id", "plan")
+REMINDER = ("reminder", "add", "-m", "call the dentist", "--id", "dentist")
+ROUTINE_EXAMPLE = 'ollim-bot routine add -m "plan my day" --cron "30 8 * * 1-5"'
+REMINDER_WAYS = '(--in 20m | --at "tomorrow 9am" | --delay 20)'
+REMINDER_EXAMPLE = 'ollim-bot reminder add -m "call the dentist" --in 20m'
+
+
+def test_a_reminder_repeats_the_promise_exactly_and_then_how_to_name_it(
+    terminal: Terminal,
+) -> None:
+    assert terminal.done(*REMINDER, "--at", "tomorrow 9am") == (
+        "Reminder set: call the dentist, tomorrow 9:00 (in 18 h 30 min).\n"
+        "id dentist, file ~/.ollim-bot/reminders/call-the-dentist.md\n"
+    )
+
+
+def test_a_routine_says_its_rhythm_in_words_and_its_next_moment(terminal: Terminal) -> None:
+    assert terminal.done(*ROUTINE, "--description", "Morning briefing") == (
+        "Routine set: Morning briefing, at 08:30 on Monday through Friday. "
+        "Next: tomorrow 8:30 (in 18 h).\n"
+        "id plan, file ~/.ollim-bot/routines/morning-briefing.md\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "run_at"),
+    [
+        pytest.param(["--in", "20m"], "2026-11-15T14:50:00+01:00", id="length"),
+        pytest.param(["--in", "1 hour and a half"], "2026-11-15T16:00:00+01:00", id="in words"),
+        pytest.param(["--delay", "20"], "2026-11-15T14:50:00+01:00", id="minutes"),
+        pytest.param(["--delay", "0.5"], "2026-11-15T14:30:30+01:00", id="half a minute"),
+        pytest.param(["--at", "tomorrow 9am"], "2026-11-16T09:00:00+01:00", id="moment"),
+        pytest.param(["--at", "2027-07-01 18:00"], "2027-07-01T18:00:00+02:00", id="summer time"),
+        pytest.param(
+            ["--at", "tomorrow 9am", "--timezone", "America/New_York"],
+            "2026-11-16T09:00:00-05:00",
+            id="in the zone of the job",
+        ),
+    ],
+)
+def test_a_moment_is_stored_as_an_exact_instant(
+    terminal: Terminal, words: list[str], run_at: str
+) -> None:
+    terminal.done(*REMINDER, *words)
+    assert terminal.json("reminder", "show", "dentist")["run-at"] == run_at
+
+
+def test_a_length_of_time_is_rounded_up_to_the_second_so_that_it_is_never_early(
+    terminal: Terminal,
+) -> None:
+    terminal.wait(microseconds=1)
+    answer = terminal.done(*REMINDER, "--in", "20m")
+    assert answer.startswith("Reminder set: call the dentist, today 14:50:01 (in 20 min).\n")
+    assert terminal.json("reminder", "show", "dentist")["run-at"] == "2026-11-15T14:50:01+01:00"
+
+
+def test_a_length_of_time_is_real_time_when_the_clocks_change(terminal: Terminal) -> None:
+    terminal.now = datetime(2026, 10, 24, 23, 0, tzinfo=SUNDAY.tzinfo)
+    terminal.done(*REMINDER, "--in", "4h")
+    assert terminal.json("reminder", "show", "dentist")["run-at"] == "2026-10-25T02:00:00+01:00"
+
+
+def test_a_moment_elsewhere_is_told_in_both_zones(terminal: Terminal) -> None:
+    assert terminal.done(*REMINDER, "--at", "tomorrow 9am", "--timezone", "Asia/Tokyo").startswith(
+        "Reminder set: call the dentist, tomorrow 1:00 (in 10 h 30 min), 9:00 in Asia/Tokyo.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "field", "value"),
+    [
+        pytest.param(["--description", "Teeth"], "description", "Teeth", id="description"),
+        pytest.param(["--foreground"], "background", False, id="foreground"),
+        pytest.param(["--model", "haiku"], "model", "haiku", id="model"),
+        pytest.param(["--no-thinking"], "thinking", False, id="thinking"),
+        pytest.param(["--isolated"], "isolated", True, id="isolated"),
+        pytest.param(
+            ["--update-main-session", "on-ping"], "update-main-session", "on_ping", id="hyphen"
+        ),
+        pytest.param(
+            ["--update-main-session", "blocked"], "update-main-session", "blocked", id="mode"
+        ),
+        pytest.param(["--no-ping"], "allow-ping", False, id="silent"),
+        pytest.param(
+            ["--allowed-tool", "Bash(ollim-bot tasks *)", "--allowed-tool", "X(a, b)"],
+            "allowed-tools",
+            ["Bash(ollim-bot tasks *)", "X(a, b)"],
+            id="tools are not split at commas",
+        ),
+        pytest.param(["--skill", "one", "--skill", "two"], "skills", ["one", "two"], id="skills"),
+        pytest.param(["--timezone", "Asia/Tokyo"], "timezone", "Asia/Tokyo", id="zone"),
+        pytest.param(["--late", "tell"], "late", "tell", id="late"),
+        pytest.param(["--disabled"], "enabled", False, id="disabled"),
+        pytest.param(["--no-must"], "must", False, id="must"),
+        pytest.param(["--max-chain", "3"], "max-chain", 3, id="chain"),
+    ],
+)
+def test_every_flag_becomes_its_field(
+    terminal: Terminal, words: list[str], field: str, value: object
+) -> None:
+    plain = terminal.json(*REMINDER, "--in", "1h")
+    added = terminal.json(*REMINDER[:-1], "other", "--in", "1h", *words)
+    assert added[field] == value
+    assert terminal.json("reminder", "show", "other")[field] == value
+    assert plain[field] != value or value == "on_ping"
+
+
+def test_a_new_file_holds_only_what_was_said(terminal: Terminal) -> None:
+    terminal.done(*ROUTINE)
+    assert (terminal.paths.routines / "plan-my-day.md").read_text() == (
+        '---\nid: plan\ncron: "30 8 * * 1-5"\n---\nplan my day\n'
+    )
+
+
+@settings(max_examples=15, deadline=None)
+@given(message=st.text(min_size=1).filter(str.strip), description=st.text(string.printable))
+def test_whatever_is_written_is_read_back(message: str, description: str) -> None:
+    """What cannot be written is refused, and leaves nothing behind."""
+    with tempfile.TemporaryDirectory() as home:
+        terminal = Terminal(Path(home))
+        words = (f"--message={message}", f"--description={description}", "--in", "1h")
+        answer = terminal.run("reminder", "add", *words, "--id", "x")
+        if message == "-" or answer.code == 2:
+            assert answer.out == ""
+            return
+        shown = terminal.json("reminder", "show", "x")
+        assert shown["message"] == message.strip()
+        assert shown["description"] == " ".join(description.split())
+
+
+def test_an_id_is_made_up_where_none_is_given(terminal: Terminal) -> None:
+    ids = {terminal.json(*REMINDER[:4], "--in", "1h")["id"] for _ in range(3)}
+    assert len(ids) == 3
+    assert all(len(made) == 8 and int(made, 16) >= 0 for made in ids)
+
+
+def test_a_taken_id_is_refused(terminal: Terminal) -> None:
+    terminal.done(*ROUTINE)
+    assert terminal.refused(*ROUTINE, code=1) == (
+        "routines/plan-my-day.md and the new file have the same id plan. "
+        "Give one of them another id.\n"
+    )
+    assert len(terminal.json("routine", "list")["routines"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "problems"),
+    [
+        pytest.param(
+            ["reminder", "add", "-m", "x"],
+            [f"Say when: {REMINDER_WAYS}. Example: {REMINDER_EXAMPLE}"],
+            id="no moment",
+        ),
+        pytest.param(
+            ["reminder", "add", "-m", "x", "--in", "5m", "--at", "9am"],
+            ["--in and --at both say when. Give one of them."],
+            id="two moments",
+        ),
+        pytest.param(
+            ["reminder", "add", "--in", "5m"],
+            [f"Say what to do, with -m. Example: {REMINDER_EXAMPLE}"],
+            id="no message",
+        ),
+        pytest.param(
+            ["reminder", "add", "-m", " ", "--in", "5m"],
+            ['The message is empty. Example: -m "call the dentist"'],
+            id="empty message",
+        ),
+        pytest.param(
+            ["reminder", "add", "-m", "x", "--in", "soon"],
+            ["`soon` is not exact. Write `20m`, `1h 30m` or `2 days`."],
+            id="vague",
+        ),
+        pytest.param(
+            ["reminder", "add", "-m", "x", "--delay", "20m"],
+            ["--delay: '20m' is not a number of minutes. Example: --delay 20"],
+            id="delay is a number",
+        ),
+        pytest.param(
+            ["reminder", "add", "-m", "x", "--in", "5m", "--max-chain", "many"],
+            ["max-chain: 'many' is not right; it takes a whole number from 0 to 1000."],
+            id="no number",
+        ),
+        pytest.param(
+            ["reminder", "add", "-m", "x", "--in", "5m", "--timezone", "berlin"],
+            ["--timezone: 'berlin' is not a time zone. Did you mean Europe/Berlin?"],
+            id="zone",
+        ),
+        pytest.param(
+            ["reminder", "add", "-m", "x", "--in", "5m", "--allowed-tool", "Read,Grep"],
+            ["'Read,Grep' looks like several. Give the flag once for each."],
+            id="tools with a comma",
+        ),
+        pytest.param(
+            ["reminder", "add", "-m", "x", "--in", "5m", "--foreground", "--model", "opus"],
+            ["model: is for background jobs only. Add --background."],
+            id="background only",
+        ),
+        pytest.param(
+            ["routine", "add", "-m", "x"],
+            [f'Say when: --cron "30 8 * * 1-5". Example: {ROUTINE_EXAMPLE}'],
+            id="no cron",
+        ),
+        pytest.param(
+            ["routine", "add", "-m", "x", "--cron", "30 8 * *", "--late", "never", "--id", "X Y"],
+            [
+                "cron: ",
+                "late: 'never' is not right; it takes one of run, skip, tell.",
+                "id: 'X Y' is not right; ",
+            ],
+            id="all problems at once",
+        ),
+    ],
+)
+def test_a_wrong_job_is_refused_with_every_reason_and_makes_nothing(
+    terminal: Terminal, words: list[str], problems: list[str]
+) -> None:
+    lines = terminal.refused(*words).splitlines()
+    assert len(lines) == len(problems)
+    assert all(any(line.startswith(problem) for line in lines) for problem in problems)
+    assert list(terminal.home.iterdir()) == []
+
+
+def test_a_message_is_refused_before_its_file_would_be_too_large_to_read(
+    terminal: Terminal,
+) -> None:
+    words = ("reminder", "add", "--in", "1h", "--id", "x", "-m")
+    assert terminal.refused(*words, "🦷" * (LONGEST_MESSAGE + 1)).startswith(
+        "The message is longer"
+    )
+    terminal.done(*words, "🦷" * LONGEST_MESSAGE)
+    assert len(terminal.json("reminder", "show", "x")["message"]) == LONGEST_MESSAGE
+
+
+def test_a_paused_job_says_what_starts_it(terminal: Terminal) -> None:
+    assert terminal.done(*ROUTINE, "--disabled").startswith(
+        "Routine set: plan my day, at 08:30 on Monday through Friday. "
+        "It does nothing until `ollim-bot routine resume plan`.\n"
+    )
+
+
+def test_the_first_command_that_writes_makes_the_data_directory_and_its_history(
+    terminal: Terminal,
+) -> None:
+    terminal.done("reminder", "list")
+    assert not terminal.paths.root.exists()
+    terminal.done(*ROUTINE)
+    tracked = [".gitignore", "IDENTITY.md", "routines/plan-my-day.md"]
+    assert terminal.git("ls-files") == tracked
+    assert terminal.git("log", "--format=%s", "--max-count=1") == ["add routine plan"]
+
+
+def test_that_the_bot_is_not_running_is_said_apart_from_the_answer(terminal: Terminal) -> None:
+    note = "note: the bot is not running, so nothing comes yet.\n"
+    assert terminal.run(*ROUTINE).err == note
+    assert terminal.run(*REMINDER, "--in", "1h", "--json").err == note
+    assert terminal.run("routine", "pause", "plan").err == ""

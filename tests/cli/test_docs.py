@@ -1,0 +1,39 @@
+"""The page about the command line shows what the commands really say, in the order of the page."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+
+from tests.cli.terminal import Terminal, held
+
+from ollim_bot.cli.job_flags import COMMON, ID, MESSAGE
+from ollim_bot.cli.reminder import ReminderNoun
+from ollim_bot.cli.routine import RoutineNoun
+
+PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+
+
+def examples() -> Iterator[tuple[list[str], str]]:
+    """Each command of the page, and what it is said to answer."""
+    for block in re.findall(r"^```console\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE):
+        for command, answer in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
+            yield shlex.split(command)[1:], answer
+
+
+def test_every_example_is_real(terminal: Terminal) -> None:
+    terminal.paths.locks.mkdir(parents=True)
+    for words, shown in examples():
+        with held("bot", terminal.paths.bot_pid) if words else nullcontext():
+            answer = terminal.run(*words)
+        assert (answer.out + answer.err).replace(str(terminal.home), "/home/ada") == shown
+
+
+def test_every_flag_of_a_job_is_explained() -> None:
+    explained = set(re.findall(r"^\| (`-.*?`) \| (?:the text|`([\w-]+)`) \|", PAGE, re.MULTILINE))
+    names = {name.strip("`") for row, _ in explained for name in row.split(", ")}
+    flags = (MESSAGE, *COMMON, ID, *RoutineNoun.flags, *ReminderNoun.flags)
+    assert names == {name for flag in flags for name in flag.names.split()}

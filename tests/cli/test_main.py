@@ -1,0 +1,129 @@
+"""The program finds the command that is meant, and reports every failure in a line."""
+
+from __future__ import annotations
+
+import pytest
+from tests.cli.terminal import Terminal
+
+from ollim_bot import __version__
+from ollim_bot.cli.main import GROUPS
+
+
+@pytest.mark.parametrize("words", [["help"], ["--help"], ["-h"], ["help", "help"]])
+def test_help_names_every_command_and_every_exit_code(terminal: Terminal, words: list[str]) -> None:
+    page = terminal.done(*words)
+    assert all(f"  {name} " in page for name in (*GROUPS, "version", "help"))
+    assert all(code in page for code in ("0 done", "1 could", "2 wrong", "3 sign-in", "130 "))
+
+
+@pytest.mark.parametrize("words", [["version"], ["--version"]])
+def test_the_version_is_told(terminal: Terminal, words: list[str]) -> None:
+    assert terminal.done(*words) == f"ollim-bot {__version__}\n"
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_help_about_a_group_is_its_own_help_with_an_example_for_each_verb(
+    terminal: Terminal, group: str
+) -> None:
+    page = terminal.done(group, "--help")
+    assert terminal.done("help", group) == page
+    table, _, examples = page.partition("examples:")
+    verbs = [line.split()[0] for line in table.splitlines() if line.startswith("  ")]
+    assert len(verbs) >= 4
+    for verb in verbs:
+        assert f"  ollim-bot {group} {verb}" in examples
+        assert f"example:\n  ollim-bot {group} {verb}" in terminal.done("help", group, verb)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        pytest.param(
+            ["remindr"], "There is no command `remindr`. Did you mean `reminder`?", id="slip"
+        ),
+        pytest.param(
+            ["help", "rotine"], "There is no command `rotine`. Did you mean `routine`?", id="help"
+        ),
+        pytest.param(
+            ["fly"], "There is no command `fly`. `ollim-bot help` shows them all.", id="far off"
+        ),
+        pytest.param(
+            ["reminder", "delete", "x"],
+            "`ollim-bot reminder` has no `delete`. Did you mean `cancel`?",
+            id="other word for it",
+        ),
+        pytest.param(
+            ["routine", "snooze"],
+            "`ollim-bot routine` has no `snooze`. `ollim-bot routine --help` shows them all.",
+            id="verb of another noun",
+        ),
+        pytest.param(
+            ["config"], "Say what to do: ollim-bot config list|get|set|unset.", id="no verb"
+        ),
+        pytest.param(
+            ["reminder", "list", "--jsn"],
+            "ollim-bot reminder list: '--jsn' is not understood. Did you mean `--json`?",
+            id="slip in a flag",
+        ),
+        pytest.param(
+            ["reminder", "add", "-m", "call", "the", "dentist", "--in", "20m"],
+            "ollim-bot reminder add: 'the' is not understood. "
+            "A text of several words needs quotes.",
+            id="quotes forgotten",
+        ),
+        pytest.param(
+            ["reminder", "snooze"],
+            "ollim-bot reminder snooze: the following arguments are required: ID. "
+            "Example: ollim-bot reminder snooze 3f2a9c1b --for 15m",
+            id="nothing named",
+        ),
+        pytest.param(
+            ["reminder", "add", "-m"],
+            "ollim-bot reminder add: -m/--message: expected one argument. "
+            'Example: ollim-bot reminder add -m "call the dentist" --in 20m',
+            id="flag without its value",
+        ),
+        pytest.param(
+            ["reminder", "list", "--js"],
+            "ollim-bot reminder list: '--js' is not understood. "
+            "`ollim-bot reminder list --help` shows them all.",
+            id="a flag is never guessed from its start",
+        ),
+    ],
+)
+def test_a_wrong_word_is_refused_in_one_line_that_says_what_would_be_right(
+    terminal: Terminal, words: list[str], sentence: str
+) -> None:
+    assert terminal.refused(*words) == f"{sentence}\n"
+    assert list(terminal.home.iterdir()) == []
+
+
+def test_an_interrupt_ends_a_command_without_a_word(terminal: Terminal) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    assert terminal.run("reminder", "list", now=interrupt) == (130, "", "")  # type: ignore[arg-type]
+
+
+def test_a_disk_that_refuses_is_named_with_the_file(terminal: Terminal) -> None:
+    terminal.write("reminders", "a file where a folder should be")
+    assert terminal.refused("reminder", "list", code=1) == (
+        f"{terminal.paths.reminders}: cannot be listed: Not a directory.\n"
+    )
+
+
+def test_wrong_settings_are_refused_before_anything_is_done(terminal: Terminal) -> None:
+    terminal.environ["OLLIM_TIMEZONE"] = "Europe/Berln"
+    assert "Did you mean Europe/Berlin?" in terminal.refused("reminder", "list")
+    assert not terminal.paths.root.exists()
+
+
+def test_what_a_terminal_would_obey_is_never_printed(terminal: Terminal) -> None:
+    evil = "\x1b]0;owned\x07 \x9b31m"
+    terminal.done(
+        "reminder", "add", "-m", f"first {evil}\nsecond {evil}", "--in", "1h", "--id", "x"
+    )
+    terminal.write(f"reminders/{evil}.md", "no job")
+    for words in (["list"], ["show", "x"], ["cancel", evil]):
+        answer = terminal.run("reminder", *words)
+        assert not {"\x1b", "\x07", "\x9b"} & {*answer.out, *answer.err}

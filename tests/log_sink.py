@@ -1,0 +1,45 @@
+"""Somewhere to log to, and something to log."""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+from ollim_bot.logs import set_up_logging
+from ollim_bot.settings import LogFormat, LogLevel
+
+BERLIN = ZoneInfo("Europe/Berlin")
+LOGGER = logging.getLogger("ollim_bot.scheduling")
+NINE = datetime(2026, 11, 15, 8, 0, tzinfo=UTC).timestamp()
+
+
+@contextmanager
+def root_logger_restored() -> Iterator[None]:
+    handlers, level = logging.root.handlers[:], logging.root.level
+    yield
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
+
+
+def sink(log_format: LogFormat, *secrets: str, level: LogLevel = LogLevel.INFO) -> io.StringIO:
+    """Where everything that is logged from now on can be read."""
+    stream = io.StringIO()
+    set_up_logging(level, log_format, secrets=secrets, zone=BERLIN, stream=stream)
+    return stream
+
+
+def at_nine(message: str, *args: object, **more: object) -> logging.LogRecord:
+    values = {"name": LOGGER.name, "levelno": 20, "levelname": "INFO", "created": NINE}
+    return logging.makeLogRecord({**values, "msg": message, "args": args, **more})
+
+
+def failure(error: BaseException) -> BaseException:
+    """The error, raised and caught."""
+    try:
+        raise error
+    except type(error) as raised:
+        return raised

@@ -1,0 +1,134 @@
+"""Logs: one line per event, with its run and session, in text or in JSON."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.log_sink import LOGGER, at_nine, failure, root_logger_restored, sink
+
+from ollim_bot.logs import log_fields
+from ollim_bot.settings import LogFormat, LogLevel
+
+
+@pytest.fixture(autouse=True)
+def root_logger_as_it_was() -> Iterator[None]:
+    with root_logger_restored():
+        yield
+
+
+def test_an_event_is_a_line_of_text() -> None:
+    stream = sink(LogFormat.TEXT)
+    with log_fields(run="r1", session="s1"):
+        LOGGER.handle(at_nine("%d jobs armed", 3))
+    assert stream.getvalue() == (
+        "2026-11-15 09:00:00 INFO scheduling: 3 jobs armed run=r1 session=s1\n"
+    )
+
+
+def test_an_event_is_an_object_of_json() -> None:
+    stream = sink(LogFormat.JSON)
+    with log_fields(run="r1", session="s1"):
+        LOGGER.handle(at_nine("%d jobs armed", 3, cost=0.5, ok=True, none=None, job="a b"))
+    assert json.loads(stream.getvalue()) == {
+        "ts": "2026-11-15T09:00:00.000+01:00",
+        "level": "INFO",
+        "logger": "scheduling",
+        "message": "3 jobs armed",
+        "fields": {
+            "cost": 0.5,
+            "ok": True,
+            "none": None,
+            "job": "a b",
+            "run": "r1",
+            "session": "s1",
+        },
+    }
+
+
+def test_an_exception_stands_below_its_event_and_set_in() -> None:
+    stream = sink(LogFormat.TEXT)
+    LOGGER.error("failed", exc_info=failure(ValueError("one\n2026-11-15 09:00:00 INFO forged: x")))
+    first, *below = stream.getvalue().splitlines()
+    assert first.endswith("ERROR scheduling: failed")
+    assert all(line.startswith("    ") for line in below)
+    assert below[-2:] == ["    ValueError: one", "    2026-11-15 09:00:00 INFO forged: x"]
+
+
+def test_an_exception_is_a_field_of_its_own_in_json() -> None:
+    stream = sink(LogFormat.JSON)
+    LOGGER.error("failed", exc_info=failure(ValueError("one\ntwo")), stack_info=True)
+    event = json.loads(stream.getvalue())
+    assert event["exc"].endswith("ValueError: one\ntwo")
+    assert event["stack"].startswith("Stack (most recent call last):")
+
+
+@given(st.text())
+def test_a_message_or_a_field_can_never_look_like_a_second_event(text: str) -> None:
+    stream = sink(LogFormat.TEXT)
+    LOGGER.handle(at_nine("%s", text, field=text))
+    written = stream.getvalue()
+    assert written.endswith("\n")
+    assert len(written.splitlines()) == 1
+    written.encode()
+
+
+def test_fields_are_quoted_where_they_would_be_unclear() -> None:
+    stream = sink(LogFormat.TEXT)
+    LOGGER.handle(at_nine("x", a="two words", b="k=v", c="", d='"', e="plain-1", f="\x1b[31m"))
+    assert stream.getvalue().endswith(
+        r'x a="two words" b="k=v" c="" d="\"" e=plain-1 f=\x1b[31m' + "\n"
+    )
+
+
+def test_ambient_fields_hold_inside_and_end_with_their_block() -> None:
+    stream = sink(LogFormat.TEXT)
+    with log_fields(run="r1", session="s1"):
+        with log_fields(run="r2"):
+            LOGGER.warning("inner")
+        LOGGER.warning("outer")
+        LOGGER.warning("explicit", extra={"run": "r3"})
+    LOGGER.warning("after")
+    endings = [line.partition(": ")[2] for line in stream.getvalue().splitlines()]
+    assert endings == [
+        "inner run=r2 session=s1",
+        "outer run=r1 session=s1",
+        "explicit run=r3 session=s1",
+        "after",
+    ]
+
+
+def test_ambient_fields_end_with_their_block_when_it_fails() -> None:
+    stream = sink(LogFormat.TEXT)
+    with pytest.raises(ValueError, match="x"), log_fields(run="r1"):
+        raise ValueError("x")
+    LOGGER.warning("after")
+    assert "r1" not in stream.getvalue()
+
+
+def test_setting_up_twice_does_not_double_the_lines() -> None:
+    first = sink(LogFormat.TEXT)
+    second = sink(LogFormat.TEXT)
+    LOGGER.warning("once")
+    assert first.getvalue() == ""
+    assert second.getvalue().count("once") == 1
+
+
+def test_other_peoples_loggers_go_the_same_way() -> None:
+    stream = sink(LogFormat.TEXT, "hunter22")
+    logging.getLogger("aiohttp.access").warning("GET /?token=abcdef by %s", "hunter22")
+    assert stream.getvalue().endswith(
+        "WARNING aiohttp.access: GET /?token=[redacted] by [redacted]\n"
+    )
+
+
+@pytest.mark.parametrize("level", list(LogLevel))
+def test_only_events_of_the_level_and_above_are_written(level: LogLevel) -> None:
+    stream = sink(LogFormat.TEXT, level=level)
+    for name in LogLevel:
+        LOGGER.log(logging.getLevelNamesMapping()[name.upper()], "x")
+    assert len(stream.getvalue().splitlines()) == len(LogLevel) - list(LogLevel).index(level)

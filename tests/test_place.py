@@ -1,0 +1,204 @@
+"""Where settings and data are found, and how little of it has to be right for a command."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.machine import Machine
+
+from ollim_bot.data_paths import DataPaths
+from ollim_bot.errors import BadSettings
+from ollim_bot.place import locate
+from ollim_bot.settings import LogLevel
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_the_environment_wins_over_the_folder_and_the_folder_over_the_data_directory(
+    machine: Machine,
+) -> None:
+    machine.write("OLLIM_USER_NAME=folder\nOLLIM_BOT_NAME=folder\n")
+    machine.write(
+        "OLLIM_USER_NAME=data\nOLLIM_BOT_NAME=data\nOLLIM_LOG=error\n",
+        folder=machine.home / ".ollim-bot",
+    )
+    settings = machine.settings(OLLIM_USER_NAME="environment")
+    assert settings.user_name == "environment"
+    assert settings.bot_name == "folder"
+    assert settings.log_level is LogLevel.ERROR
+
+
+def test_an_empty_value_is_as_good_as_none_and_space_around_one_is_not_part_of_it(
+    machine: Machine,
+) -> None:
+    machine.write("OLLIM_USER_NAME=folder\nWEBHOOK_PORT=\n")
+    settings = machine.settings(OLLIM_USER_NAME=" ", DISCORD_TOKEN="", OLLIM_BOT_NAME=" Ollie\n")
+    assert settings.user_name == "folder"
+    assert settings.discord_token is None
+    assert settings.bot_name == "Ollie"
+
+
+@pytest.mark.parametrize(
+    ("value", "below_root"),
+    [
+        pytest.param("~/data", "home/data", id="home"),
+        pytest.param("~", "home", id="home-itself"),
+        pytest.param("data", "start/data", id="from-the-folder"),
+        pytest.param("./a b/../c", "start/a b/../c", id="odd-but-right"),
+    ],
+)
+def test_the_data_directory_can_be_moved(
+    machine: Machine, tmp_path: Path, value: str, below_root: str
+) -> None:
+    machine.write(f'OLLIM_DATA_DIR="{value}"')
+    assert machine.settings().paths.root == tmp_path / below_root
+    assert locate({"HOME": str(machine.home)}, machine.cwd).paths.root == tmp_path / below_root
+
+
+def test_the_env_file_of_a_moved_data_directory_is_read(machine: Machine, tmp_path: Path) -> None:
+    machine.write("OLLIM_DATA_DIR=../data")
+    machine.write("OLLIM_TIMEZONE=Asia/Tokyo", folder=tmp_path / "data")
+    assert machine.settings().zone.key == "Asia/Tokyo"
+
+
+def test_the_data_directory_cannot_be_moved_from_inside(machine: Machine) -> None:
+    path = machine.write("\nOLLIM_DATA_DIR=/elsewhere", folder=machine.home / ".ollim-bot")
+    assert machine.problems() == (
+        (
+            f"{path}:2: OLLIM_DATA_DIR: cannot be set inside the data directory. "
+            "Right: in the environment, or in the `.env` of the folder you start in."
+        ),
+    )
+
+
+def test_started_in_the_data_directory_its_file_is_read_once(machine: Machine) -> None:
+    path = machine.write("broken\nOLLIM_DATA_DIR=.", mode=0o644)
+    assert machine.problems() == (
+        f"{path}:1: has no `=`. Write NAME=value, or # before a comment.",
+    )
+
+
+def test_a_file_cannot_be_the_data_directory(machine: Machine) -> None:
+    (machine.cwd / "data").touch()
+    assert machine.problems(OLLIM_DATA_DIR="data") == (
+        "environment: OLLIM_DATA_DIR: 'data' is a file. Right: a folder, such as ~/.ollim-bot.",
+    )
+
+
+def test_without_a_home_the_data_directory_has_to_be_named(tmp_path: Path) -> None:
+    with pytest.raises(BadSettings) as caught:
+        locate({}, tmp_path)
+    assert caught.value.problems == (
+        "OLLIM_DATA_DIR: is needed without HOME. Right: /srv/ollim-bot.",
+    )
+    assert locate({"OLLIM_DATA_DIR": "/srv/x"}, tmp_path).paths.root == Path("/srv/x")
+
+
+def test_a_folder_called_env_is_a_problem(machine: Machine) -> None:
+    (machine.cwd / ".env").mkdir()
+    assert machine.problems() == (
+        (
+            f"{machine.cwd}/.env: cannot be read (Is a directory). "
+            "Make it a text file of yours, or move it."
+        ),
+    )
+
+
+def test_a_file_without_permission_is_a_problem(machine: Machine) -> None:
+    """Root may read everything, so the reading is done by a child that is not root any more."""
+    machine.write("OLLIM_USER_NAME=x", mode=0)
+    machine.cwd.chmod(0o755)
+    child = """
+import os
+from pathlib import Path
+from ollim_bot.env_file import load_env_file
+if os.getuid() == 0:
+    os.setuid(65534)
+print(load_env_file(Path(".env")).problems[0].sentence)
+"""
+    told = subprocess.run(
+        [sys.executable, "-c", child], cwd=machine.cwd, capture_output=True, text=True, check=True
+    ).stdout
+    assert told.startswith("cannot be read (Permission denied). Make it a text file of yours")
+
+
+def test_a_place_is_found_whatever_else_is_wrong(machine: Machine) -> None:
+    machine.write("broken\nOLLIM_LOG=loud\nWEBHOOK_PORT=x\nOLLIM_TIMEZONE=Asia/Tokyo\nA='")
+    place = locate({"HOME": str(machine.home), "OLLIM_WEB_PORT": "x"}, machine.cwd)
+    assert place.paths.root == machine.home / ".ollim-bot"
+    assert place.zone.key == "Asia/Tokyo"
+
+
+@pytest.mark.parametrize(
+    "line", ["OLLIM_DATA_DIR /srv", "OLLIM_TIMEZONE='UTC", "OLLIM_TIMEZONE=Nowhere"]
+)
+def test_a_place_is_refused_when_its_own_lines_are_wrong(machine: Machine, line: str) -> None:
+    path = machine.write(f"# first\n{line}")
+    with pytest.raises(BadSettings) as caught:
+        locate({"HOME": str(machine.home)}, machine.cwd)
+    assert [problem.startswith(f"{path}:2: ") for problem in caught.value.problems] == [True]
+
+
+def test_a_place_that_the_environment_gives_needs_no_file(machine: Machine) -> None:
+    (machine.cwd / ".env").mkdir()
+    given = {"OLLIM_DATA_DIR": str(machine.home), "OLLIM_TIMEZONE": "UTC"}
+    assert locate(given, machine.cwd).paths.root == machine.home
+    with pytest.raises(BadSettings):
+        locate({"HOME": str(machine.home)}, machine.cwd)
+
+
+def test_the_data_directory_has_the_paths_that_are_documented(tmp_path: Path) -> None:
+    paths = DataPaths(tmp_path)
+    names = [name for name in vars(DataPaths) if not name.startswith("_") and name != "root"]
+    found = {name: os.fspath(getattr(paths, name).relative_to(tmp_path)) for name in names}
+    assert found == {
+        "identity": "IDENTITY.md",
+        "user": "USER.md",
+        "tool_policy": "tool-policy.yaml",
+        "routines": "routines",
+        "reminders": "reminders",
+        "webhooks": "webhooks",
+        "skills": "skills",
+        "downloads": "downloads",
+        "claude_agents": ".claude/agents",
+        "claude_skills": ".claude/skills",
+        "routine_spec_link": "routine-reminder-spec.md",
+        "webhook_spec_link": "webhook-spec.md",
+        "env_file": ".env",
+        "gitignore": ".gitignore",
+        "state": "state",
+        "bot_pid": "state/bot.pid",
+        "sessions": "state/sessions.json",
+        "session_history": "state/session_history.jsonl",
+        "pending_updates": "state/pending_updates.json",
+        "fork_messages": "state/fork_messages.json",
+        "inquiries": "state/inquiries.json",
+        "ping_budget": "state/ping_budget.json",
+        "config": "state/config.json",
+        "fork": "state/fork.json",
+        "ledger": "state/ledger.jsonl",
+        "inbox": "state/inbox.jsonl",
+        "outbox": "state/outbox.jsonl",
+        "messages": "state/messages.jsonl",
+        "memory": "state/memory.json",
+        "credentials": "state/credentials.json",
+        "token": "state/token.json",
+        "web_token": "state/web_token",
+        "locks": "state/.locks",
+    }
+
+
+def test_finding_the_place_imports_nothing_heavy() -> None:
+    heavy = {"asyncio", "logging", "subprocess", "difflib", "importlib.resources", "tempfile"}
+    child = "import sys, ollim_bot.place, ollim_bot.settings; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", child], capture_output=True, text=True, check=True
+    ).stdout
+    assert heavy.isdisjoint(loaded.split())
