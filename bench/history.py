@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.measure import Result, compare
 from bench.places import prepared
-from ollim_bot.storage.journal import GitJournal
+from ollim_bot.storage.journal.git_journal import GitJournal, open_journal
 from ollim_bot.storage.locks import FileLock
 
 BATCH = 50
@@ -16,7 +16,7 @@ BATCH = 50
 def measure(folder: Path) -> list[Result]:
     paths, _ = prepared(folder)
     numbers = count()
-    journal = GitJournal(paths.root, FileLock(paths.locks / "journal"), on_problem=print)
+    journal = open_journal(paths, on_problem=print)
     journal.prepare()
 
     def write() -> Path:

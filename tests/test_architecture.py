@@ -19,9 +19,8 @@ LAYERS: list[list[str]] = [
     ["errors"],
     ["domain"],
     ["ports"],
-    ["data_paths", "env_file", "time_zones", "clock"],
-    ["env_sources"],
-    ["place"],
+    ["data_paths", "clock"],
+    ["environment"],
     ["settings"],
     ["logs"],
     ["prompts", "storage", "engine", "offline", "tools", "integrations", "upkeep", "testing"],
@@ -35,17 +34,20 @@ LAYERS: list[list[str]] = [
 DOORS = {
     "claude_agent_sdk": ["engine"],
     "discord": ["surfaces.discord"],
-    "cronsim": ["domain.cron", "domain.cron_text", "domain.cron_words"],
+    "cronsim": ["domain.cron"],
     "watchfiles": ["scheduling.watcher"],
     "aiohttp": ["surfaces.web", "webhooks.server", "offline", "integrations.google"],
-    "yaml": ["storage.frontmatter"],
+    "yaml": ["storage.documents.yaml_fields"],
     "jsonschema": ["webhooks"],
     "markdown_it": ["surfaces.web"],
     "nh3": ["surfaces.web"],
     "google": ["integrations.google"],
     "google_auth_oauthlib": ["integrations.google"],
-    "subprocess": ["storage.git", "engine", "upkeep", "cli"],
+    "subprocess": ["storage.journal.git", "engine", "upkeep"],
 }
+
+# Outside the CLI, one import waits until it is needed, for the sake of the CLI's start.
+LATE = {("storage.documents.frontmatter", "ollim_bot.storage.documents.yaml_fields")}
 
 # Each costs a command of the agent's more than all of our own code together.
 HEAVY = ("aiohttp", "asyncio", "claude_agent_sdk", "discord", "jsonschema", "logging", "pydantic")
@@ -171,8 +173,12 @@ def test_a_third_party_comes_in_by_its_door(package: str) -> None:
 
 
 def test_imports_inside_functions_are_for_the_cli_only() -> None:
-    wrong = [str(i) for i in IMPORTS if i.in_function and not is_within(i.source, "cli")]
-    assert wrong == []
+    late = {
+        (found.source, found.target)
+        for found in IMPORTS
+        if found.in_function and not is_within(found.source, "cli")
+    }
+    assert late == LATE
 
 
 def test_nothing_rebinds_the_state_of_a_module() -> None:
@@ -216,5 +222,5 @@ def test_a_listing_loads_nothing_heavy(tmp_path: Path) -> None:
         text=True,
         check=True,
     )
-    assert ran.stdout.splitlines()[-1] == "[]"
+    assert ran.stdout.splitlines()[-1] == "[]", ran.stdout
     assert list(tmp_path.iterdir()) == []

@@ -11,8 +11,8 @@ import pytest
 from tests.machine import Machine
 
 from ollim_bot.data_paths import DataPaths
+from ollim_bot.environment.place import locate
 from ollim_bot.errors import BadSettings
-from ollim_bot.place import locate
 from ollim_bot.settings import LogLevel
 
 
@@ -118,7 +118,7 @@ def test_a_file_without_permission_is_a_problem(machine: Machine) -> None:
     child = """
 import os
 from pathlib import Path
-from ollim_bot.env_file import load_env_file
+from ollim_bot.environment.env_file import load_env_file
 if os.getuid() == 0:
     os.setuid(65534)
 print(load_env_file(Path(".env")).problems[0].sentence)
@@ -156,7 +156,8 @@ def test_a_place_that_the_environment_gives_needs_no_file(machine: Machine) -> N
 
 def test_the_data_directory_has_the_paths_that_are_documented(tmp_path: Path) -> None:
     paths = DataPaths(tmp_path)
-    names = [name for name in vars(DataPaths) if not name.startswith("_") and name != "root"]
+    others = ("root", "lock_of")
+    names = [name for name in vars(DataPaths) if not name.startswith("_") and name not in others]
     found = {name: os.fspath(getattr(paths, name).relative_to(tmp_path)) for name in names}
     assert found == {
         "identity": "IDENTITY.md",
@@ -197,7 +198,7 @@ def test_the_data_directory_has_the_paths_that_are_documented(tmp_path: Path) ->
 
 def test_finding_the_place_imports_nothing_heavy() -> None:
     heavy = {"asyncio", "logging", "subprocess", "difflib", "importlib.resources", "tempfile"}
-    child = "import sys, ollim_bot.place, ollim_bot.settings; print(*sys.modules)"
+    child = "import sys, ollim_bot.environment.place, ollim_bot.settings; print(*sys.modules)"
     loaded = subprocess.run(
         [sys.executable, "-c", child], capture_output=True, text=True, check=True
     ).stdout

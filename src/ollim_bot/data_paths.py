@@ -57,3 +57,7 @@ class DataPaths:
     token = _Below("state/token.json")
     web_token = _Below("state/web_token")
     locks = _Below("state/.locks")
+
+    def lock_of(self, path: Path) -> Path:
+        """The file to lock for a file or a folder of the data directory."""
+        return self.locks / path.name

@@ -8,10 +8,9 @@ wait for a disk or for another process, so code on the event loop calls them thr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -46,8 +45,7 @@ class Store(Protocol[T]):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class LogView(Generic[T]):
+class LogView(NamedTuple, Generic[T]):
     """What a log holds: the entries that could be understood, and how many lines could not."""
 
     entries: Sequence[T]
@@ -67,8 +65,7 @@ class Log(Protocol[T]):
         """Replace the entries by `keep(entries)`; nothing appended meanwhile is lost."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shelved(Generic[T]):
+class Shelved(NamedTuple, Generic[T]):
     """A document that could be understood, and the file it stands in."""
 
     item: T

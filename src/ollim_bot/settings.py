@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from ollim_bot.data_paths import DataPaths as DataPaths
-from ollim_bot.env_sources import EnvSources, WrongValue
-from ollim_bot.place import Place as Place
-from ollim_bot.place import find_place
-from ollim_bot.place import locate as locate
-from ollim_bot.time_zones import ETC
+from ollim_bot.environment.place import Place as Place
+from ollim_bot.environment.place import find_place
+from ollim_bot.environment.place import locate as locate
+from ollim_bot.environment.sources import EnvSources, WrongValue
+from ollim_bot.environment.time_zones import ETC
 
 Choice = TypeVar("Choice", bound=StrEnum)
 

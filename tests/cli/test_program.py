@@ -16,7 +16,13 @@ from ollim_bot import __version__
 
 FORBIDDEN = (
     *("aiohttp", "asyncio", "claude_agent_sdk", "difflib", "discord", "jsonschema", "logging"),
-    *("ollim_bot.storage.journal", "ollim_bot.storage.stores", "pydantic", "random", "shutil"),
+    *(
+        "ollim_bot.storage.journal.git_journal",
+        "ollim_bot.storage.stores",
+        "pydantic",
+        "random",
+        "shutil",
+    ),
     *("subprocess", "tempfile"),
 )
 LISTING = """

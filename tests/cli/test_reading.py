@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from pathlib import Path
 
 import pytest
 from tests.cli.terminal import Terminal
 
-from ollim_bot.storage.job_fields import COMMON, REMINDER, ROUTINE
+from ollim_bot.storage.jobs.reminders import REMINDERS
+from ollim_bot.storage.jobs.routines import ROUTINES
 
 WRONG = "---\nid: wrong\nrun-at: someday\ncolour: red\n---\nx\n"
 
@@ -87,16 +89,18 @@ def test_json_has_one_shape_whatever_is_there(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize(
-    ("noun", "when", "rules"),
-    [("reminder", ["--in", "1h"], REMINDER), ("routine", ["--cron", "@daily"], ROUTINE)],
+    ("noun", "when", "fields"),
+    [
+        ("reminder", ["--in", "1h"], REMINDERS.rules.keys()),
+        ("routine", ["--cron", "@daily"], ROUTINES.rules.keys()),
+    ],
 )
 def test_json_names_every_field_as_the_file_does(
-    terminal: Terminal, noun: str, when: list[str], rules: tuple[object, ...]
+    terminal: Terminal, noun: str, when: list[str], fields: Set[str]
 ) -> None:
     terminal.done(noun, "add", "-m", "x", "--id", "x", *when)
     (job,) = terminal.json(noun, "list")[f"{noun}s"]
-    names = {rule.name for rule in (*COMMON, *rules)}  # type: ignore[attr-defined]
-    assert job.keys() == names | {"message", "file", "next"}
+    assert job.keys() == fields | {"message", "file", "next"}
     assert terminal.json(noun, "show", "x") == job | {"upcoming": [job["next"], *more(job, noun)]}
     assert Path(job["file"]).read_text().endswith("---\nx\n")
 

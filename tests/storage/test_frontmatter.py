@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ollim_bot.storage.document import BadDocument
-from ollim_bot.storage.frontmatter import CannotEdit, edited, parse, render
+from ollim_bot.storage.documents.document import BadDocument
+from ollim_bot.storage.documents.frontmatter import CannotEdit, edited, parse, render
 
 FULL = """\
 ---

@@ -376,6 +376,12 @@ def test_text_that_no_file_can_hold_is_refused(data: DataDirectory) -> None:
         data.open().routines.add(routine(message="\udc80 half a character"))
 
 
+def test_a_job_too_large_to_be_read_is_not_written(data: DataDirectory) -> None:
+    with pytest.raises(BadJob, match="too large"):
+        data.open().routines.add(routine(message="x" * 1_000_000))
+    assert list(data.paths.routines.iterdir()) == []
+
+
 def test_background_fields_survive_the_file(data: DataDirectory) -> None:
     spec = JobSpec(
         id="b1",

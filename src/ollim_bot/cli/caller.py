@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from ollim_bot.place import Place
+    from ollim_bot.environment.place import Place
     from ollim_bot.settings import Settings
 
 
@@ -29,7 +29,7 @@ class Caller:
 
     def place(self) -> Place:
         """Raises `BadSettings` if it cannot be told where the data lives."""
-        from ollim_bot.place import locate
+        from ollim_bot.environment.place import locate
 
         return locate(self._environ, self._folder())
 

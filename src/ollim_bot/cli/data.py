@@ -14,13 +14,13 @@ from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.jobs import Job
 from ollim_bot.ports import Journal
 from ollim_bot.storage.files import OsDisk
-from ollim_bot.storage.job_documents import JobFormat
+from ollim_bot.storage.jobs.form import JobFormat
+from ollim_bot.storage.jobs.shelf import MarkdownShelf
 from ollim_bot.storage.locks import FileLock
-from ollim_bot.storage.markdown_shelf import MarkdownShelf
 
 if TYPE_CHECKING:
     from ollim_bot.cli.caller import Caller
-    from ollim_bot.storage.journal import GitJournal
+    from ollim_bot.storage.journal.git_journal import GitJournal
     from ollim_bot.storage.stores import Stores
 
 J = TypeVar("J", bound=Job)
@@ -36,7 +36,7 @@ class Data:
 
     def shelf(self, folder: Path, form: JobFormat[J]) -> MarkdownShelf[J]:
         """One shelf alone: the other stores would cost a listing a quarter of its time."""
-        lock = FileLock(self.paths.locks / folder.name)
+        lock = FileLock(self.paths.lock_of(folder))
         return MarkdownShelf(folder, form, lock, disk=OsDisk(), journal=self._journal)
 
     def stores(self, on_problem: Callable[[str], None]) -> Stores:
@@ -59,7 +59,9 @@ def open_data(caller: Caller) -> Data:
 @contextmanager
 def writable(data: Data) -> Iterator[Data]:
     """The directory is there from now on; what is written becomes history at the end."""
-    is_new = prepare(data.paths)
+    from ollim_bot.storage.bootstrap import prepare_data_directory
+
+    is_new = prepare_data_directory(data.paths)
     journal = opened_journal(data.paths)
     if is_new:
         journal.prepare()
@@ -69,23 +71,11 @@ def writable(data: Data) -> Iterator[Data]:
         journal.flush()
 
 
-def prepare(paths: DataPaths) -> bool:
-    """Make the data directory, one process at a time; true if there was none."""
-    from ollim_bot.storage.bootstrap import prepare_data_directory
-
-    paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    paths.locks.mkdir(parents=True, exist_ok=True)
-    with FileLock(paths.locks / "data-directory").held():
-        is_new = not paths.gitignore.exists()
-        prepare_data_directory(paths)
-        return is_new
-
-
 def opened_journal(paths: DataPaths) -> GitJournal:
     """Its problems are notes on standard error, for nothing was lost."""
-    from ollim_bot.storage.journal import GitJournal
+    from ollim_bot.storage.journal.git_journal import open_journal
 
-    return GitJournal(paths.root, FileLock(paths.locks / "journal"), on_problem=note)
+    return open_journal(paths, on_problem=note)
 
 
 def note(sentence: str) -> None:

@@ -95,7 +95,7 @@ def _help() -> str:
 
 
 def _unknown(word: str) -> OllimError:
-    from ollim_bot.cli.near_words import no_such
+    from ollim_bot.cli.unknown_words import no_such
 
     known = [*GROUPS, "version", "help"]
     return no_such(f"There is no command `{word}`.", word, known, "ollim-bot help")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
-from ollim_bot.cli.near_words import no_such
+from ollim_bot.cli.unknown_words import no_such
 from ollim_bot.errors import WrongInput
 
 

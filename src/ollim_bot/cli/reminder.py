@@ -10,16 +10,16 @@ from pathlib import Path
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import open_data
 from ollim_bot.cli.instants import is_past, later, rounded_up, zone_of
-from ollim_bot.cli.job_changes import amend
-from ollim_bot.cli.job_flags import Flag, whole_number
-from ollim_bot.cli.job_noun import JobNoun
-from ollim_bot.cli.job_verbs import job_argument, job_verbs
+from ollim_bot.cli.jobs.changes import amend
+from ollim_bot.cli.jobs.flags import Flag, whole_number
+from ollim_bot.cli.jobs.noun import JobNoun
+from ollim_bot.cli.jobs.verbs import job_argument, job_verbs
 from ollim_bot.cli.verbs import Flags, Given, Verb, run_verb
 from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.moments import clock_time, describe_with_distance
 from ollim_bot.errors import WrongInput
-from ollim_bot.storage.job_documents import REMINDERS
+from ollim_bot.storage.jobs.reminders import REMINDERS
 
 
 def run(words: Sequence[str], caller: Caller) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.data import note, opened_journal, prepare
+from ollim_bot.cli.data import note, opened_journal
+from ollim_bot.storage.bootstrap import prepare_data_directory
 from ollim_bot.upkeep.instance import single_instance
 
 _READY = """\
@@ -17,7 +18,7 @@ def run(caller: Caller) -> None:
     settings = caller.settings()
     for warning in settings.warnings:
         note(warning)
-    prepare(settings.paths)
+    prepare_data_directory(settings.paths)
     with single_instance(settings.paths.bot_pid):
         opened_journal(settings.paths).prepare()
         print(_READY.format(root=caller.shown(settings.paths.root)))

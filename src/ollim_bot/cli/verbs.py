@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.near_words import no_such
+from ollim_bot.cli.unknown_words import no_such
 from ollim_bot.cli.wording import columns
 from ollim_bot.errors import WrongInput
 

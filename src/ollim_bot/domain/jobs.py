@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from enum import StrEnum
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.moments import instant
+
+if TYPE_CHECKING:
+    from ollim_bot.domain.cron import Cron
 
 
 class JobKind(StrEnum):

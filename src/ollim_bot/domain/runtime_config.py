@@ -197,15 +197,16 @@ def _is_word(value: object, *words: str) -> bool:
 
 
 def _number(attribute: str, unit: str, low: int, high: int = _LARGEST) -> ConfigKey:
-    return ConfigKey(attribute, f"{unit} from {low} to {high}", _whole(low, high))
+    span = f", {low} or more" if high == _LARGEST else f" from {low} to {high}"
+    return ConfigKey(attribute, unit + span, _whole(low, high))
 
 
 _SWITCH = {"on": True, "true": True, "yes": True, "off": False, "false": False, "no": False}
 _MODES = {mode.lower(): mode.value for mode in PermissionMode}
 _A_MODEL = "opus, sonnet, haiku, a full model id, or none"
-_A_THINKING = f"off, adaptive, or a number of tokens from 1 to {_LARGEST}"
+_A_THINKING = "off, adaptive, or a number of tokens such as 4000"
 _A_MODE = f"one of {', '.join(PermissionMode)}"
-_AN_AMOUNT = "US dollars from 0.01 to 1000000, such as 2.50, or none"
+_AN_AMOUNT = "US dollars such as 2.50, or none"
 
 CONFIG_KEYS: Mapping[str, ConfigKey] = {
     "model.main": ConfigKey("model_main", _A_MODEL, _model),

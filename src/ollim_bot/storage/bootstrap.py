@@ -10,6 +10,7 @@ from ollim_bot.data_paths import DataPaths
 from ollim_bot.errors import WriteFailed
 from ollim_bot.ports import Disk
 from ollim_bot.storage.files import SHARED, OsDisk, create_atomically, write_atomically
+from ollim_bot.storage.locks import FileLock
 
 # The documents that the agent reads; the engine is given this folder as a readable one.
 TEXTS = Path(__file__).resolve().parent.parent / "texts"
@@ -27,20 +28,30 @@ _IGNORED = (
 )
 
 
-def prepare_data_directory(paths: DataPaths, disk: Disk | None = None) -> None:
+def prepare_data_directory(paths: DataPaths, disk: Disk | None = None) -> bool:
     """Every folder, link and file that the program needs; what is there already stays.
 
-    Raises `WriteFailed` where the directory cannot be made.
+    True if there was no data directory before. Raises `WriteFailed` where it cannot be made.
     """
-    disk = disk or OsDisk()
     try:
         _make_folders(paths)
-        _link(paths.claude_skills, Path("../skills"))
-        for link in (paths.routine_spec_link, paths.webhook_spec_link):
-            _link(link, TEXTS / link.name)
+        with FileLock(paths.lock_of(paths.root)).held():
+            is_new = not paths.gitignore.exists()
+            _make_links(paths)
+            _make_files(paths, disk or OsDisk())
+            return is_new
     except OSError as refused:
         where = Path(refused.filename or paths.root)
         raise WriteFailed(where, f"could not be made: {refused.strerror}.") from refused
+
+
+def _make_links(paths: DataPaths) -> None:
+    _link(paths.claude_skills, Path("../skills"))
+    for link in (paths.routine_spec_link, paths.webhook_spec_link):
+        _link(link, TEXTS / link.name)
+
+
+def _make_files(paths: DataPaths, disk: Disk) -> None:
     _list_ignored(paths.gitignore, disk)
     if not os.path.lexists(paths.identity):
         create_atomically(disk, paths.identity, (TEXTS / "IDENTITY.md").read_bytes(), SHARED)

@@ -34,10 +34,13 @@ from ollim_bot.storage.codecs import (
 )
 from ollim_bot.storage.file_store import Codec, FileStore, StoreProblem
 from ollim_bot.storage.files import OsDisk
-from ollim_bot.storage.job_documents import REMINDERS, ROUTINES, WEBHOOKS, JobFormat
+from ollim_bot.storage.jobs.form import JobFormat
+from ollim_bot.storage.jobs.reminders import REMINDERS
+from ollim_bot.storage.jobs.routines import ROUTINES
+from ollim_bot.storage.jobs.shelf import MarkdownShelf
+from ollim_bot.storage.jobs.webhooks import WEBHOOKS
 from ollim_bot.storage.json_lines import JsonLines
 from ollim_bot.storage.locks import FileLock
-from ollim_bot.storage.markdown_shelf import MarkdownShelf
 
 T = TypeVar("T")
 J = TypeVar("J", bound=Job)
@@ -141,7 +144,7 @@ class _Opening:
         )
 
     def _lock(self, path: Path) -> FileLock:
-        return FileLock(self._paths.locks / path.name)
+        return FileLock(self._paths.lock_of(path))
 
     def _store(self, path: Path, codec: Codec[T]) -> FileStore[T]:
         return FileStore(path, codec, self._lock(path), disk=self._disk, report=self._report)

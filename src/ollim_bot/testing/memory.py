@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -84,7 +83,7 @@ class MemoryShelf(Generic[J]):
         with self._lock:
             shelved = self.get(item_id)
             job = self._change(shelved.item, changes, body)
-            self._jobs[item_id] = replace(shelved, item=job)
+            self._jobs[item_id] = shelved._replace(item=job)
             return job
 
     def remove(self, item_id: str) -> Path:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ollim_bot.storage.journal import GitJournal
+from ollim_bot.storage.journal.git_journal import GitJournal
 from ollim_bot.storage.locks import FileLock
 
 AS_SOMEBODY = ("-c", "user.name=Somebody", "-c", "user.email=somebody@localhost")

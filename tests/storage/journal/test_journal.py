@@ -43,14 +43,14 @@ def test_a_thousand_writes_are_one_commit_of_a_few_processes(kept: Kept, tmp_pat
 def test_preparing_makes_a_repository_and_commits_what_changed_unseen(kept: Kept) -> None:
     kept.write("routines/a.md")
     kept.journal().prepare()
-    assert kept.messages() == ["by hand: routines/a.md"]
+    assert kept.messages() == ["begin with: routines/a.md"]
     kept.write("routines/a.md", "edited\n")
     kept.write("routines/b.md")
     kept.journal().prepare()
     kept.journal().prepare()
     newest, oldest = kept.messages()
     assert newest.startswith("2 changes: by hand: routines/a.md, by hand: routines/b.md\n")
-    assert oldest == "by hand: routines/a.md"
+    assert oldest == "begin with: routines/a.md"
 
 
 def test_looking_for_obstacles_changes_nothing(kept: Kept) -> None:
@@ -62,7 +62,7 @@ def test_two_processes_commit_everything_once(kept: Kept) -> None:
     script = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from ollim_bot.storage.journal import GitJournal\n"
+        "from ollim_bot.storage.journal.git_journal import GitJournal\n"
         "from ollim_bot.storage.locks import FileLock\n"
         "root, name = Path(sys.argv[1]), sys.argv[2]\n"
         "lock = FileLock(root.parent / 'journal.lock')\n"

@@ -5,16 +5,16 @@ from __future__ import annotations
 import sys
 from datetime import datetime
 
-from ollim_bot.cli import job_words
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note, open_data
-from ollim_bot.cli.job_json import job_object, page_object
-from ollim_bot.cli.job_noun import JobNoun, S
+from ollim_bot.cli.jobs import words
+from ollim_bot.cli.jobs.json import job_object, page_object
+from ollim_bot.cli.jobs.noun import JobNoun, S
 from ollim_bot.cli.json_output import print_json
 from ollim_bot.cli.verbs import Given
 from ollim_bot.cli.wording import plain
 from ollim_bot.ports import Shelved
-from ollim_bot.storage.markdown_shelf import ShelfReport
+from ollim_bot.storage.jobs.shelf import ShelfReport
 
 
 def list_jobs(noun: JobNoun[S], given: Given, caller: Caller) -> None:
@@ -32,13 +32,13 @@ def show_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     if "json" in given:
         print_json(page_object(noun, shelved, data.now))
     else:
-        print(job_words.page(noun, shelved.item, caller.shown(shelved.path), data.now))
+        print(words.page(noun, shelved.item, caller.shown(shelved.path), data.now))
 
 
 def _print_list(noun: JobNoun[S], report: ShelfReport[S], now: datetime) -> None:
     if report.jobs:
         jobs = [(shelved.item, moment) for shelved, moment in _by_moment(noun, report, now)]
-        print(job_words.listing(noun, jobs, now), flush=True)
+        print(words.listing(noun, jobs, now), flush=True)
     elif report.problems:
         print(f"No {noun.name} can run: every file has a problem.", flush=True)
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 # The line of a file at which its fields begin, below the opening `---`.
 FIRST_LINE = 2
@@ -18,8 +18,7 @@ class BadDocument(Exception):
         self.reason = reason
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """`value` is made of plain Python values; `text` is a scalar as it was written."""
 
     value: object
@@ -27,8 +26,7 @@ class Field:
     text: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     """Keys are hyphenated, however they were written; `body` is stripped."""
 
     fields: Mapping[str, Field]

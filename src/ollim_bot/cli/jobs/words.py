@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from ollim_bot.cli.instants import is_past
-from ollim_bot.cli.job_noun import JobNoun, S
+from ollim_bot.cli.jobs.noun import JobNoun, S
 from ollim_bot.cli.wording import columns, plain, title
 from ollim_bot.domain.jobs import JobSpec, Late, Reminder, ReportMode
 from ollim_bot.domain.moments import describe

@@ -9,8 +9,8 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from ollim_bot.data_paths import DataPaths
-from ollim_bot.env_sources import EnvSources, WrongValue
-from ollim_bot.time_zones import ETC, near_zone, system_zone, zone_named
+from ollim_bot.environment.sources import EnvSources, WrongValue
+from ollim_bot.environment.time_zones import ETC, near_zone, system_zone, zone_named
 
 
 @dataclass(frozen=True, slots=True)

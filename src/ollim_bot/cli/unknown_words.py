@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ollim_bot.domain.near_words import nearest
 from ollim_bot.errors import WrongInput
 
 _OTHER_WORDS = {
@@ -28,8 +29,6 @@ _OTHER_WORDS = {
 
 def no_such(sentence: str, word: str, known: Iterable[str], overview: str) -> WrongInput:
     """The refusal of a word, with the known one that was meant, or where to find them all."""
-    from ollim_bot.env_sources import nearest
-
     names = list(known)
     other = _OTHER_WORDS.get(word)
     meant = other if other in names else nearest(word, names)

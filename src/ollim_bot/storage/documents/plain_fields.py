@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ollim_bot.storage.document import FIRST_LINE, Field, field_name
-from ollim_bot.storage.yaml_values import implicit_type, scalar
+from ollim_bot.storage.documents.document import FIRST_LINE, Field, field_name
+from ollim_bot.storage.documents.yaml_values import implicit_type, scalar
 
 _LINE = re.compile(
     r"""(?P<key>[a-z][a-z0-9_-]*):[ ]+

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
-from ollim_bot.env_file import EnvFile, load_env_file
+from ollim_bot.domain.near_words import nearest
+from ollim_bot.environment.env_file import EnvFile, load_env_file
 from ollim_bot.errors import BadSettings
 
 T = TypeVar("T")
@@ -112,21 +113,3 @@ def _one_line(value: str) -> str:
     if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
         raise WrongValue("stands in quotes. Right: the same without them.")
     return value
-
-
-def nearest(word: str, names: Iterable[str]) -> str | None:
-    """The name that `word` is a slip of: two keystrokes at most, fewer in a short word."""
-    slips = min(2, (len(word) - 2) // 2)
-    close = (name for name in names if abs(len(name) - len(word)) <= slips)
-    distance, name = min(((_keystrokes(word, name), name) for name in close), default=(3, ""))
-    return name if distance <= slips else None
-
-
-def _keystrokes(one: str, other: str) -> int:
-    row = list(range(len(other) + 1))
-    for typed, letter in enumerate(one, 1):
-        above, row = row, [typed]
-        for column, wanted in enumerate(other):
-            change = above[column] + (letter != wanted)
-            row.append(min(change, above[column + 1] + 1, row[column] + 1))
-    return row[-1]

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from ollim_bot.storage.document import FIRST_LINE, BadDocument, Field, field_name
-from ollim_bot.storage.yaml_values import IMPLICIT_TYPES, scalar
+from ollim_bot.storage.documents.document import FIRST_LINE, BadDocument, Field, field_name
+from ollim_bot.storage.documents.yaml_values import IMPLICIT_TYPES, scalar
 
 _LONGEST = 65536
 _DEEPEST = 50

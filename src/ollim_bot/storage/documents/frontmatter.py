@@ -10,12 +10,12 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ollim_bot.storage.document import BadDocument, Document, Field
-from ollim_bot.storage.plain_fields import plain_fields
-from ollim_bot.storage.yaml_values import inline
+from ollim_bot.storage.documents.document import BadDocument, Document, Field
+from ollim_bot.storage.documents.plain_fields import plain_fields
+from ollim_bot.storage.documents.yaml_values import inline
 
 if TYPE_CHECKING:
-    from ollim_bot.storage.yaml_fields import Place
+    from ollim_bot.storage.documents.yaml_fields import Place
 
 _OPENING = re.compile(r"\ufeff?---[ \t]*\r?\n")
 _CLOSING = re.compile(r"^---[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
@@ -64,13 +64,13 @@ def _split(text: str) -> tuple[int, int, int]:
 
 def _yaml_fields(head: str) -> Mapping[str, Field]:
     # Late, as most documents are plain, and the library is slow to import.
-    from ollim_bot.storage.yaml_fields import yaml_fields
+    from ollim_bot.storage.documents.yaml_fields import yaml_fields
 
     return yaml_fields(head)
 
 
 def _yaml_place(head: str, key: str) -> Place | None:
-    from ollim_bot.storage.yaml_fields import yaml_place
+    from ollim_bot.storage.documents.yaml_fields import yaml_place
 
     return yaml_place(head, key)
 

@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ollim_bot.cli.job_noun import S
+from ollim_bot.cli.jobs.noun import S
 from ollim_bot.errors import BadJob, DuplicateId, WrongInput
 from ollim_bot.ports import Shelved
-from ollim_bot.storage.document import Document, Field
-from ollim_bot.storage.job_documents import JobFormat
-from ollim_bot.storage.markdown_shelf import MarkdownShelf
+from ollim_bot.storage.documents.document import Document, Field
+from ollim_bot.storage.jobs.form import JobFormat
+from ollim_bot.storage.jobs.shelf import MarkdownShelf
 
 
 def new_job(form: JobFormat[S], fields: Mapping[str, object], message: str) -> S:

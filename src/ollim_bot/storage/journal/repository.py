@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from ollim_bot.storage.git import Git, GitFailed, GitRefuses, GitUnfinished
+from ollim_bot.storage.journal.git import Git, GitFailed, GitRefuses, GitUnfinished
 
 _UNFINISHED = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
 _CONFLICTS = frozenset(("DD", "AU", "UD", "UA", "DU", "AA", "UU"))

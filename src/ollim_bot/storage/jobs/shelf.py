@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.slugs import slug
 from ollim_bot.errors import BadJob, DuplicateId, EditRefused, NotFound
 from ollim_bot.ports import Disk, Journal, Shelved
-from ollim_bot.storage import frontmatter
-from ollim_bot.storage.document import BadDocument
+from ollim_bot.storage.documents import frontmatter
+from ollim_bot.storage.documents.document import BadDocument
+from ollim_bot.storage.documents.frontmatter import CannotEdit
 from ollim_bot.storage.files import (
     SHARED,
     create_atomically,
     remove_durably,
     write_atomically,
 )
-from ollim_bot.storage.frontmatter import CannotEdit
-from ollim_bot.storage.job_documents import FieldProblem, JobFormat, JobReading
-from ollim_bot.storage.job_folder import JobFolder
+from ollim_bot.storage.jobs.folder import LARGEST, JobFolder
+from ollim_bot.storage.jobs.form import FieldProblem, JobFormat, JobReading
 from ollim_bot.storage.locks import FileLock
 
 J = TypeVar("J", bound=Job)
 
 
-@dataclass(frozen=True, slots=True)
-class ShelfReport(Generic[J]):
+class ShelfReport(NamedTuple, Generic[J]):
     """Everything in the folder: what is right, and a sentence for all that is not."""
 
     jobs: Sequence[Shelved[J]]
@@ -166,7 +164,10 @@ def _doubled_ids(readings: Mapping[str, JobReading[J]]) -> dict[str, list[str]]:
 
 def _utf8(text: str) -> bytes:
     try:
-        return text.encode("utf-8")
+        data = text.encode("utf-8")
     except UnicodeEncodeError as error:
         wrong = text[error.start : error.start + 1]
         raise BadJob([f"{wrong!r} is not a character that can be written to a file"]) from None
+    if len(data) > LARGEST:
+        raise BadJob([f"a job of {len(data)} bytes is too large; {LARGEST} is the most"])
+    return data

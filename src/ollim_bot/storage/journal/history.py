@@ -8,8 +8,8 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import NamedTuple
 
 from ollim_bot.data_paths import DataPaths
-from ollim_bot.storage.git import GitFailed
-from ollim_bot.storage.repository import Change, Repository
+from ollim_bot.storage.journal.git import GitFailed
+from ollim_bot.storage.journal.repository import Change, Repository
 
 _DATA = DataPaths(Path())
 _NEVER_TRACKED = (

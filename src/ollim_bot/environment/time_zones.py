@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from zoneinfo import ZoneInfo, available_timezones
 
-from ollim_bot.env_sources import nearest
+from ollim_bot.domain.near_words import nearest
 
 ETC = Path("/etc")
 

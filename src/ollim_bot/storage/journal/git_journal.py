@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
+from ollim_bot.data_paths import DataPaths
 from ollim_bot.errors import OllimError
-from ollim_bot.storage.git import Git, GitBusy, GitFailed, GitUnfinished
-from ollim_bot.storage.history import Note, record, tracked_changes
+from ollim_bot.storage.journal.git import Git, GitBusy, GitFailed, GitUnfinished
+from ollim_bot.storage.journal.history import Note, record, tracked_changes
+from ollim_bot.storage.journal.repository import Repository, has_repository
 from ollim_bot.storage.locks import FileLock
-from ollim_bot.storage.repository import Repository, has_repository
 
 _ANY_TROUBLE = (OllimError, OSError)
 _WAITS_WHILE_BUSY = (0.01, 0.02, 0.04, 0.08, 0.16, 0.25, 0.25, 0.25, 0.25)
@@ -23,6 +24,12 @@ _SHORTEST_GAP = 2.0
 _LONGEST_GAP = 60.0
 _MOST_WAITING = 10_000
 _ROUNDS_BETWEEN_TIDYING = 500
+
+
+def open_journal(paths: DataPaths, *, on_problem: Callable[[str], None]) -> GitJournal:
+    """The journal of the data directory, with the one lock that all processes share."""
+    lock = FileLock(paths.lock_of(paths.root / ".git"))
+    return GitJournal(paths.root, lock, on_problem=on_problem)
 
 
 class GitJournal:
@@ -73,6 +80,7 @@ class GitJournal:
 
     def prepare(self) -> None:
         """Make the repository if there is none, and commit what was changed unseen."""
+        who = "by hand" if has_repository(self._root) else "begin with"
         try:
             with self._lock.held():
                 changes = tracked_changes(Repository.opened(self._git))
@@ -80,7 +88,7 @@ class GitJournal:
             self._put_off(trouble)
             return
         for change in changes:
-            self.note(self._root / change.path, f"by hand: {change.path}")
+            self.note(self._root / change.path, f"{who}: {change.path}")
         self.flush()
 
     def flush(self) -> bool:

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from ollim_bot.cli.data import Data
-from ollim_bot.cli.job_flags import Flag
+from ollim_bot.cli.jobs.flags import Flag
 from ollim_bot.cli.verbs import Given
 from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.jobs import Reminder, Routine
-from ollim_bot.storage.job_documents import JobFormat
-from ollim_bot.storage.markdown_shelf import MarkdownShelf
+from ollim_bot.storage.jobs.form import JobFormat
+from ollim_bot.storage.jobs.shelf import MarkdownShelf
 
 S = TypeVar("S", bound=Routine | Reminder)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from ollim_bot.cli import job_changes, job_reading
-from ollim_bot.cli.job_flags import COMMON, ID, MESSAGE, add_flags
-from ollim_bot.cli.job_noun import JobNoun, S
+from ollim_bot.cli.jobs import changes, reading
+from ollim_bot.cli.jobs.flags import COMMON, ID, MESSAGE, add_flags
+from ollim_bot.cli.jobs.noun import JobNoun, S
 from ollim_bot.cli.json_output import json_flag
 from ollim_bot.cli.verbs import Flags, Verb
 
@@ -19,44 +19,44 @@ def job_verbs(noun: JobNoun[S]) -> Mapping[str, Verb]:
             f"set a new {noun.name}",
             noun.add_example,
             partial(_add_flags, noun),
-            partial(job_changes.add_job, noun),
+            partial(changes.add_job, noun),
         ),
         "list": Verb(
             f"all {noun.plural}, the next one first",
             f"{command} list",
             json_flag,
-            partial(job_reading.list_jobs, noun),
+            partial(reading.list_jobs, noun),
             needs_words=False,
         ),
         "show": Verb(
             "everything about one",
             f"{command} show 3f2a9c1b",
             _show_flags,
-            partial(job_reading.show_job, noun),
+            partial(reading.show_job, noun),
         ),
         "edit": Verb(
             "change one, or mend its file",
             noun.edit_example,
             partial(_edit_flags, noun),
-            partial(job_changes.edit_job, noun),
+            partial(changes.edit_job, noun),
         ),
         "cancel": Verb(
             "take one away for good",
             f"{command} cancel 3f2a9c1b",
             job_argument,
-            partial(job_changes.cancel_job, noun),
+            partial(changes.cancel_job, noun),
         ),
         "pause": Verb(
             "keep one, but do not run it",
             f"{command} pause 3f2a9c1b",
             job_argument,
-            partial(job_changes.pause_job, noun),
+            partial(changes.pause_job, noun),
         ),
         "resume": Verb(
             "let a paused one run again",
             f"{command} resume 3f2a9c1b",
             job_argument,
-            partial(job_changes.resume_job, noun),
+            partial(changes.resume_job, noun),
         ),
     }
 

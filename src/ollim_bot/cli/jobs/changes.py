@@ -6,24 +6,24 @@ from collections.abc import Mapping
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from ollim_bot.cli import job_flags
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, note, open_data, writable
-from ollim_bot.cli.job_json import job_object
-from ollim_bot.cli.job_making import new_job, shelved
-from ollim_bot.cli.job_noun import JobNoun, S
-from ollim_bot.cli.job_words import promise
+from ollim_bot.cli.jobs import flags
+from ollim_bot.cli.jobs.json import job_object
+from ollim_bot.cli.jobs.making import new_job, shelved
+from ollim_bot.cli.jobs.noun import JobNoun, S
+from ollim_bot.cli.jobs.words import promise
 from ollim_bot.cli.json_output import print_json
 from ollim_bot.cli.verbs import Given
 from ollim_bot.cli.wording import title
 from ollim_bot.errors import BadJob, NotFound, WrongInput
-from ollim_bot.storage.markdown_shelf import MarkdownShelf
+from ollim_bot.storage.jobs.shelf import MarkdownShelf
 from ollim_bot.upkeep.instance import running_pid
 
 
 def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     data = open_data(caller)
-    message = job_flags.message_given(given)
+    message = flags.message_given(given)
     if message is None:
         raise WrongInput(f"Say what to do, with -m. Example: {noun.add_example}")
     fields = _fields(noun, given, None, data.now)
@@ -44,8 +44,8 @@ def edit_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     data = open_data(caller)
     shelf = noun.shelf(data)
     job = _known(shelf, given["job"])
-    message = job_flags.message_given(given)
-    gone = job_flags.cleared(given, noun.form.rules)
+    message = flags.message_given(given)
+    gone = flags.cleared(given, noun.form.rules)
     own_zone = job.spec.timezone if job and "timezone" not in gone else None
     changes = gone | _fields(noun, given, own_zone, data.now)
     if not changes and message is None:
@@ -94,7 +94,7 @@ def _fields(
     """What was said of the job. Moments in words are meant in its own time zone."""
     zone = ZoneInfo(given["timezone"]) if "timezone" in given else own_zone
     when = noun.when_given(given, now.astimezone(zone or now.tzinfo))
-    return when | job_flags.fields_given(given, noun.form.rules)
+    return when | flags.fields_given(given, noun.form.rules)
 
 
 def _known(shelf: MarkdownShelf[S], job_id: str) -> S | None:

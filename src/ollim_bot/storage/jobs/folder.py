@@ -11,14 +11,14 @@ from typing import Generic, TypeVar
 from ollim_bot.domain.jobs import Job
 from ollim_bot.errors import Unreadable
 from ollim_bot.ports import Disk
-from ollim_bot.storage import frontmatter
-from ollim_bot.storage.document import BadDocument
+from ollim_bot.storage.documents import frontmatter
+from ollim_bot.storage.documents.document import BadDocument
 from ollim_bot.storage.files import NotAFile
-from ollim_bot.storage.job_documents import FieldProblem, JobFormat, JobReading
+from ollim_bot.storage.jobs.form import FieldProblem, JobFormat, JobReading
 
 J = TypeVar("J", bound=Job)
 
-_LARGEST = 1_000_000
+LARGEST = 1_000_000
 # A file that changes twice within the clock's grain looks unchanged: so fresh a look is not kept.
 _GRAIN_NS = 100_000_000
 
@@ -66,8 +66,8 @@ class JobFolder(Generic[J]):
         except OSError as refused:
             reason = refused.strerror or str(refused)
             raise BadDocument(None, f"cannot be read: {reason}") from None
-        if len(raw) > _LARGEST:
-            raise BadDocument(None, f"is larger than {_LARGEST} bytes")
+        if len(raw) > LARGEST:
+            raise BadDocument(None, f"is larger than {LARGEST} bytes")
         try:
             return raw.decode("utf-8")
         except UnicodeDecodeError as error:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ollim_bot.cli.verbs import Flags, Given
+from ollim_bot.environment.time_zones import near_zone, zone_named
 from ollim_bot.errors import WrongInput
-from ollim_bot.time_zones import near_zone, zone_named
 
 # Far below what a job file may hold, in any script.
 LONGEST_MESSAGE = 100_000

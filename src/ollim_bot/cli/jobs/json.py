@@ -6,7 +6,7 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from ollim_bot.cli.job_noun import JobNoun, S
+from ollim_bot.cli.jobs.noun import JobNoun, S
 
 if TYPE_CHECKING:
     from ollim_bot.ports import Shelved

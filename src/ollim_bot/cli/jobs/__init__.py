@@ -1,0 +1,1 @@
+"""What routines and reminders have in common on the command line."""

@@ -1,0 +1,1 @@
+"""What the machine and the owner say before anything else is read."""

@@ -1,0 +1,1 @@
+"""Documents with fields: reading them strictly, and editing them field by field."""

@@ -1,0 +1,1 @@
+"""The history of the data directory, kept with git."""
