@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as checks
 from hypothesis import strategies as st
-from tests.machine import Machine
-from tests.wrong_settings import SECRET, WRONG_VALUES
+from tests.environment.machine import Machine
+from tests.environment.wrong_settings import SECRET, WRONG_VALUES
 
 from ollim_bot.errors import BadSettings
 from ollim_bot.settings import DataPaths, LogFormat, LogLevel, ModelChoice, Secret, Settings

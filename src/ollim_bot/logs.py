@@ -61,7 +61,8 @@ def set_up_logging(
     handler = logging.StreamHandler(stream)
     handler.addFilter(_add_ambient_fields)
     handler.addFilter(redacting)
-    handler.setFormatter(JsonLines(zone) if log_format is LogFormat.JSON else TextLines(zone))
+    formatter = JsonFormatter if log_format is LogFormat.JSON else TextFormatter
+    handler.setFormatter(formatter(zone))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     return redacting
 
@@ -124,7 +125,7 @@ class RedactingFilter(logging.Filter):
         return value if clean == text and _fits_json(value) else clean
 
 
-class TextLines(logging.Formatter):
+class TextFormatter(logging.Formatter):
     """`2026-11-15 09:00:00 INFO scheduling: message run=… session=…`, exceptions set in below."""
 
     def __init__(self, zone: tzinfo) -> None:
@@ -139,7 +140,7 @@ class TextLines(logging.Formatter):
         return "\n    ".join(map(_printable, [f"{moment:%Y-%m-%d %H:%M:%S} {event}", *below]))
 
 
-class JsonLines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """One object per line: ts, level, logger, message, fields, and exc or stack if there is one."""
 
     def __init__(self, zone: tzinfo) -> None:

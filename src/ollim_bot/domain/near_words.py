@@ -8,7 +8,7 @@ from collections.abc import Iterable
 def nearest(word: str, names: Iterable[str]) -> str | None:
     """The name that `word` is a slip of: two keystrokes at most, fewer in a short word."""
     slips = min(2, (len(word) - 2) // 2)
-    close = (name for name in sorted(names) if abs(len(name) - len(word)) <= slips)
+    close = (name for name in names if abs(len(name) - len(word)) <= slips)
     distance, name = min(((_keystrokes(word, name), name) for name in close), default=(3, ""))
     return name if distance <= slips else None
 

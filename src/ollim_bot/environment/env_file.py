@@ -51,11 +51,14 @@ class EnvFile(NamedTuple):
 
 
 def load_env_file(path: Path) -> EnvFile:
-    """The file at `path`; a missing one is empty, an unreadable one is a problem."""
+    """The file at `path`; a missing one is empty, an unreadable one is a problem.
+
+    A folder is no such file either: many keep a virtual environment under that name.
+    """
     try:
         with path.open("rb") as file:
             content, mode = file.read(), os.fstat(file.fileno()).st_mode
-    except (FileNotFoundError, NotADirectoryError):
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return EnvFile()
     except OSError as error:
         reason = f"cannot be read ({error.strerror}). Make it a text file of yours, or move it."

@@ -165,10 +165,8 @@ def test_a_missing_file_is_empty(tmp_path: Path) -> None:
     assert load_env_file(tmp_path / "file" / ".env").problems == ()
 
 
-def test_a_folder_in_the_place_of_the_file_is_a_problem_of_the_whole_file(tmp_path: Path) -> None:
-    assert load_env_file(tmp_path).problems == (
-        (0, "cannot be read (Is a directory). Make it a text file of yours, or move it.", None),
-    )
+def test_a_folder_in_the_place_of_the_file_is_no_file(tmp_path: Path) -> None:
+    assert load_env_file(tmp_path).problems == ()
 
 
 def test_bytes_that_are_not_utf_8_spoil_only_their_line(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.machine import Machine
+from tests.environment.machine import Machine
 
 from ollim_bot.data_paths import DataPaths
 from ollim_bot.environment.place import locate
@@ -101,14 +101,9 @@ def test_without_a_home_the_data_directory_has_to_be_named(tmp_path: Path) -> No
     assert locate({"OLLIM_DATA_DIR": "/srv/x"}, tmp_path).paths.root == Path("/srv/x")
 
 
-def test_a_folder_called_env_is_a_problem(machine: Machine) -> None:
+def test_a_folder_called_env_is_somebody_elses(machine: Machine) -> None:
     (machine.cwd / ".env").mkdir()
-    assert machine.problems() == (
-        (
-            f"{machine.cwd}/.env: cannot be read (Is a directory). "
-            "Make it a text file of yours, or move it."
-        ),
-    )
+    assert machine.settings().user_name == "friend"
 
 
 def test_a_file_without_permission_is_a_problem(machine: Machine) -> None:
@@ -147,7 +142,7 @@ def test_a_place_is_refused_when_its_own_lines_are_wrong(machine: Machine, line:
 
 
 def test_a_place_that_the_environment_gives_needs_no_file(machine: Machine) -> None:
-    (machine.cwd / ".env").mkdir()
+    machine.write("OLLIM_TIMEZONE=Nowhere")
     given = {"OLLIM_DATA_DIR": str(machine.home), "OLLIM_TIMEZONE": "UTC"}
     assert locate(given, machine.cwd).paths.root == machine.home
     with pytest.raises(BadSettings):
