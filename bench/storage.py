@@ -44,7 +44,7 @@ def measure(folder: Path) -> list[Result]:
             "write, fsync",
             lambda: bare_append(folder),
             rounds=ROUNDS,
-            bar=2,
+            bar=3,
         ),
         compare(
             f"append with {LONG} rows before it",

@@ -154,4 +154,4 @@ def test_every_acknowledged_write_survives_kill_9(
     with capsys.disabled():
         print(f"\n  seed {seed}: {2 * rounds} kills among {said.total} acknowledged writes")
     assert rounds > 1
-    assert said.total > 500
+    assert said.total > 50
