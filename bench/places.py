@@ -7,7 +7,8 @@ from pathlib import Path
 
 from ollim_bot.data_paths import DataPaths
 from ollim_bot.storage.bootstrap import prepare_data_directory
-from ollim_bot.storage.stores import Stores, open_stores
+from ollim_bot.storage.stores import open_stores
+from ollim_bot.stores import Stores
 from ollim_bot.testing.journal import RememberingJournal
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)

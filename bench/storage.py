@@ -10,7 +10,7 @@ from bench.measure import Result, compare
 from bench.places import NOW, prepared
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
-from ollim_bot.storage.stores import Stores, leave_update
+from ollim_bot.stores import Stores
 
 ROUNDS = 60
 LONG = 100_000
@@ -56,9 +56,9 @@ def measure(folder: Path) -> list[Result]:
         ),
         compare(
             f"pending update with {WAITING} others",
-            lambda: leave_update(old.updates, old.ledger, "more", NOW),
+            lambda: old.leave_update("more", NOW),
             "with 10",
-            lambda: leave_update(stores.updates, stores.ledger, "more", NOW),
+            lambda: stores.leave_update("more", NOW),
             rounds=ROUNDS,
             bar=1.5,
         ),

@@ -26,6 +26,14 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.chaos_seed = secrets.randbelow(1_000_000)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What the tests of injuries have to say, also from other processes."""
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties:
+            if name == "chaos":
+                terminalreporter.write_line(f"{report.nodeid.rpartition('::')[2]}: {value}")
+
+
 def pytest_report_header(config: pytest.Config) -> str:
     seed = config.option.chaos_seed
     return f"chaos seed: {seed} (repeat with --chaos-seed {seed})"

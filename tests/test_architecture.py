@@ -19,11 +19,13 @@ LAYERS: list[list[str]] = [
     ["errors"],
     ["domain"],
     ["ports"],
+    ["stores"],
     ["data_paths", "clock"],
     ["environment"],
     ["settings"],
     ["logs"],
-    ["prompts", "storage", "engine", "offline", "tools", "integrations", "upkeep", "testing"],
+    ["prompts", "storage", "engine", "offline", "tools", "integrations", "upkeep"],
+    ["testing"],
     ["conversation"],
     ["scheduling", "webhooks", "surfaces.discord", "surfaces.web"],
     ["app"],
@@ -134,7 +136,8 @@ def test_imports_go_down_only() -> None:
 
 
 def test_testing_stands_on_the_domain_and_the_ports_only() -> None:
-    allowed = ("errors", "domain", "ports", "testing")
+    """And on the forms of jobs, which are pure."""
+    allowed = ("errors", "domain", "ports", "stores", "storage.jobs", "testing")
     wrong = [
         str(found)
         for found in our_imports()

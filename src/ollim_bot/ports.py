@@ -72,8 +72,18 @@ class Shelved(NamedTuple, Generic[T]):
     path: Path
 
 
+class ShelfReport(NamedTuple, Generic[T]):
+    """Everything on a shelf: what is right, and a sentence for all that is not."""
+
+    jobs: Sequence[Shelved[T]]
+    problems: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+
+
 class Shelf(Protocol[T]):
     """Documents in a folder, each with an id of its own; people may edit them at any time."""
+
+    def report(self) -> ShelfReport[T]: ...
 
     def all(self) -> Sequence[Shelved[T]]:
         """Every right document, by file name. Wrong ones never hide the others."""

@@ -19,7 +19,7 @@ from tests.storage.places import NOW, DataDirectory
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.storage.files import OsDisk
-from ollim_bot.storage.stores import Stores, leave_update
+from ollim_bot.stores import Stores
 from ollim_bot.testing.disks import SteppedDisk
 
 
@@ -56,7 +56,7 @@ class Worker:
         self.acknowledge("append", word)
 
     def update(self, word: str, _: int) -> None:
-        leave_update(self.stores.updates, self.stores.ledger, word, NOW)
+        self.stores.leave_update(word, NOW)
         self.acknowledge("update", word)
 
     def add(self, word: str, _: int) -> None:

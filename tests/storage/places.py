@@ -10,7 +10,8 @@ from ollim_bot.ports import Disk
 from ollim_bot.storage.bootstrap import prepare_data_directory
 from ollim_bot.storage.file_store import StoreProblem
 from ollim_bot.storage.files import OsDisk
-from ollim_bot.storage.stores import Stores, open_stores
+from ollim_bot.storage.stores import open_stores
+from ollim_bot.stores import Stores
 from ollim_bot.testing.journal import RememberingJournal
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)

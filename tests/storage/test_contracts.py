@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-
 import pytest
-from tests.storage.places import DataDirectory
+from tests.storage.places import NOW, DataDirectory
 
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.occurrences import LedgerRow
@@ -15,7 +12,7 @@ from ollim_bot.storage.file_store import FileStore
 from ollim_bot.storage.files import OsDisk
 from ollim_bot.storage.locks import FileLock
 from ollim_bot.testing.contracts import LogContract, ShelfContract, StoreContract
-from ollim_bot.testing.memory import MemoryLog, MemoryShelf, MemoryStore
+from ollim_bot.testing.memory import MemoryStore, memory_stores
 
 
 class NumberCodec:
@@ -56,7 +53,7 @@ class TestJsonLines(OnDisk, LogContract):
 
 class TestMemoryLog(LogContract):
     def make(self) -> Log[LedgerRow]:
-        return MemoryLog(lambda row: row.ts)
+        return memory_stores(NOW).ledger
 
 
 class TestMarkdownShelf(OnDisk, ShelfContract):
@@ -66,10 +63,4 @@ class TestMarkdownShelf(OnDisk, ShelfContract):
 
 class TestMemoryShelf(ShelfContract):
     def make(self) -> Shelf[Reminder]:
-        return MemoryShelf("reminder", enabled_or_not)
-
-
-def enabled_or_not(reminder: Reminder, changes: Mapping[str, object], body: str | None) -> Reminder:
-    enabled = changes.get("enabled") is not False
-    message = body or reminder.spec.message
-    return replace(reminder, spec=replace(reminder.spec, enabled=enabled, message=message))
+        return memory_stores(NOW).reminders

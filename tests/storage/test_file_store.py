@@ -25,7 +25,7 @@ from ollim_bot.errors import NewerFormat, Unreadable, WriteFailed
 from ollim_bot.storage.file_store import Malformed
 from ollim_bot.storage.files import OsDisk
 from ollim_bot.storage.json_fields import parse_json
-from ollim_bot.storage.stores import Stores, leave_update
+from ollim_bot.stores import Stores
 from ollim_bot.testing.disks import SteppedDisk
 
 STORES: dict[str, Callable[[Stores], Any]] = {
@@ -82,7 +82,7 @@ def test_a_folder_or_a_pipe_in_the_place_of_a_file_is_set_aside_too(
 def test_work_goes_on_after_a_file_was_set_aside(data: DataDirectory, name: str) -> None:
     path_of(data, name).write_bytes(b"[")
     STORES[name](data.open()).transact(lambda value: (value, None))
-    leave_update(data.open().updates, data.open().ledger, "and on", NOW)
+    data.open().leave_update("and on", NOW)
     assert data.open().updates.read().entries[-1].message == "and on"
 
 
@@ -160,7 +160,7 @@ def test_no_session_and_no_updates_are_no_files(data: DataDirectory) -> None:
     stores.session.transact(lambda _: (SessionId("sess-1"), None))
     assert data.paths.sessions.read_bytes() == b"sess-1"
     stores.session.transact(lambda _: (None, None))
-    leave_update(stores.updates, stores.ledger, "hello", NOW)
+    stores.leave_update("hello", NOW)
     assert json.loads(data.paths.pending_updates.read_text())[0]["message"] == "hello"
     stores.updates.transact(lambda _: (PendingUpdates(), None))
     assert not data.paths.sessions.exists()
@@ -170,7 +170,7 @@ def test_no_session_and_no_updates_are_no_files(data: DataDirectory) -> None:
 def test_a_dropped_update_stays_readable_in_the_ledger(data: DataDirectory) -> None:
     stores = data.open()
     for number in range(13):
-        leave_update(stores.updates, stores.ledger, f"update {number}", NOW)
+        stores.leave_update(f"update {number}", NOW)
     waiting = json.loads(data.paths.pending_updates.read_text())
     assert waiting[0]["message"] == "(4 earlier update(s) omitted — cap reached)"
     assert [entry["message"] for entry in waiting[1:]] == [f"update {n}" for n in range(4, 13)]
@@ -181,7 +181,7 @@ def test_a_dropped_update_stays_readable_in_the_ledger(data: DataDirectory) -> N
 def test_the_notice_of_omitted_updates_counts_on_after_a_restart(data: DataDirectory) -> None:
     for number in range(25):
         stores = data.open()
-        leave_update(stores.updates, stores.ledger, f"update {number}", NOW)
+        stores.leave_update(f"update {number}", NOW)
     assert data.open().updates.read().omitted == 16
     assert len(json.loads(data.paths.pending_updates.read_text())) == 10
 
@@ -189,8 +189,8 @@ def test_the_notice_of_omitted_updates_counts_on_after_a_restart(data: DataDirec
 def test_an_update_that_looks_like_the_notice_is_an_update(data: DataDirectory) -> None:
     stores = data.open()
     text = "(3 earlier update(s) omitted — cap reached)"
-    leave_update(stores.updates, stores.ledger, text, NOW)
-    leave_update(stores.updates, stores.ledger, "second", NOW)
+    stores.leave_update(text, NOW)
+    stores.leave_update("second", NOW)
     found = data.open().updates.read()
     assert [update.message for update in found.entries] == [text, "second"]
     assert found.omitted == 0

@@ -89,12 +89,11 @@ def test_fifty_writers_in_two_processes_lose_no_update(data: DataDirectory) -> N
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from ollim_bot.storage.stores import leave_update
 from tests.storage.places import NOW, DataDirectory
 stores = DataDirectory(Path(sys.argv[1])).open()
 with ThreadPoolExecutor(25) as pool:
     list(pool.map(
-        lambda n: leave_update(stores.updates, stores.ledger, f"{sys.argv[2]}-{n}", NOW), range(25)
+        lambda n: stores.leave_update(f"{sys.argv[2]}-{n}", NOW), range(25)
     ))
 """
     children = [

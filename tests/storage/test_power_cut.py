@@ -15,7 +15,7 @@ from tests.storage.places import NOW, DataDirectory
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.storage.files import OsDisk
-from ollim_bot.storage.stores import Stores, leave_update
+from ollim_bot.stores import Stores
 from ollim_bot.testing.disks import PowerCutDisk, SteppedDisk
 
 
@@ -62,7 +62,7 @@ class History:
         self.words.append(word)
 
     def update(self, stores: Stores, _: random.Random, word: str) -> None:
-        leave_update(stores.updates, stores.ledger, word, NOW)
+        stores.leave_update(word, NOW)
         self.updates.append(word)
 
     def add(self, stores: Stores, _: random.Random, word: str) -> None:

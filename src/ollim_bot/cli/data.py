@@ -21,7 +21,7 @@ from ollim_bot.storage.locks import FileLock
 if TYPE_CHECKING:
     from ollim_bot.cli.caller import Caller
     from ollim_bot.storage.journal.git_journal import GitJournal
-    from ollim_bot.storage.stores import Stores
+    from ollim_bot.stores import Stores
 
 J = TypeVar("J", bound=Job)
 

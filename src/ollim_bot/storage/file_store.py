@@ -134,6 +134,7 @@ class FileStore(Generic[T]):
             return self._codec.missing(), (self._set_aside(str(malformed)),)
 
     def _set_aside(self, reason: str) -> StoreProblem:
+        # By the real clock: two files set aside in one moment of a simulated day must not meet.
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
         kept_as = self._path.with_name(f"{self._path.name}.corrupt-{stamp}")
         rename_durably(self._disk, self._path, kept_as)

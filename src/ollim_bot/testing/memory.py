@@ -8,13 +8,45 @@ from datetime import datetime
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from ollim_bot.domain.fork_messages import ForkMessage
+from ollim_bot.domain.inquiries import Inquiries
 from ollim_bot.domain.jobs import Job
+from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.runtime_config import RuntimeConfig
+from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import DuplicateId, NotFound
-from ollim_bot.ports import LogView, Shelved
+from ollim_bot.ports import LogView, ShelfReport, Shelved
+from ollim_bot.storage.jobs.form import JobFormat
+from ollim_bot.storage.jobs.reminders import REMINDERS
+from ollim_bot.storage.jobs.routines import ROUTINES
+from ollim_bot.storage.jobs.webhooks import WEBHOOKS
+from ollim_bot.stores import Stores
 
 T = TypeVar("T")
 R = TypeVar("R")
 J = TypeVar("J", bound=Job)
+
+
+def memory_stores(now: datetime) -> Stores:
+    """What `open_stores` gives for a new data directory."""
+    no_session: SessionId | None = None
+    no_messages: tuple[ForkMessage, ...] = ()
+    no_facts: Mapping[str, object] = {}
+    return Stores(
+        session=MemoryStore(no_session),
+        session_history=MemoryLog(lambda event: event.timestamp),
+        updates=MemoryStore(PendingUpdates()),
+        fork_messages=MemoryStore(no_messages),
+        inquiries=MemoryStore(Inquiries()),
+        pings=MemoryStore(PingBudget.full(now)),
+        config=MemoryStore(RuntimeConfig()),
+        memory=MemoryStore(no_facts),
+        ledger=MemoryLog(lambda row: row.ts),
+        routines=MemoryShelf(ROUTINES),
+        reminders=MemoryShelf(REMINDERS),
+        webhooks=MemoryShelf(WEBHOOKS),
+    )
 
 
 class MemoryStore(Generic[T]):
@@ -52,15 +84,13 @@ class MemoryLog(Generic[T]):
 
 
 class MemoryShelf(Generic[J]):
-    """Changes are made by `change(job, fields, body)`, since there is no document to edit."""
-
-    def __init__(
-        self, kind: str, change: Callable[[J, Mapping[str, object], str | None], J]
-    ) -> None:
-        self._kind = kind
-        self._change = change
+    def __init__(self, form: JobFormat[J]) -> None:
+        self._form = form
         self._jobs: dict[str, Shelved[J]] = {}
         self._lock = threading.Lock()
+
+    def report(self) -> ShelfReport[J]:
+        return ShelfReport(self.all())
 
     def all(self) -> Sequence[Shelved[J]]:
         return sorted(self._jobs.values(), key=lambda shelved: shelved.path)
@@ -69,11 +99,11 @@ class MemoryShelf(Generic[J]):
         try:
             return self._jobs[item_id]
         except KeyError:
-            raise NotFound(self._kind, item_id) from None
+            raise NotFound(self._form.kind, item_id) from None
 
     def add(self, item: J) -> Path:
         with self._lock:
-            path = Path(f"{self._kind}s") / f"{item.spec.id}.md"
+            path = Path(f"{self._form.kind}s") / f"{item.spec.id}.md"
             if item.spec.id in self._jobs:
                 raise DuplicateId(item.spec.id, [str(path), "the new file"])
             self._jobs[item.spec.id] = Shelved(item, path)
@@ -82,7 +112,10 @@ class MemoryShelf(Generic[J]):
     def amend(self, item_id: str, changes: Mapping[str, object], body: str | None = None) -> J:
         with self._lock:
             shelved = self.get(item_id)
-            job = self._change(shelved.item, changes, body)
+            fields = {**self._form.written(shelved.item), **changes}
+            kept = {name: value for name, value in fields.items() if value is not None}
+            message = shelved.item.spec.message if body is None else body
+            job = self._form.made(kept, message)
             self._jobs[item_id] = shelved._replace(item=job)
             return job
 

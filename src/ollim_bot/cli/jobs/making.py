@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ollim_bot.cli.jobs.noun import S
-from ollim_bot.errors import BadJob, DuplicateId, WrongInput
+from ollim_bot.errors import DuplicateId, WrongInput
 from ollim_bot.ports import Shelved
-from ollim_bot.storage.documents.document import Document, Field
 from ollim_bot.storage.jobs.form import JobFormat
 from ollim_bot.storage.jobs.shelf import MarkdownShelf
 
@@ -17,12 +16,7 @@ from ollim_bot.storage.jobs.shelf import MarkdownShelf
 def new_job(form: JobFormat[S], fields: Mapping[str, object], message: str) -> S:
     """With an id made up, unless `fields` name one. Raises `BadJob` with all that is wrong."""
     _refuse_background_fields(form, fields)
-    known = {"id": _made_up_id(), **fields}
-    document = Document({name: _field(known[name]) for name in known}, message.strip())
-    reading = form.read(document)
-    if reading.job is None:
-        raise BadJob([f"{problem.field}: {problem.reason}." for problem in reading.problems])
-    return reading.job
+    return form.made({"id": _made_up_id(), **fields}, message.strip())
 
 
 def shelved(shelf: MarkdownShelf[S], job: S, *, keep_id: bool) -> Shelved[S]:
@@ -38,10 +32,6 @@ def shelved(shelf: MarkdownShelf[S], job: S, *, keep_id: bool) -> Shelved[S]:
 
 def _made_up_id() -> str:
     return os.urandom(4).hex()
-
-
-def _field(value: object) -> Field:
-    return Field(value, line=0, text=None if isinstance(value, list) else str(value))
 
 
 def _refuse_background_fields(form: JobFormat[S], fields: Mapping[str, object]) -> None:

@@ -13,8 +13,7 @@ from ollim_bot.cli.jobs.noun import JobNoun, S
 from ollim_bot.cli.json_output import print_json
 from ollim_bot.cli.verbs import Given
 from ollim_bot.cli.wording import plain
-from ollim_bot.ports import Shelved
-from ollim_bot.storage.jobs.shelf import ShelfReport
+from ollim_bot.ports import ShelfReport, Shelved
 
 
 def list_jobs(noun: JobNoun[S], given: Given, caller: Caller) -> None:

@@ -6,9 +6,10 @@ import re
 from collections.abc import Callable
 from enum import StrEnum
 from typing import NamedTuple
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 from ollim_bot.domain.jobs import Late, Model, ReportMode
+from ollim_bot.environment.time_zones import zone_named
 from ollim_bot.storage.documents.document import Field
 
 JOB_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
@@ -61,11 +62,10 @@ def job_id(field: Field) -> str:
 
 
 def zone(field: Field) -> ZoneInfo:
-    value = text(field)
-    try:
-        return ZoneInfo(value)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise wrong(field, "the name of a time zone such as Europe/Berlin") from None
+    found = zone_named(text(field))
+    if found is None:
+        raise wrong(field, "the name of a time zone such as Europe/Berlin")
+    return found
 
 
 def one_of(kind: type[StrEnum]) -> Callable[[Field], StrEnum]:

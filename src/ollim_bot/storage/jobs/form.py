@@ -8,6 +8,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from ollim_bot.domain.jobs import Job, JobKind, JobSpec
 from ollim_bot.domain.near_words import nearest
+from ollim_bot.errors import BadJob
 from ollim_bot.storage.documents.document import Document, Field
 from ollim_bot.storage.jobs.fields import COMMON, FieldRule, WrongValue
 
@@ -32,9 +33,12 @@ class FieldProblem(NamedTuple):
     field: str | None = None
     line: int | None = None
 
+    def complaint(self) -> str:
+        return self.reason if self.field is None else f"{self.field}: {self.reason}"
+
     def sentence(self, file: str) -> str:
         where = file if self.line is None else f"{file}:{self.line}"
-        return f"{where}: {self.reason if self.field is None else f'{self.field}: {self.reason}'}"
+        return f"{where}: {self.complaint()}"
 
 
 class JobReading(NamedTuple, Generic[J]):
@@ -91,6 +95,14 @@ class JobFormat(Generic[J]):
         job_id = found.values.get("id")
         return JobReading(job, job_id, tuple(found.problems), tuple(found.warnings))
 
+    def made(self, values: Mapping[str, object], message: str) -> J:
+        """The job with these fields, in the words of a file. Raises `BadJob` with all problems."""
+        fields = {name: _as_written(value) for name, value in values.items()}
+        reading = self.read(Document(fields, message))
+        if reading.job is None:
+            raise BadJob([f"{problem.complaint()}." for problem in reading.problems])
+        return reading.job
+
     def written(self, job: J) -> dict[str, object]:
         """The fields that differ from their defaults, `id` first."""
         spec = job.spec
@@ -141,6 +153,10 @@ class JobFormat(Generic[J]):
         common = {rule.attribute: values[rule.name] for rule in COMMON if rule.name in values}
         spec = JobSpec(**{"background": self.background_by_default} | common, message=message)
         return self._build(spec, values)
+
+
+def _as_written(value: object) -> Field:
+    return Field(value, 0, None if isinstance(value, list | dict) else str(value))
 
 
 def _written(value: object) -> object:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.slugs import slug
 from ollim_bot.errors import BadJob, DuplicateId, EditRefused, NotFound
-from ollim_bot.ports import Disk, Journal, Shelved
+from ollim_bot.ports import Disk, Journal, ShelfReport, Shelved
 from ollim_bot.storage.documents import frontmatter
 from ollim_bot.storage.documents.document import BadDocument
 from ollim_bot.storage.documents.frontmatter import CannotEdit
@@ -25,14 +25,6 @@ from ollim_bot.storage.jobs.form import FieldProblem, JobFormat, JobReading
 from ollim_bot.storage.locks import FileLock
 
 J = TypeVar("J", bound=Job)
-
-
-class ShelfReport(NamedTuple, Generic[J]):
-    """Everything in the folder: what is right, and a sentence for all that is not."""
-
-    jobs: Sequence[Shelved[J]]
-    problems: Sequence[str]
-    warnings: Sequence[str]
 
 
 class MarkdownShelf(Generic[J]):
