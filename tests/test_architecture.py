@@ -19,7 +19,7 @@ LAYERS: list[list[str]] = [
     ["errors"],
     ["domain"],
     ["ports"],
-    ["stores"],
+    ["stores", "agent"],
     ["data_paths", "clock"],
     ["environment"],
     ["settings"],

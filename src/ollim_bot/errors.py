@@ -9,6 +9,8 @@ OllimError                      str(error) is the sentence a person reads
 ├── NotFound                    no job with that id
 ├── DuplicateId                 two files claim one id
 ├── AlreadyRunning              another process is the bot
+├── EngineError                 the engine could not be started
+│   └── SessionLost             it does not know the session any more
 └── StorageError                a file could not be read or written; nothing was lost
     ├── Unreadable              it is there, but cannot be read: never taken for empty
     ├── NewerFormat             written by a newer version: left untouched
@@ -83,6 +85,16 @@ class AlreadyRunning(OllimError):
         holder = "process id unknown" if pid is None else f"process {pid}"
         super().__init__(f"ollim-bot is already running ({holder}). Stop it first.")
         self.pid = pid
+
+
+class EngineError(OllimError):
+    pass
+
+
+class SessionLost(EngineError):
+    def __init__(self, session_id: str) -> None:
+        super().__init__("The earlier conversation could not be found; a new one begins.")
+        self.session_id = session_id
 
 
 class StorageError(OllimError):

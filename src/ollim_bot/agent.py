@@ -1,0 +1,116 @@
+"""The seam to the agent: sessions of an engine, and the tools it is handed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from ollim_bot.domain.events import AgentEvent
+from ollim_bot.domain.runtime_config import Thinking
+from ollim_bot.domain.sessions import SessionId
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    media_type: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """Taken as it is written: no command and no file reference in it is acted upon."""
+
+    text: str
+    images: tuple[Image, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSpec:
+    """`resume` goes on with a session; None begins a new one."""
+
+    system_prompt: str
+    working_directory: Path
+    resume: SessionId | None = None
+    model: str | None = None
+    thinking: Thinking = "off"
+    readable: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAnswer:
+    text: str
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """`schema` is the JSON Schema of the arguments, which are checked before `run` is called."""
+
+    name: str
+    description: str
+    schema: Mapping[str, object]
+    run: Callable[[Mapping[str, object]], Awaitable[ToolAnswer]]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    tool: str
+    arguments: Mapping[str, object]
+    by_subagent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What the model is told instead of the call being made."""
+
+    reason: str
+
+
+async def _let_through(_: ToolCall) -> Refusal | None:
+    return None
+
+
+async def _let_end() -> str | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Toolset:
+    """What the agent may do in one session: closures over whatever they need.
+
+    `gate` is asked before every call, of our tools and the engine's own; a gate that raises refuses.
+    `may_end` is asked when a turn is about to end; a text sends the agent back with that reason.
+    """
+
+    servers: Mapping[str, Sequence[Tool]] = field(default_factory=dict)
+    builtin: tuple[str, ...] = ()
+    gate: Callable[[ToolCall], Awaitable[Refusal | None]] = _let_through
+    may_end: Callable[[], Awaitable[str | None]] = _let_end
+
+
+class AgentSession(Protocol):
+    """One conversation of the engine. One turn at a time."""
+
+    @property
+    def id(self) -> SessionId | None:
+        """None until the engine has named the session."""
+
+    def turn(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
+        """Ends with exactly one `TurnEnded`, whatever happens; never raises for the engine's sake."""
+
+    def command(self, line: str) -> AsyncIterator[AgentEvent]:
+        """A command of the engine itself, such as `/compact keep names`."""
+
+    async def interrupt(self) -> None:
+        """End the running turn soon; harmless when there is none."""
+
+    async def reconfigure(self, *, model: str | None, thinking: Thinking) -> None:
+        """From the next turn on, in the same session."""
+
+
+class AgentEngine(Protocol):
+    def open(self, spec: SessionSpec, tools: Toolset) -> AbstractAsyncContextManager[AgentSession]:
+        """Raises `SessionLost` if the session to resume is not known any more."""
