@@ -81,7 +81,7 @@ async def _let_end() -> str | None:
 class Toolset:
     """What the agent may do in one session: closures over whatever they need.
 
-    `gate` is asked before every call, of our tools and the engine's own; a gate that raises refuses.
+    `gate` is asked before every call, of our tools and the engine's own; one that raises refuses.
     `may_end` is asked when a turn is about to end; a text sends the agent back with that reason.
     """
 
@@ -99,7 +99,7 @@ class AgentSession(Protocol):
         """None until the engine has named the session."""
 
     def turn(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
-        """Ends with exactly one `TurnEnded`, whatever happens; never raises for the engine's sake."""
+        """Ends with exactly one `TurnEnded`, whatever happens to the engine."""
 
     def command(self, line: str) -> AsyncIterator[AgentEvent]:
         """A command of the engine itself, such as `/compact keep names`."""
