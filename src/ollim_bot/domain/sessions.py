@@ -33,3 +33,38 @@ class SessionEvent:
     @property
     def journal_message(self) -> str:
         return f"session {self.event}: {self.session_id[:8]}"
+
+
+class Cause(StrEnum):
+    """Why the main session is what it is now."""
+
+    NAMED = "named"
+    COMPACTED = "compacted"
+    SAVED = "saved"
+    RESUMED = "resumed"
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The main session; `id` is None before the engine has named one."""
+
+    id: SessionId | None = None
+
+    def after(
+        self, new_id: SessionId, cause: Cause, now: datetime
+    ) -> tuple[Session, SessionEvent | None]:
+        """The session from now on, and the event that the cause makes of the change, if any."""
+        if cause is Cause.COMPACTED:
+            return Session(new_id), SessionEvent(
+                new_id, SessionChange.COMPACTED, now, self.id or new_id
+            )
+        if new_id == self.id:
+            return self, None
+        if self.id is None and cause is Cause.NAMED:
+            return Session(new_id), SessionEvent(new_id, SessionChange.CREATED, now)
+        return Session(new_id), SessionEvent(new_id, SessionChange.SWAPPED, now, self.id)
+
+    def cleared(self, now: datetime) -> tuple[Session, SessionEvent | None]:
+        if self.id is None:
+            return self, None
+        return Session(), SessionEvent(self.id, SessionChange.CLEARED, now)

@@ -1,0 +1,1 @@
+"""Text for the agent, made by pure functions."""
