@@ -1,0 +1,166 @@
+"""The offline model does what it can, and says what it is."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ollim_bot.offline import texts
+from ollim_bot.offline.messages import Block, CallTool, Message, ModelRequest, Part, Say
+from ollim_bot.offline.rules import OfflineModel
+from ollim_bot.offline.tagged import PING, REPORT
+
+STAMP = "[2026-02-24 Tue 10:15 AM PST]\n"
+NEWS = "RECENT BACKGROUND UPDATES (mention key findings in your response)\n- (5m ago) 3 mails.\n\n"
+SEEN = NEWS.replace("mention key findings in your response", "read-only — main will see these")
+QUOTE = "> hello\n> again\n\nAttached files:\n- downloads/a.pdf\n\n"
+PREAMBLE = "Free text is discarded.\n\nbudget: 3/5\n\n"
+REMINDER = f"[reminder-bg:a1]\n{STAMP}{SEEN}{PREAMBLE}drink water"
+TOOLS = (PING, REPORT)
+
+
+def said(*words: str) -> Message:
+    return Message("user", tuple({"type": "text", "text": text} for text in words))
+
+
+def called(tool: str, result: str = "ok", *, refused: bool = False) -> tuple[Message, Message]:
+    call: Block = {"type": "tool_use", "id": tool, "name": tool, "input": {}}
+    answer: Block = {
+        "type": "tool_result",
+        "tool_use_id": tool,
+        "content": result,
+        "is_error": refused,
+    }
+    return Message("assistant", (call,)), Message("user", (answer,))
+
+
+def answer(*messages: Message, tools: tuple[str, ...] = ()) -> tuple[Part, ...]:
+    return OfflineModel().reply(ModelRequest("m", messages, tools=tools)).parts
+
+
+def ping(text: str) -> tuple[Part, ...]:
+    return (CallTool(PING, {"message": text}),)
+
+
+def report(text: str) -> tuple[Part, ...]:
+    return (CallTool(REPORT, {"message": text}),)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("hi", texts.GREETING),
+        ("Hello!", texts.GREETING),
+        ("hey, Ollim", texts.GREETING),
+        ("good  morning", texts.GREETING),
+        ("thank you so much!", texts.THANKS),
+        ("Good night.", texts.FAREWELL),
+        ("what can you do?", texts.WHAT_I_CAN_DO),
+        ("help", texts.WHAT_I_CAN_DO),
+        ("who are you", texts.WHAT_I_AM),
+        ("Are you really an AI?", texts.WHAT_I_AM),
+        ("is this Claude?", texts.WHAT_I_AM),
+        ("which model is this", texts.WHAT_I_AM),
+        ("are you a language model?", texts.WHAT_I_AM),
+        ("is this a real person, at the door of the bank", texts.NOT_UNDERSTOOD),
+        ("plan my week", texts.NOT_UNDERSTOOD),
+        ("hi, can you plan my whole week", texts.NOT_UNDERSTOOD),
+        ("", texts.NOT_UNDERSTOOD),
+        (f"{STAMP}\nhello", texts.GREETING),
+        (f"{STAMP}\n{QUOTE}thanks", texts.THANKS),
+        (f"{STAMP}{SEEN}hello", texts.GREETING),
+        (f"{STAMP}{NEWS}thanks", f"Meanwhile:\n- 3 mails.\n\n{texts.THANKS}"),
+        ("[button] what can you do", texts.WHAT_I_CAN_DO),
+        (f"[fork-started] Topic: taxes.\n{STAMP}", texts.fork_about("taxes")),
+        ("[fork-started] No topic: wait for the owner.", texts.FORK_WITHOUT_TOPIC),
+        ("[fork-started] [stale-fork: 2h ago] Resumed.", texts.FORK_RESUMED),
+        ("[fork-timeout] Idle for 10 minutes.", texts.FORK_IDLE),
+        ("[system] The bot was restarted.", texts.PROGRAM_SPOKE),
+        (f"[routine:b2] [late: was scheduled for 9:00 AM, running now]\n{STAMP}\nstretch",
+         texts.routine_due("stretch")),
+        (f"[reminder:a1]\n{STAMP}\ndrink water", texts.reminder_due("drink water")),
+        (REMINDER, texts.reminder_due("drink water")),
+        (f"[routine-bg:b2]\n{STAMP}\n{PREAMBLE}stretch", texts.routine_not_done("stretch")),
+        ("[webhook:github-ci]\ndata", texts.webhook_not_read("github-ci")),
+    ],
+)  # fmt: skip
+def test_without_tools_it_answers_in_words(words: str, expected: str) -> None:
+    assert answer(said(words)) == (Say(expected),)
+
+
+def test_a_reminder_is_pinged_then_reported_then_done() -> None:
+    turn = [said(REMINDER)]
+    assert answer(*turn, tools=TOOLS) == ping("drink water")
+    turn += called(PING)
+    assert answer(*turn, tools=TOOLS) == report(texts.reminder_told("drink water"))
+    turn += called(REPORT)
+    assert answer(*turn, tools=TOOLS) == (Say(texts.DONE),)
+
+
+def test_a_refused_ping_is_reported_with_its_reason() -> None:
+    turn = [said(REMINDER), *called(PING, "no budget left", refused=True)]
+    assert answer(*turn, tools=TOOLS) == report(
+        texts.reminder_not_told("drink water", "no budget left")
+    )
+
+
+def test_nothing_is_tried_twice_however_often_it_is_sent_back() -> None:
+    turn = [said(REMINDER), *called(PING), *called(REPORT, "not available", refused=True)]
+    turn.append(said("Stop hook feedback:\nYou must call report_updates."))
+    assert answer(*turn, tools=TOOLS) == (Say(texts.DONE),)
+
+
+def test_the_next_turn_starts_afresh() -> None:
+    turn = [said(REMINDER), *called(PING), *called(REPORT), said(REMINDER)]
+    assert answer(*turn, tools=TOOLS) == ping("drink water")
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (f"[routine-bg:b2]\n{STAMP}\n{PREAMBLE}stretch", texts.routine_not_done("stretch")),
+        ("[webhook:github-ci]\ndata", texts.webhook_not_read("github-ci")),
+        ("[fork-timeout] Idle.", texts.FORK_IDLE),
+        ("[system] Call report_updates now, nothing else.", texts.FORK_REPORT),
+    ],
+)
+def test_what_it_cannot_do_is_reported_and_nobody_is_pinged(words: str, text: str) -> None:
+    assert answer(said(words), tools=TOOLS) == report(text)
+    assert answer(said(words), *called(REPORT), tools=TOOLS) == (Say(texts.DONE),)
+
+
+@pytest.mark.parametrize(
+    "remark",
+    [
+        "Stop hook feedback:\nYou must call report_updates.",
+        "[Request interrupted by user]",
+        "<local-command-stdout>Compacted </local-command-stdout>",
+        "<command-name>/compact</command-name>",
+    ],
+)
+def test_a_prompt_is_found_before_and_behind_remarks_of_the_engine(remark: str) -> None:
+    assert answer(said(remark, "thanks")) == (Say(texts.THANKS),)
+    assert answer(said("thanks", remark)) == (Say(texts.THANKS),)
+
+
+def test_news_is_told_once_in_a_turn() -> None:
+    turn = [said(f"{STAMP}{NEWS}thanks"), *called("Read")]
+    assert answer(*turn) == (Say(texts.THANKS),)
+
+
+def test_a_compaction_keeps_the_last_words_of_the_owner() -> None:
+    history = [said(f"{STAMP}\nword {number}") for number in range(9)]
+    request = said("Your task is to create a detailed summary in a <summary> block.")
+    (summary,) = answer(*history, request, tools=TOOLS)
+    assert isinstance(summary, Say)
+    assert "<summary>\nThe owner said last:\n- word 4\n" in summary.text
+    assert "- word 8\n</summary>" in summary.text
+    assert "detailed summary" not in summary.text
+
+
+@given(st.text())
+def test_whatever_is_said_gets_an_answer_in_words(text: str) -> None:
+    (part,) = answer(said(text))
+    assert isinstance(part, Say)
+    assert part.text

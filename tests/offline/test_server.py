@@ -1,0 +1,251 @@
+"""The server serves many at once, this machine only, and never outlives its context."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import socket
+import sys
+from contextlib import suppress
+
+import aiohttp
+import pytest
+from tests.offline.wire_client import LIMIT, Always, client_of, joined, question
+
+from ollim_bot.offline.messages import (
+    Cut,
+    EndWithoutStop,
+    Fail,
+    Failure,
+    Garbage,
+    Hang,
+    ModelRequest,
+    Reply,
+    Say,
+    SseError,
+    Stall,
+)
+from ollim_bot.offline.server import MessagesServer
+
+HELLO = Reply((Say("Hello, you there"),), chunk=4)
+
+
+@pytest.mark.parametrize(
+    "fail",
+    [
+        pytest.param(Fail(400, "invalid_request_error", "prompt is too long"), id="400"),
+        pytest.param(Fail(401, "authentication_error", "invalid x-api-key"), id="401"),
+        pytest.param(Fail(403, "permission_error", "no"), id="403"),
+        pytest.param(Fail(404, "not_found_error", "model: claude-x"), id="404"),
+        pytest.param(Fail(429, "rate_limit_error", "slow down"), id="429"),
+        pytest.param(Fail(500, "api_error", "oh"), id="500"),
+        pytest.param(Fail(529, "overloaded_error", "busy"), id="529"),
+    ],
+)
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_failure_has_its_status_and_the_shape_of_an_error(fail: Fail, stream: bool) -> None:
+    async with client_of(fail) as client:
+        status, body = await client.ask(stream=stream)
+    assert status == fail.status
+    assert body == {"type": "error", "error": {"type": fail.kind, "message": fail.message}}
+
+
+async def test_a_failure_may_say_when_to_come_back() -> None:
+    async with (
+        client_of(Fail(429, "rate_limit_error", "slow down", retry_after=3)) as client,
+        client.http.post(f"{client.url}/v1/messages", json=question()) as response,
+    ):
+        assert response.headers["Retry-After"] == "3"
+
+
+async def test_an_error_in_a_stream_comes_after_its_beginning() -> None:
+    async with client_of(SseError("overloaded_error", "busy")) as client:
+        start, error = await client.stream()
+    assert start["type"] == "message_start"
+    assert error == {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
+
+
+async def test_a_stream_may_end_without_a_stop() -> None:
+    async with client_of(EndWithoutStop(HELLO)) as client:
+        events = await client.stream()
+    assert joined(events, "text") == "Hello, you there"
+    assert events[-1]["type"] == "content_block_stop"
+
+
+async def test_garbage_is_not_json() -> None:
+    async with client_of(Garbage()) as client:
+        _, mark, data = (await client.raw(stream=True)).partition(b"data: ")
+    assert mark
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(data)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_cut_drops_the_connection(stream: bool) -> None:
+    async with client_of(Cut(HELLO)) as client:
+        with pytest.raises((aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError)):
+            await client.raw(stream=stream)
+
+
+async def test_before_a_cut_all_that_was_said_arrives() -> None:
+    async with client_of(Cut(HELLO)) as client:
+        received = await _bytes_of(client.http, client.url, stream=True)
+    assert received.count(b"text_delta") == 4
+    assert b"content_block_stop" not in received
+
+
+@pytest.mark.parametrize(
+    ("answer", "stream"),
+    [
+        pytest.param(Hang(), True, id="hang"),
+        pytest.param(Hang(), False, id="hang-whole"),
+        pytest.param(Stall(HELLO), True, id="stall"),
+        pytest.param(Stall(HELLO), False, id="stall-whole"),
+        pytest.param(Reply((Say("ab"),), pace=3600, chunk=1), True, id="slow"),
+    ],
+)
+async def test_the_server_stops_although_a_request_waits(
+    answer: Reply | Failure, stream: bool
+) -> None:
+    model = Always(answer)
+    async with asyncio.timeout(5), aiohttp.ClientSession(timeout=LIMIT) as http:
+        async with MessagesServer(model) as server:
+            asking = asyncio.create_task(_bytes_of(http, server.url, stream))
+            await model.asked.wait()
+        assert b"message_stop" not in await asking
+
+
+async def _bytes_of(http: aiohttp.ClientSession, url: str, stream: bool) -> bytes:
+    """What arrives before the connection breaks."""
+    received = b""
+    with suppress(aiohttp.ClientError):
+        async with http.post(f"{url}/v1/messages", json=question(stream=stream)) as response:
+            async for piece in response.content.iter_any():
+                received += piece
+    return received
+
+
+async def test_a_client_that_goes_away_does_not_hold_up_the_others() -> None:
+    async with asyncio.timeout(5), client_of(Stall(HELLO)) as client:
+        for _ in range(3):
+            async with client.http.post(
+                f"{client.url}/v1/messages", json=question(stream=True)
+            ) as response:
+                await response.content.readuntil(b"text_delta")
+
+
+async def test_requests_and_clients_that_go_away_leave_no_trace_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    async with client_of(Stall(HELLO)) as client:
+        async with client.http.post(
+            f"{client.url}/v1/messages", json=question(stream=True)
+        ) as response:
+            await response.content.readuntil(b"text_delta")
+        await client.ask("/v1/messages/count_tokens")
+    assert caplog.text == ""
+
+
+async def test_fifty_requests_at_once_get_their_own_answers() -> None:
+    class Echo:
+        def reply(self, request: ModelRequest) -> Reply:
+            return Reply((Say(request.last_user_text),), chunk=1)
+
+    async def ask(http: aiohttp.ClientSession, url: str, text: str) -> str:
+        async with http.post(url, json=question(text)) as response:
+            message = await response.json()
+            return str(message["content"][0]["text"])
+
+    texts = [f"question {number}" for number in range(50)]
+    async with MessagesServer(Echo()) as server, aiohttp.ClientSession(timeout=LIMIT) as http:
+        url = f"{server.url}/v1/messages"
+        assert await asyncio.gather(*(ask(http, url, text) for text in texts)) == texts
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a second loopback address")
+async def test_only_this_machine_is_served() -> None:
+    async with MessagesServer(Always(HELLO)) as server:
+        assert server.url.startswith("http://127.0.0.1:")
+        port = int(server.url.rpartition(":")[2])
+        with socket.socket() as elsewhere:
+            # Another address of the same machine and port is still free, so nobody listens to all.
+            elsewhere.bind(("127.0.0.2", port))
+
+
+async def test_after_its_context_nobody_answers() -> None:
+    async with MessagesServer(Always(HELLO)) as server:
+        port = int(server.url.rpartition(":")[2])
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", port)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"{", id="no-json"),
+        pytest.param(b"\xff\xfe", id="no-text"),
+        pytest.param(b"[" * 100_000, id="deep"),
+        pytest.param(b"[]", id="no-object"),
+        pytest.param(b'{"messages": []}', id="no-model"),
+        pytest.param(b'{"model": "m"}', id="no-messages"),
+        pytest.param(b'{"model": "m", "messages": []}', id="empty-messages"),
+        pytest.param(b'{"model": "m", "messages": ["hi"]}', id="message-no-object"),
+        pytest.param(b'{"model": "m", "messages": [{"role": "user"}]}', id="no-content"),
+        pytest.param(b'{"model": "m", "messages": [{"role": [], "content": ""}]}', id="no-role"),
+        pytest.param(
+            b'{"model": "m", "max_tokens": -1, "messages": [{"role": "user", "content": "hi"}]}',
+            id="max-tokens",
+        ),
+        pytest.param(
+            b'{"model": "m", "tools": 3, "messages": [{"role": "user", "content": "hi"}]}',
+            id="tools",
+        ),
+    ],
+)
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/messages/count_tokens"])
+async def test_a_malformed_request_is_refused_in_shape(body: bytes, path: str) -> None:
+    async with client_of(HELLO) as client:
+        status, answer = await client.post(body, path)
+    assert status == 400
+    assert answer["type"] == "error"
+    assert answer["error"]["type"] == "invalid_request_error"
+    assert answer["error"]["message"]
+
+
+async def test_a_request_of_any_size_gets_an_answer() -> None:
+    body = io.BytesIO(b" " * (32 * 1024 * 1024 + 1))
+    async with (
+        client_of(HELLO) as client,
+        client.http.post(f"{client.url}/v1/messages", data=body) as response,
+    ):
+        assert response.status == 413
+        assert (await response.json())["error"]["type"] == "request_too_large"
+
+
+async def test_what_is_not_known_is_not_found() -> None:
+    async with client_of(HELLO) as client:
+        async with client.http.get(f"{client.url}/v1/models") as response:
+            assert response.status == 404
+            assert (await response.json())["error"]["type"] == "not_found_error"
+        async with client.http.head(f"{client.url}/api/hello") as response:
+            assert response.status == 404
+        async with client.http.head(client.url) as response:
+            assert response.status == 200
+
+
+async def test_a_model_that_raises_is_told_as_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken:
+        def reply(self, _: ModelRequest) -> Reply:
+            raise LookupError("oh")
+
+    async with (
+        MessagesServer(Broken()) as server,
+        aiohttp.ClientSession(timeout=LIMIT) as http,
+        http.post(f"{server.url}/v1/messages", json=question()) as response,
+    ):
+        assert response.status == 500
+        assert (await response.json())["error"]["type"] == "api_error"
+    assert "LookupError: oh" in caplog.text

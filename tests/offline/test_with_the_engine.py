@@ -1,0 +1,99 @@
+"""The real engine, with its real command-line program, talks to our server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from claude_agent_sdk import (
+    ClaudeAgentOptions,
+    ClaudeSDKClient,
+    ResultMessage,
+    create_sdk_mcp_server,
+    tool,
+)
+
+from ollim_bot.offline import texts
+from ollim_bot.offline.messages import CallTool, Fail, Model, Reply, Think
+from ollim_bot.offline.rules import OfflineModel
+from ollim_bot.offline.scripted import ScriptedModel
+from ollim_bot.offline.server import MessagesServer
+
+
+@tool("add", "Adds two numbers", {"a": int, "b": int})
+async def add(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": str(arguments["a"] + arguments["b"])}]}
+
+
+@asynccontextmanager
+async def engine(model: Model, home: Path) -> AsyncIterator[ClaudeSDKClient]:
+    """Nothing of the account or the settings of whoever runs the tests is used."""
+    async with MessagesServer(model) as server:
+        environment = {
+            "HOME": str(home),
+            "CLAUDE_CONFIG_DIR": str(home / "claude"),
+            "ANTHROPIC_API_KEY": "any",
+            "ANTHROPIC_AUTH_TOKEN": "",
+            "CLAUDE_CODE_OAUTH_TOKEN": "",
+            "ANTHROPIC_BASE_URL": server.url,
+            "NO_PROXY": "127.0.0.1",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "CLAUDE_CODE_MAX_RETRIES": "1",
+        }
+        options = ClaudeAgentOptions(
+            system_prompt="You help.",
+            tools=[],
+            mcp_servers={"numbers": create_sdk_mcp_server("numbers", tools=[add])},
+            allowed_tools=["mcp__numbers__add"],
+            setting_sources=[],
+            cwd=home,
+            env=environment,
+        )
+        async with asyncio.timeout(30), ClaudeSDKClient(options) as client:
+            yield client
+
+
+async def turn(client: ClaudeSDKClient, words: str) -> ResultMessage:
+    await client.query(words)
+    result = [message async for message in client.receive_response()][-1]
+    assert isinstance(result, ResultMessage)
+    return result
+
+
+async def test_a_turn_a_call_of_a_tool_and_a_failure(tmp_path: Path) -> None:
+    model = ScriptedModel().answers("Hello 👋")
+    model.then(Reply((Think("hm"), CallTool("mcp__numbers__add", {"a": 1, "b": 2}))))
+    model.answers("three").then(Fail(403, "permission_error", "no"))
+    async with engine(model, tmp_path) as client:
+        assert (await turn(client, "hi")).result == "Hello 👋"
+        assert (await turn(client, "add")).result == "three"
+        refused = await turn(client, "again")
+
+    first, second, third, fourth = model.requests
+    assert [request.last_user_text for request in model.requests] == ["hi", "add", "", "again"]
+    assert first.system.endswith("You help.")
+    assert "mcp__numbers__add" in second.tools
+    assert [result.text for result in third.tool_results] == ["3"]
+    assert (refused.is_error, refused.api_error_status) == (True, 403)
+    assert fourth.stream
+
+
+async def test_the_offline_model_greets_and_survives_a_compaction(tmp_path: Path) -> None:
+    async with engine(OfflineModel(), tmp_path) as client:
+        assert (await turn(client, "hello")).result == texts.GREETING
+        compacted = await turn(client, "/compact")
+        assert not compacted.is_error
+        assert (await turn(client, "what can you do?")).result == texts.WHAT_I_CAN_DO
+
+
+async def test_a_compaction_of_the_engine_is_recognised_at_once(tmp_path: Path) -> None:
+    model = ScriptedModel().answers("Hello", "Still here")
+    async with engine(model, tmp_path) as client:
+        await turn(client, "hi")
+        await turn(client, "/compact keep names")
+        assert (await turn(client, "and now?")).result == "Still here"
+    assert len(model.requests) == 3
+    assert "A short talk." in str(model.requests[2].body["messages"])
