@@ -95,11 +95,15 @@ class Retrying:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of the last request, cached ones included in `context`; cost of the session so far."""
+    """Tokens of the last request, cached ones included in `context`; cost since it was opened.
+
+    `window` is how many tokens the model takes; None until a turn has ended.
+    """
 
     context: int = 0
     output: int = 0
     cost_usd: float = 0.0
+    window: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +129,7 @@ class FailureKind(StrEnum):
     REFUSED = "refused"
     LIMIT = "limit"
     ENGINE_DIED = "engine_died"
+    SESSION_LOST = "session_lost"
     OTHER = "other"
 
 

@@ -1,0 +1,1 @@
+"""The Claude Agent SDK behind the seam to the agent."""

@@ -1,0 +1,105 @@
+"""A `Toolset` in the engine's own terms: in-process servers, and the hooks that ask its gates."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any, cast
+
+from claude_agent_sdk import (
+    HookContext,
+    HookInput,
+    HookMatcher,
+    McpSdkServerConfig,
+    SdkMcpTool,
+    create_sdk_mcp_server,
+)
+from claude_agent_sdk.types import HookEvent, HookJSONOutput
+
+from ollim_bot.agent import Refusal, Tool, ToolCall, Toolset
+from ollim_bot.errors import OllimError
+
+# A gate may be waiting for a person. One that takes longer than this refuses.
+_LONGEST_GATE = 24 * 60 * 60.0
+
+_logger = logging.getLogger(__name__)
+
+
+def in_process_servers(toolset: Toolset) -> dict[str, McpSdkServerConfig]:
+    return {name: _server(name, tools) for name, tools in toolset.servers.items()}
+
+
+def _server(name: str, tools: Sequence[Tool]) -> McpSdkServerConfig:
+    return create_sdk_mcp_server(name, tools=[_sdk_tool(tool) for tool in tools])
+
+
+def _sdk_tool(tool: Tool) -> SdkMcpTool[Any]:
+    async def run(arguments: Mapping[str, object]) -> dict[str, Any]:
+        try:
+            answer = await tool.run(arguments)
+        except OllimError as told:
+            return _content(str(told), is_error=True)
+        except Exception:
+            _logger.exception("The tool %s failed", tool.name)
+            return _content(f"{tool.name} failed. Do not try it again now.", is_error=True)
+        return _content(answer.text, is_error=answer.is_error)
+
+    # Without both of these keys, the SDK takes a schema for a list of parameters.
+    schema = {"type": "object", "properties": {}, **tool.schema}
+    return SdkMcpTool(tool.name, tool.description, schema, run)
+
+
+def _content(text: str, *, is_error: bool) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": text}], "is_error": is_error}
+
+
+def hooks(
+    toolset: Toolset, refused: MutableMapping[str, str]
+) -> dict[HookEvent, list[HookMatcher]]:
+    """The gate before every call, and the question before every end.
+
+    The reason of each refused call is left in `refused`, by the id of the call.
+    """
+
+    async def before_call(call: HookInput, _: str | None, __: HookContext) -> HookJSONOutput:
+        assert call["hook_event_name"] == "PreToolUse"
+        refusal = await _verdict(toolset, call)
+        if refusal is None:
+            return _decision("allow", "")
+        refused[call["tool_use_id"]] = refusal.reason
+        return _decision("deny", refusal.reason)
+
+    async def before_end(_: HookInput, __: str | None, ___: HookContext) -> HookJSONOutput:
+        reason = await _what_is_missing(toolset)
+        return {"decision": "block", "reason": reason} if reason else {}
+
+    return {
+        "PreToolUse": [HookMatcher(hooks=[before_call], timeout=_LONGEST_GATE, on_failure="block")],
+        "Stop": [HookMatcher(hooks=[before_end], timeout=_LONGEST_GATE)],
+    }
+
+
+async def _verdict(toolset: Toolset, call: Mapping[str, Any]) -> Refusal | None:
+    name = call["tool_name"]
+    try:
+        return await toolset.gate(ToolCall(name, call["tool_input"], "agent_id" in call))
+    except Exception:
+        _logger.exception("The gate failed at a call of %s", name)
+        return Refusal(f"{name} could not be checked, so it was not run.")
+
+
+async def _what_is_missing(toolset: Toolset) -> str | None:
+    try:
+        return await toolset.may_end()
+    except Exception:
+        _logger.exception("Whether the turn may end could not be found out")
+        return None
+
+
+def _decision(verdict: str, reason: str) -> HookJSONOutput:
+    output = {
+        "hookEventName": "PreToolUse",
+        "permissionDecision": verdict,
+        "permissionDecisionReason": reason,
+    }
+    return cast(HookJSONOutput, {"hookSpecificOutput": output})

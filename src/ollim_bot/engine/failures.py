@@ -1,0 +1,71 @@
+"""What the owner is told when a turn fails, and how to tell one failure from another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from claude_agent_sdk import ResultMessage
+
+from ollim_bot.domain.events import FailureKind, TurnFailure
+
+_LONGEST_DETAIL = 200
+
+SENTENCES: Mapping[FailureKind, str] = {
+    FailureKind.LOGIN: "Claude refused the login. Run `ollim-bot auth login`, then send it again.",
+    FailureKind.BILLING: "The Claude account has no credit left. Add some, then send it again.",
+    FailureKind.OVERLOADED: "Claude is overloaded. Try again in a few minutes.",
+    FailureKind.UNREACHABLE: "Claude could not be reached. Check the connection, then try again.",
+    FailureKind.MODEL_UNKNOWN: (
+        "This account cannot use the chosen model. Choose another one with `/model`."
+    ),
+    FailureKind.TOO_LONG: (
+        "The conversation is too long for the model. Make room with `/compact`, or begin anew "
+        "with `/clear`."
+    ),
+    FailureKind.REFUSED: "The model declined to answer this. Say it in other words.",
+    FailureKind.LIMIT: "The usage limit is reached. Try again later.",
+    FailureKind.ENGINE_DIED: "The engine stopped before the answer was complete. Send it again.",
+    FailureKind.SESSION_LOST: "The earlier conversation could not be found. Begin a new one.",
+    FailureKind.OTHER: "The answer failed. Try again.",
+}
+
+_BY_TERMINAL_REASON = {
+    "prompt_too_long": FailureKind.TOO_LONG,
+    "blocking_limit": FailureKind.TOO_LONG,
+    "max_turns": FailureKind.LIMIT,
+    "budget_exhausted": FailureKind.LIMIT,
+}
+_BY_ERROR = {
+    "authentication_failed": FailureKind.LOGIN,
+    "billing_error": FailureKind.BILLING,
+    "rate_limit": FailureKind.LIMIT,
+    "overloaded": FailureKind.OVERLOADED,
+    "model_not_found": FailureKind.MODEL_UNKNOWN,
+}
+
+
+def failure(kind: FailureKind) -> TurnFailure:
+    return TurnFailure(kind, SENTENCES[kind])
+
+
+def failure_of(result: ResultMessage, error: str | None) -> TurnFailure:
+    """`error` is what the last message of the turn called its failure, if it did."""
+    kind = _kind(result, error)
+    if kind is FailureKind.OTHER and (detail := _detail(result)):
+        return TurnFailure(kind, f"The answer failed: {detail}")
+    return failure(kind)
+
+
+def _kind(result: ResultMessage, error: str | None) -> FailureKind:
+    if result.stop_reason == "refusal":
+        return FailureKind.REFUSED
+    if error == "server_error":
+        return FailureKind.OVERLOADED if result.api_error_status else FailureKind.UNREACHABLE
+    by_reason = _BY_TERMINAL_REASON.get(result.terminal_reason or "")
+    return by_reason or _BY_ERROR.get(error or "", FailureKind.OTHER)
+
+
+def _detail(result: ResultMessage) -> str:
+    lines = "\n".join([result.result or "", *(result.errors or [])]).split("\n")
+    first = next((line.strip() for line in lines if line.strip()), "")
+    return first if len(first) <= _LONGEST_DETAIL else f"{first[: _LONGEST_DETAIL - 1]}…"

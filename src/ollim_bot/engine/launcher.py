@@ -1,0 +1,50 @@
+"""Starts the engine's program so that it dies with the bot, however the bot dies."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import claude_agent_sdk
+
+from ollim_bot.engine import die_with_parent
+
+_NAME = "claude-launcher"
+
+_logger = logging.getLogger(__name__)
+
+
+def cli_path() -> Path | None:
+    """The program that comes with the SDK, else the one that is installed."""
+    bundled = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
+    installed = shutil.which("claude")
+    return bundled if bundled.is_file() else Path(installed) if installed else None
+
+
+def launcher(folder: Path) -> Path | None:
+    """Write the launcher into `folder` and give its path; None leaves the SDK to its own ways.
+
+    Only Linux can tie a process to its parent. Elsewhere an engine whose bot was killed in the
+    middle of a turn goes on for some seconds, until it finds nobody at the other end.
+    """
+    cli = cli_path()
+    if sys.platform != "linux" or cli is None:
+        return None
+    path = folder / _NAME
+    _write(path, [sys.executable, "-I", "-S", die_with_parent.__file__, str(cli)])
+    if not os.access(path, os.X_OK):
+        _logger.warning("%s cannot be run there: after a crash the engine may live on", path)
+        return None
+    return path
+
+
+def _write(path: Path, command: list[str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+    draft.chmod(0o700)
+    draft.replace(path)

@@ -1,0 +1,98 @@
+"""How the engine is started: everything that it is told on its command line and around it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
+
+from claude_agent_sdk import ClaudeAgentOptions
+from claude_agent_sdk.types import McpServerConfig, ThinkingConfig
+
+from ollim_bot.agent import SessionSpec, Toolset
+from ollim_bot.domain.runtime_config import Thinking
+from ollim_bot.engine.bridge import hooks, in_process_servers
+
+# One line of the engine's output is one message; an answer may be long.
+_LONGEST_MESSAGE = 16 * 1024 * 1024
+
+_SETTINGS = {
+    # A skill's command lines would be run without any hook being asked.
+    "disableSkillShellExecution": True,
+    "attribution": {"commit": "", "pr": ""},
+}
+
+_MANNERS = {
+    # A provider that does not answer is noticed within a minute and given up within three.
+    "API_TIMEOUT_MS": "50000",
+    "CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS": "25000",
+    "CLAUDE_CODE_MAX_RETRIES": "2",
+    # Else our tools may hide behind a search, which costs the model a request.
+    "ENABLE_TOOL_SEARCH": "false",
+    # A turn is over when the engine says that it is idle.
+    "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",
+    # What is promised or remembered by the engine itself dies with its process.
+    "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
+    "CLAUDE_CODE_DISABLE_CRON": "1",
+    "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
+    "CLAUDE_CODE_DISABLE_WORKFLOWS": "1",
+    "CLAUDE_CODE_DISABLE_BUNDLED_SKILLS": "1",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "DISABLE_AUTOUPDATER": "1",
+}
+
+_OUR_SECRETS = re.compile(r"(DISCORD|WEBHOOK|GOOGLE|OLLIM)_.*(TOKEN|SECRET|KEY|PASSWORD)")
+
+
+def options_for(
+    spec: SessionSpec,
+    toolset: Toolset,
+    *,
+    environment: Mapping[str, str],
+    refused: MutableMapping[str, str],
+    cli: Path | None = None,
+) -> ClaudeAgentOptions:
+    """No rule allows a tool beforehand, so that a call is made only when the gate lets it."""
+    servers: dict[str, McpServerConfig] = {**in_process_servers(toolset)}
+    return ClaudeAgentOptions(
+        system_prompt={"type": "custom", "prompt": spec.system_prompt, "snapshot": False},
+        cwd=spec.working_directory,
+        add_dirs=list(spec.readable),
+        resume=spec.resume,
+        model=spec.model,
+        thinking=_thinking(spec.thinking),
+        tools=list(toolset.builtin),
+        mcp_servers=servers,
+        strict_mcp_config=True,
+        hooks=hooks(toolset, refused),
+        permission_mode="dontAsk",
+        setting_sources=["project"],
+        settings=json.dumps(_SETTINGS),
+        include_partial_messages=True,
+        max_buffer_size=_LONGEST_MESSAGE,
+        env=dict(environment),
+        cli_path=cli,
+    )
+
+
+def child_environment(
+    given: Mapping[str, str], inherited: Mapping[str, str], commands: Path
+) -> dict[str, str]:
+    """What the engine gets on top of the environment of this process, which it inherits.
+
+    Our secrets are emptied, since they cannot be taken away. `commands` is the folder where the
+    agent finds `ollim-bot`; `given` is the provider's, and what `ollim-bot` has to know.
+    """
+    emptied = {name: "" for name in inherited if _OUR_SECRETS.match(name)}
+    path = ":".join(filter(None, [str(commands), inherited.get("PATH", "")]))
+    zone = {"TZ": given["OLLIM_TIMEZONE"]} if "OLLIM_TIMEZONE" in given else {}
+    return {**emptied, **_MANNERS, "PATH": path, **zone, **given}
+
+
+def _thinking(thinking: Thinking) -> ThinkingConfig:
+    if thinking == "off":
+        return {"type": "disabled"}
+    if isinstance(thinking, int):
+        return {"type": "enabled", "budget_tokens": thinking, "display": "summarized"}
+    return {"type": "adaptive", "display": "summarized"}

@@ -1,0 +1,169 @@
+"""One session with Claude, though its process may be another from turn to turn."""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64encode
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ollim_bot.agent import Image, Prompt, SessionSpec
+from ollim_bot.domain.events import (
+    AgentEvent,
+    Compacted,
+    EndCause,
+    FailureKind,
+    SessionNamed,
+    TurnEnded,
+    Usage,
+)
+from ollim_bot.domain.runtime_config import Thinking
+from ollim_bot.domain.sessions import SessionId
+from ollim_bot.engine.connection import Connection
+from ollim_bot.engine.failures import failure
+from ollim_bot.engine.stream import TurnReader
+from ollim_bot.engine.turn import Turn
+from ollim_bot.errors import EngineError, SessionLost
+
+
+class ClaudeSession:
+    """`connect` starts a process; `refused` has the reasons of the calls that it refused."""
+
+    def __init__(
+        self,
+        spec: SessionSpec,
+        connect: Callable[[SessionSpec], Awaitable[Connection]],
+        refused: Mapping[str, str],
+    ) -> None:
+        self._spec = spec
+        self._start = connect
+        self._refused = refused
+        self._stored = spec.resume
+        self._usage = Usage()
+        self._spent_before = 0.0
+        self._connection: Connection | None = None
+        self._is_outdated = False
+        self._is_closed = False
+        self._one_at_a_time = asyncio.Lock()
+        self._turn: Turn | None = None
+        self._is_interrupted = False
+
+    @property
+    def id(self) -> SessionId | None:
+        return self._spec.resume
+
+    def turn(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
+        return self._run(_user_message(_content(prompt), is_verbatim=True))
+
+    def command(self, line: str) -> AsyncIterator[AgentEvent]:
+        return self._run(_user_message(line, is_verbatim=False))
+
+    async def interrupt(self) -> None:
+        self._is_interrupted = True
+        if self._turn is not None:
+            await self._turn.interrupt()
+
+    async def reconfigure(self, *, model: str | None, thinking: Thinking) -> None:
+        """By a new process: a change in place would be noted in the conversation."""
+        spec = replace(self._spec, model=model, thinking=thinking)
+        self._is_outdated |= spec != self._spec
+        self._spec = spec
+
+    async def connect(self) -> Connection:
+        """Raises `SessionLost`, or `EngineError` if no engine can be started."""
+        self._is_outdated = False
+        self._spent_before = self._usage.cost_usd
+        try:
+            self._connection = await self._start(self._spec)
+        except SessionLost:
+            if self._spec.resume == self._stored:
+                raise
+            # The process died before it had stored a word of the session that it began.
+            self._spec = replace(self._spec, resume=self._stored)
+            self._connection = await self._start(self._spec)
+        return self._connection
+
+    async def close(self) -> None:
+        """End a turn that runs, and the process."""
+        self._is_closed = True
+        await self.interrupt()
+        await self._disconnect()
+
+    async def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+    async def _run(self, message: Mapping[str, Any]) -> AsyncIterator[AgentEvent]:
+        async with self._one_at_a_time:
+            self._is_interrupted = False
+            turn = await self._begun(message)
+            if isinstance(turn, TurnEnded):
+                yield turn
+                return
+            self._turn = turn
+            try:
+                if self._is_interrupted:
+                    await turn.interrupt()
+                while not turn.is_over:
+                    for event in await turn.events():
+                        self._note(event)
+                        yield event
+            finally:
+                self._turn = None
+                for unheard in await turn.finish():
+                    self._note(unheard)
+
+    async def _begun(self, message: Mapping[str, Any]) -> Turn | TurnEnded:
+        try:
+            connection = await self._connected()
+            if self._is_interrupted:
+                return TurnEnded(EndCause.INTERRUPTED, usage=self._usage)
+            await connection.send(message)
+        except SessionLost:
+            return self._failed(FailureKind.SESSION_LOST)
+        except EngineError:
+            return self._failed(FailureKind.ENGINE_DIED)
+        return Turn(connection, TurnReader(self._refused, self._usage, self._spent_before))
+
+    async def _connected(self) -> Connection:
+        if self._is_closed:
+            raise EngineError("The session is closed.")
+        if self._is_outdated or self._connection is None or not self._connection.is_alive:
+            await self._disconnect()
+            return await self.connect()
+        self._connection.forget()
+        return self._connection
+
+    def _failed(self, kind: FailureKind) -> TurnEnded:
+        return TurnEnded(EndCause.FAILED, failure=failure(kind), usage=self._usage)
+
+    def _note(self, event: AgentEvent) -> None:
+        match event:
+            case SessionNamed(session_id) | Compacted(session_id):
+                self._spec = replace(self._spec, resume=session_id)
+            case TurnEnded(usage=usage, failure=told):
+                self._usage = usage
+                if told is None or told.kind is not FailureKind.ENGINE_DIED:
+                    self._stored = self._spec.resume
+
+
+def _user_message(content: object, *, is_verbatim: bool) -> dict[str, Any]:
+    return {
+        "type": "user",
+        "message": {"role": "user", "content": content},
+        "parent_tool_use_id": None,
+        "client_composed": is_verbatim,
+    }
+
+
+def _content(prompt: Prompt) -> list[dict[str, Any]]:
+    text = [{"type": "text", "text": prompt.text}] if prompt.text or not prompt.images else []
+    return [*map(_image, prompt.images), *text]
+
+
+def _image(image: Image) -> dict[str, Any]:
+    data = b64encode(image.data).decode("ascii")
+    source = {"type": "base64", "media_type": image.media_type, "data": data}
+    return {"type": "image", "source": source}

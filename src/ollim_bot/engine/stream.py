@@ -1,0 +1,200 @@
+"""Reads the engine's messages as the events of a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from claude_agent_sdk import (
+    TERMINAL_TASK_STATUSES,
+    AssistantMessage,
+    ConversationResetMessage,
+    Message,
+    ResultMessage,
+    StreamEvent,
+    SystemMessage,
+    TaskNotificationMessage,
+    TaskProgressMessage,
+    TaskStartedMessage,
+    TaskUpdatedMessage,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UserMessage,
+)
+
+from ollim_bot.domain.events import (
+    AgentEvent,
+    Compacted,
+    CompactionStarted,
+    EndCause,
+    FailureKind,
+    Retrying,
+    SessionNamed,
+    ThinkingStreamed,
+    TurnEnded,
+    Usage,
+    UsageReported,
+)
+from ollim_bot.domain.sessions import SessionId
+from ollim_bot.engine.calls import Calls
+from ollim_bot.engine.failures import failure, failure_of
+from ollim_bot.engine.text import StreamedText
+
+_NOTHING_USED = Usage()
+_INTERRUPTED = ("aborted_streaming", "aborted_tools")
+
+
+class TurnReader:
+    """The state of one turn. It is over when a result has come and the engine is idle again.
+
+    There may be several results: when work in the background ends, the engine goes on by itself.
+    """
+
+    def __init__(
+        self, refused: Mapping[str, str], usage: Usage = _NOTHING_USED, spent_before: float = 0.0
+    ) -> None:
+        self.is_over = False
+        self.usage = usage
+        self._spent_before = spent_before
+        self._text = StreamedText()
+        self._calls = Calls(refused)
+        self._session: str | None = None
+        self._model = ""
+        self._error: str | None = None
+        self._result: ResultMessage | None = None
+        self._is_running = True
+
+    def read(self, message: Message) -> Iterator[AgentEvent]:
+        """What a subagent says is left out: it is told to the agent, not to the owner."""
+        match message:
+            case StreamEvent(parent_tool_use_id=None):
+                yield from self._streamed(message.event)
+            case AssistantMessage(parent_tool_use_id=None):
+                yield from self._said(message)
+            case UserMessage(parent_tool_use_id=None):
+                yield from self._answered(message)
+            case SystemMessage():
+                yield from self._noted(message)
+            case ConversationResetMessage():
+                yield from self._named(message.new_conversation_id)
+            case ResultMessage():
+                self._result = message
+        if self._result is not None and not self._is_running:
+            yield from self._end(self._result)
+
+    def died(self, *, interrupted: bool) -> Iterator[AgentEvent]:
+        """The end of a turn whose engine is gone."""
+        self.is_over = True
+        if interrupted:
+            yield TurnEnded(EndCause.INTERRUPTED, usage=self.usage)
+            return
+        yield from self._text.withdrawn()
+        yield TurnEnded(EndCause.FAILED, failure=failure(FailureKind.ENGINE_DIED), usage=self.usage)
+
+    def _streamed(self, event: Mapping[str, Any]) -> Iterator[AgentEvent]:
+        match event:
+            case {"type": "message_start"}:
+                yield from self._text.withdrawn()
+            case {"delta": {"type": "text_delta", "text": str(text)}}:
+                yield from self._text.more(text)
+            case {"delta": {"type": "thinking_delta", "thinking": str(text)}}:
+                yield ThinkingStreamed(text)
+            case {"type": "message_delta", "usage": {"output_tokens": int(output)}}:
+                self.usage = replace(self.usage, output=output)
+                yield UsageReported(self.usage)
+
+    def _said(self, message: AssistantMessage) -> Iterator[AgentEvent]:
+        self._error = message.error
+        if message.error is not None:
+            return
+        self._meter(message)
+        for block in message.content:
+            if isinstance(block, TextBlock):
+                yield from self._text.whole(block.text)
+            elif isinstance(block, ToolUseBlock):
+                yield from self._calls.started(block)
+
+    def _meter(self, message: AssistantMessage) -> None:
+        usage = message.usage or {}
+        context = sum(
+            usage.get(name) or 0
+            for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+        )
+        if context:
+            self._model = message.model
+            self.usage = replace(
+                self.usage, context=context, output=usage.get("output_tokens") or 0
+            )
+
+    def _answered(self, message: UserMessage) -> Iterator[AgentEvent]:
+        for block in message.content:
+            if isinstance(block, ToolResultBlock):
+                yield from self._calls.ended(block)
+
+    def _noted(self, message: SystemMessage) -> Iterator[AgentEvent]:
+        match message:
+            case TaskStartedMessage():
+                yield from self._calls.subagent_started(message)
+            case TaskProgressMessage():
+                yield from self._calls.subagent_progressed(message)
+            case TaskNotificationMessage() | TaskUpdatedMessage():
+                if message.status in TERMINAL_TASK_STATUSES:
+                    yield from self._calls.subagent_over(message.task_id)
+            case _:
+                yield from self._announced(message.data)
+
+    def _announced(self, data: Mapping[str, Any]) -> Iterator[AgentEvent]:
+        match data:
+            case {"subtype": "session_state_changed", "state": str(state)}:
+                self._is_running = state != "idle"
+            case {"subtype": "init", "session_id": str(session)}:
+                yield from self._named(session)
+            case {"subtype": "status", "status": "compacting"}:
+                yield CompactionStarted()
+            case {"subtype": "compact_boundary", "session_id": str(session)}:
+                yield _compacted(session, data.get("compact_metadata") or {})
+            case {"subtype": "api_retry"}:
+                yield from self._text.withdrawn()
+                yield _retrying(data)
+
+    def _named(self, session: str) -> Iterator[AgentEvent]:
+        if session != self._session:
+            self._session = session
+            yield SessionNamed(SessionId(session))
+
+    def _end(self, result: ResultMessage) -> Iterator[AgentEvent]:
+        self.is_over = True
+        self.usage = replace(
+            self.usage,
+            cost_usd=self._spent_before + (result.total_cost_usd or 0.0),
+            window=_window(result, self._model) or self.usage.window,
+        )
+        if result.terminal_reason in _INTERRUPTED:
+            yield TurnEnded(EndCause.INTERRUPTED, usage=self.usage)
+        elif result.is_error:
+            yield from self._text.withdrawn()
+            told = failure_of(result, self._error)
+            yield TurnEnded(EndCause.FAILED, failure=told, usage=self.usage)
+        else:
+            yield TurnEnded(EndCause.COMPLETED, result.result or "", usage=self.usage)
+
+
+def _compacted(session: str, metadata: Mapping[str, Any]) -> Compacted:
+    return Compacted(SessionId(session), metadata.get("pre_tokens"), metadata.get("post_tokens"))
+
+
+def _retrying(data: Mapping[str, Any]) -> Retrying:
+    return Retrying(
+        attempt=data.get("attempt", 1),
+        attempts=data.get("max_retries", 1),
+        reason=str(data.get("error") or "unknown"),
+        pause=timedelta(milliseconds=data.get("retry_delay_ms", 0)),
+    )
+
+
+def _window(result: ResultMessage, model: str) -> int | None:
+    usage: Mapping[str, Any] = (result.model_usage or {}).get(model) or {}
+    return usage.get("contextWindow")

@@ -1,0 +1,129 @@
+"""The real engine against a scripted model, with nothing of whoever runs the tests."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import struct
+import sys
+import zlib
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ollim_bot.agent import AgentSession, Prompt, SessionSpec, Toolset
+from ollim_bot.domain.events import AgentEvent, TextCompleted, TurnEnded
+from ollim_bot.engine.claude import ClaudeEngine
+from ollim_bot.engine.launcher import launcher
+from ollim_bot.engine.options import child_environment
+from ollim_bot.engine.session import ClaudeSession
+from ollim_bot.offline.messages import ModelRequest
+from ollim_bot.offline.scripted import ScriptedModel
+from ollim_bot.offline.server import MessagesServer
+
+LIMIT = 30.0
+
+
+def provider(home: Path, url: str) -> dict[str, str]:
+    return {
+        "HOME": str(home),
+        "CLAUDE_CONFIG_DIR": str(home / "claude"),
+        "ANTHROPIC_API_KEY": "any",
+        "ANTHROPIC_AUTH_TOKEN": "",
+        "CLAUDE_CODE_OAUTH_TOKEN": "",
+        "ANTHROPIC_BASE_URL": url,
+        "NO_PROXY": "127.0.0.1",
+        "CLAUDE_CODE_MAX_RETRIES": "1",
+    }
+
+
+def engine_at(home: Path, url: str, more: Mapping[str, str] | None = None) -> ClaudeEngine:
+    environment = child_environment(
+        {**provider(home, url), **(more or {})}, os.environ, Path(sys.executable).parent
+    )
+    return ClaudeEngine(environment, cli=launcher(home / "run"))
+
+
+@dataclass
+class Scene:
+    """A model to script, and sessions that ask it."""
+
+    home: Path
+    url: str
+    model: ScriptedModel = field(default_factory=ScriptedModel)
+
+    @property
+    def spec(self) -> SessionSpec:
+        return SessionSpec("You help.", self.home / "data")
+
+    @asynccontextmanager
+    async def session(
+        self, tools: Toolset | None = None, **changes: object
+    ) -> AsyncIterator[ClaudeSession]:
+        spec = replace(self.spec, **changes)  # type: ignore[arg-type]
+        async with (
+            asyncio.timeout(LIMIT),
+            engine_at(self.home, self.url).open(spec, tools or Toolset()) as session,
+        ):
+            yield session
+
+
+@asynccontextmanager
+async def scene(home: Path) -> AsyncIterator[Scene]:
+    (home / "data").mkdir()
+    model = ScriptedModel()
+    async with MessagesServer(model) as server:
+        yield Scene(home, server.url, model)
+
+
+async def ask(session: AgentSession, text: str) -> list[AgentEvent]:
+    return [event async for event in session.turn(Prompt(text))]
+
+
+async def end_of(session: AgentSession, text: str) -> TurnEnded:
+    end = (await ask(session, text))[-1]
+    assert isinstance(end, TurnEnded)
+    return end
+
+
+async def interrupted(
+    session: AgentSession, text: str, *, at: type[AgentEvent]
+) -> list[AgentEvent]:
+    """Interrupt the turn at the first event of this type; it must end within two seconds."""
+    events: list[AgentEvent] = []
+    loop = asyncio.get_running_loop()
+    began = None
+    async for event in session.turn(Prompt(text)):
+        events.append(event)
+        if began is None and isinstance(event, at):
+            began = loop.time()
+            await session.interrupt()
+    assert began is not None
+    assert loop.time() - began < 2
+    return events
+
+
+def texts(events: list[AgentEvent]) -> list[str]:
+    return [event.text for event in events if isinstance(event, TextCompleted)]
+
+
+def spoken(request: ModelRequest) -> list[str]:
+    """What was said so far, by either side."""
+    spoken = (one for one in request.messages if one.role != "system")
+    return [text.strip() for one in spoken for text in one.texts]
+
+
+def tiny_png() -> bytes:
+    """One grey point."""
+    header = _chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0))
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + header
+        + _chunk(b"IDAT", zlib.compress(b"\0\x80"))
+        + _chunk(b"IEND", b"")
+    )
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

@@ -1,0 +1,97 @@
+"""Whatever goes wrong at the provider ends the turn in a sentence, and the next turn works."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+from tests.engine.scene import Scene, ask, end_of, engine_at, spoken, texts
+
+from ollim_bot.agent import SessionSpec, Toolset
+from ollim_bot.domain.events import (
+    EndCause,
+    FailureKind,
+    Retrying,
+    TextStreamed,
+    TextWithdrawn,
+    TurnEnded,
+)
+from ollim_bot.engine.failures import SENTENCES
+from ollim_bot.offline.messages import Cut, Fail, Hang, Reply, Say
+
+CREDIT = "Your credit balance is too low to access the Anthropic API."
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        pytest.param(Fail(401, "authentication_error", "bad key"), FailureKind.LOGIN, id="401"),
+        pytest.param(Fail(403, "permission_error", "no"), FailureKind.LOGIN, id="403"),
+        pytest.param(Fail(400, "invalid_request_error", CREDIT), FailureKind.BILLING, id="credit"),
+        pytest.param(Fail(404, "not_found_error", "?"), FailureKind.MODEL_UNKNOWN, id="404"),
+        pytest.param(Fail(429, "rate_limit_error", "slow"), FailureKind.LIMIT, id="429"),
+        pytest.param(Fail(500, "api_error", "oh"), FailureKind.OVERLOADED, id="500"),
+        pytest.param(Fail(529, "overloaded_error", "full"), FailureKind.OVERLOADED, id="529"),
+        pytest.param(
+            Fail(400, "invalid_request_error", "prompt is too long: 9 tokens > 5 maximum"),
+            FailureKind.TOO_LONG,
+            id="too long",
+        ),
+        pytest.param(Reply((Say("I"),), stop_reason="refusal"), FailureKind.REFUSED, id="declined"),
+        pytest.param(Fail(400, "invalid_request_error", "odd"), FailureKind.OTHER, id="other"),
+    ],
+)
+async def test_a_failed_turn_says_what_to_do_and_the_next_one_works(
+    stage: Scene, answer: Fail | Reply, kind: FailureKind
+) -> None:
+    stage.model.when(lambda request: spoken(request)[-1:] != ["again"], answer)
+    async with stage.session() as session:
+        failed = await end_of(session, "now")
+        after = await ask(session, "again")
+
+    assert failed.cause is EndCause.FAILED
+    assert failed.failure is not None
+    assert failed.failure.kind is kind
+    assert failed.failure.sentence.endswith((".", "odd"))
+    assert texts(after) == ["ok"]
+
+
+async def test_nobody_at_the_address_is_unreachable(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        async with engine_at(tmp_path, url).open(SessionSpec("", tmp_path), Toolset()) as session:
+            failed = await end_of(session, "hello")
+
+    assert failed.failure is not None
+    assert failed.failure.kind is FailureKind.UNREACHABLE
+
+
+async def test_a_provider_that_hangs_is_unreachable(stage: Scene) -> None:
+    stage.model.when("hello", Hang())
+    impatient = engine_at(stage.home, stage.url, {"API_TIMEOUT_MS": "500"})
+    async with impatient.open(stage.spec, Toolset()) as session:
+        events = await ask(session, "hello")
+
+    assert any(isinstance(event, Retrying) for event in events)
+    assert isinstance(events[-1], TurnEnded)
+    assert events[-1].failure is not None
+    assert events[-1].failure.kind is FailureKind.UNREACHABLE
+
+
+async def test_a_torn_answer_is_withdrawn_and_given_again(stage: Scene) -> None:
+    torn = Reply((Say("The first half is here"),), pace=0.02, chunk=4)
+    stage.model.then(Cut(torn)).answers("The whole answer.")
+    async with stage.session() as session:
+        events = await ask(session, "tell me")
+
+    kinds = [type(event) for event in events]
+    assert kinds.index(TextStreamed) < kinds.index(TextWithdrawn)
+    assert texts(events) == ["The whole answer."]
+    assert isinstance(events[-1], TurnEnded)
+    assert events[-1].cause is EndCause.COMPLETED
+
+
+def test_there_is_a_sentence_for_every_kind() -> None:
+    assert set(SENTENCES) == set(FailureKind)

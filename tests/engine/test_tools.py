@@ -1,0 +1,198 @@
+"""Calls of tools: the gate decides each of them, and nothing else does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from tests.engine.scene import Scene, ask, texts
+
+from ollim_bot.agent import Refusal, Tool, ToolAnswer, ToolCall, Toolset
+from ollim_bot.domain.events import (
+    AgentEvent,
+    SubagentProgressed,
+    ToolEnded,
+    ToolFailed,
+    ToolRefused,
+    ToolStarted,
+)
+from ollim_bot.errors import OllimError
+from ollim_bot.offline.messages import CallTool, Reply
+
+PING = "mcp__chat__ping"
+SCHEMA = {
+    "type": "object",
+    "properties": {"message": {"type": "string"}},
+    "required": ["message"],
+}
+
+
+async def _pong(arguments: Mapping[str, object]) -> ToolAnswer:
+    return ToolAnswer(f"pong {arguments['message']}")
+
+
+async def _fails(_: Mapping[str, object]) -> ToolAnswer:
+    raise OllimError("The chat is closed. Try again tomorrow.")
+
+
+async def _breaks(_: Mapping[str, object]) -> ToolAnswer:
+    raise KeyError("secret detail")
+
+
+async def _says_no(_: Mapping[str, object]) -> ToolAnswer:
+    return ToolAnswer("not now", is_error=True)
+
+
+def chat(run: object = _pong) -> Mapping[str, tuple[Tool, ...]]:
+    return {"chat": (Tool("ping", "Sends a message", SCHEMA, run),)}  # type: ignore[arg-type]
+
+
+def of_tools(events: list[AgentEvent]) -> list[AgentEvent]:
+    kinds = (ToolStarted, ToolEnded, ToolRefused, ToolFailed)
+    return [event for event in events if isinstance(event, kinds)]
+
+
+async def test_a_call_that_the_gate_lets_through_is_made(stage: Scene) -> None:
+    asked: list[ToolCall] = []
+
+    async def gate(call: ToolCall) -> Refusal | None:
+        asked.append(call)
+        return None
+
+    stage.model.then(Reply((CallTool(PING, {"message": "hi"}),))).answers("Sent.")
+    async with stage.session(Toolset(chat(), gate=gate)) as session:
+        events = await ask(session, "ping me")
+
+    started, ended = of_tools(events)
+    assert isinstance(started, ToolStarted)
+    assert (started.tool, started.arguments) == (PING, {"message": "hi"})
+    assert ended == ToolEnded(started.call_id)
+    assert asked == [ToolCall(PING, {"message": "hi"})]
+    assert [one.text for one in stage.model.requests[-1].tool_results] == ["pong hi"]
+    assert texts(events) == ["Sent."]
+
+
+async def test_a_refused_call_is_not_made_and_the_model_is_told_why(stage: Scene) -> None:
+    async def gate(_: ToolCall) -> Refusal:
+        return Refusal("Pings are used up until tomorrow.")
+
+    stage.model.then(Reply((CallTool(PING, {"message": "hi"}),)))
+    async with stage.session(Toolset(chat(_breaks), gate=gate)) as session:
+        started, refused = of_tools(await ask(session, "ping me"))
+
+    (told,) = stage.model.requests[-1].tool_results
+    assert isinstance(started, ToolStarted)
+    assert refused == ToolRefused(started.call_id, PING, "Pings are used up until tomorrow.")
+    assert told.is_error
+    assert "Pings are used up until tomorrow." in told.text
+
+
+async def test_a_gate_that_breaks_refuses(stage: Scene) -> None:
+    async def gate(_: ToolCall) -> Refusal | None:
+        raise KeyError("broken")
+
+    stage.model.then(Reply((CallTool(PING, {"message": "hi"}),)))
+    async with stage.session(Toolset(chat(_breaks), gate=gate)) as session:
+        _, refused = of_tools(await ask(session, "ping me"))
+
+    assert isinstance(refused, ToolRefused)
+    assert "could not be checked" in refused.reason
+
+
+@pytest.mark.parametrize("is_allowed", [True, False])
+async def test_the_gate_decides_about_the_tools_of_the_engine_too(
+    stage: Scene, is_allowed: bool
+) -> None:
+    async def gate(_: ToolCall) -> Refusal | None:
+        return None if is_allowed else Refusal("no")
+
+    file = stage.home / "data" / "note.md"
+    written = {"file_path": str(file), "content": "hello"}
+    stage.model.then(Reply((CallTool("Write", written), CallTool("Bash", {"command": "echo hi"}))))
+    async with stage.session(Toolset(builtin=("Write", "Bash"), gate=gate)) as session:
+        events = of_tools(await ask(session, "write it"))
+
+    kind = ToolEnded if is_allowed else ToolRefused
+    assert [type(event) for event in events].count(kind) == 2
+    assert file.exists() is is_allowed
+
+
+async def test_only_the_named_tools_of_the_engine_exist(stage: Scene) -> None:
+    stage.model.then(Reply((CallTool("Bash", {"command": "echo hi"}),)))
+    async with stage.session(Toolset(chat(), builtin=("Read",))) as session:
+        events = of_tools(await ask(session, "run it"))
+
+    assert set(stage.model.requests[0].tools) == {"Read", PING}
+    assert isinstance(events[-1], ToolFailed)
+
+
+@pytest.mark.parametrize(
+    ("run", "reason"),
+    [
+        pytest.param(_fails, "The chat is closed. Try again tomorrow.", id="says why"),
+        pytest.param(_breaks, "ping failed. Do not try it again now.", id="breaks"),
+        pytest.param(_says_no, "not now", id="answers with an error"),
+    ],
+)
+async def test_a_tool_that_fails_tells_the_model(stage: Scene, run: object, reason: str) -> None:
+    stage.model.then(Reply((CallTool(PING, {"message": "hi"}),)))
+    async with stage.session(Toolset(chat(run))) as session:
+        started, failed = of_tools(await ask(session, "ping me"))
+
+    assert isinstance(started, ToolStarted)
+    assert failed == ToolFailed(started.call_id, reason)
+    assert [one.text for one in stage.model.requests[-1].tool_results] == [reason]
+
+
+async def test_arguments_that_do_not_fit_never_reach_the_tool(stage: Scene) -> None:
+    stage.model.then(Reply((CallTool(PING, {"message": 7}),)))
+    async with stage.session(Toolset(chat(_breaks))) as session:
+        _, failed = of_tools(await ask(session, "ping me"))
+
+    assert isinstance(failed, ToolFailed)
+    assert "validation" in failed.reason
+
+
+async def test_a_turn_is_sent_back_until_it_may_end(stage: Scene) -> None:
+    reasons = ["Call report_updates first."]
+
+    async def may_end() -> str | None:
+        return reasons.pop() if reasons else None
+
+    stage.model.answers("Done.", "Reported.")
+    async with stage.session(Toolset(may_end=may_end)) as session:
+        events = await ask(session, "do it")
+
+    assert texts(events) == ["Done.", "Reported."]
+    assert len(stage.model.requests) == 2
+    assert "Call report_updates first." in stage.model.requests[-1].last_user_text
+
+
+async def test_a_question_that_breaks_does_not_keep_a_turn(stage: Scene) -> None:
+    async def may_end() -> str | None:
+        raise KeyError("broken")
+
+    async with stage.session(Toolset(may_end=may_end)) as session:
+        assert texts(await ask(session, "do it")) == ["ok"]
+
+
+async def test_a_subagent_works_within_the_turn_and_under_the_same_gate(stage: Scene) -> None:
+    asked: list[ToolCall] = []
+
+    async def gate(call: ToolCall) -> Refusal | None:
+        asked.append(call)
+        return None
+
+    task = {"description": "count", "prompt": "COUNT", "subagent_type": "general-purpose"}
+    stage.model.then(
+        Reply((CallTool("Agent", task),)), Reply((CallTool(PING, {"message": "one"}),))
+    ).answers("counted", "All counted.")
+    async with stage.session(Toolset(chat(), builtin=("Agent",), gate=gate)) as session:
+        events = await ask(session, "count")
+
+    progress = [event for event in events if isinstance(event, SubagentProgressed)]
+    assert [(call.tool, call.by_subagent) for call in asked] == [("Agent", False), (PING, True)]
+    assert [type(event) for event in of_tools(events)] == [ToolStarted, ToolEnded]
+    assert (progress[0].is_over, progress[-1].is_over) == (False, True)
+    assert progress[-1].description == "count"
+    assert texts(events) == ["All counted."]
