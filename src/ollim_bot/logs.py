@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime, tzinfo
@@ -199,27 +199,31 @@ def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
 
 
 def _message(record: logging.LogRecord) -> str:
-    try:
-        return record.getMessage()
-    except Exception:  # noqa: BLE001 - any argument may fail to show itself, in any way
-        args = record.args if isinstance(record.args, tuple) else (record.args,)
-        return f"{_text(record.msg)} ({', '.join(map(_text, args))})"
+    text = _shown(record.getMessage)
+    if text is not None:
+        return text
+    args = record.args if isinstance(record.args, tuple) else (record.args,)
+    return f"{_text(record.msg)} ({', '.join(map(_text, args))})"
 
 
 def _exception(record: logging.LogRecord) -> str:
-    if record.exc_text or not record.exc_info:
+    info = record.exc_info
+    if record.exc_text or not info:
         return record.exc_text or ""
-    try:
-        return logging.Formatter().formatException(record.exc_info)
-    except Exception:  # noqa: BLE001 - nor may an exception
-        return "an exception that cannot be shown"
+    text = _shown(lambda: logging.Formatter().formatException(info))
+    return "an exception that cannot be shown" if text is None else text
 
 
 def _text(value: object) -> str:
+    text = _shown(lambda: str(value))
+    return f"<{type(value).__name__} that cannot be shown>" if text is None else text
+
+
+def _shown(show: Callable[[], str]) -> str | None:
     try:
-        return str(value)
-    except Exception:  # noqa: BLE001 - nor may a field
-        return f"<{type(value).__name__} that cannot be shown>"
+        return show()
+    except Exception:  # noqa: BLE001 - what is logged may fail to show itself, in any way
+        return None
 
 
 def _fits_json(value: object) -> bool:

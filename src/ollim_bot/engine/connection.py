@@ -21,6 +21,9 @@ from claude_agent_sdk import (
 
 from ollim_bot.errors import EngineError, SessionLost
 
+# The SDK raises bare `Exception`s of its own for requests that are refused or not answered; where
+# nothing of the engine's may get out, all of them are caught, and logged.
+
 _INTERRUPT_LIMIT = 2.0
 _CLOSE_LIMIT = 4.0
 _LAST_WORDS = 20
