@@ -41,7 +41,8 @@ class Store(Protocol[T]):
         """Replace the value by `step(value)[0]`, as one step among all threads and processes.
 
         When it returns, the new value is on disk for good. When it raises, whatever `step` raised
-        or the disk refused, the old value stands. `step` is pure and must not use the same store.
+        or the disk refused, the file holds the old value; or the new one, whole, where nothing but
+        the last sync failed. `step` must not use the same store.
         """
 
 

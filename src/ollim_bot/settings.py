@@ -9,10 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
-from ollim_bot.data_paths import DataPaths as DataPaths
-from ollim_bot.environment.place import Place as Place
-from ollim_bot.environment.place import find_place
-from ollim_bot.environment.place import locate as locate
+from ollim_bot.environment.place import Place, find_place
 from ollim_bot.environment.sources import EnvSources, WrongValue
 from ollim_bot.environment.time_zones import ETC
 

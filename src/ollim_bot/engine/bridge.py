@@ -39,7 +39,7 @@ def _sdk_tool(tool: Tool) -> SdkMcpTool[Any]:
             answer = await tool.run(arguments)
         except OllimError as told:
             return _content(str(told), is_error=True)
-        except Exception:
+        except Exception:  # the model must hear of it, whatever a tool raised
             _logger.exception("The tool %s failed", tool.name)
             return _content(f"{tool.name} failed. Do not try it again now.", is_error=True)
         return _content(answer.text, is_error=answer.is_error)
@@ -83,7 +83,7 @@ async def _verdict(toolset: Toolset, call: Mapping[str, Any]) -> Refusal | None:
     name = call["tool_name"]
     try:
         return await toolset.gate(ToolCall(name, call["tool_input"], "agent_id" in call))
-    except Exception:
+    except Exception:  # a gate that cannot tell is a closed one
         _logger.exception("The gate failed at a call of %s", name)
         return Refusal(f"{name} could not be checked, so it was not run.")
 
@@ -91,7 +91,7 @@ async def _verdict(toolset: Toolset, call: Mapping[str, Any]) -> Refusal | None:
 async def _what_is_missing(toolset: Toolset) -> str | None:
     try:
         return await toolset.may_end()
-    except Exception:
+    except Exception:  # a turn must be able to end
         _logger.exception("Whether the turn may end could not be found out")
         return None
 

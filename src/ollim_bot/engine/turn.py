@@ -47,7 +47,7 @@ class Turn:
             await self.interrupt()
             while not self.is_over:
                 unheard += await self.events()
-        except BaseException:
+        except BaseException:  # cancelled too: its rest must not meet the next turn
             self._connection.abandon()
             raise
         finally:

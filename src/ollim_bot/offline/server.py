@@ -67,7 +67,7 @@ class MessagesServer:
     def _answer(self, request: ModelRequest) -> Reply | Failure:
         try:
             return self._model.reply(request)
-        except Exception:
+        except Exception:  # as any provider's failure would be told
             _logger.exception("The built-in model failed")
             return Fail(500, "api_error", "The built-in model failed")
 
