@@ -1,7 +1,8 @@
 """Run as a program: write to a data directory without end, and say what was acknowledged.
 
 Arguments: data directory, name of the worker, seed, and after how many steps of the disk to be
-killed in the middle (0: by somebody else). Every line on stdout is a write that has returned.
+killed in the middle (0: by somebody else). Every line on stdout is a write that has returned, or a
+removal that begins.
 """
 
 from __future__ import annotations
@@ -75,6 +76,8 @@ class Worker:
         # Few enough stay that a round remains quick.
         while len(self.jobs) > 5:
             job = self.jobs.pop(self.luck.randrange(len(self.jobs)))
+            # Killed after the file is gone and before it can say so, it must have said so before.
+            self.acknowledge("removing", job)
             self.stores.reminders.remove(job)
             self.acknowledge("remove", job)
 

@@ -16,13 +16,21 @@ NOBODY = 65534
 
 
 def main() -> None:
-    if os.geteuid() == 0:
-        os.setuid(NOBODY)
     root = Path(tempfile.mkdtemp())
     try:
-        show(DataDirectory(root))
+        # Prepared before the change of account: another one may not even read this program's files.
+        data = DataDirectory(root)
+        if os.geteuid() == 0:
+            become_nobody(root)
+        show(data)
     finally:
-        shutil.rmtree(root)
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def become_nobody(root: Path) -> None:
+    for path in (root, *root.rglob("*")):
+        os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+    os.setuid(NOBODY)
 
 
 def show(data: DataDirectory) -> None:
