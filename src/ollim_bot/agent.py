@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -21,19 +22,24 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """Taken as it is written: no command and no file reference in it is acted upon."""
+    """Taken as it is written: no command and no file reference in it is acted upon.
+
+    `id`, a UUID, is its name in the engine's own record of the session; see `AgentEngine.trace`.
+    """
 
     text: str
     images: tuple[Image, ...] = ()
+    id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SessionSpec:
-    """`resume` goes on with a session; None begins a new one."""
+    """`resume` goes on with a session; None begins a new one, under the name `begin` if given."""
 
     system_prompt: str
     working_directory: Path
     resume: SessionId | None = None
+    begin: SessionId | None = None
     model: str | None = None
     thinking: Thinking = "off"
     readable: tuple[Path, ...] = ()
@@ -107,10 +113,41 @@ class AgentSession(Protocol):
     async def interrupt(self) -> None:
         """End the running turn soon; harmless when there is none."""
 
-    async def reconfigure(self, *, model: str | None, thinking: Thinking) -> None:
-        """From the next turn on, in the same session."""
+    async def reconfigure(
+        self, *, model: str | None, thinking: Thinking, system_prompt: str
+    ) -> None:
+        """From the next turn on, in the same session. Without a difference it costs nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What the engine's own record of a session still knows of a prompt.
+
+    `is_taken`: it stands there. `answer` is what was said to it up to its end, which has come only
+    if `is_complete`.
+    """
+
+    is_taken: bool
+    is_complete: bool = False
+    answer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    """`first_prompt` is as it was sent, with all that stood before the owner's words."""
+
+    id: SessionId
+    changed_at: datetime
+    first_prompt: str
+    size: int
 
 
 class AgentEngine(Protocol):
     def open(self, spec: SessionSpec, tools: Toolset) -> AbstractAsyncContextManager[AgentSession]:
         """Raises `SessionLost` if the session to resume is not known any more."""
+
+    async def trace(self, session: SessionId, prompt: str) -> Trace:
+        """For after a crash. A session that is not known has taken nothing."""
+
+    async def sessions(self, working_directory: Path, limit: int) -> Sequence[StoredSession]:
+        """Those that can be resumed, the newest first."""

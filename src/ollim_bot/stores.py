@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.fork_messages import ForkMessage
+from ollim_bot.domain.inputs import InboxRow
 from ollim_bot.domain.inquiries import Inquiries
 from ollim_bot.domain.jobs import Reminder, Routine, WebhookSpec
 from ollim_bot.domain.occurrences import LedgerRow
@@ -29,6 +31,8 @@ class Stores:
     config: Store[RuntimeConfig]
     memory: Store[Mapping[str, object]]
     ledger: Log[LedgerRow]
+    inbox: Log[InboxRow]
+    messages: Log[ChatMessage]
     routines: Shelf[Routine]
     reminders: Shelf[Reminder]
     webhooks: Shelf[WebhookSpec]

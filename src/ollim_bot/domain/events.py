@@ -65,6 +65,13 @@ class ToolFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class Noted:
+    """A small remark of the program about the turn, such as that it catches up on updates."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class SubagentProgressed:
     task_id: str
     description: str
@@ -161,6 +168,7 @@ AgentEvent = (
     | ToolEnded
     | ToolRefused
     | ToolFailed
+    | Noted
     | SubagentProgressed
     | CompactionStarted
     | Compacted

@@ -43,6 +43,8 @@ def memory_stores(now: datetime) -> Stores:
         config=MemoryStore(RuntimeConfig()),
         memory=MemoryStore(no_facts),
         ledger=MemoryLog(lambda row: row.ts),
+        inbox=MemoryLog(lambda row: row.at),
+        messages=MemoryLog(lambda message: message.at),
         routines=MemoryShelf(ROUTINES),
         reminders=MemoryShelf(REMINDERS),
         webhooks=MemoryShelf(WEBHOOKS),

@@ -1,0 +1,137 @@
+"""The seam to the owner: where messages come in, and the surfaces that show what happens."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from ollim_bot.domain.chat import Attachment, ChatMessage, MessageId, TurnId
+from ollim_bot.domain.commands import CommandAnswer, CommandSpec
+from ollim_bot.domain.events import AgentEvent
+from ollim_bot.domain.inputs import InputId
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingFile:
+    """A file that a surface has fetched. The reception takes it over and moves it away."""
+
+    name: str
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A message as a surface got it.
+
+    `id` is made by the sender, so that a repeated send is known for what it is. `quote` is the text
+    of the message that it replies to, where only the surface knows that.
+    """
+
+    id: InputId
+    surface: str
+    text: str
+    reply_to: MessageId | None = None
+    quote: str = ""
+    files: tuple[IncomingFile, ...] = ()
+    refs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What a surface shows about the bot itself. `provider` is in words: `offline model`."""
+
+    provider: str
+    is_offline: bool
+    model: str
+    is_busy: bool
+    user_name: str
+    bot_name: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStart:
+    """A turn that begins to run, and the inputs that it is about."""
+
+    turn: TurnId
+    at: datetime
+    inputs: tuple[InputId, ...]
+
+
+class Reception(Protocol):
+    """What a surface asks of the core."""
+
+    async def receive(self, message: Incoming) -> ChatMessage:
+        """When it returns, the message is on disk and will be answered; so it may be acknowledged.
+
+        Sending the same id again changes nothing. Raises `OllimError` if it cannot be kept.
+        """
+
+    async def edit(self, input_id: InputId, text: str) -> bool:
+        """True if the message was not taken yet, so that it will be taken as edited."""
+
+    async def withdraw(self, input_id: InputId) -> bool:
+        """True if the message was not taken yet, so that it will not be answered."""
+
+    async def command(self, surface: str, line: str) -> CommandAnswer:
+        """`/model sonnet` as it was typed. Returns when it is done; never raises `OllimError`."""
+
+    async def interrupt(self) -> bool:
+        """Stop the turn that runs and drop nothing else. True if there was one."""
+
+    async def completions(self, command: str, argument: str, typed: str) -> Sequence[str]:
+        """Values that begin with, or else contain, what was typed; at most 25."""
+
+    async def history(self, limit: int, before: MessageId | None = None) -> Sequence[ChatMessage]:
+        """The newest messages, oldest first; with `before`, those that came before that one."""
+
+    async def missed_since(self, last: MessageId) -> Sequence[ChatMessage] | None:
+        """What came after `last`, oldest first; None if that is too long ago to tell."""
+
+    @property
+    def commands(self) -> Sequence[CommandSpec]: ...
+
+    @property
+    def status(self) -> Status: ...
+
+
+class ChatSurface(Protocol):
+    """Where the owner and the bot meet.
+
+    `post` and `present` must not wait for the outside world longer than a moment and must not
+    raise: what cannot be shown now is the surface's own to show later.
+    """
+
+    name: str
+
+    async def run(self, reception: Reception) -> None:
+        """Serve until cancelled. When it raises, it is started again after a pause."""
+
+    async def post(self, message: ChatMessage) -> None:
+        """Show a message that is final and on disk.
+
+        The answer of a turn that was presented comes here too, with its `turn`, and takes the
+        place of what was shown of it.
+        """
+
+    async def present(self, start: TurnStart, events: AsyncIterator[AgentEvent]) -> None:
+        """Show a turn while it runs. The events end with a `TurnEnded`."""
+
+    async def changed(self, status: Status) -> None:
+        """The status is another one now."""
+
+
+class AttachmentKeeper(Protocol):
+    """Files that came with messages, by content: images apart from all others."""
+
+    def keep(self, input_id: InputId, file: IncomingFile) -> Attachment:
+        """Move it to its place for good; raises `WrongInput` with what is wrong with it."""
+
+    def image(self, attachment: Attachment) -> tuple[str, bytes]:
+        """Media type and bytes of an image as the model takes it; raises `WrongInput`."""
+
+    def clean(self, now: datetime) -> int:
+        """Remove what is older than 30 days; gives how many files."""

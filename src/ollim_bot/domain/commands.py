@@ -1,0 +1,57 @@
+"""Slash commands as values: what each is called, and what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ollim_bot.errors import WrongInput
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """`choices` are all or some of the right values; the last argument may be of several words."""
+
+    name: str
+    about: str
+    choices: tuple[str, ...] = ()
+    is_required: bool = False
+    takes_rest: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CommandSpec:
+    name: str
+    about: str
+    arguments: tuple[Argument, ...] = ()
+
+    @property
+    def usage(self) -> str:
+        """`/config [key] [value]`."""
+        marks = (f"<{one.name}>" if one.is_required else f"[{one.name}]" for one in self.arguments)
+        return " ".join([f"/{self.name}", *marks])
+
+    def read(self, words: str) -> Mapping[str, str]:
+        """The arguments from a typed line; raises `WrongInput`."""
+        found: dict[str, str] = {}
+        rest = words.strip()
+        for argument in self.arguments:
+            value, _, after = rest.partition(" ")
+            if argument.takes_rest:
+                value, after = rest, ""
+            if value:
+                found[argument.name] = value
+            elif argument.is_required:
+                raise WrongInput(f"Something is missing. Right: `{self.usage}`.")
+            rest = after.strip()
+        if rest:
+            raise WrongInput(f"That is too much. Right: `{self.usage}`.")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class CommandAnswer:
+    """What the one who called is shown; empty where the answer went into the conversation."""
+
+    text: str = ""
+    is_error: bool = False
