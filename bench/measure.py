@@ -5,28 +5,48 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from statistics import median
 
 Action = Callable[[], object]
 
 
+class Unit(StrEnum):
+    SECONDS = "seconds"
+    BYTES = "bytes"
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
-    """`bar` is the largest ratio that passes; None where there is none to keep."""
+    """`bar` is the largest ratio that passes, `most_more` the largest difference.
+
+    Both are None where there is none to keep.
+    """
 
     measure: str
-    seconds: float
+    amount: float
     baseline: str
-    baseline_seconds: float
+    baseline_amount: float
     bar: float | None = None
+    most_more: float | None = None
+    unit: Unit = Unit.SECONDS
 
     @property
     def ratio(self) -> float:
-        return self.seconds / self.baseline_seconds
+        return self.amount / self.baseline_amount
 
     @property
     def passes(self) -> bool:
-        return self.bar is None or self.ratio <= self.bar
+        more = self.amount - self.baseline_amount
+        return (self.bar is None or self.ratio <= self.bar) and (
+            self.most_more is None or more <= self.most_more
+        )
+
+    @property
+    def bars(self) -> str:
+        ratio = "" if self.bar is None else f"≤ {self.bar:g}"
+        more = "" if self.most_more is None else f"≤ +{shown(self.most_more, self.unit)}"
+        return " ".join(filter(None, [ratio, more]))
 
 
 def compare(
@@ -54,19 +74,18 @@ def seconds(action: Action) -> float:
 
 
 def table(results: list[Result]) -> str:
-    rows = [("measure", "time", "baseline", "time", "ratio", "bar", "")]
+    rows = [("measure", "", "baseline", "", "ratio", "bar", "")]
     for result in results:
-        bar = "" if result.bar is None else f"≤ {result.bar:g}"
-        verdict = "" if result.bar is None else ("pass" if result.passes else "FAIL")
+        verdict = "pass" if result.passes else "FAIL"
         rows.append(
             (
                 result.measure,
-                shown(result.seconds),
+                shown(result.amount, result.unit),
                 result.baseline,
-                shown(result.baseline_seconds),
+                shown(result.baseline_amount, result.unit),
                 f"{result.ratio:.2f}",
-                bar,
-                verdict,
+                result.bars,
+                verdict if result.bars else "",
             )
         )
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
@@ -76,8 +95,10 @@ def table(results: list[Result]) -> str:
     )
 
 
-def shown(duration: float) -> str:
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if duration >= size:
-            return f"{duration / size:.3g} {unit}"
-    return f"{duration / 1e-9:.3g} ns"
+def shown(amount: float, unit: Unit = Unit.SECONDS) -> str:
+    if unit is Unit.BYTES:
+        return f"{amount / 1000:.3g} KB"
+    for name, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if amount >= size:
+            return f"{amount / size:.3g} {name}"
+    return f"{amount / 1e-9:.3g} ns"

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
+from ollim_bot.domain.chat import Attachment
+from ollim_bot.domain.inputs import OwnerMessage
 from ollim_bot.domain.moments import WEEKDAYS
 from ollim_bot.domain.updates import PendingUpdates, omission_notice
-from ollim_bot.prompts.tags import neutralised
+from ollim_bot.prompts.tags import neutralised, one_line
 
 FOR_MAIN = "RECENT BACKGROUND UPDATES (mention key findings in your response)"
 READ_ONLY = "RECENT BACKGROUND UPDATES (read-only — main session will also see these)"
@@ -35,8 +37,8 @@ def age(then: datetime, now: datetime) -> str:
 
 
 def updates_block(updates: PendingUpdates, header: str, now: datetime) -> str:
-    """Empty if nothing waits."""
-    lines = [f"- ({age(entry.ts, now)}) {entry.message}" for entry in updates.entries]
+    """Empty if nothing waits. There is no empty line in it, whatever an update says."""
+    lines = [f"- ({age(entry.ts, now)}) {_indented(entry.message)}" for entry in updates.entries]
     if updates.omitted:
         lines.insert(0, f"- {omission_notice(updates.omitted)}")
     return "\n".join([header, *lines]) if lines else ""
@@ -50,28 +52,47 @@ def quoted(text: str) -> str:
     return "\n".join(f"> {line}" for line in neutralised(short).splitlines())
 
 
-def attachments_list(paths: Sequence[str]) -> str:
-    """The files that came with a message, where the agent can read them."""
-    return "\n".join(["Attached files:", *(f"- {path}" for path in paths)]) if paths else ""
+def attachments_list(attachments: Sequence[Attachment]) -> str:
+    """Files with the path where the agent can read them; images, which it sees, by their name."""
+    lines = (f"- {_attached(attachment)}" for attachment in attachments)
+    return "\n".join(["Attached files:", *lines]) if attachments else ""
 
 
-def owner_prompt(
-    text: str,
-    now: datetime,
-    *,
-    updates: str = "",
-    reply_to: str = "",
-    attachments: Sequence[str] = (),
-) -> str:
-    """A message of the owner as the agent sees it."""
-    context = _joined("\n", timestamp(now), updates)
-    quote = quoted(reply_to) if reply_to.strip() else ""
-    return _joined("\n\n", context, quote, attachments_list(attachments), neutralised(text))
+def size_in_words(size: int) -> str:
+    """`1 byte`, `512 bytes`, `14 KB`, `2.3 MB`."""
+    if size < 1000:
+        return "1 byte" if size == 1 else f"{size} bytes"
+    kilobytes = round(size / 1000)
+    return f"{kilobytes} KB" if kilobytes < 1000 else f"{size / 1_000_000:.1f} MB"
 
 
-def _joined(separator: str, *parts: str) -> str:
-    return separator.join(_present(parts))
+def owner_prompt(messages: Sequence[OwnerMessage], now: datetime, updates: str = "") -> str:
+    """Messages of the owner as the agent sees them; those that waited together are one prompt."""
+    return joined("\n\n", joined("\n", timestamp(now), updates), owner_words(messages))
 
 
-def _present(parts: Iterable[str]) -> Iterable[str]:
-    return (part for part in parts if part)
+def owner_words(messages: Iterable[OwnerMessage]) -> str:
+    """Each message under what it replies to and what came with it."""
+    return joined("\n\n", *map(_message, messages))
+
+
+def joined(separator: str, *parts: str) -> str:
+    """Without those that are empty."""
+    return separator.join(part for part in parts if part)
+
+
+def _message(message: OwnerMessage) -> str:
+    attachments = attachments_list(message.attachments)
+    return joined("\n\n", quoted(message.quote), attachments, neutralised(message.text))
+
+
+def _attached(attachment: Attachment) -> str:
+    if attachment.is_image:
+        return f"[image: {one_line(attachment.name)}]"
+    # Not a space of it may change: the agent has to find it.
+    path = neutralised(" ".join(attachment.path.splitlines()))
+    return f"{path} ({size_in_words(attachment.size)})"
+
+
+def _indented(text: str) -> str:
+    return "\n  ".join(line for line in neutralised(text).splitlines() if line.strip())

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import re
+from itertools import pairwise
 
 from ollim_bot.domain.jobs import JobKind
+from ollim_bot.prompts.lookalikes import lookalikes
 
 FORK_STARTED = "[fork-started]"
 FORK_TIMEOUT = "[fork-timeout]"
 BUTTON = "[button]"
 SYSTEM = "[system]"
-
-_LOOKS_LIKE_OURS = re.compile(
-    r"\[(?=\s*(?:routine|routine-bg|reminder|reminder-bg|webhook|fork-started|fork-timeout"
-    r"|stale-fork|button|system|late)\s*[:\]])",
-    re.IGNORECASE,
-)
 
 
 def job_tag(kind: JobKind, job_id: str, *, background: bool) -> str:
@@ -25,5 +20,24 @@ def job_tag(kind: JobKind, job_id: str, *, background: bool) -> str:
 
 
 def neutralised(text: str) -> str:
-    """Text of the owner or of a stranger, in which no tag can pose as ours."""
-    return _LOOKS_LIKE_OURS.sub(r"\\[", text)
+    """Text of the owner or of a stranger, in which nothing can pose as ours.
+
+    A backslash stands before each tag, time or header in it, and before a quote at its beginning.
+    """
+    return "\\".join(_cut(text, lookalikes(text)))
+
+
+def restored(text: str) -> str:
+    """What was typed, from what `neutralised` made of it."""
+    pieces = _cut(text, lookalikes(text))
+    return "".join([*(piece.removesuffix("\\") for piece in pieces[:-1]), pieces[-1]])
+
+
+def one_line(text: str) -> str:
+    """Neutralised, and without a line break of any kind."""
+    return neutralised(" ".join(text.split()))
+
+
+def _cut(text: str, places: list[int]) -> list[str]:
+    edges = [0, *places, len(text)]
+    return [text[begin:end] for begin, end in pairwise(edges)]

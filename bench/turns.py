@@ -1,0 +1,196 @@
+"""What our way of asking adds to a turn: the wait for the first words, and the bytes sent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+
+from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, StreamEvent
+from claude_agent_sdk.types import SystemPromptPreset, ThinkingConfig
+
+from bench.measure import Result, Unit
+from bench.places import NOW, prepared
+from ollim_bot.agent import Prompt, SessionSpec, Toolset
+from ollim_bot.data_paths import DataPaths
+from ollim_bot.domain.events import TextStreamed
+from ollim_bot.domain.inputs import InputId, OwnerMessage
+from ollim_bot.domain.profile import Names
+from ollim_bot.engine.claude import ClaudeEngine
+from ollim_bot.engine.launcher import launcher
+from ollim_bot.engine.options import child_environment
+from ollim_bot.offline.scripted import ScriptedModel
+from ollim_bot.offline.server import MessagesServer
+from ollim_bot.prompts.context import owner_prompt
+from ollim_bot.prompts.system import build_system_prompt, read_manual
+from ollim_bot.storage.bootstrap import TEXTS
+from ollim_bot.storage.profile import ProfileFiles
+
+WARM_UP = 3
+ROUNDS = 40
+LIMIT = 300.0
+TOOLS = ("Read", "Write", "Edit", "Glob", "Grep", "Bash", "WebFetch", "WebSearch")
+PRESET: SystemPromptPreset = {"type": "preset", "preset": "claude_code"}
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A data directory, and a model that answers at once."""
+
+    paths: DataPaths
+    url: str
+    model: ScriptedModel = field(default_factory=ScriptedModel)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Nothing of the account or the settings of whoever runs this."""
+        home = self.paths.root.parent
+        return {
+            "HOME": str(home),
+            "CLAUDE_CONFIG_DIR": str(home / "claude"),
+            "ANTHROPIC_API_KEY": "any",
+            "ANTHROPIC_AUTH_TOKEN": "",
+            "CLAUDE_CODE_OAUTH_TOKEN": "",
+            "ANTHROPIC_BASE_URL": self.url,
+            "NO_PROXY": "127.0.0.1",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        }
+
+    @property
+    def our_environment(self) -> dict[str, str]:
+        return child_environment(self.environment, os.environ, Path(sys.executable).parent)
+
+
+# Takes a message, sees the turn to its end, and gives the seconds that its first words took.
+Ask = Callable[[str], Awaitable[float]]
+Way = Callable[[Scene], AbstractAsyncContextManager[Ask]]
+
+
+@asynccontextmanager
+async def our_way(scene: Scene) -> AsyncIterator[Ask]:
+    """With all that a message of the owner goes through between its arrival and the engine."""
+    folder = scene.paths.state / "run"
+    engine = ClaudeEngine(scene.our_environment, folder, cli=launcher(folder))
+    profile, manual = ProfileFiles(scene.paths), read_manual()
+
+    async def system_prompt() -> str:
+        now, _ = await asyncio.to_thread(profile.read)
+        return build_system_prompt(now, Names("Ada", "Ollim"), "Europe/Berlin", manual)
+
+    spec = SessionSpec(await system_prompt(), scene.paths.root, readable=(TEXTS,))
+    async with engine.open(spec, Toolset(builtin=TOOLS)) as session:
+
+        async def ask(words: str) -> float:
+            began = time.perf_counter()
+            today = await system_prompt()
+            await session.reconfigure(model=None, thinking="off", system_prompt=today)
+            message = OwnerMessage(InputId("a"), "web", NOW, words)
+            first = 0.0
+            async for event in session.turn(Prompt(owner_prompt([message], NOW))):
+                if isinstance(event, TextStreamed) and not first:
+                    first = time.perf_counter() - began
+            return first
+
+        yield ask
+
+
+@asynccontextmanager
+async def bare_way(options: ClaudeAgentOptions) -> AsyncIterator[Ask]:
+    """The client of the SDK, and nothing else."""
+    async with ClaudeSDKClient(options) as client:
+
+        async def ask(words: str) -> float:
+            began = time.perf_counter()
+            await client.query(words)
+            first = 0.0
+            async for message in client.receive_response():
+                if isinstance(message, StreamEvent) and not first and _is_text(message):
+                    first = time.perf_counter() - began
+            return first
+
+        yield ask
+
+
+def alike(scene: Scene) -> AbstractAsyncContextManager[Ask]:
+    """Told all that we tell the engine, so that only our code makes the difference."""
+    profile, _ = ProfileFiles(scene.paths).read()
+    prompt = build_system_prompt(profile, Names("Ada", "Ollim"), "Europe/Berlin", read_manual())
+    options = _options(scene, prompt, list(TOOLS))
+    thinking: ThinkingConfig = {"type": "disabled"}
+    return bare_way(replace(options, env=scene.our_environment, thinking=thinking))
+
+
+def preset(scene: Scene) -> AbstractAsyncContextManager[Ask]:
+    """As the engine comes: its own system prompt and all of its tools."""
+    return bare_way(_options(scene, PRESET, None))
+
+
+def measure(folder: Path, way: Way = our_way) -> list[Result]:
+    return asyncio.run(_measured(folder, way))
+
+
+async def _measured(folder: Path, way: Way) -> list[Result]:
+    async with asyncio.timeout(LIMIT):
+        first, bare_first = await _first_words(folder, way, alike)
+        sent = await _bytes_sent(folder / "ours", way)
+        bare_sent = await _bytes_sent(folder / "preset", preset)
+    return [
+        Result("first words of a turn", first, "bare SDK client", bare_first, most_more=0.03),
+        Result("sent for a message", sent, "bare preset", bare_sent, bar=0.5, unit=Unit.BYTES),
+    ]
+
+
+async def _first_words(folder: Path, way: Way, baseline: Way) -> tuple[float, float]:
+    """Medians of rounds in which the two take turns at being first."""
+    async with AsyncExitStack() as stack:
+        asks = [
+            await stack.enter_async_context(each(await stack.enter_async_context(_scene(place))))
+            for each, place in ((way, folder / "first"), (baseline, folder / "second"))
+        ]
+        times: tuple[list[float], list[float]] = ([], [])
+        for number in range(WARM_UP + ROUNDS):
+            for which in (0, 1) if number % 2 else (1, 0):
+                times[which].append(await asks[which]("hi"))
+    assert all(times[0] + times[1]), "a turn came to its end without a word"
+    return median(times[0][WARM_UP:]), median(times[1][WARM_UP:])
+
+
+async def _bytes_sent(folder: Path, way: Way) -> float:
+    """All that the model is sent for the first message of a conversation."""
+    async with _scene(folder) as scene, way(scene) as ask:
+        await ask("hi")
+        bodies = [dict(request.body) for request in scene.model.requests]
+    return float(sum(len(json.dumps(body, ensure_ascii=False).encode()) for body in bodies))
+
+
+@asynccontextmanager
+async def _scene(folder: Path) -> AsyncIterator[Scene]:
+    paths, _ = await asyncio.to_thread(prepared, folder / "data")
+    model = ScriptedModel()
+    async with MessagesServer(model) as server:
+        yield Scene(paths, server.url, model)
+
+
+def _options(
+    scene: Scene, system_prompt: str | SystemPromptPreset, tools: list[str] | None
+) -> ClaudeAgentOptions:
+    return ClaudeAgentOptions(
+        system_prompt=system_prompt,
+        tools=tools,
+        cwd=scene.paths.root,
+        env=scene.environment,
+        setting_sources=[],
+        include_partial_messages=True,
+    )
+
+
+def _is_text(message: StreamEvent) -> bool:
+    delta = message.event.get("delta")
+    return isinstance(delta, dict) and delta.get("type") == "text_delta"

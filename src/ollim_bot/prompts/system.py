@@ -1,0 +1,40 @@
+"""The system prompt: the profile, and how the agent works here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from ollim_bot.domain.profile import Names, Profile
+from ollim_bot.prompts.context import joined
+from ollim_bot.prompts.tags import one_line
+
+PARTS = (
+    "role",
+    "prompts",
+    "answers",
+    "jobs",
+    "nothing-fires-yet",
+    "tools",
+    "profile",
+    "care",
+)
+
+_FOLDER = Path(__file__).resolve().parent.parent / "texts" / "system"
+_BLANK = re.compile(r"\{(user_name|bot_name|zone)\}")
+
+
+def read_manual(parts: Sequence[str] = PARTS) -> str:
+    """The operational text, for all of a process's life: it belongs to the code that runs."""
+    return joined("\n\n", *((_FOLDER / f"{part}.md").read_text("utf-8").strip() for part in parts))
+
+
+def build_system_prompt(profile: Profile, names: Names, zone: str, manual: str) -> str:
+    """The same for the same arguments, so that the model's cache holds; without a time in it.
+
+    The profile stands there as people wrote it; only the blanks of the manual are filled in.
+    """
+    values = {"user_name": names.user, "bot_name": names.bot, "zone": zone}
+    filled = _BLANK.sub(lambda blank: one_line(values[blank[1]]), manual)
+    return joined("\n\n", profile.identity.strip(), profile.user.strip(), filled)

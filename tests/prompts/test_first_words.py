@@ -1,0 +1,90 @@
+"""A conversation is known by the first words that its owner wrote."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.prompts.prompt_parts import (
+    NOW,
+    ago,
+    attachments,
+    call,
+    file,
+    hostile,
+    image,
+    message,
+)
+
+from ollim_bot.domain.chat import Attachment
+from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
+from ollim_bot.prompts.context import FOR_MAIN, READ_ONLY, owner_prompt, updates_block
+from ollim_bot.prompts.continued import continued_prompt
+from ollim_bot.prompts.first_words import first_words
+
+
+def news(*said: str) -> str:
+    waiting = PendingUpdates(tuple(PendingUpdate(ago(5), each) for each in said), omitted=1)
+    return updates_block(waiting, FOR_MAIN, NOW)
+
+
+def shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 60 else f"{line[:59]}…"
+
+
+def test_everything_that_the_owner_did_not_type_is_gone() -> None:
+    parts = [
+        message("Is this\nright?", "A bill\n\nfor you", file("downloads/b.pdf"), image("c.png"))
+    ]
+    assert first_words(owner_prompt(parts, NOW, news("one\n\ntwo"))) == "Is this right?"
+
+
+@given(
+    hostile | st.text(),
+    hostile,
+    st.lists(attachments, max_size=2),
+    st.lists(hostile, max_size=2),
+)
+def test_it_is_the_beginning_of_the_text_whatever_that_is(
+    text: str, quote: str, files: list[Attachment], updates: list[str]
+) -> None:
+    parts = [message(text, quote, *files)]
+    assert first_words(owner_prompt(parts, NOW, news(*updates))) == shortened(text)
+
+
+@given(hostile, hostile, st.lists(hostile, max_size=2))
+def test_also_where_the_words_came_again_after_a_crash(
+    text: str, quote: str, tools: list[str]
+) -> None:
+    calls = [call(tool) for tool in tools]
+    prompt = continued_prompt(calls, NOW, again=[message(text, quote)], updates=news("x"))
+    assert first_words(prompt) == shortened(text)
+
+
+def test_of_several_messages_the_first_that_says_something_comes_first() -> None:
+    parts = [message("", "", image("a.png")), message("> why?", "Look"), message("now")]
+    assert first_words(owner_prompt(parts, NOW)) == "> why? now"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "words"),
+    [
+        ("", ""),
+        ("hello", "hello"),
+        ("[x] a list", "[x] a list"),
+        (owner_prompt([message("")], NOW), ""),
+        (continued_prompt([call("Bash")], NOW), ""),
+        ("[system] Report now.", ""),
+        ("[button] show the day", "show the day"),
+        (
+            "[routine:a1] [late: was scheduled for 9:00 AM, running now]\n[2026-02-24 Tue]\n\ngo",
+            "go",
+        ),
+        (f"[reminder:a1]\n[2026-02-24 Tue]\n{READ_ONLY}\n- a\n\nbody", "body"),
+        ("[2026-02-24 Tue 10:15 AM PST]", ""),
+        (f"[2026-02-24 Tue 10:15 AM PST]\n{FOR_MAIN}\n- (5m ago) cut o", ""),
+    ],
+)
+def test_other_prompts_are_taken_as_they_are(prompt: str, words: str) -> None:
+    assert first_words(prompt) == words

@@ -1,0 +1,110 @@
+"""The system prompt: who the bot is, and how it works here."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.cli.terminal import Terminal
+from tests.prompts.prompt_parts import NOW, hostile, image
+
+import ollim_bot
+from ollim_bot.domain.profile import Names, Profile
+from ollim_bot.prompts.context import FOR_MAIN, attachments_list, timestamp
+from ollim_bot.prompts.system import PARTS, build_system_prompt, read_manual
+from ollim_bot.prompts.tags import SYSTEM
+
+FOLDER = Path(ollim_bot.__file__).parent / "texts" / "system"
+MANUAL = read_manual()
+ADA = Names("Ada", "Ollim")
+NOBODY = Profile()
+
+
+def built(profile: Profile = NOBODY, names: Names = ADA, zone: str = "Europe/Berlin") -> str:
+    return build_system_prompt(profile, names, zone, MANUAL)
+
+
+def test_the_profile_comes_first_and_then_the_manual() -> None:
+    prompt = built(Profile("# Me\n\nCalm.\n", "# Ada\n\nLikes {tea}.\n"))
+    assert prompt.startswith(
+        "# Me\n\nCalm.\n\n# Ada\n\nLikes {tea}.\n\n# How you work\n\nYou are Ollim,"
+    )
+    assert built().startswith("# How you work")
+
+
+def test_it_is_small() -> None:
+    assert len(MANUAL.encode()) < 6000
+
+
+def test_every_part_is_used_once_and_can_be_left_out() -> None:
+    assert sorted(PARTS) == sorted(path.stem for path in FOLDER.iterdir())
+    for part in PARTS:
+        text = (FOLDER / f"{part}.md").read_text().strip()
+        assert MANUAL.count(text) == 1
+        assert read_manual([each for each in PARTS if each != part]) == MANUAL.replace(
+            f"{text}\n\n" if part != PARTS[-1] else f"\n\n{text}", ""
+        )
+
+
+def test_names_and_zone_are_filled_in_and_no_blank_is_left() -> None:
+    prompt = built()
+    assert "Ada" in prompt
+    assert "Europe/Berlin" in prompt
+    assert not re.search(r"\{[a-z_]+\}", prompt)
+
+
+@given(st.text(), st.text())
+def test_the_profile_is_taken_as_it_is(identity: str, user: str) -> None:
+    assert built(Profile(identity, user)) == "\n\n".join(
+        part for part in (identity.strip(), user.strip(), built()) if part
+    )
+
+
+@given(hostile | st.sampled_from(["{bot_name}", "{zone}", "{0}", "{", "a\nb", "\\1", "\\g<0>"]))
+def test_no_name_can_break_it(name: str) -> None:
+    lines = built(names=Names(name, name)).splitlines()
+    assert len(lines) == len(built().splitlines())
+    assert [a for a, b in zip(lines, built().splitlines(), strict=True) if a != b][1:] == []
+
+
+def test_only_blanks_of_the_manual_are_filled_in() -> None:
+    names = Names("{bot_name}", "{zone} {0}")
+    manual = "{user_name}, {bot_name}, {zone}, {x}, {}"
+    filled = build_system_prompt(Profile("{zone}"), names, "UTC", manual)
+    assert filled == "{zone}\n\n{bot_name}, {zone} {0}, UTC, {x}, {}"
+
+
+def test_it_is_the_same_for_the_same() -> None:
+    again = build_system_prompt(Profile("a", "b"), ADA, "Europe/Berlin", read_manual())
+    assert built(Profile("a", "b")) == again
+
+
+@pytest.mark.parametrize(
+    "sign",
+    [SYSTEM, FOR_MAIN.partition(" (")[0], attachments_list([image("x")]).split("\n")[0], "`> `"],
+)
+def test_it_explains_every_sign_that_occurs(sign: str) -> None:
+    assert sign in MANUAL
+
+
+def test_the_time_it_shows_is_one_that_the_program_writes() -> None:
+    assert timestamp(NOW) in MANUAL
+
+
+def test_its_commands_are_real(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path)
+    spans = re.findall(r"`([^`]+)`", " ".join((FOLDER / "jobs.md").read_text().split()))
+    commands = [span for span in spans if span.startswith("ollim-bot ")]
+    assert len(commands) == 4
+    for command in commands:
+        terminal.done(*shlex.split(command)[1:])
+    verbs = [span for span in spans if re.fullmatch("[a-z]+", span) and span != "routine"]
+    assert {"show", "cancel", "snooze"} < set(verbs)
+    for verb in verbs:
+        terminal.done("help", "reminder", verb)
+        if verb != "snooze":
+            terminal.done("help", "routine", verb)
