@@ -88,6 +88,9 @@ class Reception(Protocol):
     async def history(self, limit: int, before: MessageId | None = None) -> Sequence[ChatMessage]:
         """The newest messages, oldest first; with `before`, those that came before that one."""
 
+    async def message(self, message_id: MessageId) -> ChatMessage | None:
+        """One message of the log, however old; None if there is none."""
+
     async def missed_since(self, last: MessageId) -> Sequence[ChatMessage] | None:
         """What came after `last`, oldest first; None if that is too long ago to tell."""
 

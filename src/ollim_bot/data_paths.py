@@ -56,6 +56,7 @@ class DataPaths:
     credentials = _Below("state/credentials.json")
     token = _Below("state/token.json")
     web_token = _Below("state/web_token")
+    attachments = _Below("state/attachments")
     locks = _Below("state/.locks")
 
     def lock_of(self, path: Path) -> Path:

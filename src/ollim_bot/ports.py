@@ -62,6 +62,12 @@ class Log(Protocol[T]):
     def read(self, since: datetime | None = None) -> LogView[T]:
         """The entries, leaving out those from before `since`."""
 
+    def tail(self, limit: int) -> LogView[T]:
+        """The newest entries, oldest first, at a cost that does not grow with the history.
+
+        What is skipped counts only as far back as had to be read.
+        """
+
     def compact(self, keep: Callable[[Sequence[T]], Iterable[T]]) -> None:
         """Replace the entries by `keep(entries)`; nothing appended meanwhile is lost."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.facts import Facts, Move
 from ollim_bot.domain.fork_messages import ForkMessage
 from ollim_bot.domain.inputs import InboxRow
 from ollim_bot.domain.inquiries import Inquiries
@@ -37,14 +38,17 @@ class Stores:
     reminders: Shelf[Reminder]
     webhooks: Shelf[WebhookSpec]
 
-    def leave_update(self, message: str, now: datetime) -> None:
+    def leave_update(self, message: str, now: datetime, update_id: str | None = None) -> None:
         """Leave a summary for the main session.
 
-        What has to give way to it stays readable in the ledger.
+        What has to give way to it stays readable in the ledger. With an id that waits already, as
+        after a crash, nothing is left.
         """
-        update = PendingUpdate(now, message, os.urandom(4).hex())
+        update = PendingUpdate(now, message, update_id or os.urandom(4).hex())
 
         def step(pending: PendingUpdates) -> tuple[PendingUpdates, None]:
+            if any(entry.id == update.id for entry in pending.entries):
+                return pending, None
             after, dropped = pending.appended(update)
             # In the ledger first: a crash in between repeats a row there and loses nothing.
             facts = ({"message": old.message} for old in dropped)
@@ -52,3 +56,27 @@ class Stores:
             return after, None
 
         self.updates.transact(step)
+
+    def change_provider(self, kind: str) -> bool:
+        """Let `kind` be the provider in use, with the session that it had when it last was.
+
+        True if another one was in use before. Two files change, one after the other; after a crash
+        in between, calling it again leads to the same end. Nothing else may use the session before.
+        """
+        before = Facts(self.memory.read()).provider
+        while (move := self._begin_move(kind)) is not None:
+            self._finish_move(move)
+        return before not in (None, kind)
+
+    def _begin_move(self, kind: str) -> Move | None:
+        current = self.session.read()
+
+        def step(raw: Mapping[str, object]) -> tuple[Mapping[str, object], Move | None]:
+            facts = Facts(raw).moving_to(kind, current)
+            return facts.raw, facts.moving
+
+        return self.memory.transact(step)
+
+    def _finish_move(self, move: Move) -> None:
+        self.session.transact(lambda _: (move.next, None))
+        self.memory.transact(lambda raw: (Facts(raw).moved().raw, None))

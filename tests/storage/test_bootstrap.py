@@ -35,7 +35,8 @@ def content(path: Path) -> bytes | str:
 
 
 def test_everything_is_there(paths: DataPaths) -> None:
-    for folder in ("routines", "reminders", "webhooks", "skills", "downloads", ".claude/agents"):
+    agents = ("routines", "reminders", "webhooks", "skills", "downloads", ".claude/agents")
+    for folder in (*agents, "state/attachments", "state/.locks"):
         assert (paths.root / folder).is_dir()
     assert paths.identity.read_bytes() == (TEXTS / "IDENTITY.md").read_bytes()
     assert os.readlink(paths.claude_skills) == "../skills"

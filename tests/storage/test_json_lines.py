@@ -6,17 +6,23 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.storage.places import NOW, DataDirectory
+from tests.storage.places import NOW, DataDirectory, QuickDisk
 
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.inputs import Edited, InputId
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.errors import Unreadable
+from ollim_bot.ports import Log
 from ollim_bot.storage.files import OsDisk
 from ollim_bot.testing.disks import SteppedDisk
+
+T = TypeVar("T")
 
 
 def row(number: int, at: datetime = NOW) -> LedgerRow:
@@ -48,17 +54,21 @@ def test_a_whole_entry_that_only_lost_its_line_end_is_kept(data: DataDirectory) 
 def test_any_bytes_in_a_log_never_crash_it_nor_hide_later_entries(
     data: DataDirectory, raw: bytes
 ) -> None:
-    for path in (data.paths.ledger, data.paths.session_history):
+    paths, stores = data.paths, data.open(QuickDisk())
+    for path in (paths.ledger, paths.session_history, paths.inbox, paths.messages):
         path.write_bytes(raw)
+    assert_appended(stores.ledger, row(7), raw)
     event = SessionEvent(SessionId("s"), SessionChange.CREATED, NOW)
-    stores = data.open()
-    stores.ledger.append(row(7))
-    stores.session_history.append(event)
-    assert stores.ledger.read().entries[-1] == row(7)
-    assert stores.session_history.read().entries[-1] == event
-    assert stores.session_history.read().skipped == len(
-        [line for line in raw.split(b"\n") if line.strip()]
-    )
+    assert_appended(stores.session_history, event, raw)
+    assert_appended(stores.inbox, Edited(NOW, InputId("a"), "words"), raw)
+    assert_appended(stores.messages, ChatMessage(MessageId("a"), NOW, Author.OWNER, "words"), raw)
+
+
+def assert_appended(log: Log[T], entry: T, raw: bytes) -> None:
+    log.append(entry)
+    for view in (log.read(), log.tail(99)):
+        assert list(view.entries) == [entry]
+        assert view.skipped == len([line for line in raw.split(b"\n") if line.strip()])
 
 
 def test_an_append_that_does_not_fit_leaves_nothing_behind(data: DataDirectory) -> None:
@@ -86,7 +96,7 @@ except WriteFailed:
     assert 5 < written < 100
 
 
-def test_only_the_ledger_waits_for_the_disk(data: DataDirectory) -> None:
+def test_only_the_session_history_does_not_wait_for_the_disk(data: DataDirectory) -> None:
     synced: list[str] = []
 
     class Watching(OsDisk):
@@ -96,8 +106,11 @@ def test_only_the_ledger_waits_for_the_disk(data: DataDirectory) -> None:
 
     stores = data.open(Watching())
     stores.ledger.append(row(1))
+    stores.inbox.append(Edited(NOW, InputId("a"), "words"))
+    stores.messages.append(ChatMessage(MessageId("a"), NOW, Author.OWNER, "words"))
     stores.session_history.append(SessionEvent(SessionId("s"), SessionChange.CREATED, NOW))
-    assert synced == ["ledger.jsonl True", "session_history.jsonl False"]
+    names = ["ledger", "inbox", "messages", "session_history"]
+    assert synced == [f"{name}.jsonl {name != 'session_history'}" for name in names]
 
 
 def test_a_new_month_begins_a_new_file_and_reading_spans_them(data: DataDirectory) -> None:

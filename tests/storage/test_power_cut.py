@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from tests.storage.places import NOW, DataDirectory
 
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.inputs import Accepted, Inbox, InputId, OwnerMessage
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.storage.files import OsDisk
@@ -44,13 +46,15 @@ class History:
     count: int = 0
     words: list[str] = field(default_factory=list)
     updates: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
     jobs: dict[str, str] = field(default_factory=dict)
     removed: set[str] = field(default_factory=set)
     uncertain: set[str] = field(default_factory=set)
 
     def act(self, stores: Stores, luck: random.Random, number: int) -> None:
         word = f"w{number}"
-        action = luck.choice([self.count_up, self.append, self.update, self.add, self.amend])
+        actions = [self.count_up, self.append, self.update, self.add, self.amend, self.say]
+        action = luck.choice([*actions, self.make_short])
         action(stores, luck, word)
 
     def count_up(self, stores: Stores, _: random.Random, __: str) -> None:
@@ -64,6 +68,15 @@ class History:
     def update(self, stores: Stores, _: random.Random, word: str) -> None:
         stores.leave_update(word, NOW)
         self.updates.append(word)
+
+    def say(self, stores: Stores, _: random.Random, word: str) -> None:
+        said = OwnerMessage(InputId(word), "web", NOW, word)
+        stores.inbox.append(Accepted(NOW, said))
+        stores.messages.append(ChatMessage(MessageId(word), NOW, Author.OWNER, word))
+        self.said.append(word)
+
+    def make_short(self, stores: Stores, _: random.Random, __: str) -> None:
+        stores.inbox.compact(lambda rows: Inbox.of(rows).rows())
 
     def add(self, stores: Stores, _: random.Random, word: str) -> None:
         spec = JobSpec(id=word, message="the same text", background=True)
@@ -92,8 +105,16 @@ class History:
         dropped = {row.facts.get("message") for row in rows}
         waiting = {update.message for update in stores.updates.read().entries}
         assert set(self.updates) <= waiting | dropped
+        self.check_messages(stores)
         self.check_jobs(stores)
         assert data.problems == []
+
+    def check_messages(self, stores: Stores) -> None:
+        inbox = Inbox.of(stores.inbox.read().entries)
+        # The last one may be there without having been acknowledged.
+        assert [each.id for each in inbox.waiting][: len(self.said)] == self.said
+        found = [message.id for message in stores.messages.tail(1000).entries]
+        assert found[: len(self.said)] == self.said
 
     def check_jobs(self, stores: Stores) -> None:
         report = stores.reminders.report()

@@ -10,14 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.domain import strategies
+from tests.storage import chat_strategies
 from tests.storage.places import NOW, DataDirectory, QuickDisk
 
-from ollim_bot.storage.codecs import (
-    LEDGER_ROWS,
-    SESSION_EVENTS,
+from ollim_bot.storage.codecs.inbox import INBOX_ROWS
+from ollim_bot.storage.codecs.lines import LEDGER_ROWS, SESSION_EVENTS
+from ollim_bot.storage.codecs.messages import CHAT_MESSAGES
+from ollim_bot.storage.codecs.updates import PendingUpdatesCodec
+from ollim_bot.storage.codecs.values import (
     ForkMessagesCodec,
     InquiriesCodec,
-    PendingUpdatesCodec,
     PingBudgetCodec,
     RuntimeConfigCodec,
     SessionIdCodec,
@@ -36,7 +38,10 @@ VALUES: list[tuple[Codec[Any], st.SearchStrategy[Any]]] = [
 LINES: list[tuple[LineCodec[Any], st.SearchStrategy[Any]]] = [
     (SESSION_EVENTS, strategies.session_events),
     (LEDGER_ROWS, strategies.ledger_rows),
+    (INBOX_ROWS, chat_strategies.inbox_rows),
+    (CHAT_MESSAGES, chat_strategies.chat_messages),
 ]
+LINE_NAMES = ["session event", "ledger row", "inbox row", "message"]
 
 
 @pytest.mark.parametrize(("codec", "values"), VALUES, ids=lambda value: type(value).__name__)
@@ -48,7 +53,7 @@ def test_values(codec: Codec[Any], values: st.SearchStrategy[Any], data: st.Data
     assert decoded == value
 
 
-@pytest.mark.parametrize(("codec", "entries"), LINES, ids=["session event", "ledger row"])
+@pytest.mark.parametrize(("codec", "entries"), LINES, ids=LINE_NAMES)
 @given(data=st.data())
 def test_lines(codec: LineCodec[Any], entries: st.SearchStrategy[Any], data: st.DataObject) -> None:
     entry = data.draw(entries)

@@ -13,6 +13,14 @@ from ollim_bot.domain.sessions import SessionId
 MessageId = NewType("MessageId", str)
 TurnId = NewType("TurnId", str)
 
+IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+
+_UNREAD = {
+    "audio": "I cannot listen to voice messages and other recordings",
+    "video": "I cannot watch videos",
+    "image": "I can see PNG, JPEG, GIF and WebP pictures only",
+}
+
 
 class Author(StrEnum):
     OWNER = "owner"
@@ -23,7 +31,10 @@ class Author(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file that came with a message; `path` is where it stands below the data directory."""
+    """A file that came with a message; `path` is where it stands below the data directory.
+
+    `media_type` is what the content says, whatever the sender said.
+    """
 
     name: str
     path: str
@@ -32,7 +43,16 @@ class Attachment:
 
     @property
     def is_image(self) -> bool:
-        return self.media_type.startswith("image/")
+        """Whether the model can be given it as a picture."""
+        return self.media_type in IMAGES
+
+    @property
+    def unread_note(self) -> str:
+        """What has to be said about a file that the agent can make nothing of; else empty."""
+        kind = self.media_type.partition("/")[0]
+        if self.is_image or kind not in _UNREAD:
+            return ""
+        return f"{_UNREAD[kind]}; {self.path} is kept."
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +68,8 @@ class Spent:
 class ChatMessage:
     """One message, as it stays. `turn` is set on what a turn of the agent brought forth.
 
-    `refs` has the id that each surface gave to it. `is_cut_off` marks an answer that was
-    interrupted or could not be finished.
+    `is_cut_off` marks an answer that was interrupted or could not be finished. `footer` is a small
+    line below it, such as how full the context is. `refs` has the id that each surface gave to it.
     """
 
     id: MessageId
@@ -62,4 +82,5 @@ class ChatMessage:
     session: SessionId | None = None
     is_cut_off: bool = False
     spent: Spent | None = None
+    footer: str = ""
     refs: Mapping[str, str] = field(default_factory=dict)

@@ -36,14 +36,14 @@ class CommandSpec:
         found: dict[str, str] = {}
         rest = words.strip()
         for argument in self.arguments:
-            value, _, after = rest.partition(" ")
-            if argument.takes_rest:
-                value, after = rest, ""
+            value, after = rest, ""
+            if rest and not argument.takes_rest:
+                value, after = [*rest.split(maxsplit=1), ""][:2]
             if value:
                 found[argument.name] = value
             elif argument.is_required:
                 raise WrongInput(f"Something is missing. Right: `{self.usage}`.")
-            rest = after.strip()
+            rest = after
         if rest:
             raise WrongInput(f"That is too much. Right: `{self.usage}`.")
         return found

@@ -7,10 +7,11 @@ had come.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from itertools import groupby, takewhile
 from typing import NewType
 
 from ollim_bot.domain.chat import Attachment, MessageId, TurnId
@@ -114,11 +115,14 @@ InboxRow = Accepted | Edited | Taken | ToolCalled | Ended
 
 @dataclass(frozen=True, slots=True)
 class Inbox:
-    """What waits, in order, and the turn that was begun and has no end yet, if there is one."""
+    """The inputs that have no end yet, in the order in which they were accepted.
 
-    waiting: tuple[Input, ...] = ()
+    `running` is the turn that was begun and has no end either, if there is one. It names those that
+    it has taken; all others wait. `tools` are those that it called, in all of its attempts.
+    """
+
+    accepted: tuple[Input, ...] = ()
     running: Taken | None = None
-    taken: tuple[Input, ...] = ()
     tools: tuple[ToolCalled, ...] = ()
     seen: frozenset[InputId] = frozenset()
 
@@ -129,21 +133,28 @@ class Inbox:
             inbox = inbox.after(row)
         return inbox
 
+    @property
+    def waiting(self) -> tuple[Input, ...]:
+        return tuple(each for each in self.accepted if not self._takes(each.id))
+
+    @property
+    def taken(self) -> tuple[Input, ...]:
+        return tuple(each for each in self.accepted if self._takes(each.id))
+
     def after(self, row: InboxRow) -> Inbox:
         """Rows that fit nothing change nothing: a torn line may have swallowed their cause."""
         match row:
             case Accepted(input=new):
-                return self._accepted(new)
+                return self._with(new)
             case Edited(input=input_id, text=text):
-                waiting = tuple(_edited(each, input_id, text) for each in self.waiting)
-                return replace(self, waiting=waiting)
+                return self._with_edit(input_id, text)
             case Taken():
-                return self._taken(row)
+                return self._with_turn(row)
             case ToolCalled(turn=turn):
                 fits = self.running is not None and self.running.turn == turn
                 return replace(self, tools=(*self.tools, row)) if fits else self
             case Ended(inputs=ended):
-                return self._ended(frozenset(ended))
+                return self._without(frozenset(ended))
 
     def has(self, input_id: InputId) -> bool:
         """Whether it was accepted before, so that a repeated send does nothing."""
@@ -154,53 +165,63 @@ class Inbox:
 
     def next_batch(self) -> tuple[Input, ...]:
         """Messages that wait together are one prompt; a command is alone."""
-        if not self.waiting:
-            return ()
-        if isinstance(self.waiting[0], CommandCall):
-            return self.waiting[:1]
-        messages = []
-        for each in self.waiting:
-            if isinstance(each, CommandCall):
-                break
-            messages.append(each)
-        return tuple(messages)
+        waiting = self.waiting
+        if waiting and isinstance(waiting[0], CommandCall):
+            return waiting[:1]
+        return tuple(takewhile(lambda each: isinstance(each, OwnerMessage), waiting))
 
     def rows(self) -> tuple[InboxRow, ...]:
         """The fewest rows that amount to this, for when the log is made short."""
-        accepted = (Accepted(each.at, each) for each in (*self.taken, *self.waiting))
-        running = (self.running,) if self.running else ()
-        return (*accepted, *running, *self.tools)
+        accepted = (Accepted(each.at, each) for each in self.accepted)
+        return (*accepted, *(self._turn_rows(self.running) if self.running else ()))
 
-    def _accepted(self, new: Input) -> Inbox:
+    def _turn_rows(self, running: Taken) -> Iterator[InboxRow]:
+        """Each attempt ahead of the tools that it called, and the last one as the last."""
+        attempt = None
+        for turn, tools in groupby(self.tools, key=lambda tool: tool.turn):
+            attempt = turn
+            yield replace(running, turn=turn)
+            yield from tools
+        if attempt != running.turn:
+            yield running
+
+    def _takes(self, input_id: InputId) -> bool:
+        return self.running is not None and input_id in self.running.inputs
+
+    def _with(self, new: Input) -> Inbox:
         if self.has(new.id):
             return self
-        return replace(self, waiting=(*self.waiting, new), seen=self.seen | {new.id})
+        return replace(self, accepted=(*self.accepted, new), seen=self.seen | {new.id})
 
-    def _taken(self, row: Taken) -> Inbox:
-        """A further attempt takes what is taken already, and keeps what its tools have done."""
-        wanted = frozenset(row.inputs)
-        fresh = tuple(each for each in self.waiting if each.id in wanted)
-        again = tuple(each for each in self.taken if each.id in wanted)
-        if not fresh and not again:
+    def _with_edit(self, input_id: InputId, text: str) -> Inbox:
+        if self._takes(input_id):
             return self
-        return replace(
-            self,
-            running=row,
-            taken=(*again, *fresh),
-            waiting=tuple(each for each in self.waiting if each.id not in wanted),
-            tools=self.tools if again else (),
-        )
+        edited = (_edited(each, input_id, text) for each in self.accepted)
+        return replace(self, accepted=tuple(edited))
 
-    def _ended(self, ended: frozenset[InputId]) -> Inbox:
-        taken = tuple(each for each in self.taken if each.id not in ended)
-        over = not taken
-        return replace(
-            self,
-            taken=taken,
-            waiting=tuple(each for each in self.waiting if each.id not in ended),
-            running=None if over else self.running,
-            tools=() if over else self.tools,
-        )
+    def _with_turn(self, row: Taken) -> Inbox:
+        """A further attempt takes what is taken already, and keeps what its tools have done.
+
+        What the turn before had taken and this one does not take waits again.
+        """
+        running = _narrowed(row, self.accepted)
+        if running is None:
+            return self
+        is_further = any(self._takes(each) for each in running.inputs)
+        return replace(self, running=running, tools=self.tools if is_further else ())
+
+    def _without(self, ended: frozenset[InputId]) -> Inbox:
+        accepted = tuple(each for each in self.accepted if each.id not in ended)
+        running = self.running and _narrowed(self.running, accepted)
+        tools = self.tools if running else ()
+        return replace(self, accepted=accepted, running=running, tools=tools)
+
+
+def _narrowed(turn: Taken, accepted: tuple[Input, ...]) -> Taken | None:
+    """The turn with those of its inputs that have no end; None if none is left."""
+    left = {each.id for each in accepted}
+    inputs = tuple(each for each in turn.inputs if each in left)
+    return replace(turn, inputs=inputs) if inputs else None
 
 
 def _edited(each: Input, input_id: InputId, text: str) -> Input:

@@ -66,6 +66,7 @@ def _make_folders(paths: DataPaths) -> None:
         paths.skills,
         paths.downloads,
         paths.claude_agents,
+        paths.attachments,
         paths.locks,
     ):
         folder.mkdir(parents=True, exist_ok=True)

@@ -16,6 +16,8 @@ from ollim_bot.ports import Disk
 PRIVATE = 0o600
 SHARED = 0o644
 
+_BLOCK = 65536
+
 
 class NotAFile(OSError):
     """A folder, a pipe or a device stands where a file should be."""
@@ -184,6 +186,33 @@ def _mode_of(path: Path, default: int) -> int:
         return stat.S_IMODE(os.stat(path).st_mode)
     except FileNotFoundError:
         return default
+
+
+def lines_backwards(path: Path) -> Iterator[bytes]:
+    """The lines of a file, the last one first, each without its end; reads no more than asked."""
+    with _opened(path, os.O_RDONLY | os.O_NONBLOCK) as descriptor:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise NotAFile(path)
+        end = status.st_size
+        later: list[bytes] = []
+        while end:
+            start = max(0, end - _BLOCK)
+            first, *whole = _read_at(descriptor, start, end - start).split(b"\n")
+            if whole:
+                yield b"".join([whole.pop(), *reversed(later)])
+                yield from reversed(whole)
+                later = []
+            later.append(first)
+            end = start
+        yield b"".join(reversed(later))
+
+
+def _read_at(descriptor: int, start: int, size: int) -> bytes:
+    data = b""
+    while len(data) < size and (part := os.pread(descriptor, size - len(data), start + len(data))):
+        data += part
+    return data
 
 
 def _ends_torn(path: Path) -> bool:

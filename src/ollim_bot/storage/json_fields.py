@@ -6,11 +6,14 @@ import json
 import math
 from collections.abc import Mapping
 from datetime import date, datetime
-from typing import NoReturn
+from enum import StrEnum
+from typing import NoReturn, TypeVar
 
 from ollim_bot.storage.file_store import FormatIsNewer, Malformed
 
 FORMAT = 1
+
+E = TypeVar("E", bound=StrEnum)
 
 
 def parse_json(raw: bytes) -> object:
@@ -83,11 +86,47 @@ class Fields:
     def text_or_none(self, name: str) -> str | None:
         return None if self._value.get(name) is None else self.text(name)
 
+    def choice(self, name: str, kind: type[E]) -> E:
+        try:
+            return kind(self.text(name))
+        except ValueError:
+            raise self._malformed(name, "one that is known") from None
+
+    def flag(self, name: str) -> bool:
+        """False where it is missing."""
+        value = self._value.get(name, False)
+        if not isinstance(value, bool):
+            raise self._malformed(name, "true or false")
+        return value
+
+    def items(self, name: str) -> list[object]:
+        """Empty where it is missing."""
+        value = self._value.get(name, [])
+        if not isinstance(value, list):
+            raise self._malformed(name, "a list")
+        return value
+
+    def texts(self, name: str) -> list[str]:
+        values = self.items(name)
+        if not all(isinstance(value, str) for value in values):
+            raise self._malformed(name, "a list of texts")
+        return [str(value) for value in values]
+
+    def texts_by_name(self, name: str) -> dict[str, str]:
+        """Empty where it is missing."""
+        value = self._value.get(name, {})
+        if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
+            raise self._malformed(name, "an object of texts")
+        return value
+
     def whole(self, name: str, *, least: int = 0, most: int = 2**63) -> int:
         value = self._value.get(name)
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
             raise self._malformed(name, f"a whole number from {least} to {most}")
         return value
+
+    def whole_or_none(self, name: str) -> int | None:
+        return None if self._value.get(name) is None else self.whole(name)
 
     def number(self, name: str) -> float:
         value = self._value.get(name)
@@ -118,6 +157,11 @@ class Fields:
             return date.fromisoformat(self.text(name))
         except ValueError:
             raise self._malformed(name, "an ISO 8601 date") from None
+
+    def below(self, name: str) -> Fields | None:
+        """The fields of an object within; None where it is missing."""
+        value = self._value.get(name)
+        return None if value is None else Fields(value, f"{self._where}{name}")
 
     def others(self, *known: str) -> dict[str, object]:
         return {name: value for name, value in self._value.items() if name not in known}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +13,13 @@ from typing import Generic, TypeVar
 from ollim_bot.errors import Unreadable
 from ollim_bot.ports import Disk, LogView
 from ollim_bot.storage.file_store import Malformed
-from ollim_bot.storage.files import PRIVATE, append_line, rename_durably, write_atomically
+from ollim_bot.storage.files import (
+    PRIVATE,
+    append_line,
+    lines_backwards,
+    rename_durably,
+    write_atomically,
+)
 from ollim_bot.storage.locks import FileLock
 
 T = TypeVar("T")
@@ -81,6 +88,18 @@ class JsonLines(Generic[T]):
             entries = [entry for entry in entries if self._codec.moment(entry) >= since]
         return LogView(entries, skipped)
 
+    def tail(self, limit: int) -> LogView[T]:
+        newest: list[T] = []
+        skipped = 0
+        with self._lock.held(), closing(self._lines_backwards()) as lines:
+            for line in lines if limit > 0 else ():
+                found, bad = self._decoded(line)
+                newest += found
+                skipped += len(bad)
+                if len(newest) == limit:
+                    break
+        return LogView(newest[::-1], skipped)
+
     def compact(self, keep: Callable[[Sequence[T]], Iterable[T]]) -> None:
         with self._lock.held():
             entries, bad = self._decoded(self._content(self._path))
@@ -102,13 +121,14 @@ class JsonLines(Generic[T]):
         return entries, bad
 
     def _content(self, path: Path) -> bytes:
-        try:
+        with _refusals_as(path), suppress(FileNotFoundError):
             return self._disk.read(path)
-        except FileNotFoundError:
-            return b""
-        except OSError as refused:
-            reason = refused.strerror or str(refused)
-            raise Unreadable(path, f"is there but cannot be read: {reason}.") from refused
+        return b""
+
+    def _lines_backwards(self) -> Generator[bytes, None, None]:
+        for path in reversed(self._segments(None)):
+            with _refusals_as(path), suppress(FileNotFoundError):
+                yield from lines_backwards(path)
 
     def _make_name_durable(self) -> None:
         file_number = os.stat(self._path).st_ino
@@ -125,7 +145,11 @@ class JsonLines(Generic[T]):
             for path in self._path.parent.glob(f"{prefix}*{suffix}")
             if path.name[len(prefix) :][:7] >= earliest
         )
-        return [*sorted(rotated), self._path] if self._rotate else [self._path]
+        # `ledger-2026-11-2.jsonl` follows `ledger-2026-11.jsonl`, and `-10` follows `-9`.
+        in_order = sorted(
+            rotated, key=lambda path: (path.name[: len(prefix) + 7], len(path.name), path.name)
+        )
+        return [*in_order, self._path] if self._rotate else [self._path]
 
     def _rotate_before(self, month: str) -> None:
         begun = self._month_begun()
@@ -151,6 +175,15 @@ class JsonLines(Generic[T]):
                 return None
             self._month_of_file = (file_number, _month(self._codec.moment(entries[0])))
         return self._month_of_file[1]
+
+
+@contextmanager
+def _refusals_as(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as refused:
+        reason = refused.strerror or str(refused)
+        raise Unreadable(path, f"is there but cannot be read: {reason}.") from refused
 
 
 def _month(moment: datetime) -> str:

@@ -13,13 +13,14 @@ from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.sessions import SessionEvent
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Disk, Journal
-from ollim_bot.storage.codecs import (
-    LEDGER_ROWS,
-    SESSION_EVENTS,
+from ollim_bot.storage.codecs.inbox import INBOX_ROWS
+from ollim_bot.storage.codecs.lines import LEDGER_ROWS, SESSION_EVENTS
+from ollim_bot.storage.codecs.messages import CHAT_MESSAGES
+from ollim_bot.storage.codecs.updates import PendingUpdatesCodec
+from ollim_bot.storage.codecs.values import (
     ForkMessagesCodec,
     InquiriesCodec,
     MemoryCodec,
-    PendingUpdatesCodec,
     PingBudgetCodec,
     RuntimeConfigCodec,
     SessionIdCodec,
@@ -86,6 +87,8 @@ class _Opening:
             config=self._store(paths.config, RuntimeConfigCodec()),
             memory=self._store(paths.memory, MemoryCodec()),
             ledger=self._log(paths.ledger, LEDGER_ROWS, durable=True, rotate=True),
+            inbox=self._log(paths.inbox, INBOX_ROWS, durable=True),
+            messages=self._log(paths.messages, CHAT_MESSAGES, durable=True, rotate=True),
             routines=self._shelf(paths.routines, ROUTINES),
             reminders=self._shelf(paths.reminders, REMINDERS),
             webhooks=self._shelf(paths.webhooks, WEBHOOKS),

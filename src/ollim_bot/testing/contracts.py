@@ -98,6 +98,16 @@ class LogContract(ABC):
         assert len(log.read(START + timedelta(days=40)).entries) == 2
         assert len(log.read(START).entries) == 3
 
+    def test_the_tail_is_the_newest_entries_in_their_order(self) -> None:
+        log = self.make()
+        assert list(log.tail(5).entries) == []
+        rows = [self.row(number, days=20 * number) for number in range(6)]
+        for row in rows:
+            log.append(row)
+        assert list(log.tail(2).entries) == rows[-2:]
+        assert list(log.tail(6).entries) == list(log.tail(100).entries) == rows
+        assert list(log.tail(0).entries) == []
+
     def test_compacting_keeps_what_it_is_told_to_keep(self) -> None:
         log = self.make()
         log.append(*(self.row(number) for number in range(4)))

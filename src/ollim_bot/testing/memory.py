@@ -80,6 +80,9 @@ class MemoryLog(Generic[T]):
     def read(self, since: datetime | None = None) -> LogView[T]:
         return LogView([e for e in self._entries if since is None or self._moment(e) >= since])
 
+    def tail(self, limit: int) -> LogView[T]:
+        return LogView(self._entries[max(0, len(self._entries) - limit) :])
+
     def compact(self, keep: Callable[[Sequence[T]], Iterable[T]]) -> None:
         with self._lock:
             self._entries = list(keep(self._entries))

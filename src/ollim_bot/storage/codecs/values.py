@@ -8,11 +8,9 @@ from datetime import datetime
 
 from ollim_bot.domain.fork_messages import ForkMessage
 from ollim_bot.domain.inquiries import Inquiries, Inquiry
-from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.pings import LARGEST_LIMIT, PingBudget
 from ollim_bot.domain.runtime_config import RuntimeConfig, parse_config
-from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
-from ollim_bot.domain.updates import PendingUpdate, PendingUpdates, omission_notice
+from ollim_bot.domain.sessions import SessionId
 from ollim_bot.storage.file_store import Malformed
 from ollim_bot.storage.json_fields import (
     FORMAT,
@@ -22,11 +20,8 @@ from ollim_bot.storage.json_fields import (
     versioned,
     versioned_list,
 )
-from ollim_bot.storage.json_lines import LineCodec
 
 Warnings = tuple[str, ...]
-
-_OMISSION = re.compile(r"\(([0-9]{1,9}) earlier update\(s\) omitted — cap reached\)")
 
 
 class SessionIdCodec:
@@ -46,39 +41,6 @@ class SessionIdCodec:
 
     def encode(self, value: SessionId | None) -> bytes | None:
         return value.encode() if value else None
-
-
-class PendingUpdatesCodec:
-    """A list of `{ts, message, id}`; the notice of omitted ones stands first and has no id."""
-
-    def missing(self) -> PendingUpdates:
-        return PendingUpdates()
-
-    def decode(self, raw: bytes) -> tuple[PendingUpdates, Warnings]:
-        values = versioned_list(parse_json(raw))
-        entries = tuple(_pending_update(value) for value in values)
-        notice = _OMISSION.fullmatch(entries[0].message) if len(entries) > 1 else None
-        if notice is None or entries[0].id is not None:
-            return PendingUpdates(entries), ()
-        since = Fields(values[0]).text_or_none("since")
-        return PendingUpdates(entries[1:], int(notice[1]), since), ()
-
-    def encode(self, value: PendingUpdates) -> bytes | None:
-        entries: list[object] = [_pending_update_json(entry) for entry in value.entries]
-        if value.omitted:
-            ts, message = value.entries[0].ts.isoformat(), omission_notice(value.omitted)
-            entries.insert(0, {"ts": ts, "message": message, "since": value.since})
-        return render_json(entries, indent=1) if entries else None
-
-
-def _pending_update(value: object) -> PendingUpdate:
-    fields = Fields(value, "an update")
-    return PendingUpdate(fields.moment("ts"), fields.text("message"), fields.text_or_none("id"))
-
-
-def _pending_update_json(update: PendingUpdate) -> dict[str, object]:
-    entry: dict[str, object] = {"ts": update.ts.isoformat(), "message": update.message}
-    return entry if update.id is None else entry | {"id": update.id}
 
 
 class ForkMessagesCodec:
@@ -200,56 +162,3 @@ class MemoryCodec:
 
     def encode(self, value: Mapping[str, object]) -> bytes:
         return render_json({"version": FORMAT} | dict(value), indent=1)
-
-
-def _encode_session_event(event: SessionEvent) -> bytes:
-    return render_json(
-        {
-            "session_id": event.session_id,
-            "event": event.event.value,
-            "timestamp": event.timestamp.isoformat(),
-            "parent_session_id": event.parent_session_id,
-        }
-    )
-
-
-def _decode_session_event(line: bytes) -> SessionEvent:
-    fields = Fields(parse_json(line))
-    parent = fields.text_or_none("parent_session_id")
-    try:
-        change = SessionChange(fields.text("event"))
-    except ValueError:
-        raise Malformed("event is not known") from None
-    return SessionEvent(
-        SessionId(fields.text("session_id")),
-        change,
-        fields.moment("timestamp"),
-        None if parent is None else SessionId(parent),
-    )
-
-
-SESSION_EVENTS = LineCodec(
-    _encode_session_event, _decode_session_event, lambda event: event.timestamp
-)
-
-
-def _encode_ledger_row(row: LedgerRow) -> bytes:
-    head: dict[str, object] = {"ts": row.ts.isoformat()}
-    if row.occurrence is not None:
-        head["occurrence"] = row.occurrence.id
-    head["state"] = row.state
-    return render_json({**head, **row.facts, **head})
-
-
-def _decode_ledger_row(line: bytes) -> LedgerRow:
-    fields = Fields(parse_json(line))
-    occurrence = fields.text_or_none("occurrence")
-    try:
-        parsed = None if occurrence is None else Occurrence.parse(occurrence)
-    except ValueError as error:
-        raise Malformed(str(error)) from None
-    facts = fields.others("ts", "occurrence", "state")
-    return LedgerRow(fields.moment("ts"), fields.text("state"), parsed, facts)
-
-
-LEDGER_ROWS = LineCodec(_encode_ledger_row, _decode_ledger_row, lambda row: row.ts)

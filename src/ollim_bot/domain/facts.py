@@ -1,0 +1,157 @@
+"""The small facts of `memory.json`, by name and type; those that nobody here knows are kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.provider import ProviderKind
+from ollim_bot.domain.sessions import SessionId
+
+MOST_TOLD = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A change of the provider that was begun; `next` is the session to go on with, if any."""
+
+    to: str
+    next: SessionId | None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The facts as they are stored; one of a wrong type counts as not there.
+
+    Each change gives new facts, whose `raw` is what a transaction on the memory stores.
+    """
+
+    raw: Mapping[str, object]
+
+    @property
+    def provider(self) -> str | None:
+        """The kind of provider that the main session belongs to."""
+        return _text(self.raw.get("provider"))
+
+    @property
+    def parked(self) -> Mapping[str, SessionId]:
+        """The sessions of the other providers, by kind, until those are in use again."""
+        sessions = {kind: _session(value) for kind, value in _mapping(self.raw.get("parked"))}
+        return {kind: session for kind, session in sessions.items() if session}
+
+    @property
+    def moving(self) -> Move | None:
+        move = dict(_mapping(self.raw.get("moving")))
+        to = _text(move.get("to"))
+        return None if to is None else Move(to, _session(move.get("next")))
+
+    def moving_to(self, kind: str, current: SessionId | None) -> Facts:
+        """First step of a change: what was `current` is parked, and what comes next is known.
+
+        Nothing happens where a change was begun before, so that it is finished first, nor where
+        there is nothing to change.
+        """
+        if self.moving is not None or self.provider == kind:
+            return self
+        before = self.provider or _presumed_owner(kind, current)
+        if before == kind:
+            return self._with(provider=kind)
+        parked: dict[str, object] = {**self.parked, before: current}
+        following = parked.pop(kind, None)
+        kept = {name: session for name, session in parked.items() if session}
+        return self._with(parked=kept or None, moving={"to": kind, "next": following})
+
+    def moved(self) -> Facts:
+        """Last step of a change, when the next session is the one in use."""
+        return self if self.moving is None else self._with(provider=self.moving.to, moving=None)
+
+    @property
+    def user_name(self) -> str | None:
+        return _text(self.raw.get("user_name"))
+
+    @property
+    def bot_name(self) -> str | None:
+        """In place of the one that the profile gives."""
+        return _text(self.raw.get("bot_name"))
+
+    def named(self, *, user_name: str | None, bot_name: str | None) -> Facts:
+        return self._with(user_name=user_name, bot_name=bot_name)
+
+    @property
+    def web_read(self) -> MessageId | None:
+        """The newest message that was seen on the page."""
+        read = _text(self.raw.get("web_read"))
+        return None if read is None else MessageId(read)
+
+    def read_up_to(self, message_id: MessageId) -> Facts:
+        return self._with(web_read=message_id)
+
+    @property
+    def heartbeat(self) -> datetime | None:
+        """When the bot was last known to run."""
+        return _moment(self.raw.get("heartbeat"))
+
+    def beaten(self, now: datetime) -> Facts:
+        return self._with(heartbeat=now.isoformat())
+
+    @property
+    def told(self) -> Mapping[str, datetime]:
+        """What the owner was told once, by key, and when; the newest as the last."""
+        moments = {key: _moment(value) for key, value in _mapping(self.raw.get("told"))}
+        return {key: moment for key, moment in moments.items() if moment}
+
+    @property
+    def last_told_at(self) -> datetime | None:
+        return _moment(self.raw.get("last_told_at"))
+
+    def having_told(self, keys: Iterable[str], now: datetime) -> Facts:
+        """Only the newest are remembered, by the order of telling, since a clock may go back."""
+        told = dict(self.told)
+        for key in keys:
+            told.pop(key, None)
+            told[key] = now
+        kept = list(told.items())[-MOST_TOLD:]
+        stored = {key: moment.isoformat() for key, moment in kept}
+        return self._with(told=stored, last_told_at=now.isoformat())
+
+    def without_told(self, key: str) -> Facts:
+        """So that it is told when it comes again."""
+        told = {name: when.isoformat() for name, when in self.told.items() if name != key}
+        return self._with(told=told) if key in self.told else self
+
+    def _with(self, **changes: object) -> Facts:
+        """None takes a fact away."""
+        kept = {name: value for name, value in self.raw.items() if name not in changes}
+        return Facts(kept | {name: value for name, value in changes.items() if value is not None})
+
+
+def _presumed_owner(kind: str, current: SessionId | None) -> str:
+    """Whose session it is where nothing tells, as after a damage of the memory.
+
+    Wherever it may be a real provider's, the built-in model must not go on with it.
+    """
+    return ProviderKind.CLAUDE if current and kind == ProviderKind.OFFLINE else kind
+
+
+def _mapping(value: object) -> Iterable[tuple[str, object]]:
+    return value.items() if isinstance(value, Mapping) else ()
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _session(value: object) -> SessionId | None:
+    text = _text(value) or ""
+    return SessionId(text) if re.fullmatch(r"[!-~]{1,200}", text) else None
+
+
+def _moment(value: object) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(_text(value) or "")
+    except ValueError:
+        return None
+    return None if moment.utcoffset() is None else moment

@@ -1,0 +1,1 @@
+"""What stands in the files of `state/`, and how it is read back."""

@@ -1,0 +1,143 @@
+"""How a row of the inbox stands on its line: `{"at": …, "row": "accepted", …}`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from ollim_bot.domain.chat import MessageId, TurnId
+from ollim_bot.domain.inputs import (
+    Accepted,
+    CommandCall,
+    Edited,
+    Ended,
+    InboxRow,
+    Input,
+    InputEnd,
+    InputId,
+    OwnerMessage,
+    Taken,
+    ToolCalled,
+)
+from ollim_bot.domain.sessions import SessionId
+from ollim_bot.storage.codecs.messages import attachments_json, attachments_of
+from ollim_bot.storage.codecs.updates import updates_json, updates_of
+from ollim_bot.storage.file_store import Malformed
+from ollim_bot.storage.json_fields import Fields, parse_json, render_json
+from ollim_bot.storage.json_lines import LineCodec
+
+
+def _encode_row(row: InboxRow) -> bytes:
+    return render_json({"at": row.at.isoformat()} | _row_json(row))
+
+
+def _row_json(row: InboxRow) -> dict[str, object]:
+    match row:
+        case Accepted(input=given):
+            return {"row": "accepted"} | _input_json(given)
+        case Edited():
+            return {"row": "edited", "input": row.input, "text": row.text}
+        case Taken():
+            return {"row": "taken", "turn": row.turn} | _taken_json(row)
+        case ToolCalled():
+            called = {"turn": row.turn, "tool": row.tool, "summary": row.summary}
+            return {"row": "tool_called", **called}
+        case Ended():
+            return {"row": "ended", "inputs": list(row.inputs), "end": row.end.value}
+
+
+def _taken_json(row: Taken) -> dict[str, object]:
+    return {
+        "inputs": list(row.inputs),
+        "attempt": row.attempt,
+        "prompt": row.prompt,
+        "session": row.session,
+        "claim": updates_json(row.claim),
+    }
+
+
+def _input_json(given: Input) -> dict[str, object]:
+    head: dict[str, object] = {
+        "id": given.id,
+        "surface": given.surface,
+        "at": given.at.isoformat(),
+    }
+    if isinstance(given, CommandCall):
+        return {"command": head | {"name": given.name, "arguments": dict(given.arguments)}}
+    rest = {
+        "reply_to": given.reply_to,
+        "quote": given.quote,
+        "attachments": attachments_json(given.attachments),
+    }
+    said = {"text": given.text} | {name: value for name, value in rest.items() if value}
+    return {"message": head | said}
+
+
+def _decode_row(line: bytes) -> InboxRow:
+    fields = Fields(parse_json(line))
+    at, kind = fields.moment("at"), fields.text("row")
+    match kind:
+        case "accepted":
+            return Accepted(at, _input(fields))
+        case "edited":
+            return Edited(at, InputId(fields.text("input")), fields.text("text"))
+        case "taken":
+            return _taken(at, fields)
+        case "tool_called":
+            turn = TurnId(fields.text("turn"))
+            return ToolCalled(at, turn, fields.text("tool"), fields.text("summary"))
+        case "ended":
+            return Ended(at, _inputs(fields), fields.choice("end", InputEnd))
+        case _:
+            raise Malformed("row is not one that is known")
+
+
+def _taken(at: datetime, fields: Fields) -> Taken:
+    session = fields.text_or_none("session")
+    return Taken(
+        at,
+        TurnId(fields.text("turn")),
+        _inputs(fields),
+        attempt=fields.whole("attempt", least=1),
+        prompt=fields.text("prompt"),
+        session=None if session is None else SessionId(session),
+        claim=updates_of(fields.items("claim")),
+    )
+
+
+def _inputs(fields: Fields) -> tuple[InputId, ...]:
+    return tuple(InputId(each) for each in fields.texts("inputs"))
+
+
+def _input(fields: Fields) -> Input:
+    message, command = fields.below("message"), fields.below("command")
+    if message is not None:
+        return _owner_message(message)
+    if command is not None:
+        return _command_call(command)
+    raise Malformed("neither a message nor a command was accepted")
+
+
+def _owner_message(fields: Fields) -> OwnerMessage:
+    reply_to = fields.text_or_none("reply_to")
+    return OwnerMessage(
+        InputId(fields.text("id")),
+        fields.text("surface"),
+        fields.moment("at"),
+        fields.text("text"),
+        reply_to=MessageId(reply_to) if reply_to else None,
+        quote=fields.text_or_none("quote") or "",
+        attachments=attachments_of(fields),
+    )
+
+
+def _command_call(fields: Fields) -> CommandCall:
+    return CommandCall(
+        InputId(fields.text("id")),
+        fields.text("surface"),
+        fields.moment("at"),
+        fields.text("name"),
+        fields.texts_by_name("arguments"),
+    )
+
+
+INBOX_ROWS = LineCodec(_encode_row, _decode_row, lambda row: row.at)

@@ -1,0 +1,79 @@
+"""How a message stands on its line of the message log; what equals its default is left out."""
+
+from __future__ import annotations
+
+from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, Spent, TurnId
+from ollim_bot.domain.sessions import SessionId
+from ollim_bot.storage.json_fields import Fields, parse_json, render_json
+from ollim_bot.storage.json_lines import LineCodec
+
+
+def _encode_message(message: ChatMessage) -> bytes:
+    head = {
+        "at": message.at.isoformat(),
+        "id": message.id,
+        "author": message.author.value,
+        "text": message.text,
+    }
+    spent = message.spent
+    rest = {
+        "reply_to": message.reply_to,
+        "attachments": attachments_json(message.attachments),
+        "turn": message.turn,
+        "session": message.session,
+        "is_cut_off": message.is_cut_off,
+        "spent": None if spent is None else _spent_json(spent),
+        "footer": message.footer,
+        "refs": dict(message.refs),
+    }
+    return render_json(head | {name: value for name, value in rest.items() if value})
+
+
+def _decode_message(line: bytes) -> ChatMessage:
+    fields = Fields(parse_json(line))
+    reply_to, turn = fields.text_or_none("reply_to"), fields.text_or_none("turn")
+    session, spent = fields.text_or_none("session"), fields.below("spent")
+    return ChatMessage(
+        id=MessageId(fields.text("id")),
+        at=fields.moment("at"),
+        author=fields.choice("author", Author),
+        text=fields.text("text"),
+        reply_to=MessageId(reply_to) if reply_to else None,
+        attachments=attachments_of(fields),
+        turn=TurnId(turn) if turn else None,
+        session=SessionId(session) if session else None,
+        is_cut_off=fields.flag("is_cut_off"),
+        spent=None if spent is None else _spent(spent),
+        footer=fields.text_or_none("footer") or "",
+        refs=fields.texts_by_name("refs"),
+    )
+
+
+CHAT_MESSAGES = LineCodec(_encode_message, _decode_message, lambda message: message.at)
+
+
+def attachments_json(attachments: tuple[Attachment, ...]) -> list[object]:
+    return [
+        {"name": one.name, "path": one.path, "media_type": one.media_type, "size": one.size}
+        for one in attachments
+    ]
+
+
+def attachments_of(fields: Fields) -> tuple[Attachment, ...]:
+    return tuple(_attachment(value) for value in fields.items("attachments"))
+
+
+def _attachment(value: object) -> Attachment:
+    fields = Fields(value, "an attachment")
+    return Attachment(
+        fields.text("name"), fields.text("path"), fields.text("media_type"), fields.whole("size")
+    )
+
+
+def _spent_json(spent: Spent) -> dict[str, object]:
+    stored: dict[str, object] = {"cost_usd": spent.cost_usd, "context": spent.context}
+    return stored if spent.window is None else stored | {"window": spent.window}
+
+
+def _spent(fields: Fields) -> Spent:
+    return Spent(fields.number("cost_usd"), fields.whole("context"), fields.whole_or_none("window"))

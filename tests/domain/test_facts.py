@@ -1,0 +1,159 @@
+"""Small facts: each change keeps all the others, and nothing that stands there can do harm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.domain.strategies import instants, json_values, session_ids, texts
+
+from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.facts import MOST_TOLD, Facts, Move
+from ollim_bot.domain.sessions import SessionId
+
+NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
+NAMES = (
+    *("provider", "parked", "moving", "user_name", "bot_name"),
+    *("web_read", "heartbeat", "told", "last_told_at"),
+)
+
+kinds = st.sampled_from(["offline", "claude", "ollama"])
+names = st.text(min_size=1)
+anything = st.dictionaries(st.sampled_from([*NAMES, "seen_on_discord"]), json_values)
+
+Change = Callable[[Facts], Facts]
+changes: st.SearchStrategy[Change] = st.one_of(
+    st.builds(
+        lambda kind, current: lambda facts: facts.moving_to(kind, current),
+        kinds,
+        st.none() | session_ids,
+    ),
+    st.just(Facts.moved),
+    st.builds(
+        lambda user, bot: lambda facts: facts.named(user_name=user, bot_name=bot),
+        st.none() | names,
+        st.none() | names,
+    ),
+    st.builds(lambda read: lambda facts: facts.read_up_to(MessageId(read)), names),
+    st.builds(lambda now: lambda facts: facts.beaten(now), instants),
+    st.builds(
+        lambda keys, now: lambda facts: facts.having_told(keys, now), st.lists(texts), instants
+    ),
+    st.builds(lambda key: lambda facts: facts.without_told(key), texts),
+)
+
+
+def seen(facts: Facts) -> Mapping[str, object]:
+    return {name: getattr(facts, name) for name in NAMES}
+
+
+@given(anything, changes)
+def test_whatever_stands_there_can_be_read_and_changed(
+    raw: dict[str, object], change: Change
+) -> None:
+    seen(Facts(raw))
+    seen(change(Facts(raw)))
+
+
+@given(st.dictionaries(st.text("xyz", min_size=1), json_values), st.lists(changes))
+def test_facts_that_nobody_here_knows_are_kept(
+    unknown: dict[str, object], steps: list[Change]
+) -> None:
+    facts = Facts(unknown)
+    for step in steps:
+        facts = step(facts)
+    assert {name: facts.raw.get(name) for name in unknown} == unknown
+
+
+@given(st.lists(changes), names, instants)
+def test_each_fact_is_what_it_was_last_set_to(
+    steps: list[Change], name: str, now: datetime
+) -> None:
+    facts = Facts({})
+    for step in steps:
+        facts = step(facts)
+    assert facts.named(user_name=name, bot_name=None).user_name == name
+    assert facts.named(user_name=name, bot_name=None).bot_name is None
+    assert facts.read_up_to(MessageId(name)).web_read == name
+    assert facts.beaten(now).heartbeat == now
+    told = facts.having_told([name], now)
+    assert told.told[name] == told.last_told_at == now
+    assert name not in told.without_told(name).told
+    assert told.without_told(name).last_told_at == now
+
+
+@given(st.lists(st.tuples(st.integers(0, 300).map(str), instants), max_size=400))
+def test_only_the_newest_of_what_was_told_are_remembered(
+    tellings: list[tuple[str, datetime]],
+) -> None:
+    facts = Facts({})
+    for key, now in tellings:
+        facts = facts.having_told([key], now)
+    newest = list(dict.fromkeys(key for key, _ in reversed(tellings)))[:MOST_TOLD]
+    assert list(facts.told) == newest[::-1]
+
+
+def test_of_more_than_two_hundred_the_first_is_forgotten() -> None:
+    facts = Facts({}).having_told(map(str, range(MOST_TOLD)), NOW)
+    assert "0" in facts.told
+    facts = facts.having_told(["new"], NOW - timedelta(days=400))
+    assert "0" not in facts.told
+    assert list(facts.told)[-1] == "new"
+    assert len(facts.told) == MOST_TOLD
+
+
+def test_a_provider_takes_a_session_that_nobody_is_known_to_own() -> None:
+    facts = Facts({}).moving_to("claude", SessionId("s1"))
+    assert (facts.provider, facts.moving, dict(facts.parked)) == ("claude", None, {})
+
+
+def test_but_the_offline_model_does_not() -> None:
+    facts = Facts({}).moving_to("offline", SessionId("s1"))
+    assert facts.moving == Move("offline", None)
+    assert facts.moved().parked == {"claude": "s1"}
+    assert Facts({}).moving_to("offline", None).provider == "offline"
+
+
+def test_a_change_parks_the_session_and_names_the_next() -> None:
+    facts = Facts({"provider": "claude", "parked": {"offline": "o1", "ollama": "l1"}})
+    begun = facts.moving_to("offline", SessionId("s1"))
+    assert begun.moving == Move("offline", SessionId("o1"))
+    assert begun.parked == {"claude": "s1", "ollama": "l1"}
+    assert begun.provider == "claude"
+    assert begun.moved().provider == "offline"
+    assert begun.moved().moving is None
+
+
+def test_a_session_that_was_cleared_is_not_parked_nor_an_earlier_one_in_its_place() -> None:
+    facts = Facts({"provider": "claude", "parked": {"claude": "older"}})
+    begun = facts.moving_to("offline", None)
+    assert dict(begun.parked) == {}
+    assert begun.moving == Move("offline", None)
+
+
+@given(st.lists(kinds, min_size=1), st.data())
+def test_no_provider_ever_gets_the_session_of_another(
+    order: list[str], data: st.DataObject
+) -> None:
+    """Each makes sessions of its own name, and finds its last one again."""
+    facts, session, last = Facts({}), None, dict[str, SessionId | None]()
+    for number, kind in enumerate(order):
+        facts = facts.moving_to(kind, session)
+        if facts.moving is not None:
+            session, facts = facts.moving.next, facts.moved()
+        assert facts.provider == kind
+        assert session == last.get(kind)
+        if data.draw(st.booleans()):
+            session = data.draw(st.sampled_from([SessionId(f"{kind}-{number}"), None]))
+        last[kind] = session
+
+
+@given(anything, kinds, kinds)
+def test_a_change_that_was_begun_is_finished_before_another(
+    raw: dict[str, object], first: str, second: str
+) -> None:
+    begun = Facts(raw).moving_to(first, SessionId("s1"))
+    if begun.moving is not None:
+        assert begun.moving_to(second, SessionId("s2")) == begun

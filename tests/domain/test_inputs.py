@@ -1,0 +1,243 @@
+"""The inbox: through any rows, each accepted input waits, is taken or has ended."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from ollim_bot.domain.chat import TurnId
+from ollim_bot.domain.inputs import (
+    Accepted,
+    CommandCall,
+    Edited,
+    Ended,
+    Inbox,
+    InboxRow,
+    Input,
+    InputEnd,
+    InputId,
+    OwnerMessage,
+    Taken,
+    ToolCalled,
+)
+from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
+
+NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
+
+input_ids = st.sampled_from("abcdef").map(InputId)
+turns = st.sampled_from(["t1", "t2", "t3"]).map(TurnId)
+several = st.lists(input_ids, max_size=4).map(tuple)
+claims = st.builds(PendingUpdate, st.just(NOW), st.text(max_size=3), st.just("9f3c01aa")).map(
+    lambda update: PendingUpdates((update,))
+)
+rows: st.SearchStrategy[InboxRow] = st.one_of(
+    st.builds(lambda name: Accepted(NOW, message(name)), input_ids),
+    st.builds(lambda name: Accepted(NOW, command(name)), input_ids),
+    st.builds(Edited, st.just(NOW), input_ids, st.text(max_size=3)),
+    st.builds(Taken, st.just(NOW), turns, several, st.integers(1, 3), st.text("p"), claim=claims),
+    st.builds(ToolCalled, st.just(NOW), turns, st.sampled_from(["Read", "Write"]), st.just("…")),
+    st.builds(Ended, st.just(NOW), several, st.sampled_from(InputEnd)),
+)
+histories = st.lists(rows, max_size=25)
+
+
+def message(name: str, text: str = "hello") -> OwnerMessage:
+    return OwnerMessage(InputId(name), "web", NOW, text)
+
+
+def command(name: str) -> CommandCall:
+    return CommandCall(InputId(name), "web", NOW, "clear")
+
+
+def accepted(*inputs: Input) -> list[InboxRow]:
+    return [Accepted(NOW, each) for each in inputs]
+
+
+def ids(inputs: tuple[Input, ...]) -> list[str]:
+    return [each.id for each in inputs]
+
+
+def taken(turn: str, *inputs: str, attempt: int = 1) -> Taken:
+    return Taken(NOW, TurnId(turn), tuple(map(InputId, inputs)), attempt)
+
+
+def ended(*inputs: str) -> Ended:
+    return Ended(NOW, tuple(map(InputId, inputs)), InputEnd.ANSWERED)
+
+
+class InboxThroughRows(RuleBasedStateMachine):
+    """Any rows in any order, as after torn lines; a dictionary says where each input is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inbox = Inbox()
+        self.place: dict[str, str] = {}
+        self.text: dict[str, str] = {}
+
+    @rule(given=st.builds(message, input_ids, st.text(max_size=3)))
+    def accept(self, given: OwnerMessage) -> None:
+        self.inbox = self.inbox.after(Accepted(NOW, given))
+        if given.id not in self.place:
+            self.place[given.id], self.text[given.id] = "waiting", given.text
+
+    @rule(row=st.builds(Edited, st.just(NOW), input_ids, st.text(max_size=3)))
+    def edit(self, row: Edited) -> None:
+        self.inbox = self.inbox.after(row)
+        if self.place.get(row.input) == "waiting":
+            self.text[row.input] = row.text
+
+    @rule(row=st.builds(Taken, st.just(NOW), turns, several, st.integers(1, 2)))
+    def take(self, row: Taken) -> None:
+        before, self.inbox = self.inbox, self.inbox.after(row)
+        known = [each for each in row.inputs if self.place.get(each) in ("waiting", "taken")]
+        if not known:
+            assert self.inbox == before
+            return
+        for each, place in self.place.items():
+            if place == "taken":
+                self.place[each] = "waiting"
+        self.place.update(dict.fromkeys(known, "taken"))
+        assert self.inbox.running is not None
+        assert self.inbox.running.turn == row.turn
+
+    @rule(row=st.builds(Ended, st.just(NOW), several, st.sampled_from(InputEnd)))
+    def end(self, row: Ended) -> None:
+        self.inbox = self.inbox.after(row)
+        for each in row.inputs:
+            if each in self.place:
+                self.place[each] = "ended"
+
+    @rule()
+    def restart(self) -> None:
+        """With a log that was made short, and ids that nobody sends again."""
+        self.inbox = Inbox.of(self.inbox.rows())
+        self.inbox = replace(self.inbox, seen=frozenset(map(InputId, self.place)))
+
+    @invariant()
+    def each_accepted_input_is_in_one_place_and_in_its_order(self) -> None:
+        for place, inputs in (("waiting", self.inbox.waiting), ("taken", self.inbox.taken)):
+            assert ids(inputs) == [each for each in self.place if self.place[each] == place]
+
+    @invariant()
+    def it_has_the_text_that_it_was_last_given_while_it_waited(self) -> None:
+        found = {each.id: each.text for each in self.messages()}
+        assert found == {each: self.text[each] for each in found}
+
+    @invariant()
+    def a_turn_runs_as_long_as_something_is_taken(self) -> None:
+        assert (self.inbox.running is not None) == bool(self.inbox.taken)
+
+    @invariant()
+    def whatever_was_accepted_is_known(self) -> None:
+        assert self.inbox.seen == set(self.place)
+
+    def messages(self) -> list[OwnerMessage]:
+        return [each for each in self.inbox.accepted if isinstance(each, OwnerMessage)]
+
+
+InboxThroughRows.TestCase.settings = settings(max_examples=150, stateful_step_count=25)
+TestInboxThroughRows = InboxThroughRows.TestCase
+
+
+@given(histories)
+def test_a_log_made_short_amounts_to_the_same(history: list[InboxRow]) -> None:
+    inbox = Inbox.of(history)
+    again = Inbox.of(inbox.rows())
+    assert replace(again, seen=inbox.seen) == inbox
+    assert again.seen == {each.id for each in inbox.accepted}
+    assert again.rows() == inbox.rows()
+
+
+@given(histories, histories)
+def test_rows_after_a_short_log_have_the_same_effect(
+    history: list[InboxRow], later: list[InboxRow]
+) -> None:
+    further = [row for row in later if not isinstance(row, Accepted)]
+    whole = Inbox.of([*history, *further])
+    short = Inbox.of([*Inbox.of(history).rows(), *further])
+    assert replace(short, seen=whole.seen) == whole
+
+
+@given(histories, st.data())
+def test_whatever_lines_are_lost_the_rest_can_be_read(
+    history: list[InboxRow], data: st.DataObject
+) -> None:
+    left = data.draw(st.lists(st.booleans(), min_size=len(history), max_size=len(history)))
+    inbox = Inbox.of(row for row, is_left in zip(history, left, strict=True) if is_left)
+    places = [*ids(inbox.waiting), *ids(inbox.taken)]
+    assert sorted(places) == sorted(set(places))
+
+
+@given(histories)
+def test_the_next_batch_is_the_head_of_the_line_and_of_one_kind(history: list[InboxRow]) -> None:
+    inbox = Inbox.of(history)
+    batch = inbox.next_batch()
+    assert inbox.waiting[: len(batch)] == batch
+    assert bool(batch) == bool(inbox.waiting)
+    assert len({type(each) for each in batch}) <= 1
+    assert len(batch) == 1 or not any(isinstance(each, CommandCall) for each in batch)
+    following = inbox.waiting[len(batch) :][:1]
+    for last, first in pairwise((*batch[-1:], *following)):
+        assert isinstance(last, CommandCall) or isinstance(first, CommandCall)
+
+
+def test_an_input_is_accepted_once_also_after_its_end() -> None:
+    rows = [*accepted(message("a")), ended("a"), *accepted(message("a"))]
+    assert Inbox.of(rows).accepted == ()
+    assert Inbox.of(rows).has(InputId("a"))
+
+
+def test_a_further_attempt_keeps_what_the_tools_have_done_also_in_a_short_log() -> None:
+    called = [ToolCalled(NOW, TurnId(turn), "Write", f"in {turn}") for turn in ("t1", "t2")]
+    rows = [
+        *accepted(message("a")),
+        taken("t1", "a"),
+        called[0],
+        taken("t2", "a", attempt=2),
+        called[1],
+    ]
+    inbox = Inbox.of(rows)
+    assert inbox.tools == tuple(called)
+    assert Inbox.of(inbox.rows()).tools == tuple(called)
+    assert Inbox.of(inbox.rows()).running == rows[3]
+
+
+def test_tools_of_a_turn_that_is_over_are_forgotten() -> None:
+    called = ToolCalled(NOW, TurnId("t1"), "Write", "…")
+    rows = [*accepted(message("a"), message("b")), taken("t1", "a"), called]
+    assert Inbox.of([*rows, ended("a")]).tools == ()
+    assert Inbox.of([*rows, ended("a"), taken("t2", "b")]).tools == ()
+    assert Inbox.of([*rows, ended("a"), called]).tools == ()
+
+
+def test_what_a_turn_leaves_behind_without_an_end_waits_again_in_its_place() -> None:
+    rows = [*accepted(message("a"), message("b"), message("c")), taken("t1", "b")]
+    assert ids(Inbox.of(rows).waiting) == ["a", "c"]
+    assert ids(Inbox.of([*rows, taken("t2", "c")]).waiting) == ["a", "b"]
+
+
+def test_an_input_whose_row_was_lost_is_not_taken_by_a_turn_from_before_it_came() -> None:
+    rows = [*accepted(message("a")), taken("t1", "a", "b"), *accepted(message("b"))]
+    assert ids(Inbox.of(rows).taken) == ["a"]
+    assert ids(Inbox.of(rows).waiting) == ["b"]
+
+
+@pytest.mark.parametrize(
+    "rows", [[*accepted(message("a")), taken("t1", "a")], accepted(command("a"))]
+)
+def test_an_edit_of_what_is_taken_or_is_no_message_changes_nothing(rows: list[InboxRow]) -> None:
+    inbox = Inbox.of(rows)
+    assert inbox.after(Edited(NOW, InputId("a"), "other")) == inbox
+
+
+def test_messages_wait_together_and_a_command_waits_alone() -> None:
+    inbox = Inbox.of(accepted(message("a"), message("b"), command("c"), command("d")))
+    assert ids(inbox.next_batch()) == ["a", "b"]
+    inbox = inbox.after(ended("a", "b"))
+    assert ids(inbox.next_batch()) == ["c"]

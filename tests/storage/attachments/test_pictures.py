@@ -1,0 +1,208 @@
+"""Pictures reach the model as they are, or smaller; what is no picture is said to be none."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from io import BytesIO
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+from tests.storage.attachments.pictures import (
+    FORMATS,
+    encoded,
+    gif_bomb,
+    noise,
+    opened,
+    picture,
+    png_bomb,
+    webp_bomb,
+)
+
+from ollim_bot.errors import WrongInput
+from ollim_bot.storage.attachments.kinds import media_type_of
+from ollim_bot.storage.attachments.pictures import (
+    LONGEST_EDGE,
+    MOST_BYTES,
+    check_picture,
+    fitted,
+)
+
+ORIENTATION = 0x0112
+RED, BLUE = (255, 0, 0), (0, 0, 255)
+
+
+def fit(data: bytes, name: str = "photo.png") -> tuple[str, Image.Image, bytes]:
+    """What the model would get; in every case something that it takes."""
+    media_type, out = fitted(name, media_type_of(data), data)
+    image = opened(out)
+    assert media_type_of(out) == media_type
+    assert len(out) <= MOST_BYTES
+    assert max(image.size) <= LONGEST_EDGE
+    return media_type, image, out
+
+
+def is_close(found: object, expected: tuple[int, ...]) -> bool:
+    assert isinstance(found, tuple)
+    return all(abs(one - other) < 12 for one, other in zip(found, expected, strict=False))
+
+
+@pytest.mark.parametrize("media_type", FORMATS)
+def test_a_picture_that_fits_stays_as_it_is(media_type: str) -> None:
+    data = picture(media_type, (LONGEST_EDGE, 20))
+    assert fitted("photo", media_type, data) == (media_type, data)
+
+
+@pytest.mark.parametrize("media_type", FORMATS)
+@pytest.mark.parametrize("size", [(2400, 1200), (900, 1800), (LONGEST_EDGE + 1, 3)])
+def test_a_large_one_becomes_smaller_and_keeps_its_shape(
+    media_type: str, size: tuple[int, int]
+) -> None:
+    out_type, image, _ = fit(picture(media_type, size))
+    assert out_type == ("image/jpeg" if media_type == "image/jpeg" else "image/png")
+    assert max(image.size) == LONGEST_EDGE
+    assert image.width / image.height == pytest.approx(size[0] / size[1], rel=0.25)
+    middle = image.height // 2
+    assert is_close(image.convert("RGB").getpixel((1, middle)), RED)
+    assert is_close(image.convert("RGB").getpixel((image.width - 2, middle)), BLUE)
+
+
+@pytest.mark.parametrize(
+    ("form", "options"),
+    [("PNG", {}), ("JPEG", {"quality": 100, "subsampling": 0}), ("WEBP", {"lossless": True})],
+)
+def test_one_of_many_bytes_becomes_smaller(form: str, options: dict[str, object]) -> None:
+    data = encoded(noise((1500, 1500)), form, **options)
+    assert len(data) > MOST_BYTES
+    media_type, image, _ = fit(data)
+    assert (media_type, image.size) == ("image/jpeg", (1500, 1500))
+
+
+@pytest.mark.parametrize(
+    ("form", "orientation"),
+    [*(("JPEG", number) for number in range(1, 9)), ("PNG", 6), ("WEBP", 8)],
+)
+def test_a_photo_that_lies_on_its_side_is_set_upright(form: str, orientation: int) -> None:
+    original = Image.new("RGB", (2000, 1000), RED)
+    original.paste(BLUE, (1000, 0, 2000, 1000))
+    exif = Image.Exif()
+    exif[ORIENTATION] = orientation
+    _, image, out = fit(encoded(original, form, exif=exif.tobytes()))
+    size, blue_at = {
+        1: ((1568, 784), (1500, 400)),
+        2: ((1568, 784), (60, 400)),
+        3: ((1568, 784), (60, 400)),
+        4: ((1568, 784), (1500, 400)),
+        5: ((784, 1568), (400, 1500)),
+        6: ((784, 1568), (400, 1500)),
+        7: ((784, 1568), (400, 60)),
+        8: ((784, 1568), (400, 60)),
+    }[orientation]
+    assert image.size == size
+    assert is_close(image.getpixel(blue_at), BLUE)
+    assert not Image.open(BytesIO(out)).getexif()
+
+
+def test_a_damaged_note_about_the_orientation_does_not_cost_the_picture() -> None:
+    data = encoded(Image.new("RGB", (2000, 10), RED), "JPEG", exif=b"Exif\0\0MM\0*\0\0\xff\xff")
+    assert fit(data)[1].size == (LONGEST_EDGE, 8)
+
+
+@pytest.mark.parametrize(
+    ("mode", "colour"),
+    [("1", 255), ("L", 156), ("LA", 156), ("P", 156), ("RGBA", 156), ("I;16", 156 * 256)],
+)
+def test_every_kind_of_colour_can_be_made_smaller(mode: str, colour: int) -> None:
+    plain = Image.new(mode if mode == "I;16" else "L", (2000, 1000), colour)
+    image = plain if mode == "I;16" else plain.convert(mode)
+    small = fit(encoded(image, "PNG"))[1].convert("RGB")
+    assert is_close(small.getpixel((700, 300)), (colour // 256 or colour,))
+
+
+def test_colours_of_print_can_be_made_smaller() -> None:
+    data = encoded(Image.new("CMYK", (2000, 1000), (0, 255, 255, 0)), "JPEG")
+    assert is_close(fit(data)[1].getpixel((5, 5)), RED)
+
+
+def test_what_was_see_through_stays_so_or_becomes_white() -> None:
+    clear = Image.new("RGBA", (2000, 1000), (0, 0, 0, 0))
+    assert fit(encoded(clear, "PNG"))[1].getpixel((5, 5)) == (0, 0, 0, 0)
+    speckled = noise((1600, 400), "RGBA")
+    speckled.paste((0, 0, 0, 0), (0, 0, 100, 100))
+    media_type, image, _ = fit(encoded(speckled, "PNG"))
+    assert media_type == "image/jpeg"
+    assert is_close(image.getpixel((40, 40)), (255, 255, 255))
+
+
+@pytest.mark.parametrize("form", ["GIF", "WEBP", "PNG"])
+def test_of_an_animation_that_is_too_large_the_first_frame_is_taken(form: str) -> None:
+    frames = [Image.new("RGB", (2000, 100), colour) for colour in (RED, BLUE, RED)]
+    data = encoded(frames[0], form, save_all=True, append_images=frames[1:], duration=50)
+    _, image, _ = fit(data)
+    assert is_close(image.convert("RGB").getpixel((5, 5)), RED)
+    assert getattr(image, "n_frames", 1) == 1
+
+
+@pytest.mark.parametrize("form", ["GIF", "WEBP"])
+def test_a_small_animation_stays_one(form: str) -> None:
+    frames = [Image.new("RGB", (20, 10), colour) for colour in (RED, BLUE)]
+    data = encoded(frames[0], form, save_all=True, append_images=frames[1:])
+    assert fit(data)[2] == data
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x89PNG\r\n\x1a\n",
+        b"\x89PNG\r\n\x1a\n" + b"but not really" * 10,
+        b"\xff\xd8\xff\xe0 a letter",
+        b"GIF89a",
+        b"RIFF\x10\0\0\0WEBPVP8 ",
+        *(picture(media_type, (400, 300))[:-60] for media_type in FORMATS),
+    ],
+)
+def test_what_only_begins_like_a_picture_is_none(data: bytes) -> None:
+    for refuse in (check_picture, fitted):
+        with pytest.raises(WrongInput) as wrong:
+            refuse("photo.png", media_type_of(data), data)
+        assert str(wrong.value) == "photo.png is not a picture that can be read."
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (png_bomb(50_000, 50_000), "2500"),
+        (png_bomb(2**31 - 1, 2**31 - 1), "4611686014132"),
+        (gif_bomb(65_000, 65_000), "4225"),
+        (gif_bomb(5001, 5001), "25"),
+    ],
+)
+def test_a_picture_that_would_fill_the_memory_is_never_unfolded(data: bytes, said: str) -> None:
+    with pytest.raises(WrongInput) as wrong:
+        check_picture("photo.png", media_type_of(data), data)
+    assert str(wrong.value) == (
+        f"photo.png has {said} million pixels. Send it with at most 25 million."
+    )
+
+
+def test_a_canvas_that_nothing_is_painted_on_is_no_picture() -> None:
+    with pytest.raises(WrongInput, match=r"photo\.png is not a picture that can be read\."):
+        check_picture("photo.png", "image/webp", webp_bomb(16_000, 10_000))
+
+
+@settings(max_examples=100)
+@given(st.sampled_from(sorted(FORMATS)), st.integers(0, 2**32))
+def test_damaged_pictures_are_readable_or_refused_and_nothing_else(
+    media_type: str, seed: int
+) -> None:
+    luck = random.Random(seed)
+    data = bytearray(picture(media_type, (1700, 2)))
+    for _ in range(luck.randint(1, 20)):
+        data[luck.randrange(len(data))] = luck.randrange(256)
+    del data[luck.randrange(len(data)) + 20 :]
+    if media_type_of(bytes(data)) != media_type:
+        return
+    with suppress(WrongInput):
+        fit(bytes(data))

@@ -1,0 +1,67 @@
+"""Messages and rows of the inbox for property tests, as the program may write them."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+from tests.domain.strategies import instants, pending_updates, session_ids, texts
+
+from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, Spent, TurnId
+from ollim_bot.domain.inputs import (
+    Accepted,
+    CommandCall,
+    Edited,
+    Ended,
+    InputEnd,
+    InputId,
+    OwnerMessage,
+    Taken,
+    ToolCalled,
+)
+
+_ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
+input_ids = _ids.map(InputId)
+message_ids = _ids.map(MessageId)
+turn_ids = _ids.map(TurnId)
+attachments = st.lists(
+    st.builds(Attachment, texts, texts, texts, st.integers(0, 2**40)), max_size=3
+).map(tuple)
+names = st.dictionaries(texts, texts, max_size=3)
+spent = st.builds(
+    Spent, st.floats(0, 1e6), st.integers(0, 10**7), st.none() | st.integers(0, 10**7)
+)
+chat_messages = st.builds(
+    ChatMessage,
+    id=message_ids,
+    at=instants,
+    author=st.sampled_from(Author),
+    text=texts,
+    reply_to=st.none() | message_ids,
+    attachments=attachments,
+    turn=st.none() | turn_ids,
+    session=st.none() | session_ids,
+    is_cut_off=st.booleans(),
+    spent=st.none() | spent,
+    footer=texts,
+    refs=names,
+)
+owner_messages = st.builds(
+    OwnerMessage, input_ids, texts, instants, texts, st.none() | message_ids, texts, attachments
+)
+command_calls = st.builds(CommandCall, input_ids, texts, instants, texts, names)
+_several = st.lists(input_ids, max_size=3).map(tuple)
+inbox_rows = st.one_of(
+    st.builds(Accepted, instants, owner_messages | command_calls),
+    st.builds(Edited, instants, input_ids, texts),
+    st.builds(
+        Taken,
+        instants,
+        turn_ids,
+        _several,
+        st.integers(1, 9),
+        texts,
+        st.none() | session_ids,
+        pending_updates(),
+    ),
+    st.builds(ToolCalled, instants, turn_ids, texts, texts),
+    st.builds(Ended, instants, _several, st.sampled_from(InputEnd)),
+)

@@ -1,0 +1,243 @@
+"""What the owner said is on disk as it was said, one line each, whatever it was."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.domain.strategies import json_values
+from tests.storage.chat_strategies import chat_messages, inbox_rows
+from tests.storage.places import NOW, DataDirectory
+
+from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, Spent, TurnId
+from ollim_bot.domain.inputs import (
+    Accepted,
+    CommandCall,
+    Edited,
+    Ended,
+    InboxRow,
+    InputEnd,
+    InputId,
+    OwnerMessage,
+    Taken,
+    ToolCalled,
+)
+from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
+from ollim_bot.storage.codecs.inbox import INBOX_ROWS
+from ollim_bot.storage.codecs.messages import CHAT_MESSAGES
+from ollim_bot.storage.file_store import Malformed
+from ollim_bot.storage.json_lines import LineCodec
+
+AT = datetime(2026, 2, 24, 10, 15, tzinfo=timezone(timedelta(hours=-8)))
+PHOTO = Attachment("photo.png", "state/attachments/1f.png", "image/png", 12345)
+STAMP = "2026-02-24T10:15:00-08:00"
+
+READABLE: list[tuple[InboxRow, Mapping[str, object]]] = [
+    (
+        Accepted(AT, OwnerMessage(InputId("m1"), "web", AT, "hello", attachments=(PHOTO,))),
+        {
+            "at": STAMP,
+            "row": "accepted",
+            "message": {
+                "id": "m1",
+                "surface": "web",
+                "at": STAMP,
+                "text": "hello",
+                "attachments": [
+                    {
+                        "name": "photo.png",
+                        "path": "state/attachments/1f.png",
+                        "media_type": "image/png",
+                        "size": 12345,
+                    }
+                ],
+            },
+        },
+    ),
+    (
+        Accepted(AT, CommandCall(InputId("c1"), "web", AT, "model", {"name": "opus"})),
+        {
+            "at": STAMP,
+            "row": "accepted",
+            "command": {
+                "id": "c1",
+                "surface": "web",
+                "at": STAMP,
+                "name": "model",
+                "arguments": {"name": "opus"},
+            },
+        },
+    ),
+    (
+        Edited(AT, InputId("m1"), "hello there"),
+        {"at": STAMP, "row": "edited", "input": "m1", "text": "hello there"},
+    ),
+    (
+        Taken(
+            AT,
+            TurnId("t1"),
+            (InputId("m1"),),
+            2,
+            "5f",
+            SessionId("s1"),
+            PendingUpdates((PendingUpdate(AT, "3 mails", "9f3c01aa"),)),
+        ),
+        {
+            "at": STAMP,
+            "row": "taken",
+            "turn": "t1",
+            "inputs": ["m1"],
+            "attempt": 2,
+            "prompt": "5f",
+            "session": "s1",
+            "claim": [{"ts": STAMP, "message": "3 mails", "id": "9f3c01aa"}],
+        },
+    ),
+    (
+        ToolCalled(AT, TurnId("t1"), "Write", "USER.md"),
+        {"at": STAMP, "row": "tool_called", "turn": "t1", "tool": "Write", "summary": "USER.md"},
+    ),
+    (
+        Ended(AT, (InputId("m1"),), InputEnd.ANSWERED),
+        {"at": STAMP, "row": "ended", "inputs": ["m1"], "end": "answered"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("row", "line"), READABLE, ids=lambda one: type(one).__name__)
+def test_a_person_can_read_the_inbox(row: InboxRow, line: Mapping[str, object]) -> None:
+    assert json.loads(INBOX_ROWS.encode(row)) == line
+
+
+def test_a_person_can_read_the_messages() -> None:
+    question = ChatMessage(MessageId("m1"), AT, Author.OWNER, "hello")
+    assert json.loads(CHAT_MESSAGES.encode(question)) == {
+        "at": STAMP,
+        "id": "m1",
+        "author": "owner",
+        "text": "hello",
+    }
+    answer = ChatMessage(MessageId("m2"), AT, Author.ASSISTANT, "hi", spent=Spent(0.01, 900))
+    stored = json.loads(CHAT_MESSAGES.encode(answer))
+    assert stored["spent"] == {"cost_usd": 0.01, "context": 900}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "half a pair \ud83d here",
+        "\udcff",
+        "a\x00b",
+        "lines \u2028 and \u2029 and \x85 and \r\n and \n",
+        "\ufeffmarked",
+        "x" * 1_000_000,
+        "😀" * 250_000,
+        '{"row": "ended"}\n',
+        "",
+    ],
+    ids=lambda text: ascii(text[:12]),
+)
+def test_any_text_comes_back_from_disk_as_it_was(data: DataDirectory, text: str) -> None:
+    said = OwnerMessage(InputId("m1"), "web", AT, text, quote=text)
+    shown = ChatMessage(MessageId("m1"), AT, Author.OWNER, text, refs={text: text})
+    stores = data.open()
+    stores.inbox.append(Accepted(AT, said))
+    stores.messages.append(shown)
+    again = data.open()
+    assert list(again.inbox.read().entries) == [Accepted(AT, said)]
+    assert list(again.messages.tail(1).entries) == [shown]
+    assert data.paths.inbox.read_bytes().count(b"\n") == 1
+
+
+def test_a_torn_line_costs_nothing_but_itself(data: DataDirectory) -> None:
+    rows = [Edited(NOW, InputId(f"m{number}"), "words") for number in range(3)]
+    whole = INBOX_ROWS.encode(rows[1])
+    for length in range(1, len(whole)):
+        data.paths.inbox.unlink(missing_ok=True)
+        data.open().inbox.append(rows[0])
+        with data.paths.inbox.open("ab") as file:
+            file.write(whole[:length])
+        stores = data.open()
+        assert stores.inbox.read().skipped == 1
+        stores.inbox.append(rows[2])
+        assert list(stores.inbox.read().entries) == [rows[0], rows[2]]
+
+
+def test_only_the_owner_may_read_them(data: DataDirectory) -> None:
+    stores = data.open()
+    stores.inbox.append(Edited(NOW, InputId("m1"), "words"))
+    stores.messages.append(ChatMessage(MessageId("m1"), NOW, Author.OWNER, "words"))
+    for path in (data.paths.inbox, data.paths.messages):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_messages_are_kept_by_month_and_the_inbox_in_one_file(data: DataDirectory) -> None:
+    months = [NOW, NOW + timedelta(days=31)]
+    for number, moment in enumerate(months):
+        stores = data.open()
+        stores.messages.append(ChatMessage(MessageId(f"m{number}"), moment, Author.OWNER, "words"))
+        stores.inbox.append(Edited(moment, InputId("m1"), "words"))
+    names = {path.name for path in data.paths.state.glob("*.jsonl")}
+    assert names == {"messages-2026-11.jsonl", "messages.jsonl", "inbox.jsonl"}
+    assert [each.id for each in data.open().messages.tail(2).entries] == ["m0", "m1"]
+
+
+LINES: list[tuple[LineCodec[Any], st.SearchStrategy[Any]]] = [
+    (INBOX_ROWS, inbox_rows),
+    (CHAT_MESSAGES, chat_messages),
+]
+
+
+@pytest.mark.parametrize(("codec", "entries"), LINES, ids=["inbox", "messages"])
+@given(data=st.data())
+def test_keys_of_a_later_version_are_passed_over(
+    codec: LineCodec[Any], entries: st.SearchStrategy[Any], data: st.DataObject
+) -> None:
+    entry = data.draw(entries)
+    line = json.loads(codec.encode(entry)) | {"mood": data.draw(json_values)}
+    assert codec.decode(json.dumps(line).encode()) == entry
+
+
+@pytest.mark.parametrize(("codec", "entries"), LINES, ids=["inbox", "messages"])
+@given(data=st.data())
+def test_a_damaged_field_makes_a_malformed_line_or_a_right_one(
+    codec: LineCodec[Any], entries: st.SearchStrategy[Any], data: st.DataObject
+) -> None:
+    line = json.loads(codec.encode(data.draw(entries)))
+    target = line
+    name = data.draw(st.sampled_from(sorted(target)))
+    while isinstance(target[name], dict) and target[name] and data.draw(st.booleans()):
+        target = target[name]
+        name = data.draw(st.sampled_from(sorted(target)))
+    target[name] = data.draw(st.just("") | json_values)
+    try:
+        entry = codec.decode(json.dumps(line).encode())
+    except Malformed:
+        return
+    assert codec.decode(codec.encode(entry)) == entry
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"at": "2026-02-24T10:15:00-08:00"}',
+        b'{"at": "2026-02-24T10:15:00-08:00", "row": "danced"}',
+        b'{"at": "2026-02-24T10:15:00-08:00", "row": "accepted"}',
+        b'{"at": "2026-02-24T10:15:00-08:00", "row": "ended", "inputs": ["a"], "end": "eaten"}',
+        b'{"at": "2026-02-24T10:15:00-08:00", "row": "ended", "inputs": [1], "end": "answered"}',
+        b'{"at": "2026-02-24T10:15:00-08:00", "row": "ended", "inputs": "abc", "end": "answered"}',
+        b'{"at": "2026-02-24T10:15:00", "row": "edited", "input": "a", "text": "b"}',
+        b'"accepted"',
+        b"[]",
+    ],
+)
+def test_a_line_that_makes_no_sense_is_none(line: bytes) -> None:
+    with pytest.raises(Malformed):
+        INBOX_ROWS.decode(line)
