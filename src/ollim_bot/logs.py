@@ -64,6 +64,8 @@ def set_up_logging(
     formatter = JsonFormatter if log_format is LogFormat.JSON else TextFormatter
     handler.setFormatter(formatter(zone))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    for chatterbox in ("asyncio", "markdown_it"):
+        logging.getLogger(chatterbox).setLevel(logging.WARNING)
     return redacting
 
 

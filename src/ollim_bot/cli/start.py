@@ -1,24 +1,68 @@
-"""`ollim-bot` alone: checks everything that a start needs, and says what this version can do."""
+"""`ollim-bot` alone: runs the bot until it is told to stop."""
 
 from __future__ import annotations
 
-from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.data import note, opened_journal
-from ollim_bot.storage.bootstrap import prepare_data_directory
-from ollim_bot.upkeep.instance import single_instance
+import asyncio
+import logging
+import os
+import signal
+import sys
 
-_READY = """\
-The data directory is ready: {root}
-Conversation and scheduling are not part of this version yet: nothing runs by itself.
-What works today: `ollim-bot routine`, `ollim-bot reminder`, `ollim-bot config`.
-`ollim-bot help` explains them."""
+from ollim_bot import __version__
+from ollim_bot.app.app import App, Ending
+from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.data import note
+from ollim_bot.errors import OllimError
+from ollim_bot.logs import RedactingFilter, set_up_logging
+from ollim_bot.settings import Secret, Settings
+from ollim_bot.surfaces.web.secret import address
+
+_RUNNING = "ollim-bot {version} is running with its data in {root}. Ctrl-C stops it."
+_FAULT = (
+    "The bot stopped because of a fault in itself, told above. Nothing is lost: start it again."
+)
+
+_logger = logging.getLogger(__name__)
 
 
 def run(caller: Caller) -> None:
     settings = caller.settings()
     for warning in settings.warnings:
         note(warning)
-    prepare_data_directory(settings.paths)
-    with single_instance(settings.paths.bot_pid):
-        opened_journal(settings.paths).prepare()
-        print(_READY.format(root=caller.shown(settings.paths.root)))
+    redacting = set_up_logging(
+        settings.log_level,
+        settings.log_format,
+        secrets=settings.secrets(),
+        zone=settings.zone,
+        stream=sys.stderr,
+    )
+    try:
+        ending = asyncio.run(_until_stopped(settings, caller, redacting))
+    except OllimError:
+        raise
+    except Exception:  # through the log, where no secret stays in it
+        _logger.exception("A fault ended the bot")
+        raise OllimError(_FAULT) from None
+    if ending is Ending.RESTART:
+        os.execv(sys.executable, [sys.executable, "-m", "ollim_bot"])
+
+
+async def _until_stopped(settings: Settings, caller: Caller, redacting: RedactingFilter) -> Ending:
+    def announce(port: int | None, secret: Secret) -> None:
+        redacting.learn(secret.reveal())
+        print(_RUNNING.format(version=__version__, root=caller.shown(settings.paths.root)))
+        if port is not None:
+            print(_page(port, secret), flush=True)
+
+    app = App(settings, announce=announce)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, app.stop)
+    return await app.run()
+
+
+def _page(port: int, secret: Secret) -> str:
+    """The address with the secret is for a terminal only: other outputs are kept somewhere."""
+    if sys.stdout.isatty():
+        return f"Talk to it here: {address(port, secret)}"
+    return f"Its page is at port {port}; `ollim-bot web url` shows the address that lets you in."

@@ -1,0 +1,221 @@
+"""The whole bot: builds each object once, starts them in order, and owns every lifetime."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from enum import Enum
+
+from ollim_bot import __version__
+from ollim_bot.agent import AgentEngine
+from ollim_bot.app.brain import Brain, open_brain
+from ollim_bot.app.persona import Persona
+from ollim_bot.chat import ChatSurface, Status
+from ollim_bot.clock import SystemClock
+from ollim_bot.conversation.assembly import Talk, World, assemble
+from ollim_bot.conversation.conversation import Conversation
+from ollim_bot.domain.sessions import SessionChange, SessionEvent
+from ollim_bot.errors import OllimError
+from ollim_bot.ports import Clock
+from ollim_bot.settings import Secret, Settings
+from ollim_bot.storage.attachments.keeper import FileAttachments
+from ollim_bot.storage.bootstrap import TEXTS, prepare_data_directory
+from ollim_bot.storage.journal.git_journal import open_journal
+from ollim_bot.storage.stores import open_stores
+from ollim_bot.stores import Stores
+from ollim_bot.surfaces.web.attachments import files_below
+from ollim_bot.surfaces.web.read_mark import RememberedMark
+from ollim_bot.surfaces.web.secret import web_secret
+from ollim_bot.surfaces.web.surface import WebSurface
+from ollim_bot.tools.main_gate import main_gate
+from ollim_bot.tools.reach import Reach
+from ollim_bot.upkeep.instance import single_instance
+
+# How long what runs may take to end when the bot is to stop.
+_GRACE = 20.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+
+_logger = logging.getLogger(__name__)
+
+
+class Ending(Enum):
+    STOPPED = "stopped"
+    RESTART = "restart"
+
+
+class App:
+    """`clock`, `engine`, `surfaces` and `stores` take the place of the real ones in tests.
+
+    `announce` is called when the bot is up, with the port of the page and the secret that lets in
+    whoever has it.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        clock: Clock | None = None,
+        engine: AgentEngine | None = None,
+        surfaces: Sequence[ChatSurface] | None = None,
+        stores: Stores | None = None,
+        announce: Callable[[int, Secret], None] = lambda _, __: None,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock or SystemClock(settings.zone)
+        self._engine = engine
+        self._surfaces = surfaces
+        self._stores = stores
+        self._announce = announce
+        self._ending = Ending.STOPPED
+        self._is_wanted_to_end = asyncio.Event()
+        self._problems: asyncio.Queue[str] = asyncio.Queue()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def stop(self, ending: Ending = Ending.STOPPED) -> None:
+        """Begin to end; harmless when said twice."""
+        self._ending = ending
+        self._is_wanted_to_end.set()
+
+    async def run(self) -> Ending:
+        """Until it is told to stop. Raises what made it impossible to go on."""
+        self._loop = asyncio.get_running_loop()
+        paths = self._settings.paths
+        async with AsyncExitStack() as lifetime:
+            await asyncio.to_thread(prepare_data_directory, paths)
+            lifetime.enter_context(single_instance(paths.bot_pid))
+            stores = self._stores or await self._opened_stores(lifetime)
+            brain = await lifetime.enter_async_context(
+                open_brain(self._settings, stores, self._engine)
+            )
+            talk = await self._talk(stores, brain)
+            lifetime.push_async_callback(talk.session.close)
+            await talk.conversation.load()
+            if brain.provider.problem:
+                await talk.notices.tell(brain.provider.problem)
+            try:
+                await self._serve(talk)
+            except BaseExceptionGroup as several:
+                raise _first(several) from None
+            if self._ending is Ending.RESTART and talk.session.id is not None:
+                now = self._clock.now()
+                event = SessionEvent(talk.session.id, SessionChange.RESTARTING, now)
+                await asyncio.to_thread(stores.session_history.append, event)
+        return self._ending
+
+    async def _opened_stores(self, lifetime: AsyncExitStack) -> Stores:
+        paths = self._settings.paths
+        journal = lifetime.enter_context(open_journal(paths, on_problem=self._problem))
+        await asyncio.to_thread(journal.prepare)
+        return open_stores(
+            paths,
+            now=self._clock.now,
+            journal=journal,
+            on_problem=lambda problem: self._problem(str(problem)),
+        )
+
+    def _problem(self, sentence: str) -> None:
+        """From any thread: it is told when there is somebody to tell it to."""
+        _logger.warning("%s", sentence)
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._problems.put_nowait, sentence)
+
+    async def _talk(self, stores: Stores, brain: Brain) -> Talk:
+        settings, paths = self._settings, self._settings.paths
+        persona = Persona(settings, stores, self._problems.put)
+        if self._surfaces is None:
+            self._surfaces = await self._page(stores)
+        return assemble(
+            World(
+                engine=brain.engine,
+                stores=stores,
+                clock=self._clock,
+                surfaces=self._surfaces,
+                keeper=FileAttachments(paths, self._clock.now),
+                spec=persona.spec,
+                gate=main_gate(Reach(paths.root, (TEXTS,))),
+                working_directory=paths.root,
+                restart=lambda: self.stop(Ending.RESTART),
+                status=Status(
+                    provider=brain.provider.name,
+                    is_offline=brain.provider.is_offline,
+                    model=settings.engine_environment().get("ANTHROPIC_MODEL", "default"),
+                    is_busy=False,
+                    user_name=settings.user_name,
+                    bot_name=settings.bot_name,
+                    version=__version__,
+                ),
+            )
+        )
+
+    async def _page(self, stores: Stores) -> Sequence[ChatSurface]:
+        settings, paths = self._settings, self._settings.paths
+        if settings.web_port is None:
+            return ()
+        secret = await asyncio.to_thread(web_secret, paths)
+        page = WebSurface(
+            port=settings.web_port,
+            hosts=settings.web_hosts,
+            secret=secret,
+            open_attachment=files_below(paths.root, paths.attachments, paths.downloads),
+            uploads=paths.state / "uploads",
+            read_mark=RememberedMark(stores.memory),
+            clock=self._clock,
+            version=__version__,
+        )
+        self._announcement = asyncio.create_task(self._announced(page, secret))
+        return (page,)
+
+    async def _announced(self, page: WebSurface, secret: Secret) -> None:
+        await page.ready()
+        self._announce(page.port, secret)
+
+    async def _serve(self, talk: Talk) -> None:
+        """The conversation dying ends everything; a surface that dies is started again."""
+        async with asyncio.TaskGroup() as group:
+            conversation = group.create_task(talk.conversation.run())
+            others = [talk.notices.run(), self._tell_problems(talk)]
+            others += [self._kept_up(surface, talk) for surface in self._surfaces or ()]
+            services = [group.create_task(service) for service in others]
+            await self._is_wanted_to_end.wait()
+            await self._end(talk.conversation, conversation)
+            for service in services:
+                service.cancel()
+
+    async def _end(self, conversation: Conversation, task: asyncio.Task[None]) -> None:
+        """What runs gets a while to end; what goes on longer is continued at the next start."""
+        conversation.end_soon()
+        if not conversation.is_idle:
+            await asyncio.wait({task}, timeout=_GRACE)
+        task.cancel()
+
+    async def _tell_problems(self, talk: Talk) -> None:
+        while True:
+            # The stores have left the agent a word about theirs already.
+            await talk.notices.tell(await self._problems.get(), for_agent=False)
+
+    async def _kept_up(self, surface: ChatSurface, talk: Talk) -> None:
+        pause = _FIRST_PAUSE
+        while True:
+            began = self._clock.monotonic()
+            try:
+                await surface.run(talk.conversation)
+            except OllimError as error:
+                if len(self._surfaces or ()) == 1:
+                    raise
+                await talk.notices.tell(str(error))
+            except Exception:  # a surface never takes the bot down
+                _logger.exception("The surface %s failed", surface.name)
+            if self._clock.monotonic() - began > _LONGEST_PAUSE:
+                pause = _FIRST_PAUSE
+            await self._clock.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What ended the bot; the others were ended by it."""
+    error: BaseException = several
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

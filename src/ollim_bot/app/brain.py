@@ -1,0 +1,92 @@
+"""Who answers: finds the provider, and keeps the engine that asks it alive."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ollim_bot.agent import AgentEngine
+from ollim_bot.domain.facts import Facts
+from ollim_bot.domain.provider import (
+    OFFLINE,
+    Provider,
+    ProviderKind,
+    choose_provider,
+    names_provider,
+)
+from ollim_bot.engine.claude import ClaudeEngine
+from ollim_bot.engine.launcher import launcher
+from ollim_bot.engine.login import login_status
+from ollim_bot.engine.options import child_environment
+from ollim_bot.offline.rules import OfflineModel
+from ollim_bot.offline.server import MessagesServer
+from ollim_bot.settings import ModelChoice, Settings
+from ollim_bot.stores import Stores
+
+
+@dataclass(frozen=True, slots=True)
+class Brain:
+    provider: Provider
+    engine: AgentEngine
+
+
+@asynccontextmanager
+async def open_brain(
+    settings: Settings, stores: Stores, engine: AgentEngine | None
+) -> AsyncIterator[Brain]:
+    """A given engine is taken as it is, and counts as the built-in model."""
+    if engine is not None:
+        yield Brain(OFFLINE, engine)
+        return
+    provider = await _provider(settings, stores)
+    await asyncio.to_thread(stores.change_provider, provider.kind)
+    if not provider.is_offline:
+        async with _claude(settings, settings.engine_environment()) as claude:
+            yield Brain(provider, claude)
+        return
+    async with (
+        MessagesServer(OfflineModel()) as server,
+        _claude(settings, _offline_environment(server.url)) as claude,
+    ):
+        yield Brain(provider, claude)
+
+
+async def _provider(settings: Settings, stores: Stores) -> Provider:
+    anthropic = settings.engine_environment()
+    wants_offline = settings.model is ModelChoice.OFFLINE
+    is_logged_in = False
+    if not wants_offline and not names_provider(anthropic):
+        is_logged_in = (await login_status(os.environ)).is_logged_in
+    last_used = Facts(await asyncio.to_thread(stores.memory.read)).provider
+    return choose_provider(
+        anthropic,
+        wants_offline=wants_offline,
+        is_logged_in=is_logged_in,
+        last_used=ProviderKind(last_used) if last_used else None,
+    )
+
+
+def _offline_environment(url: str) -> dict[str, str]:
+    nothing = {"ANTHROPIC_AUTH_TOKEN": "", "CLAUDE_CODE_OAUTH_TOKEN": "", "ANTHROPIC_MODEL": ""}
+    return {**nothing, "ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "offline"}
+
+
+@asynccontextmanager
+async def _claude(settings: Settings, provider: Mapping[str, str]) -> AsyncIterator[ClaudeEngine]:
+    """The agent's own commands must find the same data directory and the same time."""
+    ours = {
+        "OLLIM_DATA_DIR": str(settings.paths.root),
+        "OLLIM_TIMEZONE": str(settings.zone),
+    }
+    environment = child_environment({**provider, **ours}, os.environ, Path(sys.executable).parent)
+    folder = settings.paths.state / "engine"
+    engine = ClaudeEngine(environment, folder, cli=launcher(folder))
+    try:
+        yield engine
+    finally:
+        await engine.close()

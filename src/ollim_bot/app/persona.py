@@ -1,0 +1,47 @@
+"""What a session of the agent is to be like now: the profile, the settings, the names."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from ollim_bot.agent import SessionSpec
+from ollim_bot.domain.profile import Names
+from ollim_bot.prompts.system import build_system_prompt, read_manual
+from ollim_bot.settings import Settings
+from ollim_bot.storage.bootstrap import TEXTS
+from ollim_bot.storage.profile import ProfileFiles
+from ollim_bot.stores import Stores
+
+
+class Persona:
+    """Asked before each turn. `tell` is given a sentence for each file that cannot be used."""
+
+    def __init__(
+        self, settings: Settings, stores: Stores, tell: Callable[[str], Awaitable[None]]
+    ) -> None:
+        self._settings = settings
+        self._stores = stores
+        self._tell = tell
+        self._files = ProfileFiles(settings.paths)
+        self._names = Names(user=settings.user_name, bot=settings.bot_name)
+        self._manual = read_manual()
+
+    async def spec(self) -> SessionSpec:
+        spec, problems = await asyncio.to_thread(self._read)
+        for problem in problems:
+            await self._tell(problem)
+        return spec
+
+    def _read(self) -> tuple[SessionSpec, tuple[str, ...]]:
+        profile, problems = self._files.read()
+        config = self._stores.config.read()
+        prompt = build_system_prompt(profile, self._names, str(self._settings.zone), self._manual)
+        spec = SessionSpec(
+            prompt,
+            self._settings.paths.root,
+            model=config.model_main,
+            thinking=config.thinking_main,
+            readable=(TEXTS,),
+        )
+        return spec, problems

@@ -1,0 +1,109 @@
+"""Puts the parts of the conversation together."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ollim_bot.agent import AgentEngine, SessionSpec
+from ollim_bot.chat import AttachmentKeeper, ChatSurface, Status
+from ollim_bot.conversation import texts
+from ollim_bot.conversation.answering import Answering
+from ollim_bot.conversation.chat_log import ChatLog
+from ollim_bot.conversation.commands.desk import CommandDesk
+from ollim_bot.conversation.commands.sessions import SessionCommands
+from ollim_bot.conversation.commands.settings import SettingCommands
+from ollim_bot.conversation.compaction import Compaction
+from ollim_bot.conversation.conversation import Conversation
+from ollim_bot.conversation.inbox import DurableInbox
+from ollim_bot.conversation.main_session import MainSession
+from ollim_bot.conversation.main_tools import Gate, main_toolset
+from ollim_bot.conversation.notices import Notices
+from ollim_bot.conversation.questions import Questions
+from ollim_bot.conversation.recovery import Recovery
+from ollim_bot.conversation.stage import Stage
+from ollim_bot.domain.sessions import SessionId
+from ollim_bot.ports import Clock
+from ollim_bot.stores import Stores
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Everything outside that a conversation needs.
+
+    `spec` says what a session is to be like now; `gate` is asked before each call of a tool;
+    `restart` has the whole bot begin anew. `patience` is how many seconds a slow surface is waited
+    for.
+    """
+
+    engine: AgentEngine
+    stores: Stores
+    clock: Clock
+    surfaces: Sequence[ChatSurface]
+    keeper: AttachmentKeeper
+    spec: Callable[[], Awaitable[SessionSpec]]
+    gate: Gate
+    working_directory: Path
+    status: Status
+    restart: Callable[[], None]
+    patience: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """The conversation, and those of its parts that have a life of their own."""
+
+    conversation: Conversation
+    session: MainSession
+    notices: Notices
+
+
+def assemble(world: World) -> Talk:
+    stores, clock, is_free = world.stores, world.clock, world.status.is_offline
+    chat = ChatLog(stores.messages)
+    stage = Stage(chat, world.surfaces, patience=world.patience)
+    inbox = DurableInbox(stores.inbox)
+    notices = Notices(stores, stage, clock, may_speak=lambda: answering.is_idle)
+
+    async def session_lost(session_id: SessionId) -> None:
+        await notices.tell(texts.SESSION_LOST, key=f"session-lost {session_id}")
+
+    session = MainSession(
+        world.engine,
+        stores,
+        clock,
+        spec=world.spec,
+        tools=main_toolset(world.gate, inbox, clock),
+        lost=session_lost,
+    )
+    answering = Answering(stores, inbox, session, stage, clock, is_free=is_free)
+    questions = Questions(world.keeper)
+    desk = CommandDesk(
+        inbox,
+        session,
+        answering,
+        Compaction(stores, session, answering, clock),
+        SessionCommands(
+            world.engine, stores, session, clock, world.working_directory, is_free=is_free
+        ),
+        SettingCommands(stores.config),
+        clock,
+        restart=world.restart,
+    )
+    conversation = Conversation(
+        inbox=inbox,
+        chat=chat,
+        stage=stage,
+        session=session,
+        answering=answering,
+        recovery=Recovery(stores, inbox, chat, session, questions, answering, clock),
+        questions=questions,
+        desk=desk,
+        notices=notices,
+        keeper=world.keeper,
+        clock=clock,
+        config=stores.config,
+        status=world.status,
+    )
+    return Talk(conversation, session, notices)

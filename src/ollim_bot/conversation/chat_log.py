@@ -1,0 +1,84 @@
+"""The message log with its newest part at hand, so that no page waits for old history."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
+from ollim_bot.ports import Log
+
+_AT_HAND = 500
+
+
+class ChatLog:
+    """A message that is added under the id of an earlier one takes its place."""
+
+    def __init__(self, log: Log[ChatMessage]) -> None:
+        self._log = log
+        self._recent: dict[MessageId, ChatMessage] = {}
+        self._is_all = True
+        self._one_at_a_time = asyncio.Lock()
+
+    async def load(self) -> None:
+        entries = (await asyncio.to_thread(self._log.tail, _AT_HAND)).entries
+        self._is_all = len(entries) < _AT_HAND
+        self._remember(entries)
+
+    async def add(self, message: ChatMessage) -> None:
+        """When it returns, the message is on disk."""
+        async with self._one_at_a_time:
+            await asyncio.to_thread(self._log.append, message)
+            self._remember([message])
+
+    def recent(self, message_id: MessageId) -> ChatMessage | None:
+        return self._recent.get(message_id)
+
+    def answer_of(self, turn: TurnId) -> ChatMessage | None:
+        """The whole answer that a turn ended in, if it was written down."""
+        for message in reversed(self._recent.values()):
+            is_answer = message.author is Author.ASSISTANT and not message.is_cut_off
+            if message.turn == turn and is_answer:
+                return message
+        return None
+
+    def since(self, last: MessageId) -> Sequence[ChatMessage] | None:
+        """What came after `last`; None if that one is not at hand."""
+        ids = list(self._recent)
+        if last not in self._recent:
+            return None
+        return [self._recent[each] for each in ids[ids.index(last) + 1 :]]
+
+    async def find(self, message_id: MessageId) -> ChatMessage | None:
+        found = self.recent(message_id)
+        if found is not None or self._is_all:
+            return found
+        everything = await self._everything()
+        return everything.get(message_id)
+
+    async def page(self, limit: int, before: MessageId | None) -> Sequence[ChatMessage]:
+        """The newest, or those before one; oldest first."""
+        messages = self._recent
+        if before is not None and not self._reaches(limit, before):
+            messages = await self._everything()
+        ids = [*messages]
+        if before is not None and before not in messages:
+            return []
+        end = len(ids) if before is None else ids.index(before)
+        return [messages[each] for each in ids[max(0, end - limit) : end]]
+
+    def _reaches(self, limit: int, before: MessageId) -> bool:
+        return self._is_all or (
+            before in self._recent and list(self._recent).index(before) >= limit
+        )
+
+    async def _everything(self) -> dict[MessageId, ChatMessage]:
+        entries = (await asyncio.to_thread(self._log.read)).entries
+        return {message.id: message for message in entries}
+
+    def _remember(self, messages: Iterable[ChatMessage]) -> None:
+        for message in messages:
+            self._recent[message.id] = message
+        while len(self._recent) > _AT_HAND:
+            self._recent.pop(next(iter(self._recent)))
+            self._is_all = False

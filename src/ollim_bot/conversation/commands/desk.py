@@ -1,0 +1,130 @@
+"""Takes the owner's commands: some are done at once, those that change the session wait in line."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from uuid import uuid4
+
+from ollim_bot import __version__
+from ollim_bot.conversation import texts
+from ollim_bot.conversation.answering import Answering
+from ollim_bot.conversation.commands.sessions import SessionCommands
+from ollim_bot.conversation.commands.settings import SettingCommands
+from ollim_bot.conversation.commands.table import COMMANDS, read_line
+from ollim_bot.conversation.compaction import Compaction
+from ollim_bot.conversation.inbox import DurableInbox
+from ollim_bot.conversation.main_session import MainSession
+from ollim_bot.domain.chat import TurnId
+from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.inputs import Accepted, CommandCall, Ended, InputEnd, InputId, Taken
+from ollim_bot.errors import OllimError
+from ollim_bot.ports import Clock
+
+_MOST_COMPLETIONS = 25
+
+AtOnce = Callable[[Mapping[str, str]], Awaitable[str]]
+InLine = Callable[[CommandCall], Awaitable[str]]
+
+
+class CommandDesk:
+    def __init__(
+        self,
+        inbox: DurableInbox,
+        session: MainSession,
+        answering: Answering,
+        compaction: Compaction,
+        sessions: SessionCommands,
+        settings: SettingCommands,
+        clock: Clock,
+        *,
+        restart: Callable[[], None],
+    ) -> None:
+        self._inbox = inbox
+        self._session = session
+        self._answering = answering
+        self._sessions = sessions
+        self._clock = clock
+        self._restart = restart
+        self._waiting: dict[InputId, asyncio.Future[CommandAnswer]] = {}
+        self._at_once: Mapping[str, AtOnce] = {
+            "config": settings.config,
+            "model": settings.model,
+            "thinking": settings.thinking,
+            "sessions": sessions.list,
+            "cost": sessions.cost,
+            "interrupt": self._interrupt,
+            "version": self._version,
+            "restart": self._begin_anew,
+        }
+        self._in_line: Mapping[str, InLine] = {
+            "clear": self._clear,
+            "compact": compaction.run,
+            "resume": lambda call: sessions.resume(call.arguments),
+        }
+
+    async def call(self, surface: str, line: str) -> CommandAnswer:
+        """Do it, or wait until it was its turn and it is done."""
+        try:
+            spec, arguments = read_line(line)
+            if spec.name in self._at_once:
+                return CommandAnswer(await self._at_once[spec.name](arguments))
+            return await self._queued(surface, spec.name, arguments)
+        except OllimError as error:
+            return CommandAnswer(str(error), is_error=True)
+
+    async def run(self, call: CommandCall) -> None:
+        """It is the turn of a command that waited in line."""
+        now = self._clock.now()
+        await self._inbox.append(Taken(now, TurnId(uuid4().hex), (call.id,)))
+        try:
+            text = await self._in_line[call.name](call)
+            answer, end = CommandAnswer(), InputEnd.ANSWERED
+        except OllimError as error:
+            text = str(error)
+            answer, end = CommandAnswer(text, is_error=True), InputEnd.FAILED
+        asker = self._waiting.get(call.id)
+        is_heard = asker is not None and not asker.done()
+        if not answer.is_error or not is_heard:
+            await self._answering.post_note(text)
+        await self._inbox.append(Ended(self._clock.now(), (call.id,), end))
+        if asker is not None and not asker.done():
+            asker.set_result(answer)
+
+    async def completions(self, command: str, argument: str, typed: str) -> Sequence[str]:
+        values = await self._values(command, argument)
+        word = typed.lower()
+        begins = [value for value in values if value.lower().startswith(word)]
+        holds = [value for value in values if word in value.lower() and value not in begins]
+        return [*begins, *holds][:_MOST_COMPLETIONS]
+
+    async def _values(self, command: str, argument: str) -> Sequence[str]:
+        if (command, argument) == ("resume", "id"):
+            return await self._sessions.prefixes()
+        arguments = (one for spec in COMMANDS if spec.name == command for one in spec.arguments)
+        return next((one.choices for one in arguments if one.name == argument), ())
+
+    async def _queued(self, surface: str, name: str, arguments: Mapping[str, str]) -> CommandAnswer:
+        call = CommandCall(InputId(uuid4().hex), surface, self._clock.now(), name, arguments)
+        answer: asyncio.Future[CommandAnswer] = asyncio.get_running_loop().create_future()
+        self._waiting[call.id] = answer
+        try:
+            if name == "clear":
+                await self._answering.interrupt()
+            await self._inbox.append(Accepted(call.at, call))
+            return await answer
+        finally:
+            del self._waiting[call.id]
+
+    async def _clear(self, _: CommandCall) -> str:
+        return texts.CLEARED if await self._session.clear() else texts.NOTHING_TO_CLEAR
+
+    async def _interrupt(self, _: Mapping[str, str]) -> str:
+        return "" if await self._answering.interrupt() else texts.NOTHING_RUNS
+
+    async def _version(self, _: Mapping[str, str]) -> str:
+        return f"ollim-bot {__version__}"
+
+    async def _begin_anew(self, _: Mapping[str, str]) -> str:
+        self._restart()
+        return texts.RESTARTING

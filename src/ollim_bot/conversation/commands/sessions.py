@@ -1,0 +1,106 @@
+"""`/sessions`, `/resume` and `/cost`: what there was, and the way back to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ollim_bot.agent import AgentEngine, StoredSession
+from ollim_bot.conversation.main_session import MainSession
+from ollim_bot.domain.chat import ChatMessage, Spent
+from ollim_bot.domain.context_use import percent_used, thousands
+from ollim_bot.domain.moments import describe
+from ollim_bot.domain.session_statistics import answers
+from ollim_bot.domain.sessions import SessionChange
+from ollim_bot.errors import WrongInput
+from ollim_bot.ports import Clock
+from ollim_bot.prompts.first_words import first_words
+from ollim_bot.stores import Stores
+
+_LISTED = 15
+_LOOKED_AT = 200
+_SHOWN_ID = 8
+_SHORTEST_PREFIX = 4
+_BACKGROUND = (SessionChange.BG_FORK, SessionChange.ISOLATED_BG)
+
+
+class SessionCommands:
+    def __init__(
+        self,
+        engine: AgentEngine,
+        stores: Stores,
+        session: MainSession,
+        clock: Clock,
+        working_directory: Path,
+        *,
+        is_free: bool,
+    ) -> None:
+        self._engine = engine
+        self._stores = stores
+        self._session = session
+        self._clock = clock
+        self._folder = working_directory
+        self._is_free = is_free
+
+    async def list(self, _: Mapping[str, str]) -> str:
+        stored = (await self._conversations())[:_LISTED]
+        if not stored:
+            return "There are no earlier conversations."
+        return "\n".join(self._line(each) for each in stored)
+
+    async def resume(self, arguments: Mapping[str, str]) -> str:
+        found = await self._found(arguments["id"].strip().lower())
+        if found.id == self._session.id:
+            return "That is the conversation you are in."
+        await self._session.swap(found.id)
+        when = self._when(found)
+        return f"Back in the conversation of {when}: “{first_words(found.first_prompt)}”."
+
+    async def cost(self, _: Mapping[str, str]) -> str:
+        now = self._clock.now()
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        messages = (await asyncio.to_thread(self._stores.messages.read, midnight)).entries
+        today = [message.spent for message in answers(messages) if message.spent]
+        number = "1 answer" if len(today) == 1 else f"{len(today)} answers"
+        price = "free" if self._is_free else f"${sum(one.cost_usd for one in today):.2f}"
+        return f"Today: {number}, {price}.{_fullness(messages)}"
+
+    async def prefixes(self) -> Sequence[str]:
+        return [each.id[:_SHOWN_ID] for each in (await self._conversations())[:_LISTED]]
+
+    async def _found(self, prefix: str) -> StoredSession:
+        if len(prefix) < _SHORTEST_PREFIX:
+            raise WrongInput("That is too short. Give the first letters that `/sessions` shows.")
+        found = [each for each in await self._conversations() if each.id.startswith(prefix)]
+        if not found:
+            raise WrongInput(f"There is no conversation `{prefix}`. `/sessions` shows them.")
+        if len(found) > 1:
+            raise WrongInput(f"Several conversations begin with `{prefix}`. Give more of it.")
+        return found[0]
+
+    async def _conversations(self) -> Sequence[StoredSession]:
+        """Those that the owner talked in; background runs are left out."""
+        events = (await asyncio.to_thread(self._stores.session_history.read)).entries
+        background = {event.session_id for event in events if event.event in _BACKGROUND}
+        stored = await self._engine.sessions(self._folder, _LOOKED_AT)
+        return [each for each in stored if each.id not in background]
+
+    def _line(self, stored: StoredSession) -> str:
+        mark = " (this one)" if stored.id == self._session.id else ""
+        size = f"{max(1, stored.size // 1000)} kB"
+        words = first_words(stored.first_prompt) or "no words yet"
+        return f"- `{stored.id[:_SHOWN_ID]}` {self._when(stored)} · {size} · {words}{mark}"
+
+    def _when(self, stored: StoredSession) -> str:
+        return describe(stored.changed_at.replace(second=0, microsecond=0), self._clock.now())
+
+
+def _fullness(messages: Sequence[ChatMessage]) -> str:
+    last: Spent | None = next(
+        (message.spent for message in reversed(messages) if message.spent), None
+    )
+    percent = percent_used(last.context, last.window) if last else None
+    if last is None or percent is None:
+        return ""
+    return f" The context is {percent}% full ({thousands(last.context)} tokens)."

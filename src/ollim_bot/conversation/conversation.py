@@ -1,0 +1,236 @@
+"""The conversation: one inbox, one order; whoever wants something of the bot is received here."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ollim_bot.chat import AttachmentKeeper, Incoming, Status
+from ollim_bot.conversation import texts
+from ollim_bot.conversation.answering import Answering
+from ollim_bot.conversation.chat_log import ChatLog
+from ollim_bot.conversation.commands.desk import CommandDesk
+from ollim_bot.conversation.commands.table import COMMANDS
+from ollim_bot.conversation.inbox import DurableInbox
+from ollim_bot.conversation.main_session import MainSession
+from ollim_bot.conversation.notices import Notices
+from ollim_bot.conversation.questions import Questions
+from ollim_bot.conversation.recovery import Recovery
+from ollim_bot.conversation.stage import Stage
+from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
+from ollim_bot.domain.commands import CommandAnswer, CommandSpec
+from ollim_bot.domain.inputs import (
+    Accepted,
+    CommandCall,
+    Edited,
+    Ended,
+    InputEnd,
+    InputId,
+    OwnerMessage,
+)
+from ollim_bot.domain.runtime_config import RuntimeConfig
+from ollim_bot.errors import StorageError, WrongInput
+from ollim_bot.ports import Clock, Store
+
+_logger = logging.getLogger(__name__)
+
+
+class Conversation:
+    """An actor, and the `Reception` of the surfaces. Only `interrupt` goes round the line."""
+
+    def __init__(
+        self,
+        *,
+        inbox: DurableInbox,
+        chat: ChatLog,
+        stage: Stage,
+        session: MainSession,
+        answering: Answering,
+        recovery: Recovery,
+        questions: Questions,
+        desk: CommandDesk,
+        notices: Notices,
+        keeper: AttachmentKeeper,
+        clock: Clock,
+        config: Store[RuntimeConfig],
+        status: Status,
+    ) -> None:
+        self._inbox = inbox
+        self._chat = chat
+        self._stage = stage
+        self._session = session
+        self._answering = answering
+        self._recovery = recovery
+        self._questions = questions
+        self._desk = desk
+        self._notices = notices
+        self._keeper = keeper
+        self._clock = clock
+        self._config = config
+        self._status = status
+        self._default_model = status.model
+        self._is_ending = False
+        # Whoever brings in, changes or takes a message: none of them sees another half-way.
+        self._door = asyncio.Lock()
+
+    @property
+    def commands(self) -> Sequence[CommandSpec]:
+        return COMMANDS
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a message of the owner waits or is being answered."""
+        state = self._inbox.state
+        return any(isinstance(each, OwnerMessage) for each in (*state.taken, *state.waiting))
+
+    @property
+    def status(self) -> Status:
+        return replace(self._status, is_busy=self.is_busy)
+
+    async def load(self) -> None:
+        """Read what is on disk; what was accepted before is then in line again."""
+        await self._chat.load()
+        await self._inbox.load()
+        await self._session.load()
+        await self._notices.load()
+        for waiting in (*self._inbox.state.taken, *self._inbox.state.waiting):
+            if isinstance(waiting, OwnerMessage) and not self._chat.recent(MessageId(waiting.id)):
+                await self._chat.add(_shown(waiting))
+
+    async def run(self) -> None:
+        """Take one input after the other, until cancelled or told to end."""
+        await self._recovery.run()
+        while not self._is_ending:
+            await self._session.be_ready()
+            await self._inbox.work()
+            await self._take_next()
+            self._notices.nudge()
+            await self._tell_status()
+
+    @property
+    def is_idle(self) -> bool:
+        return self._answering.is_idle
+
+    def end_soon(self) -> None:
+        """Take nothing more: `run` returns when what runs now has ended."""
+        self._is_ending = True
+
+    async def receive(self, message: Incoming) -> ChatMessage:
+        # Not to be stopped half-way by a surface that gives up: it may stand in the inbox by then.
+        return await asyncio.shield(asyncio.ensure_future(self._receive(message)))
+
+    async def edit(self, input_id: InputId, text: str) -> bool:
+        async with self._door:
+            if not self._waits(input_id):
+                return False
+            await self._inbox.append(Edited(self._clock.now(), input_id, text))
+            known = await self._chat.find(MessageId(input_id))
+            if known is not None:
+                await self._stage.post(replace(known, text=text))
+        return True
+
+    async def withdraw(self, input_id: InputId) -> bool:
+        async with self._door:
+            if not self._waits(input_id):
+                return False
+            await self._inbox.append(Ended(self._clock.now(), (input_id,), InputEnd.WITHDRAWN))
+        await self._tell_status()
+        return True
+
+    async def command(self, surface: str, line: str) -> CommandAnswer:
+        answer = await self._desk.call(surface, line)
+        await self._tell_status()
+        return answer
+
+    async def interrupt(self) -> bool:
+        return await self._answering.interrupt()
+
+    async def completions(self, command: str, argument: str, typed: str) -> Sequence[str]:
+        return await self._desk.completions(command, argument, typed)
+
+    async def history(self, limit: int, before: MessageId | None = None) -> Sequence[ChatMessage]:
+        return await self._chat.page(limit, before)
+
+    async def message(self, message_id: MessageId) -> ChatMessage | None:
+        return await self._chat.find(message_id)
+
+    async def missed_since(self, last: MessageId) -> Sequence[ChatMessage] | None:
+        return self._chat.since(last)
+
+    async def _tell_status(self) -> None:
+        try:
+            config = await asyncio.to_thread(self._config.read)
+        except StorageError:  # who answers is not worth a message, nor the end of a conversation
+            _logger.warning("The settings could not be read", exc_info=True)
+        else:
+            self._status = replace(self._status, model=config.model_main or self._default_model)
+        await self._stage.changed(self.status)
+
+    async def _take_next(self) -> None:
+        async with self._door:
+            batch = self._inbox.state.next_batch()
+        # Nothing is awaited until a turn has begun: who comes after this finds one to interrupt.
+        for command in (each for each in batch if isinstance(each, CommandCall)):
+            await self._desk.run(command)
+        messages = tuple(each for each in batch if isinstance(each, OwnerMessage))
+        if messages and await self._answering.ask(messages, self._questions.first(messages)):
+            await self._recovery.run()
+
+    async def _receive(self, message: Incoming) -> ChatMessage:
+        async with self._door:
+            known = await self._known(message.id)
+            if known is not None:
+                return known
+            if not message.text.strip() and not message.files:
+                raise WrongInput(texts.NOTHING_IN_IT)
+            accepted = await self._accepted(message)
+            shown = replace(_shown(accepted), refs=message.refs)
+            await self._stage.post(shown)
+            older = self._answering.running
+        await self._answering.make_way(older)
+        await self._tell_status()
+        return shown
+
+    async def _known(self, input_id: InputId) -> ChatMessage | None:
+        """The message that came under this id before. The old part of the log is not searched."""
+        found = self._chat.recent(MessageId(input_id))
+        if found is None and self._inbox.state.has(input_id):
+            found = await self._chat.find(MessageId(input_id))
+        return found
+
+    def _waits(self, input_id: InputId) -> bool:
+        running = self._answering.running
+        is_taken = running is not None and input_id in running.start.inputs
+        return self._inbox.state.waits(input_id) and not is_taken
+
+    async def _accepted(self, message: Incoming) -> OwnerMessage:
+        """On disk, with its files, when it returns."""
+        attachments = await asyncio.to_thread(self._kept, message)
+        quoted = await self._chat.find(message.reply_to) if message.reply_to else None
+        accepted = OwnerMessage(
+            message.id,
+            message.surface,
+            self._clock.now(),
+            message.text,
+            message.reply_to,
+            message.quote or (quoted.text if quoted else ""),
+            attachments,
+        )
+        await self._inbox.append(Accepted(accepted.at, accepted))
+        return accepted
+
+    def _kept(self, message: Incoming) -> tuple[Attachment, ...]:
+        return tuple(self._keeper.keep(message.id, file) for file in message.files)
+
+
+def _shown(message: OwnerMessage) -> ChatMessage:
+    return ChatMessage(
+        MessageId(message.id),
+        message.at,
+        Author.OWNER,
+        message.text,
+        reply_to=message.reply_to,
+        attachments=message.attachments,
+    )

@@ -1,0 +1,95 @@
+"""Turns that were cut off, by a crash of the bot or of the engine: they go on, and once only."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from ollim_bot.conversation import texts
+from ollim_bot.conversation.answering import Answering
+from ollim_bot.conversation.chat_log import ChatLog
+from ollim_bot.conversation.inbox import DurableInbox
+from ollim_bot.conversation.main_session import MainSession
+from ollim_bot.conversation.questions import Questions
+from ollim_bot.domain.events import Usage
+from ollim_bot.domain.inputs import (
+    MOST_ATTEMPTS,
+    CommandCall,
+    Ended,
+    InputEnd,
+    InputId,
+    OwnerMessage,
+    Taken,
+)
+from ollim_bot.ports import Clock
+from ollim_bot.stores import Stores
+
+_logger = logging.getLogger(__name__)
+
+
+class Recovery:
+    """The engine's own record decides: what it has taken is continued, never asked again."""
+
+    def __init__(
+        self,
+        stores: Stores,
+        inbox: DurableInbox,
+        chat: ChatLog,
+        session: MainSession,
+        questions: Questions,
+        answering: Answering,
+        clock: Clock,
+    ) -> None:
+        self._stores = stores
+        self._inbox = inbox
+        self._chat = chat
+        self._session = session
+        self._questions = questions
+        self._answering = answering
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Until no turn is left without an end."""
+        while (taken := self._inbox.state.running) is not None:
+            inputs = self._inbox.state.taken
+            commands = [each for each in inputs if isinstance(each, CommandCall)]
+            messages = tuple(each for each in inputs if isinstance(each, OwnerMessage))
+            if commands:
+                await self._give_up_command(commands[0])
+            else:
+                await self._go_on(taken, messages)
+
+    async def _go_on(self, taken: Taken, messages: tuple[OwnerMessage, ...]) -> None:
+        trace = await self._session.trace(taken)
+        _logger.info(
+            "A turn was cut off (taken: %s, complete: %s)", trace.is_taken, trace.is_complete
+        )
+        await self._answering.settle(taken.claim, is_taken=trace.is_taken)
+        if trace.is_taken and taken.session is not None:
+            await self._session.adopt(taken.session)
+        if self._chat.answer_of(taken.turn) is not None:
+            await self._answering.end(messages, InputEnd.ANSWERED)
+        elif trace.is_complete and trace.answer:
+            await self._answering.post_answer(taken.turn, trace.answer, Usage())
+            await self._answering.end(messages, InputEnd.ANSWERED)
+        elif taken.attempt >= MOST_ATTEMPTS:
+            await self._set_aside(messages)
+        else:
+            known_in = self._session.id if trace.is_taken else None
+            tools = self._inbox.state.tools
+            question = self._questions.again(messages, taken.attempt + 1, tools, known_in)
+            await self._answering.ask(messages, question)
+
+    async def _set_aside(self, messages: tuple[OwnerMessage, ...]) -> None:
+        await self._tell(texts.set_aside(messages), messages[0].id)
+        await self._answering.end(messages, InputEnd.SET_ASIDE)
+
+    async def _give_up_command(self, command: CommandCall) -> None:
+        await self._tell(texts.command_cut_off(command.name), command.id)
+        await self._inbox.append(Ended(self._clock.now(), (command.id,), InputEnd.FAILED))
+
+    async def _tell(self, sentence: str, about: InputId) -> None:
+        """At once, for the owner waits for it; and once, whenever a crash makes it begin again."""
+        name = f"given-up-{about}"
+        await self._answering.post_note(sentence, name=name)
+        await asyncio.to_thread(self._stores.leave_update, sentence, self._clock.now(), name)

@@ -1,0 +1,46 @@
+"""What the program itself says in the conversation, in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ollim_bot.domain.inputs import OwnerMessage
+
+CATCHING_UP = "catching up on background activity..."
+STOPPED = "stopped."
+SESSION_LOST = (
+    "The earlier conversation could not be found, so a new one begins. `/sessions` lists those "
+    "that can still be resumed."
+)
+CLEARED = "Cleared. The next message begins a new conversation; `/sessions` still has the old one."
+NOTHING_TO_CLEAR = "There was nothing to clear: the next message begins a new conversation."
+NOTHING_TO_COMPACT = "There is nothing to compact yet."
+COMPACTED_NOTHING = "The conversation could not be made shorter."
+NOTHING_IN_IT = "There is nothing in this message. Write a word, or attach a file."
+NOTHING_RUNS = "Nothing is running."
+RESTARTING = "Restarting. The conversation goes on where it is."
+
+
+def set_aside(messages: Sequence[OwnerMessage]) -> str:
+    words = " ".join(message.text or _names(message) for message in messages)
+    return (
+        f"A message could not be answered in two attempts and was set aside: “{_short(words)}”. "
+        "Send it again, in other words if you can."
+    )
+
+
+def command_cut_off(name: str) -> str:
+    return f"`/{name}` was cut off by a restart. Run it again if it is still wanted."
+
+
+def picture_unreadable(reason: str) -> str:
+    return f"{reason} It was left out."
+
+
+def _names(message: OwnerMessage) -> str:
+    return ", ".join(attachment.name for attachment in message.attachments)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 80 else f"{line[:79]}…"

@@ -1,0 +1,63 @@
+"""Which model answers: what the settings name, else Claude's login, else the built-in one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from urllib.parse import urlsplit
+
+_NAMES_ONE = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
+
+
+class ProviderKind(StrEnum):
+    OFFLINE = "offline"
+    CLAUDE = "claude"
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """`name` is what the owner reads; `problem` says what is missing, if anything is."""
+
+    kind: ProviderKind
+    name: str
+    problem: str = ""
+
+    @property
+    def is_offline(self) -> bool:
+        return self.kind is ProviderKind.OFFLINE
+
+
+OFFLINE = Provider(ProviderKind.OFFLINE, "offline model")
+NO_LOGIN = Provider(
+    ProviderKind.CLAUDE,
+    "Claude (not signed in)",
+    "Claude is not signed in any more. Run `ollim-bot auth login`, then `ollim-bot` again.",
+)
+
+
+def names_provider(anthropic: Mapping[str, str]) -> bool:
+    """Whether the settings say who answers, so that nobody has to look for a login."""
+    return any(anthropic.get(name) for name in _NAMES_ONE)
+
+
+def choose_provider(
+    anthropic: Mapping[str, str],
+    *,
+    wants_offline: bool,
+    is_logged_in: bool,
+    last_used: ProviderKind | None,
+) -> Provider:
+    """`last_used` is who answered in this data directory before.
+
+    Once that was a real model, the built-in one takes its place only where the owner says so.
+    """
+    if wants_offline:
+        return OFFLINE
+    if base := anthropic.get("ANTHROPIC_BASE_URL"):
+        return Provider(ProviderKind.CLAUDE, urlsplit(base).hostname or base)
+    if names_provider(anthropic):
+        return Provider(ProviderKind.CLAUDE, "Claude (API key)")
+    if is_logged_in:
+        return Provider(ProviderKind.CLAUDE, "Claude")
+    return OFFLINE if last_used in (None, ProviderKind.OFFLINE) else NO_LOGIN

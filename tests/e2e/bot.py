@@ -1,0 +1,241 @@
+"""The real bot in a process of its own, driven through its page and read through its files."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import aiohttp
+
+LIMIT = 40.0
+
+Message = Mapping[str, Any]
+
+
+class Bot:
+    """`home` holds all that it may touch; `model` is the address of the Messages API it asks."""
+
+    def __init__(self, home: Path, model: str | None, settings: Mapping[str, str] | None = None):
+        self.home = home
+        self.data = home / "data"
+        self.port = _free_port()
+        self.output = home / "output.log"
+        self._model = model
+        self._settings = settings or {}
+        self._process: asyncio.subprocess.Process | None = None
+        self._http: aiohttp.ClientSession | None = None
+        self._is_started = True
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def http(self) -> aiohttp.ClientSession:
+        assert self._http is not None
+        return self._http
+
+    async def start(self, *, command: Sequence[str] = ("-m", "ollim_bot")) -> None:
+        """Returns when the page answers."""
+        with self.output.open("ab") as output:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *command,
+                cwd=self.home,
+                env=self.environment(),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+        self._is_started = False
+        await self.until(self._is_up)
+        self._is_started = True
+        self._http = aiohttp.ClientSession(
+            headers={"Origin": self.url},
+            cookie_jar=aiohttp.CookieJar(unsafe=True),
+            timeout=aiohttp.ClientTimeout(LIMIT),
+        )
+        secret = (self.data / "state" / "web_token").read_text().strip()
+        async with self._http.get(f"{self.url}/?token={secret}") as page:
+            assert page.status == 200, await page.text()
+
+    def environment(self) -> dict[str, str]:
+        """Nothing of whoever runs the tests but the search path."""
+        provider = (
+            {}
+            if self._model is None
+            else {
+                "ANTHROPIC_BASE_URL": self._model,
+                "ANTHROPIC_API_KEY": "any-key-will-do",
+            }
+        )
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "LANG": "C.UTF-8",
+            "OLLIM_DATA_DIR": str(self.data),
+            "OLLIM_TIMEZONE": "Europe/Berlin",
+            "OLLIM_WEB_PORT": str(self.port),
+            "OLLIM_LOG": "debug",
+            **provider,
+            **self._settings,
+        }
+
+    async def stop(self, signal_number: int = signal.SIGTERM) -> int:
+        """Ask it to end, and give its exit code."""
+        assert self._process is not None
+        await self._hang_up()
+        if self._process.returncode is None:
+            self._process.send_signal(signal_number)
+        async with asyncio.timeout(LIMIT):
+            return await self._process.wait()
+
+    async def kill(self) -> None:
+        await self.stop(signal.SIGKILL)
+
+    async def say(
+        self, text: str, *, message_id: str | None = None, files: Mapping[str, bytes] | None = None
+    ) -> str:
+        """Send a message and give its id; it is accepted when this returns."""
+        message_id = message_id or str(uuid4())
+        form = aiohttp.FormData(default_to_multipart=True)
+        form.add_field("id", message_id)
+        form.add_field("text", text)
+        form.add_field("reply_to", "")
+        for name, data in (files or {}).items():
+            form.add_field("file", BytesIO(data), filename=name, content_type="text/plain")
+        async with self.http.post(f"{self.url}/api/messages", data=form) as response:
+            assert response.status == 200, await response.text()
+        return message_id
+
+    async def command(self, line: str) -> Message:
+        async with self.http.post(f"{self.url}/api/commands", json={"line": line}) as response:
+            assert response.status == 200, await response.text()
+            answer: Message = await response.json()
+            return answer
+
+    async def interrupt(self) -> bool:
+        async with self.http.post(f"{self.url}/api/interrupt", json={}) as response:
+            return bool((await response.json())["stopped"])
+
+    async def messages(self) -> list[Message]:
+        """What the page shows, oldest first."""
+        async with self.http.get(f"{self.url}/api/messages?limit=100") as response:
+            shown: list[Message] = (await response.json())["messages"]
+            return shown
+
+    async def answers(self) -> list[str]:
+        shown = await self.messages()
+        return [one["text"] for one in shown if one["author"] == "assistant"]
+
+    async def answer(self, number: int = 1) -> str:
+        """Wait for the answer of this number."""
+        await self.until(lambda: self._has_answers(number))
+        return (await self.answers())[number - 1]
+
+    async def ask(self, text: str) -> str:
+        """Say something and wait for the answer."""
+        before = len(await self.answers())
+        await self.say(text)
+        return await self.answer(before + 1)
+
+    async def note(self, part: str) -> str:
+        """Wait for a sentence of the program that holds `part`."""
+
+        async def found() -> bool:
+            return any(part in text for text in await self.notes())
+
+        await self.until(found)
+        return next(text for text in await self.notes() if part in text)
+
+    async def notes(self) -> list[str]:
+        return [one["text"] for one in await self.messages() if one["author"] == "program"]
+
+    @asynccontextmanager
+    async def socket(self) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        async with self.http.ws_connect(f"{self.url}/api/socket") as opened:
+            await opened.send_json({"type": "hello", "last": None})
+            yield opened
+
+    async def until(self, condition: Callable[[], Any]) -> None:
+        """Look again and again, within the limit; `condition` may be a coroutine function."""
+        async with asyncio.timeout(LIMIT):
+            while True:
+                self._check()
+                result = condition()
+                if asyncio.iscoroutine(result):
+                    result = await result
+                if result:
+                    return
+                await asyncio.sleep(0.02)
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        """The lines of a log in `state/`."""
+        path = self.data / "state" / name
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [json.loads(line) for line in lines]
+
+    def open_inputs(self) -> set[str]:
+        """What was accepted and has no end yet."""
+        rows = self.rows("inbox.jsonl")
+        accepted = {row["message"]["id"] for row in rows if "message" in row}
+        return accepted - {each for row in rows if row["row"] == "ended" for each in row["inputs"]}
+
+    def session(self) -> str | None:
+        path = self.data / "state" / "sessions.json"
+        return path.read_text().strip() if path.exists() else None
+
+    def engines(self) -> list[int]:
+        """The processes of its engine that live."""
+        processes = (entry for entry in Path("/proc").iterdir() if entry.name.isdigit())
+        return [int(entry.name) for entry in processes if _is_child(entry, self.pid)]
+
+    def _check(self) -> None:
+        if self._http is not None or not self._is_started:
+            assert self._process is not None
+            assert self._process.returncode is None, self.output.read_text()
+
+    async def _has_answers(self, number: int) -> bool:
+        return len(await self.answers()) >= number
+
+    async def _is_up(self) -> bool:
+        try:
+            async with aiohttp.ClientSession() as http, http.get(f"{self.url}/healthz") as answer:
+                return answer.status == 200
+        except aiohttp.ClientError:
+            return False
+
+    async def _hang_up(self) -> None:
+        if self._http is not None:
+            await self._http.close()
+            self._http = None
+
+
+def _is_child(entry: Path, pid: int) -> bool:
+    try:
+        fields = (entry / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return False
+    return int(fields[1]) == pid and fields[0] != "Z"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
