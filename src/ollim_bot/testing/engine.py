@@ -7,10 +7,20 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import count
+from pathlib import Path
 from typing import Self
 
-from ollim_bot.agent import Prompt, SessionSpec, Tool, ToolCall, Toolset
+from ollim_bot.agent import (
+    Prompt,
+    SessionSpec,
+    StoredSession,
+    Tool,
+    ToolCall,
+    Toolset,
+    Trace,
+)
 from ollim_bot.domain.events import (
     AgentEvent,
     EndCause,
@@ -28,6 +38,10 @@ from ollim_bot.domain.events import (
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import SessionLost
+from ollim_bot.ports import Clock
+from ollim_bot.testing.clock import ManualClock
+
+_LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +71,20 @@ Step = Says | Calls | Waits | Fails | AgentEvent
 
 
 class ScriptedEngine:
-    """Doubles `AgentEngine`. Turns take the scripts in order; the last default is one word."""
+    """Doubles `AgentEngine`. Turns take the scripts in order; the last default is one word.
 
-    def __init__(self) -> None:
-        self.sessions: list[ScriptedSession] = []
+    `traces` is its record of the prompts, by session and prompt: a test may write into it, or take
+    out of it, what a crash would have.
+    """
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.opened: list[ScriptedSession] = []
+        self.warmed: list[SessionSpec] = []
         self.prompts: list[str] = []
         self.known: set[SessionId] = set()
+        self.traces: dict[tuple[SessionId, str], Trace] = {}
+        self._clock = clock or ManualClock(_LONG_AGO)
+        self._stored: dict[SessionId, tuple[Path, StoredSession]] = {}
         self._scripts: deque[Sequence[Step]] = deque()
         self._numbers = count(1)
         self._calls = count(1)
@@ -82,8 +104,19 @@ class ScriptedEngine:
         if spec.resume is not None and spec.resume not in self.known:
             raise SessionLost(spec.resume)
         session = ScriptedSession(self, spec, tools)
-        self.sessions.append(session)
+        self.opened.append(session)
         yield session
+
+    def warm(self, spec: SessionSpec, _: Toolset) -> None:
+        self.warmed.append(spec)
+
+    async def trace(self, session: SessionId, prompt: str) -> Trace:
+        return self.traces.get((session, prompt), Trace(is_taken=False))
+
+    async def sessions(self, working_directory: Path, limit: int) -> Sequence[StoredSession]:
+        newest_first = reversed(self._stored.values())
+        there = [stored for folder, stored in newest_first if folder == working_directory]
+        return there[:limit]
 
     def next_script(self) -> Sequence[Step]:
         return self._scripts.popleft() if self._scripts else (Says("ok"),)
@@ -93,6 +126,15 @@ class ScriptedEngine:
 
     def new_call_id(self) -> str:
         return f"call-{next(self._calls)}"
+
+    def store(self, session: SessionId, folder: Path, text: str) -> None:
+        """Keep what was said in a session, which makes it the newest."""
+        self.known.add(session)
+        _, before = self._stored.pop(session, (folder, None))
+        now = self._clock.now()
+        stored = before or StoredSession(session, now, first_prompt=text, size=0)
+        stored = replace(stored, changed_at=now, size=stored.size + len(text.encode()))
+        self._stored[session] = folder, stored
 
 
 class ScriptedSession:
@@ -110,39 +152,44 @@ class ScriptedSession:
         return self.spec.resume
 
     def turn(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
-        return self._run(prompt.text)
+        return self._run(prompt)
 
     def command(self, line: str) -> AsyncIterator[AgentEvent]:
-        return self._run(line)
+        return self._run(Prompt(line))
 
     async def interrupt(self) -> None:
         self._stop.set()
 
-    async def reconfigure(self, *, model: str | None, thinking: Thinking) -> None:
-        self.spec = replace(self.spec, model=model, thinking=thinking)
+    async def reconfigure(
+        self, *, model: str | None, thinking: Thinking, system_prompt: str
+    ) -> None:
+        self.spec = replace(self.spec, model=model, thinking=thinking, system_prompt=system_prompt)
 
-    async def _run(self, text: str) -> AsyncIterator[AgentEvent]:
+    async def _run(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
         async with self._one_at_a_time:
             self._stop.clear()
-            yield self._named()
-            said = ""
-            asked: str | None = text
+            name = self._name()
+            if prompt.id is not None and (name, prompt.id) in self._engine.traces:
+                yield TurnEnded(EndCause.FAILED, failure=TurnFailure(FailureKind.OTHER, "Again."))
+                return
+            yield SessionNamed(name)
+            record = _Record(self._engine, self.spec, prompt)
+            asked: str | None = prompt.text
             while asked is not None:
                 self._engine.prompts.append(asked)
                 for step in self._engine.next_script():
                     async for event in self._step(step):
+                        record.add(event)
                         yield event
-                        said = event.text if isinstance(event, TextCompleted) else said
                         if isinstance(event, TurnEnded):
                             return
                 asked = await self.tools.may_end()
-            yield TurnEnded(EndCause.COMPLETED, said)
+            yield record.completed()
 
-    def _named(self) -> SessionNamed:
-        session_id = self.spec.resume or self._engine.new_session_id()
+    def _name(self) -> SessionId:
+        session_id = self.spec.resume or self.spec.begin or self._engine.new_session_id()
         self.spec = replace(self.spec, resume=session_id)
-        self._engine.known.add(session_id)
-        return SessionNamed(session_id)
+        return session_id
 
     async def _step(self, step: Step) -> AsyncIterator[AgentEvent]:
         if isinstance(step, Waits):
@@ -168,6 +215,37 @@ class ScriptedSession:
         else:
             answer = await tool.run(call.arguments)
             yield ToolFailed(call_id, answer.text) if answer.is_error else ToolEnded(call_id)
+
+
+class _Record:
+    """What is kept of one turn."""
+
+    def __init__(self, engine: ScriptedEngine, spec: SessionSpec, prompt: Prompt) -> None:
+        assert spec.resume is not None
+        self._engine = engine
+        self._session = spec.resume
+        self._folder = spec.working_directory
+        self._prompt = prompt.id
+        self._texts: list[str] = []
+        engine.store(self._session, self._folder, prompt.text)
+        self._keep(is_complete=False)
+
+    def add(self, event: AgentEvent) -> None:
+        if isinstance(event, TextCompleted):
+            self._texts.append(event.text)
+            self._engine.store(self._session, self._folder, event.text)
+            self._keep(is_complete=False)
+        elif isinstance(event, TurnEnded):
+            self._keep(is_complete=event.cause is EndCause.COMPLETED)
+
+    def completed(self) -> TurnEnded:
+        self._keep(is_complete=True)
+        return TurnEnded(EndCause.COMPLETED, self._texts[-1] if self._texts else "")
+
+    def _keep(self, *, is_complete: bool) -> None:
+        if self._prompt is not None:
+            trace = Trace(is_taken=True, is_complete=is_complete, answer="\n\n".join(self._texts))
+            self._engine.traces[self._session, self._prompt] = trace
 
 
 def _tools(toolset: Toolset) -> dict[str, Tool]:

@@ -105,6 +105,14 @@ def test_a_photo_that_lies_on_its_side_is_set_upright(form: str, orientation: in
     assert not Image.open(BytesIO(out)).getexif()
 
 
+@pytest.mark.parametrize("form", ["JPEG", "PNG"])
+def test_what_a_camera_wrote_besides_the_picture_is_left_out(form: str) -> None:
+    noted = encoded(Image.new("RGB", (2000, 10), RED), form, icc_profile=b"p" * 90_000)
+    _, image, out = fit(noted)
+    assert "icc_profile" not in image.info
+    assert len(out) < 9000
+
+
 def test_a_damaged_note_about_the_orientation_does_not_cost_the_picture() -> None:
     data = encoded(Image.new("RGB", (2000, 10), RED), "JPEG", exif=b"Exif\0\0MM\0*\0\0\xff\xff")
     assert fit(data)[1].size == (LONGEST_EDGE, 8)

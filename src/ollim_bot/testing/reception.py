@@ -1,0 +1,271 @@
+"""The core as a surface sees it, without a conversation: a test says what happens."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+from ollim_bot.chat import ChatSurface, Incoming, IncomingFile, Status, TurnStart
+from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, TurnId
+from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
+from ollim_bot.domain.events import AgentEvent, EndCause, TurnEnded
+from ollim_bot.domain.inputs import InputId
+from ollim_bot.ports import Clock
+
+COMMANDS = (
+    CommandSpec("clear", "start a new conversation"),
+    CommandSpec(
+        "compact", "make room", (Argument("instructions", "what to keep", takes_rest=True),)
+    ),
+    CommandSpec(
+        "model", "which model answers", (Argument("name", "its name", ("opus", "sonnet", "haiku")),)
+    ),
+    CommandSpec(
+        "resume", "go back", (Argument("id", "which one", ("aa11", "bb22"), is_required=True),)
+    ),
+)
+_STATUS = Status(
+    provider="offline model",
+    is_offline=True,
+    model="offline",
+    is_busy=False,
+    user_name="Ada",
+    bot_name="Ollim",
+    version="0.0",
+)
+_IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
+
+
+class FakeReception:
+    """Doubles `Reception`. What is said goes to all `surfaces`, as the conversation does it.
+
+    Files that come in are moved into `folder`, which stands for the data directory.
+    `on_message` is called with each message that is new; `refusal` is raised instead of receiving
+    one. `waiting` has the inputs that were not taken yet; `answers` is by command: `/model`. A
+    command is in `calls` when it comes and in `lines` when it is done, which `may_answer` allows.
+    """
+
+    def __init__(self, clock: Clock, folder: Path) -> None:
+        self.surfaces: list[ChatSurface] = []
+        self.messages: list[ChatMessage] = []
+        self.received: list[Incoming] = []
+        self.waiting: set[InputId] = set()
+        self.calls: list[str] = []
+        self.lines: list[tuple[str, str]] = []
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+        self.answers: dict[str, CommandAnswer] = {}
+        self.on_message: Callable[[ChatMessage], None] = _ignore
+        self.refusal: Exception | None = None
+        self.remembers = 1000
+        self._clock = clock
+        self._folder = folder
+        self._commands: tuple[CommandSpec, ...] = COMMANDS
+        self._status = _STATUS
+        self._numbers = count(1)
+        self._turn: FakeTurn | None = None
+
+    async def receive(self, message: Incoming) -> ChatMessage:
+        if self.refusal is not None:
+            raise self.refusal
+        known = await self.message(MessageId(message.id))
+        if known is not None:
+            return known
+        self.received.append(message)
+        attachments = tuple(self._kept(message.id, each) for each in message.files)
+        new = ChatMessage(
+            MessageId(message.id),
+            self._clock.now(),
+            Author.OWNER,
+            message.text,
+            reply_to=message.reply_to,
+            attachments=attachments,
+        )
+        await self.post(new)
+        self.on_message(new)
+        return new
+
+    async def edit(self, input_id: InputId, text: str) -> bool:
+        known = await self.message(MessageId(input_id))
+        if known is None or input_id not in self.waiting:
+            return False
+        await self.post(replace(known, text=text))
+        return True
+
+    async def withdraw(self, input_id: InputId) -> bool:
+        is_waiting = input_id in self.waiting
+        self.waiting.discard(input_id)
+        return is_waiting
+
+    async def command(self, surface: str, line: str) -> CommandAnswer:
+        self.calls.append(line)
+        await self.may_answer.wait()
+        self.lines.append((surface, line))
+        word = line.partition(" ")[0]
+        return self.answers.get(word, CommandAnswer(f"`{line}` is done."))
+
+    async def interrupt(self) -> bool:
+        turn = self._turn
+        if turn is None:
+            return False
+        await turn.end("", EndCause.INTERRUPTED)
+        return True
+
+    async def completions(self, command: str, argument: str, typed: str) -> Sequence[str]:
+        choices = [
+            choice
+            for spec in self.commands
+            if spec.name == command
+            for each in spec.arguments
+            if each.name == argument
+            for choice in each.choices
+        ]
+        begins = [choice for choice in choices if choice.startswith(typed)]
+        return begins or [choice for choice in choices if typed in choice]
+
+    async def history(self, limit: int, before: MessageId | None = None) -> Sequence[ChatMessage]:
+        ids = [message.id for message in self.messages]
+        end = ids.index(before) if before in ids else len(ids)
+        return self.messages[max(0, end - limit) : end]
+
+    async def message(self, message_id: MessageId) -> ChatMessage | None:
+        return next((each for each in self.messages if each.id == message_id), None)
+
+    async def missed_since(self, last: MessageId) -> Sequence[ChatMessage] | None:
+        at_hand = self.messages[-self.remembers :]
+        ids = [message.id for message in at_hand]
+        return at_hand[ids.index(last) + 1 :] if last in ids else None
+
+    @property
+    def commands(self) -> Sequence[CommandSpec]:
+        return self._commands
+
+    @property
+    def status(self) -> Status:
+        return self._status
+
+    async def change(self, **fields: object) -> None:
+        """Another status, such as `is_busy=True`."""
+        self._status = replace(self._status, **fields)  # type: ignore[arg-type]
+        for surface in self.surfaces:
+            await surface.changed(self._status)
+
+    async def say(
+        self,
+        text: str,
+        author: Author = Author.ASSISTANT,
+        *,
+        turn: TurnId | None = None,
+        reply_to: MessageId | None = None,
+        attachments: tuple[Attachment, ...] = (),
+        is_cut_off: bool = False,
+    ) -> ChatMessage:
+        """A message that comes by itself."""
+        message = ChatMessage(
+            MessageId(f"m{next(self._numbers)}"),
+            self._clock.now(),
+            author,
+            text,
+            reply_to=reply_to,
+            attachments=attachments,
+            turn=turn,
+            is_cut_off=is_cut_off,
+        )
+        await self.post(message)
+        return message
+
+    async def post(self, message: ChatMessage) -> None:
+        """Into the log and to all surfaces; in the place of an earlier one with the same id."""
+        ids = [each.id for each in self.messages]
+        if message.id in ids:
+            self.messages[ids.index(message.id)] = message
+        else:
+            self.messages.append(message)
+        for surface in self.surfaces:
+            await surface.post(message)
+
+    def begin(self, *inputs: MessageId) -> FakeTurn:
+        """A turn begins to be shown; what happens in it is up to the test."""
+        number = next(self._numbers)
+        answered = tuple(InputId(each) for each in inputs)
+        start = TurnStart(TurnId(f"t{number}"), self._clock.now(), answered)
+        self._turn = FakeTurn(self, start)
+        return self._turn
+
+    def forget(self, turn: FakeTurn) -> None:
+        if self._turn is turn:
+            self._turn = None
+
+    def _kept(self, input_id: InputId, file: IncomingFile) -> Attachment:
+        place = self._folder / "downloads"
+        place.mkdir(parents=True, exist_ok=True)
+        target = place / f"{input_id}-{file.path.name}{Path(file.name).suffix}"
+        shutil.move(file.path, target)
+        kind = _IMAGES.get(target.suffix, "application/octet-stream")
+        path = str(target.relative_to(self._folder))
+        return Attachment(file.name, path, kind, target.stat().st_size)
+
+
+class FakeTurn:
+    """A turn under the test's control: `show` events as they come, then `end` it."""
+
+    def __init__(self, reception: FakeReception, start: TurnStart) -> None:
+        self.start = start
+        self.is_over = False
+        self._reception = reception
+        self._queues = [asyncio.Queue[AgentEvent]() for _ in reception.surfaces]
+        self._tasks = [
+            asyncio.create_task(surface.present(start, _events(queue)))
+            for surface, queue in zip(reception.surfaces, self._queues, strict=True)
+        ]
+
+    async def show(self, *events: AgentEvent) -> None:
+        """Returns when every surface has taken them."""
+        for event in events:
+            for queue in self._queues:
+                queue.put_nowait(event)
+        for queue in self._queues:
+            await queue.join()
+
+    async def end(
+        self, answer: str = "", cause: EndCause = EndCause.COMPLETED
+    ) -> ChatMessage | None:
+        """The answer, if there is one, is posted before the last event, as it really is."""
+        if self.is_over:
+            return None
+        self.is_over = True
+        is_cut_off = cause is not EndCause.COMPLETED
+        turn = self.start.turn
+        message = (
+            await self._reception.say(answer, turn=turn, is_cut_off=is_cut_off) if answer else None
+        )
+        for queue in self._queues:
+            queue.put_nowait(TurnEnded(cause))
+        await asyncio.gather(*self._tasks)
+        self._reception.forget(self)
+        return message
+
+    def cancel(self) -> None:
+        """As if the core was stopped in the middle of the turn."""
+        for task in self._tasks:
+            task.cancel()
+        self._reception.forget(self)
+
+
+async def _events(queue: asyncio.Queue[AgentEvent]) -> AsyncIterator[AgentEvent]:
+    while True:
+        event = await queue.get()
+        try:
+            yield event
+        finally:
+            queue.task_done()
+        if isinstance(event, TurnEnded):
+            return
+
+
+def _ignore(_: ChatMessage) -> None:
+    pass

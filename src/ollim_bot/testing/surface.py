@@ -1,0 +1,71 @@
+"""A surface that shows nothing and remembers all that it was given."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from ollim_bot.chat import Reception, Status, TurnStart
+from ollim_bot.domain.chat import Author, ChatMessage, TurnId
+from ollim_bot.domain.events import AgentEvent
+
+
+class RecordingSurface:
+    """Doubles `ChatSurface`.
+
+    `news` is notified of each thing that is given. `is_broken` makes it raise where it must not, as
+    a surface with a fault would. While `may_go_on` is cleared, it hangs in the middle of a turn.
+    """
+
+    def __init__(self, name: str = "recording") -> None:
+        self.name = name
+        self.posts: list[ChatMessage] = []
+        self.starts: list[TurnStart] = []
+        self.events: dict[TurnId, list[AgentEvent]] = {}
+        self.statuses: list[Status] = []
+        self.receptions: list[Reception] = []
+        self.is_broken = False
+        self.may_go_on = asyncio.Event()
+        self.may_go_on.set()
+        self.news = asyncio.Condition()
+
+    @property
+    def texts(self) -> list[str]:
+        """What was posted, in order."""
+        return [message.text for message in self.posts]
+
+    def posted_by(self, author: Author) -> list[str]:
+        return [message.text for message in self.posts if message.author is author]
+
+    async def run(self, reception: Reception) -> None:
+        self._fail()
+        self.receptions.append(reception)
+        await asyncio.Event().wait()
+
+    async def post(self, message: ChatMessage) -> None:
+        self._fail()
+        self.posts.append(message)
+        await self._tell()
+
+    async def present(self, start: TurnStart, events: AsyncIterator[AgentEvent]) -> None:
+        self._fail()
+        self.starts.append(start)
+        shown = self.events.setdefault(start.turn, [])
+        await self._tell()
+        async for event in events:
+            await self.may_go_on.wait()
+            shown.append(event)
+            await self._tell()
+
+    async def changed(self, status: Status) -> None:
+        self._fail()
+        self.statuses.append(status)
+        await self._tell()
+
+    async def _tell(self) -> None:
+        async with self.news:
+            self.news.notify_all()
+
+    def _fail(self) -> None:
+        if self.is_broken:
+            raise RuntimeError(f"{self.name} is broken")

@@ -1,0 +1,84 @@
+"""A command is read as the shell reads it, or not at all."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from ollim_bot.domain.shell_words import Word, shell_words
+
+WORDS = ["a", "-x", "./é", "=y", "'b c'", "'$b;'", '"d | e"', "''", '"f', "g'", "%", "a:b@c", "0,+"]
+LIVE = [*"$`\\;&|<>(){}[]~!#^=", "\n", "\r", "\0"]
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("ollim-bot reminder list", ["ollim-bot", "reminder", "list"]),
+        ("  a \t b ", ["a", "b"]),
+        ("add -m 'buy milk; call mum'", ["add", "-m", "buy milk; call mum"]),
+        ('add -m "it\'s late!"', ["add", "-m", "it's late!"]),
+        ("a'b'\"c\"d", ["abcd"]),
+        ("a ''", ["a", ""]),
+        ("add -m Größe --at 9:00", ["add", "-m", "Größe", "--at", "9:00"]),
+        ("a --x=y", ["a", "--x=y"]),
+        ("a '$HOME' '`x`' '\\'", ["a", "$HOME", "`x`", "\\"]),
+        ("", []),
+    ],
+)
+def test_plain_words_are_read(command: str, words: list[str]) -> None:
+    assert shell_words(command) == tuple(Word(word) for word in words)
+
+
+def test_a_glob_is_known_by_being_outside_quotes() -> None:
+    assert shell_words("a *.md 'b?' x?") == (
+        Word("a"),
+        Word("*.md", has_glob=True),
+        Word("b?"),
+        Word("x?", has_glob=True),
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "a; b", "a & b", "a && b", "a | b", "a || b", "a > b", "a < b", "a >> b", "a <<< b",
+        "a $(b)", "a `b`", "a $b", "a ${b}", 'a "$b"', 'a "`b`"', 'a "\\x"', "a $'b'", "a \\b",
+        "a\nb", "a 'b\nc'", "a\rb", "a\0b", "a\x1bb", "a #b", "a ~", "a ~/b", "a {b,c}", "a [bc]",
+        "(a)", "! a", "a !b", "a ^b", "X=1 a", "=a", "a =b", "a 'b", 'a "b', "a 'b'\"", "a '[b]'*",
+        "a\u00a0b", "a <(b)", "a\\\nb",
+    ],
+)  # fmt: skip
+def test_what_may_be_more_than_words_is_not_read(command: str) -> None:
+    assert shell_words(command) is None
+
+
+@given(st.lists(st.sampled_from([*WORDS, " ", "\t"]), max_size=8).map("".join))
+@example("a 'b c' \"d\"e")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_shell_reads_the_same_words(tmp_path: Path, command: str) -> None:
+    words = shell_words(command)
+    if not words:
+        return
+    ran = subprocess.run(
+        ["/bin/bash", "--norc", "-c", f"printf '%s\\0' {command}"],
+        cwd=tmp_path,
+        env={"PATH": "", "LC_ALL": "C.UTF-8"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.split("\0")[:-1] == [word.text for word in words]
+
+
+AROUND = st.lists(st.sampled_from(["a", " ", "'b c'", '"d"', "-x"]), max_size=6).map("".join)
+
+
+@given(AROUND, st.sampled_from(LIVE), AROUND)
+def test_a_live_character_outside_quotes_is_never_read(before: str, live: str, after: str) -> None:
+    if live != "=" or not before.strip():
+        assert shell_words(before + live + after) is None

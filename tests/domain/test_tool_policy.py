@@ -1,0 +1,299 @@
+"""A pattern allows what it says, and no more."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ollim_bot.domain.tool_policy import (
+    DEFAULT_BG_TOOLS,
+    MAIN_TOOLS,
+    Pattern,
+    Problems,
+    matches,
+    problems,
+)
+from ollim_bot.errors import WrongInput
+
+ROOT = "/home/me/.ollim-bot"
+NOTES = "Read(./**.md)"
+
+
+def allows(pattern: str, tool: str, /, **arguments: object) -> bool:
+    return matches(Pattern.of(pattern), tool, arguments, ROOT)
+
+
+def runs(pattern: str, command: str) -> bool:
+    return allows(f"Bash({pattern})", "Bash", command=command)
+
+
+@pytest.mark.parametrize("pattern", sorted({*MAIN_TOOLS, *DEFAULT_BG_TOOLS}))
+def test_nothing_is_wrong_with_what_is_allowed_by_default(pattern: str) -> None:
+    assert problems(pattern) == Problems()
+    assert str(Pattern.of(pattern)) == pattern
+
+
+def test_the_background_may_do_less_than_the_main_session() -> None:
+    def by_main(text: str) -> bool:
+        prefixes = [each[:-1] for each in MAIN_TOOLS if each.endswith("*")]
+        return text in MAIN_TOOLS or any(text.startswith(prefix) for prefix in prefixes)
+
+    assert all(map(by_main, DEFAULT_BG_TOOLS))
+    assert not {"WebFetch", "Write(./**.md)"} & set(DEFAULT_BG_TOOLS)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        ("", "is empty"),
+        ("  ", "is empty"),
+        ("Bash", "every command"),
+        ("Bash(*)", "every command"),
+        ("Bash(**)", "every command"),
+        ("Bash( * )", "every command"),
+        ("Bash(* list)", "which program"),
+        ("Bash(ollim-b?t list)", "which program"),
+        ("Bash(a; b)", "more than one plain command"),
+        ("Bash(a & b)", "more than one plain command"),
+        ("Bash(a | b)", "more than one plain command"),
+        ("Bash(a `b`)", "more than one plain command"),
+        ("Bash(a $(b))", "more than one plain command"),
+        ("Bash(a > b)", "more than one plain command"),
+        ("Bash(a < b)", "more than one plain command"),
+        ("Bash(a\nb)", "more than one plain command"),
+        ("Write(state/x.md)", "never writes there"),
+        ("Write(./state/**)", "never writes there"),
+        ("Write(./State/**)", "never writes there"),
+        ("Write(**/state/**)", "never writes there"),
+        ("Write(./state*/**)", "never writes there"),
+        ("Edit(.env)", "never writes there"),
+        ("Edit(./.env.local)", "never writes there"),
+        ("Edit(tool-policy.yaml)", "never writes there"),
+        ("MultiEdit(./.claude/agents/*.md)", "never writes there"),
+        ("NotebookEdit(/home/me/.ollim-bot/state/x)", "never writes there"),
+        ("Read(", "is not written like"),
+        ("Read()", "is not written like"),
+        ("Read(a) b", "is not written like"),
+        ("Read a", "is not written like"),
+        ("*", "no name of a tool"),
+        ("Rea*", "no name of a tool"),
+        ("mcp__discord", "names no server"),
+        ("mcp__*", "names no server"),
+        ("mcp__dis*__ping", "names no server"),
+        ("mcp__discord__ping(x)", "cannot have here"),
+    ],
+)
+def test_what_is_wrong_with_a_pattern_is_said(pattern: str, words: str) -> None:
+    (error,) = problems(pattern).errors
+    assert words in error
+    assert error.endswith(".")
+    with pytest.raises(WrongInput, match=words):
+        Pattern.of(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["Write(./**.md)", "Write(skills/x/state/a.md)", "Edit(./statements/*.md)", "Read(./state/x)",
+     "Bash(git log *)", "Bash(ollim-bot *)", "WebFetch(https://example.com/**)", "Skill(mail *)"],
+)  # fmt: skip
+def test_wide_globs_and_near_names_are_fine(pattern: str) -> None:
+    assert problems(pattern) == Problems()
+
+
+@pytest.mark.parametrize("pattern", ["Read(*)", "Write(**)", "WebFetch( * )"])
+def test_any_argument_is_only_worth_a_warning(pattern: str) -> None:
+    found = problems(pattern)
+    assert found.errors == ()
+    assert "any argument" in found.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "tool", "expected"),
+    [
+        ("WebSearch", "WebSearch", True),
+        ("WebSearch", "WebSearchX", False),
+        ("WebSearch", "websearch", False),
+        ("mcp__discord__*", "mcp__discord__ping_user", True),
+        ("mcp__discord__*", "mcp__discordia__ping_user", False),
+        ("mcp__discord__add*", "mcp__discord__add_reminder", True),
+        ("mcp__discord__ping_user", "mcp__discord__ping_user2", False),
+    ],
+)
+def test_a_tool_is_known_by_its_whole_name(pattern: str, tool: str, expected: bool) -> None:
+    assert allows(pattern, tool) is expected
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("note.md", True),
+        ("./a/b.md", True),
+        (f"{ROOT}/a.md", True),
+        (f"/{ROOT}/a.md", True),
+        ("a/../b.md", True),
+        (".claude/agents/x.md", True),
+        ("../a.md", False),
+        ("/etc/a.md", False),
+        (f"{ROOT}-2/a.md", False),
+        ("a.txt", False),
+        ("a.md/b.txt", False),
+        ("a.MD", False),
+        ("a.md\n", False),
+        ("a.md ", False),
+        ("a.md\ue000", False),
+        ("", False),
+        (7, False),
+        (None, False),
+    ],
+)
+def test_a_path_is_seen_from_the_data_directory(path: object, expected: bool) -> None:
+    assert allows(NOTES, "Read", file_path=path) is expected
+
+
+def test_a_pattern_for_one_tool_says_nothing_about_another() -> None:
+    assert not allows(NOTES, "Write", file_path="a.md")
+    assert not allows("Write(./**.md)", "Edit", file_path="a.md")
+    assert allows("NotebookEdit(./**.ipynb)", "NotebookEdit", notebook_path="a.ipynb")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"glob": "*.md"}, True),
+        ({"glob": "*.md", "path": "routines"}, True),
+        ({"glob": "**/*.md"}, True),
+        ({"path": "a.md"}, True),
+        ({}, False),
+        ({"path": "."}, False),
+        ({"path": "routines"}, False),
+        ({"glob": "*"}, False),
+        ({"glob": "*.json"}, False),
+        ({"glob": "!*.md"}, False),
+        ({"glob": "*.json *.md"}, False),
+        ({"glob": "*.json,*.md"}, False),
+        ({"glob": "{*.json,*.md}"}, False),
+        ({"glob": "*.[m]d"}, False),
+        ({"glob": "../*.md"}, False),
+        ({"glob": "*.md", "path": "/etc"}, False),
+        ({"glob": "*.md", "path": ".."}, False),
+        ({"type": "md"}, False),
+    ],
+)
+def test_a_search_must_be_for_what_is_allowed_and_nothing_else(
+    arguments: dict[str, object], expected: bool
+) -> None:
+    assert allows("Grep(./**.md)", "Grep", **arguments) is expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [("**/*.md", True), ("routines/*.md", True), (f"{ROOT}/*.md", True), ("**/*", False),
+     ("/etc/*.md", False), ("../*.md", False), ("*.{md,json}", False), ("", False)],
+)  # fmt: skip
+def test_a_search_for_names_must_be_for_what_is_allowed(pattern: str, expected: bool) -> None:
+    assert allows("Glob(./**.md)", "Glob", pattern=pattern) is expected
+
+
+def test_a_search_of_one_folder_does_not_reach_into_those_below() -> None:
+    assert allows("Glob(./*.md)", "Glob", pattern="*.md")
+    assert not allows("Glob(./*.md)", "Glob", pattern="**/*.md")
+    # A name alone is looked for in all folders.
+    assert not allows("Grep(./*.md)", "Grep", glob="*.md")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "command", "expected"),
+    [
+        ("ollim-bot reminder *", "ollim-bot reminder list", True),
+        ("ollim-bot reminder *", "ollim-bot reminder", True),
+        ("ollim-bot reminder *", "ollim-bot  reminder add -m 'a; b' --in 20m", True),
+        ("ollim-bot reminder *", "ollim-bot reminders", False),
+        ("ollim-bot reminder *", "ollim-bot routine list", False),
+        ("ollim-bot reminder *", "Ollim-bot reminder list", False),
+        ("ollim-bot reminder *", "xollim-bot reminder list", False),
+        ("ollim-bot reminder *", "'ollim-bot reminder' list", False),
+        ("ollim-bot reminder *", "X=1 ollim-bot reminder list", False),
+        ("ollim-bot reminder *", "ollim-bot reminder list; rm -r .", False),
+        ("ollim-bot reminder *", "ollim-bot reminder list > x", False),
+        ("ollim-bot reminder *", "ollim-bot reminder add -m \"$(cat .env)\"", False),
+        ("ollim-bot help", "ollim-bot help", True),
+        ("ollim-bot help", "ollim-bot help x", False),
+        ("git * --oneline", "git log --oneline", True),
+        ("git * --oneline", "git log -p --oneline", False),
+        ("git ** --oneline", "git log -p --oneline", True),
+        ("git lo?", "git log", True),
+        ("cat notes/*", "cat notes/a.md", True),
+        ("cat notes/*", "cat notes/a/b.md", False),
+        ("cat *", "cat *.md", True),
+        ("cat a*", "cat a*", False),
+        ("cat *", "", False),
+    ],
+)  # fmt: skip
+def test_a_command_must_fit_from_its_first_word_to_its_last(
+    pattern: str, command: str, expected: bool
+) -> None:
+    assert runs(pattern, command) is expected
+
+
+@pytest.mark.parametrize("command", [None, 7, ["ollim-bot", "reminder"], {}])
+def test_a_command_that_is_no_text_is_not_allowed(command: object) -> None:
+    assert not allows("Bash(ollim-bot reminder *)", "Bash", command=command)
+
+
+PIECES = st.lists(st.sampled_from(["a", " ", "'b c'", '"d"', "-x", "é"]), max_size=6).map("".join)
+
+
+@given(PIECES, st.sampled_from([*";&|<>()$`\\!#~{}[]", "\n", "\r", "\0"]), PIECES)
+def test_a_command_with_a_live_character_outside_quotes_is_never_allowed(
+    before: str, live: str, after: str
+) -> None:
+    assert not runs("ollim-bot reminder *", f"ollim-bot reminder {before}{live}{after}")
+    assert not runs("ollim-bot **", f"ollim-bot{live}{after}")
+
+
+@given(st.text(max_size=20))
+def test_only_the_program_that_was_named_is_run(text: str) -> None:
+    if runs("ollim-bot *", text):
+        assert text.replace("'", "").replace('"', "").split()[0] == "ollim-bot"
+
+
+@given(st.text(max_size=20))
+def test_a_pattern_for_markdown_allows_nothing_else(path: str) -> None:
+    assert path.endswith(".md") or not allows(NOTES, "Read", file_path=path)
+    assert path.endswith(".md") or not allows("Glob(./**.md)", "Glob", pattern=path)
+
+
+@given(st.text(max_size=30))
+def test_a_pattern_is_wrong_or_can_be_used(text: str) -> None:
+    if problems(text).errors:
+        with pytest.raises(WrongInput):
+            Pattern.of(text)
+    else:
+        assert str(Pattern.of(text)) == text.strip()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "tool", "arguments", "expected"),
+    [
+        ("WebFetch(https://a.com/**)", "WebFetch", {"url": "https://a.com/a/b?c"}, True),
+        ("WebFetch(https://a.com/**)", "WebFetch", {"url": "http://a.com/"}, False),
+        ("WebFetch(https://a.com/**)", "WebFetch", {"url": "https://a.com.evil/"}, False),
+        ("WebFetch(https://*.a.com/**)", "WebFetch", {"url": "https://x.a.com/"}, True),
+        ("WebFetch(https://*.a.com/**)", "WebFetch", {"url": "https://b.com?.a.com/"}, False),
+        ("WebFetch(https://*.a.com/**)", "WebFetch", {"url": "https://b.com#.a.com/"}, False),
+        ("WebFetch(https://*.a.com/**)", "WebFetch", {"url": "https://b.com\\.a.com/"}, False),
+        ("WebFetch(https://*.a.com/**)", "WebFetch", {"url": "https://x@b.com:1@.a.com/"}, False),
+        ("Skill(mail *)", "Skill", {"skill": "mail"}, True),
+        ("Skill(mail *)", "Skill", {"skill": "mail", "args": "today now"}, True),
+        ("Skill(mail *)", "Skill", {"skill": "mailer"}, False),
+        ("Agent(gmail-reader)", "Agent", {"subagent_type": "gmail-reader"}, True),
+        ("Agent(gmail-reader)", "Agent", {"subagent_type": "general-purpose"}, False),
+        ("Agent(gmail-reader)", "Agent", {}, False),
+        ("TodoWrite(x)", "TodoWrite", {"todos": "x"}, False),
+    ],
+)  # fmt: skip
+def test_other_tools_are_known_by_what_they_are_about(
+    pattern: str, tool: str, arguments: dict[str, object], expected: bool
+) -> None:
+    assert allows(pattern, tool, **arguments) is expected
