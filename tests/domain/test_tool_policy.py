@@ -198,6 +198,7 @@ def test_a_search_for_names_must_be_for_what_is_allowed(pattern: str, expected: 
 def test_a_search_of_one_folder_does_not_reach_into_those_below() -> None:
     assert allows("Glob(./*.md)", "Glob", pattern="*.md")
     assert not allows("Glob(./*.md)", "Glob", pattern="**/*.md")
+    assert not allows("Glob(./*.md)", "Glob", pattern="**/../x.md")
     # A name alone is looked for in all folders.
     assert not allows("Grep(./*.md)", "Grep", glob="*.md")
 

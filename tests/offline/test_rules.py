@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ollim_bot.domain.chat import Attachment, TurnId
+from ollim_bot.domain.inputs import InputId, OwnerMessage, ToolCalled
+from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.offline import texts
 from ollim_bot.offline.messages import Block, CallTool, Message, ModelRequest, Part, Say
 from ollim_bot.offline.rules import OfflineModel
 from ollim_bot.offline.tagged import PING, REPORT
+from ollim_bot.prompts.context import FOR_MAIN, owner_prompt, updates_block
+from ollim_bot.prompts.continued import continued_prompt
 
 STAMP = "[2026-02-24 Tue 10:15 AM PST]\n"
 NEWS = "RECENT BACKGROUND UPDATES (mention key findings in your response)\n- (5m ago) 3 mails.\n\n"
@@ -76,7 +83,17 @@ def report(text: str) -> tuple[Part, ...]:
         ("[fork-started] No topic: wait for the owner.", texts.FORK_WITHOUT_TOPIC),
         ("[fork-started] [stale-fork: 2h ago] Resumed.", texts.FORK_RESUMED),
         ("[fork-timeout] Idle for 10 minutes.", texts.FORK_IDLE),
-        ("[system] The bot was restarted.", texts.PROGRAM_SPOKE),
+        ("[system] The night was quiet.", texts.PROGRAM_SPOKE),
+        ("what time is it", texts.NO_CLOCK),
+        (f"{STAMP}\nwhat time is it", "It is 10:15 on Tue 24 Feb 2026 (PST)."),
+        ("[2026-02-24 Tue 12:05 AM +03]\n\nthe time", "It is 0:05 on Tue 24 Feb 2026 (+03)."),
+        ("[2026-02-24 Tue 12:05 PM UTC]\n\nthe time", "It is 12:05 on Tue 24 Feb 2026 (UTC)."),
+        ("[2026-02-24 Tue 03:05 PM UTC]\n\nthe time", "It is 15:05 on Tue 24 Feb 2026 (UTC)."),
+        ("[2026-99-24 Tue 12:05 AM UTC]\n\nwhat time is it", texts.NO_CLOCK),
+        ("what did I say before?", texts.NOTHING_SAID),
+        (f"{STAMP}\n> hello\n\nis this an AI?", texts.NOT_UNDERSTOOD),
+        (f"{STAMP}\n> hello\n\nwho are you?", texts.WHAT_I_AM),
+        ("[system] The program was restarted in the middle of your answer.", texts.PROGRAM_SPOKE),
         (f"[routine:b2] [late: was scheduled for 9:00 AM, running now]\n{STAMP}\nstretch",
          texts.routine_due("stretch")),
         (f"[reminder:a1]\n{STAMP}\ndrink water", texts.reminder_due("drink water")),
@@ -147,6 +164,68 @@ def test_a_prompt_is_found_before_and_behind_remarks_of_the_engine(remark: str) 
 def test_news_is_told_once_in_a_turn() -> None:
     turn = [said(f"{STAMP}{NEWS}thanks"), *called("Read")]
     assert answer(*turn) == (Say(texts.THANKS),)
+
+
+NOW = datetime(2026, 2, 24, 10, 20, tzinfo=timezone(timedelta(hours=-8), "PST"))
+ASKED = f"{STAMP}{NEWS}what time is it?"
+PING_MADE = ToolCalled(NOW, TurnId("t"), PING, "drink water")
+
+
+def message(text: str, **more: object) -> OwnerMessage:
+    return OwnerMessage(InputId("i"), "web", NOW, text, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("tools", [(), (PING_MADE,)])
+def test_an_answer_that_was_cut_off_is_given_again(tools: tuple[ToolCalled, ...]) -> None:
+    torn = Message("assistant", ({"type": "text", "text": "It is"},))
+    again = said(continued_prompt(tools, NOW))
+    expected = (Say("Meanwhile:\n- 3 mails.\n\nIt is 10:20 on Tue 24 Feb 2026 (PST)."),)
+    assert answer(said("hi"), said(ASKED), torn, again) == expected
+    assert answer(said("hi"), said(ASKED), again, again) == expected
+
+
+def test_a_message_that_comes_again_after_a_restart_is_answered() -> None:
+    again = said(continued_prompt((PING_MADE,), NOW, again=[message("thanks")]))
+    assert answer(said(f"{STAMP}\nhi"), again) == (Say(texts.THANKS),)
+    asked = said(continued_prompt((), NOW, again=[message("what did I say before?")]))
+    assert answer(said(f"{STAMP}\nhi"), asked) == (Say(texts.said_before(("hi",))),)
+
+
+def test_news_that_came_with_the_restart_is_told_too() -> None:
+    block = updates_block(PendingUpdates((PendingUpdate(NOW, "Rain.\nWind."),)), FOR_MAIN, NOW)
+    again = said(continued_prompt((), NOW, updates=block))
+    assert answer(said(f"{STAMP}\nthanks"), again) == (
+        Say(f"Meanwhile:\n- Rain.\n  Wind.\n\n{texts.THANKS}"),
+    )
+
+
+def test_what_may_be_asked_about_a_file_is_not_taken_for_a_question_about_the_model() -> None:
+    photo = Attachment("who.png", "downloads/who.png", "image/png", 9)
+    asked = owner_prompt([message("is this a real person?", attachments=(photo,))], NOW)
+    assert answer(said(asked)) == (Say(texts.NOT_UNDERSTOOD),)
+    thanked = owner_prompt([message("thanks for this", attachments=(photo,))], NOW)
+    assert answer(said(thanked)) == (Say(texts.THANKS),)
+
+
+def test_messages_that_waited_together_are_answered_together() -> None:
+    asked = owner_prompt([message("hello"), message("who are you?"), message("thanks")], NOW)
+    assert answer(said(asked)) == (Say(texts.WHAT_I_AM),)
+
+
+def test_only_the_owners_words_are_remembered() -> None:
+    talk = [said(f"{STAMP}\ntea\nor  coffee"), said(REMINDER), said(f"{STAMP}\n{'word ' * 60}")]
+    remembered = texts.said_before(("tea or coffee", f"{('word ' * 60)[:119]}…"))
+    assert answer(*talk, said("what did I say before?")) == (Say(remembered),)
+
+
+def test_what_was_said_before_a_compaction_is_remembered() -> None:
+    summary = texts.talk_so_far(("tea", "coffee"))
+    continued = (
+        "This session is being continued from a previous conversation that ran out of context."
+        f"\n\nSummary:\n{summary}\n\nContinue the conversation.\n- not this"
+    )
+    talk = [said(continued, f"{STAMP}\nwater"), said("what did I say before?")]
+    assert answer(*talk) == (Say(texts.said_before(("tea", "coffee", "water"))),)
 
 
 def test_a_compaction_keeps_the_last_words_of_the_owner() -> None:

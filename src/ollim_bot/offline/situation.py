@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from ollim_bot.offline.messages import Message, ModelRequest, ToolResult
 from ollim_bot.offline.prompt import SpokenPrompt, read_prompt
+from ollim_bot.offline.texts import SAID_LAST
 
 # What the engine itself puts among the words of the person.
+_SUMMED_UP = "This session is being continued from a previous conversation"
 _ENGINE_SPEAKS = (
     "Stop hook feedback:",
     "[Request interrupted by user",
-    "This session is being continued from a previous conversation",
+    _SUMMED_UP,
     "<local-command-",
     "<command-name>",
 )
+_OUR_SUMMARY = re.compile(rf"^{re.escape(SAID_LAST)}\n(?P<lines>(?:- .+(?:\n|$))+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
+    """`said_before` is what the owner said before this, oldest first."""
+
     prompt: SpokenPrompt
     tools: tuple[str, ...]
     outcomes: Mapping[str, ToolResult]
+    said_before: tuple[str, ...] = ()
 
     def may_call(self, tool: str) -> bool:
         """Whether the tool is there and was not tried in this turn yet."""
@@ -30,16 +37,40 @@ class Situation:
 
 
 def situation_of(request: ModelRequest) -> Situation:
-    prompts = _prompts(request.messages)
-    start, prompt = prompts[-1] if prompts else (0, "")
+    prompts = [(start, read_prompt(text)) for start, text in _prompts(request.messages)]
+    start, prompt = _to_answer(prompts)
     outcomes = dict(_outcomes(request.messages[start:]))
-    return Situation(read_prompt(prompt), request.tools, outcomes)
+    return Situation(prompt, request.tools, outcomes, said_by_owner(request)[:-1])
 
 
 def said_by_owner(request: ModelRequest) -> tuple[str, ...]:
-    """Everything that was asked in the conversation, oldest first."""
-    prompts = (read_prompt(text) for _, text in _prompts(request.messages))
-    return tuple(prompt.text for prompt in prompts if prompt.text)
+    """Everything that the owner has said in the conversation, oldest first."""
+    spoken = (message.texts for message in request.messages if message.role == "user")
+    return tuple(said for texts in spoken for text in texts for said in _of_owner(text))
+
+
+def _to_answer(prompts: Sequence[tuple[int, SpokenPrompt]]) -> tuple[int, SpokenPrompt]:
+    """The last prompt; or if it only asks to go on, the one before, with its own news."""
+    if not prompts:
+        return 0, SpokenPrompt("")
+    asked = [(start, prompt) for start, prompt in prompts if not prompt.asks_to_go_on]
+    _, last = prompts[-1]
+    if not last.asks_to_go_on or not asked:
+        return prompts[-1]
+    start, prompt = asked[-1]
+    updates = tuple(dict.fromkeys((*prompt.updates, *last.updates)))
+    return start, replace(prompt, updates=updates, moment=last.moment, zone=last.zone)
+
+
+def _of_owner(text: str) -> Iterator[str]:
+    """A summary of ours still has what was said before it."""
+    if text.startswith(_SUMMED_UP):
+        for summary in _OUR_SUMMARY.finditer(text):
+            yield from (line.removeprefix("- ") for line in summary["lines"].splitlines())
+    elif not text.startswith(_ENGINE_SPEAKS):
+        prompt = read_prompt(text)
+        if prompt.text and not prompt.tag:
+            yield prompt.text
 
 
 def _prompts(messages: Sequence[Message]) -> list[tuple[int, str]]:

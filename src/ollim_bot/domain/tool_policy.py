@@ -1,0 +1,227 @@
+"""Patterns for calls of tools that are allowed: `Tool`, `Tool(argument glob)`, `mcp__server__*`.
+
+A pattern allows a call only if it is clear that it covers all of it.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ollim_bot.domain.globs import covers, fits
+from ollim_bot.domain.shell_words import Word, shell_words
+from ollim_bot.errors import WrongInput
+
+_JOB_COMMANDS = ("reminder", "routine", "runs", "history")
+
+MAIN_TOOLS = (
+    *(f"Bash(ollim-bot {noun} *)" for noun in ("tasks", "cal", "gmail", *_JOB_COMMANDS)),
+    "Bash(ollim-bot help)",
+    *(f"{tool}(./**.md)" for tool in ("Read", "Write", "Edit", "Glob", "Grep")),
+    # Else the agent would be told of an attached file that it cannot open.
+    "Read(./downloads/**)",
+    "WebFetch",
+    "WebSearch",
+    "Task",
+    "Agent",
+    "Skill",
+    "mcp__discord__*",
+    "mcp__docs__*",
+)
+
+DEFAULT_BG_TOOLS = (
+    *(f"{tool}(./**.md)" for tool in ("Read", "Glob", "Grep")),
+    "Bash(ollim-bot help)",
+    "Bash(ollim-bot tasks *)",
+    *(f"mcp__discord__{tool}" for tool in ("add_reminder", "list_reminders", "cancel_reminder")),
+    "mcp__docs__*",
+)
+
+# The argument of a tool that a pattern is about, where it is a path, or where to search.
+FILE_ARGUMENTS: Mapping[str, str] = {
+    "Read": "file_path",
+    "Write": "file_path",
+    "Edit": "file_path",
+    "MultiEdit": "file_path",
+    "NotebookEdit": "notebook_path",
+}
+SEARCH_ARGUMENTS: Mapping[str, str] = {"Glob": "pattern", "Grep": "glob"}
+_NEVER_WRITTEN = frozenset({"state", "tool-policy.yaml", ".claude"})
+WRITING = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
+
+_WORD_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
+    "Skill": ("skill", "args"),
+    "Agent": ("subagent_type",),
+    "Task": ("subagent_type",),
+    "WebSearch": ("query",),
+}
+
+_FORM = re.compile(r"(?P<tool>[^\s()]+)(?:\((?P<argument>.*)\))?", re.DOTALL)
+_TOOL = re.compile(r"[A-Za-z]\w*")
+_SERVER_TOOL = re.compile(r"mcp__[\w-]+?__(?:[\w-]+\*?|\*)")
+_NOT_ONE_COMMAND = re.compile(r"[;&|`<>\n]|\$\(")
+_ANYTHING = re.compile(r"[*\s]+")
+_ONLY_WILD = re.compile(r"[.*?]*")
+_PLAIN_HOST = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class Problems:
+    """`errors` make a pattern unusable; `warnings` are what its owner should know."""
+
+    errors: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """`argument` is None where any call of the tool is meant."""
+
+    tool: str
+    argument: str | None = None
+
+    @classmethod
+    def of(cls, text: str) -> Pattern:
+        """Raises `WrongInput` with all that is wrong with it."""
+        if errors := problems(text).errors:
+            raise WrongInput("\n".join(errors))
+        form = _FORM.fullmatch(text.strip())
+        assert form is not None
+        return cls(form["tool"], form["argument"])
+
+    def __str__(self) -> str:
+        return self.tool if self.argument is None else f"{self.tool}({self.argument})"
+
+    def names(self, tool: str) -> bool:
+        if self.tool.endswith("*"):
+            return tool.startswith(self.tool[:-1])
+        return tool == self.tool
+
+
+def problems(text: str) -> Problems:
+    """What is wrong with a pattern, in sentences."""
+    pattern = text.strip()
+    if not pattern:
+        return Problems(("A pattern is empty. Name a tool, such as `Read(./**.md)`.",))
+    form = _FORM.fullmatch(pattern)
+    if form is None or form["argument"] == "":
+        return Problems((f"`{pattern}` is not written like `Tool` or `Tool(argument)`.",))
+    tool, argument = form["tool"], form["argument"]
+    errors = [*_wrong_name(pattern, tool, argument), *_too_wide(pattern, tool, argument)]
+    if tool in WRITING and argument is not None and _names_protected(argument):
+        errors.append(f"`{pattern}` is not possible: the agent never writes there.")
+    is_vague = argument is not None and _ANYTHING.fullmatch(argument) and tool != "Bash"
+    vague = f"`{pattern}` allows any argument, like `{tool}` alone. Say which ones are meant."
+    return Problems(tuple(errors), (vague,) if is_vague else ())
+
+
+def _wrong_name(pattern: str, tool: str, argument: str | None) -> Iterable[str]:
+    if tool.startswith("mcp__"):
+        if not _SERVER_TOOL.fullmatch(tool):
+            yield f"`{pattern}` names no server. Write `mcp__server__tool` or `mcp__server__*`."
+        elif argument is not None:
+            yield f"`{pattern}` has an argument, which the tools of a server cannot have here."
+    elif not _TOOL.fullmatch(tool):
+        yield f"`{pattern}` begins with no name of a tool, such as `Read` or `Bash`."
+
+
+def _too_wide(pattern: str, tool: str, argument: str | None) -> Iterable[str]:
+    if tool != "Bash":
+        return
+    if argument is None or _ANYTHING.fullmatch(argument):
+        yield f"`{pattern}` would allow every command. Name one, such as `Bash(ollim-bot help)`."
+    elif _NOT_ONE_COMMAND.search(argument):
+        yield (
+            f"`{pattern}` is more than one plain command: "
+            "leave out ; & | < > backticks, $( and line breaks."
+        )
+    elif re.search(r"[*?]", argument.split()[0]):
+        yield f"`{pattern}` leaves open which program is run. Write its name out."
+
+
+def _names_protected(argument: str) -> bool:
+    """Whether a name that is out of reach stands at the top, or where any folder may stand."""
+    is_absolute = argument.startswith(("/", "~"))
+    for part in argument.casefold().split("/"):
+        if part.rstrip("*?") in _NEVER_WRITTEN or part.startswith(".env"):
+            return True
+        if not is_absolute and not _ONLY_WILD.fullmatch(part):
+            return False
+    return False
+
+
+def matches(pattern: Pattern, tool: str, arguments: Mapping[str, object], root: str) -> bool:
+    """Whether a pattern allows a call; `root` is the folder that `./` stands for."""
+    if not pattern.names(tool):
+        return False
+    if tool == "Bash":
+        return _allows_command(pattern.argument or "", _text(arguments, "command"))
+    if pattern.argument is None:
+        return True
+    return _allows_argument(pattern.argument, tool, arguments, root)
+
+
+def _allows_argument(wanted: str, tool: str, arguments: Mapping[str, object], root: str) -> bool:
+    if tool in FILE_ARGUMENTS:
+        path = _text(arguments, FILE_ARGUMENTS[tool])
+        return fits(_from_root(wanted), relative(path, root))
+    if tool in SEARCH_ARGUMENTS:
+        return covers(_from_root(wanted), searched(tool, arguments, root))
+    if tool in _WORD_ARGUMENTS:
+        words = " ".join(_text(arguments, name) for name in _WORD_ARGUMENTS[tool]).split()
+        return _same_words(wanted.split(), [Word(word) for word in words])
+    url = _text(arguments, "url") if tool == "WebFetch" else ""
+    # What only looks like the end of a host must not pass for it: `https://a.example?.b.example/`.
+    return _PLAIN_HOST.match(url) is not None and fits(wanted, url)
+
+
+def _allows_command(wanted: str, command: str) -> bool:
+    words = shell_words(command) or ()
+    return bool(words) and _same_words(wanted.split(), list(words))
+
+
+def _same_words(wanted: list[str], words: list[Word]) -> bool:
+    """A last `*` stands for all further words, and so does `**`; else each is one word for one."""
+    if not wanted:
+        return not words
+    first, *others = wanted
+    if first == "*" and not others:
+        return True
+    if first == "**":
+        return any(_same_words(others, words[start:]) for start in range(len(words) + 1))
+    if not words:
+        return False
+    is_same = first == "*" if words[0].has_glob else fits(first, words[0].text)
+    return is_same and _same_words(others, words[1:])
+
+
+def relative(path: str, root: str) -> str:
+    """A path as patterns see it: `./notes/a.md` below the root, else from the top."""
+    whole = "/" + posixpath.normpath(posixpath.join(root, path)).lstrip("/")
+    if whole == root:
+        return "."
+    inside = whole.removeprefix(f"{root.rstrip('/')}/")
+    return whole if inside == whole else f"./{inside}"
+
+
+def searched(tool: str, arguments: Mapping[str, object], root: str) -> str:
+    """The glob of all files that a search may look at; empty where that is unclear."""
+    glob = _text(arguments, SEARCH_ARGUMENTS[tool])
+    if ".." in glob.split("/"):
+        return ""
+    if tool == "Grep" and glob and "/" not in glob:
+        # A name alone stands for files of that name in all folders.
+        glob = f"**/{glob}"
+    where = posixpath.join(root, _text(arguments, "path"))
+    return relative(posixpath.join(where, glob), root)
+
+
+def _from_root(glob: str) -> str:
+    return glob if glob.startswith(("/", "./")) else f"./{glob}"
+
+
+def _text(arguments: Mapping[str, object], name: str) -> str:
+    value = arguments.get(name, "")
+    return value if isinstance(value, str) else ""

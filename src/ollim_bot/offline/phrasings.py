@@ -1,0 +1,201 @@
+"""The ways in which people say the few things that the offline model understands.
+
+Each pattern is for words in lower case without punctuation or apostrophes, and for all of them:
+what stands in no pattern is not understood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum, auto
+
+
+class Intent(StrEnum):
+    GREETING = auto()
+    THANKS = auto()
+    FAREWELL = auto()
+    ABILITIES = auto()
+    IDENTITY = auto()
+    TIME = auto()
+    MEMORY = auto()
+    CONNECT = auto()
+
+
+# What is polite and asks for nothing.
+COURTESIES = frozenset({Intent.GREETING, Intent.THANKS, Intent.FAREWELL})
+
+SHORTHANDS: Mapping[str, str] = {
+    "u": "you",
+    "ya": "you",
+    "r": "are",
+    "ur": "your",
+    "im": "i am",
+    "wat": "what",
+    "whats": "what is",
+    "whos": "who is",
+    "pls": "please",
+    "plz": "please",
+    "thx": "thanks",
+    "thnx": "thanks",
+    "ty": "thank you",
+    "tysm": "thank you so much",
+    "okay": "ok",
+    "k": "ok",
+    "alright": "ok",
+    "goodbye": "bye",
+    "goodnight": "good night",
+    "cya": "see you",
+    "ttyl": "talk to you later",
+    "login": "log in",
+    "setup": "set up",
+}
+
+_ADDRESSED = r"(?:there|again|ollim|ollim bot|ollim-bot|bot|claude|friend)"
+_DAY_TIME = r"(?:morning|afternoon|evening)"
+_GREETING = (
+    rf"(?:(?:hi|hello|hey|hiya|howdy|yo|greetings|good {_DAY_TIME}|good day|{_DAY_TIME})"
+    rf"(?: {_ADDRESSED})*)"
+)
+
+_THANKS_FOR = (
+    r"for (?:(?:all )?(?:your|the) (?:help|time|answer|reply|info|information|explanation)"
+    r"|helping(?: me)?|that|this|everything|letting me know)"
+)
+_THANKS = (
+    r"(?:(?:thanks|thank you|many thanks|cheers)"
+    rf"(?: a lot| a bunch| a million| so much| very much| again)*(?: {_THANKS_FOR})?)"
+)
+
+_WHEN_AGAIN = r"(?:later|soon|tomorrow|around|then|again|next time)"
+_BED = r"(?:bed|sleep)"
+_FAREWELL = (
+    r"(?:bye(?: bye)?(?: for now| then)?|(?:good )?night(?: night)?|farewell|take care"
+    rf"|see you(?: {_WHEN_AGAIN})?|talk (?:to you )?{_WHEN_AGAIN}|until (?:tomorrow|next time)"
+    r"|(?:ive |i )?(?:got to|gotta|have to|need to) (?:go|run|leave)"
+    rf"|i am (?:off|(?:off|going|heading|headed)(?: off)? to {_BED}|signing off)"
+    r"|that is all for (?:now|today)|thats all for (?:now|today)"
+    r"|have a (?:nice|good|great|lovely) (?:day|evening|night|weekend|one))"
+)
+
+# What may come in front of a courtesy and behind it, or stand alone beside it.
+PLEASANTRY = (
+    r"(?:ok|great|perfect|cool|nice|awesome|excellent|lovely|wonderful|got it|i see|ah|oh"
+    r"|sorry|excuse me|pardon|um|hm|hmm|well|so|please|then|now"
+    r"|that (?:helped|helps|was helpful)(?: a lot)?|(?:great|good) help|you are (?:the best|great)"
+    r"|(?:a |just a )?quick question|just wondering|just curious|one question|by the way|btw"
+    rf"|{_GREETING}|{_THANKS})"
+)
+
+# How the bot may be called, set apart by commas.
+NAME = r"(?:ollim|ollim bot|ollim-bot|bot)"
+
+_TELL_ME = (
+    r"(?:(?:(?:can|could|would|will) you (?:please )?)?(?:tell|show) me|do you know"
+    r"|i (?:would like|want) to know|i wonder|(?:just )?(?:wondering|curious))"
+)
+
+# What may come in front of a question, and behind it.
+OPENING = (
+    r"(?:ok|so|well|um|hm|hmm|oh|ah|and|also|please|sorry|excuse me|by the way|btw"
+    rf"|{_GREETING}|{_TELL_ME})"
+)
+CLOSING = rf"(?:please|now|right now|then|{_THANKS})"
+
+_ONE = r"(?:an? |the |some )?"
+_SELF = (
+    rf"{_ONE}(?:real |actual |living |large |language |human )*"
+    r"(?:ai|artificial intelligence|model|llm|claude|chat ?gpt|gpt(?: ?-?[345])?|gemini|bot|chatbot"
+    r"|robot|machine|computer|program|human|human being|being|person)"
+)
+_SELVES = rf"{_SELF}(?: or (?:just )?{_SELF})?"
+_WHICH_MODEL = r"(?:which|what) (?:ai |language )?(?:model|ai|llm)"
+_TALKING = r"(?:talking|speaking|chatting|writing) (?:to|with)"
+
+_SAY = r"(?:say|tell you|write|ask(?: you)?|mention)"
+_SAID = r"(?:said|told you|wrote|asked(?: you)?|talked about|were talking about|was saying)"
+_EARLIER = r"(?:before|earlier|previously|just now|a moment ago|so far|last)"
+
+_KEY = r"(?:(?:anthropic |claude )?api key|(?:anthropic|claude) (?:subscription|account))"
+_KIND = r"(?:real|proper|better|different|other|local|language|cloud|smarter|own)"
+_PROVIDER = (
+    rf"(?:(?:the |my )?(?:claude|anthropic|ollama)(?: api)?|(?:an? |the |my ){_KEY}"
+    rf"|(?:a |an |the |my |another )(?:{_KIND} )*{_KIND} (?:model|llm|ai)|another model)"
+)
+_TO_CONNECT = (
+    r"(?:connect|connect to|add|use|get|set up|install|configure|enable|plug in|hook up|link"
+    r"|put|put in|enter|switch to|change to|run|talk to|(?:log|sign) in (?:to|with)"
+    r"|(?:connect|hook|link) you (?:up )?(?:to|with))"
+)
+_HERE = r"(?:here|instead|with this|with you|to this|to you|in here)"
+
+PHRASINGS: Mapping[Intent, tuple[str, ...]] = {
+    Intent.GREETING: (
+        _GREETING,
+        r"how are you(?: doing)?(?: today)?|how(?:s| is) it going",
+        r"what is up|sup",
+        r"(?:are )?you there|anyone there|nice to meet you",
+    ),
+    Intent.THANKS: (
+        _THANKS,
+        r"(?:much|very much)? ?appreciated|(?:i )?(?:really )?appreciate it",
+    ),
+    Intent.FAREWELL: (_FAREWELL,),
+    Intent.ABILITIES: (
+        r"help(?: me)?(?: out)?",
+        r"what (?:all |else )?(?:can|could) you do(?: for me| here| exactly| today)*",
+        rf"{_TELL_ME} what you can do(?: for me| here)?",
+        r"what do you (?:do|know|understand)(?: here| exactly)?",
+        r"what are you (?:able to do|capable of|good at|good for)",
+        r"(?:what|how) (?:can|could|do) you help(?: me)?(?: with)?",
+        r"(?:can|could|would|will) you (?:please )?help(?: me)?(?: out)?",
+        r"what can i (?:ask|say|type|write|tell)(?: to)?(?: you)?(?: here)?",
+        r"what can i do (?:here|with (?:you|this))",
+        r"how (?:does (?:this|it|that)(?: thing| bot| app)?|do you) work(?: here| exactly)?",
+        r"how (?:do|can|should) i use (?:this|you|it)(?: thing| bot| app)?",
+        r"(?:what|which) commands (?:are there|do you (?:have|know|understand)|can i use|exist)",
+        r"(?:list|show)(?: me)?(?: all)?(?: the| your)? commands",
+        r"what are (?:your|the) (?:features|abilities|capabilities|skills|commands|functions)",
+        r"(?:what|which) (?:features|abilities|capabilities|skills) do you have",
+        r"what works(?: here| today)?",
+    ),
+    Intent.IDENTITY: (
+        r"(?:who|what) are you(?: exactly| really| actually)?|who is this",
+        rf"{_TELL_ME} (?:who|what) you are(?: exactly| really| actually)?",
+        rf"(?:are you|is this|am i {_TALKING}) (?:really |actually |just )?{_SELVES}",
+        r"are you (?:really |actually )?(?:real|alive)",
+        rf"(?:who|what) am i {_TALKING}",
+        rf"{_WHICH_MODEL} (?:are you|is this|do you use)(?: based on| now)?",
+        rf"{_WHICH_MODEL} (?:are you (?:using|running|running on)|am i (?:using|{_TALKING}))",
+        r"what is your name|do you have a name|introduce yourself|tell me about yourself",
+    ),
+    Intent.TIME: (
+        r"what time is it(?: now| today)?|what is the (?:current )?time",
+        r"(?:do you have|have you got|you got|got) the time|the (?:current )?time",
+        r"(?:what|which) (?:day|date)(?: of the week)? is (?:it|today)(?: today)?",
+        rf"{_TELL_ME} (?:what|which) (?:time|day|date) it is(?: today)?",
+        r"what is (?:the|todays) (?:current )?(?:date|day)(?: today)?|what is today",
+        r"todays date|the date(?: today)?",
+    ),
+    Intent.MEMORY: (
+        rf"what did i (?:just )?{_SAY}(?: to you)?(?: {_EARLIER})?",
+        rf"what have i {_SAID}(?: {_EARLIER})?",
+        rf"{_TELL_ME} what i (?:just )?{_SAID}(?: {_EARLIER})?",
+        r"what (?:was|were) my (?:last|previous) (?:message|messages|question|words)",
+        rf"what was the last thing (?:that )?i {_SAID}",
+        rf"(?:do|can) you (?:still )?remember what (?:i|we) {_SAID}(?: {_EARLIER})?",
+        rf"(?:can you )?(?:please )?repeat what i (?:just )?{_SAID}(?: {_EARLIER})?",
+        rf"what (?:were we talking about|did we talk about)(?: {_EARLIER})?",
+    ),
+    Intent.CONNECT: (
+        rf"(?:how|where) (?:do|can|could|would|should) i {_TO_CONNECT} {_PROVIDER}(?: {_HERE})?",
+        rf"how to {_TO_CONNECT} {_PROVIDER}(?: {_HERE})?",
+        rf"(?:can|could|may) (?:i|we|you) {_TO_CONNECT} {_PROVIDER}(?: {_HERE})?",
+        rf"(?:(?:i want|id like|i would like) to |help me )?{_TO_CONNECT} {_PROVIDER}(?: {_HERE})?",
+        rf"(?:i want|id like|i would like) {_PROVIDER}(?: {_HERE})?",
+        rf"(?:does (?:this|it)|do you) (?:(?:work|run) with|support) {_PROVIDER}",
+        rf"i (?:have|got|have got) an? {_KEY}",
+        r"how (?:do|can) i (?:log|sign) in(?: here)?",
+        r"how (?:do|can|could) i (?:make you smarter|replace (?:you|the offline model))",
+        r"ollama|(?:anthropic |claude )?api key",
+    ),
+}

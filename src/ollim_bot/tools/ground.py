@@ -1,0 +1,81 @@
+"""The ground that paths stand on: what is open, and what in it is protected."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_STATE = "state"
+_SETTINGS = ".env"
+_HISTORY = ".git"
+_POLICY = "tool-policy.yaml"
+_ENGINE = ".claude"
+# Where the environment of every process can be read, with the secrets in it.
+_PROCESSES = "/proc"
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Folders as they are written and as they really are; `elsewhere` is where links have put
+    what is protected.
+    """
+
+    homes: tuple[str, ...]
+    folders: tuple[str, ...]
+    elsewhere: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, root: Path, readable: Sequence[Path] = ()) -> Ground:
+        homes = (str(root), os.path.realpath(root))
+        further = (place for path in readable for place in (str(path), os.path.realpath(path)))
+        elsewhere = (
+            (os.path.realpath(root / _STATE), f"{_STATE}/"),
+            (os.path.realpath(root / _SETTINGS), _SETTINGS),
+            (_PROCESSES, _PROCESSES),
+        )
+        return cls(homes, (*homes, *further), elsewhere)
+
+    def is_open(self, place: str) -> bool:
+        return any(is_within(place, folder) for folder in self.folders)
+
+    def protected_name(self, place: str, *, writing: bool) -> str | None:
+        """What it is that must not be reached there; None if nothing is."""
+        for home in self.homes:
+            if is_within(place, home):
+                parts = place.removeprefix(home).strip("/").split("/")
+                if name := _protected_name([_plain(part) for part in parts], writing=writing):
+                    return name
+        return next((name for hidden, name in self.elsewhere if is_within(place, hidden)), None)
+
+    def protected_files(self, start: str) -> Iterator[str]:
+        """Those below a folder. Links are not followed, as no search follows them."""
+        for folder, _, files in os.walk(os.path.realpath(start)):
+            for name in files:
+                path = os.path.join(folder, name)
+                if self.protected_name(path, writing=False):
+                    yield path
+
+
+def is_within(place: str, folder: str) -> bool:
+    return place == folder or place.startswith(f"{folder.rstrip('/')}/")
+
+
+def _plain(part: str) -> str:
+    """A name as a disk may take it that knows no capitals and no forms of letters."""
+    seen = (char for char in part if unicodedata.category(char) != "Cf")
+    return unicodedata.normalize("NFKC", "".join(seen)).casefold().rstrip(". ")
+
+
+def _protected_name(parts: Sequence[str], *, writing: bool) -> str | None:
+    if parts[0] == _STATE:
+        return f"{_STATE}/"
+    if _HISTORY in parts:
+        return f"{_HISTORY}/"
+    if any(part.startswith(_SETTINGS) for part in parts):
+        return _SETTINGS
+    if writing and parts[0] == _ENGINE:
+        return f"{_ENGINE}/"
+    return _POLICY if writing and parts == [_POLICY] else None

@@ -1,0 +1,52 @@
+"""What the agent is told when a call of a tool is refused: why, and what to do instead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+UNCLEAR_PATH = (
+    "This path can be read in more than one way. Write it plainly, such as `notes/plan.md`: "
+    "no `~`, no `..` in a pattern, no line breaks, no spaces at its ends."
+)
+REACHES_TOO_FAR = (
+    "This would reach protected files too. Name one folder, such as `routines`, or search with the "
+    "glob `*.md`."
+)
+UNCLEAR_COMMAND = (
+    "Only one plain command at a time is run: no `;`, `&`, `|`, `<`, `>`, `$`, backticks, "
+    "backslashes, braces or line breaks. Put a text with such characters into single quotes."
+)
+STAYS_HERE = "Commands always run in the data directory. Give the path to the command itself."
+
+_INSTEAD = {
+    "state/": "The `ollim-bot` commands show and change what is in it.",
+    ".env": "Only the owner reads and changes the settings in it.",
+    ".git/": "The history of the files is kept by the program.",
+    ".claude/": "Skills are written to `skills/`; the rest of it is for the owner.",
+    "tool-policy.yaml": "Only the owner changes what is allowed.",
+}
+
+
+def protected(name: str) -> str:
+    return f"{name} is protected. {_INSTEAD.get(name, '')}".rstrip()
+
+
+def outside(path: str) -> str:
+    return f"`{path}` is outside the data directory. Use a path below it, such as `notes/plan.md`."
+
+
+def not_allowed(tool: str, alternatives: Sequence[str]) -> str:
+    if not alternatives:
+        return f"`{tool}` is not allowed here. Only the owner can allow it, in tool-policy.yaml."
+    listed = ", ".join(f"`{pattern}`" for pattern in alternatives)
+    return f"`{tool}` is not allowed here with these arguments. What is allowed: {listed}."
+
+
+NO_WEB_ADDRESS = (
+    "This is no address of a web page. Write it out, such as `https://example.com/page`."
+)
+NO_SIGN_IN = "An address with a name or a password in it is not fetched. Leave them out."
+
+
+def private_address(host: str) -> str:
+    return f"`{host}` is on this machine or its network, and is not fetched. Use a public address."

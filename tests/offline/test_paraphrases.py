@@ -1,0 +1,108 @@
+"""The offline model understands all of a message or says that it did not understand it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.offline.paraphrases import PARAPHRASES, POLITE, UNDERSTOOD, Intent, Saying, said
+
+from ollim_bot.offline import texts
+from ollim_bot.offline.messages import Message, ModelRequest, Say
+from ollim_bot.offline.rules import OfflineModel
+
+STAMP = "[2026-02-24 Tue 10:15 AM PST]\n\n"
+BEFORE = "my shoe size is 43"
+
+ANSWERS = {
+    Intent.GREETING: texts.GREETING,
+    Intent.THANKS: texts.THANKS,
+    Intent.FAREWELL: texts.FAREWELL,
+    Intent.ABILITIES: texts.WHAT_I_CAN_DO,
+    Intent.IDENTITY: texts.WHAT_I_AM,
+    Intent.TIME: texts.time(datetime(2026, 2, 24, 10, 15), "PST"),
+    Intent.MEMORY: texts.said_before((BEFORE,)),
+    Intent.CONNECT: texts.HOW_TO_CONNECT,
+    Intent.DECLINE: texts.NOT_UNDERSTOOD,
+}
+
+# What the texts themselves tell people to ask.
+HINTS = (
+    said("hint-ability", "what can you do", Intent.ABILITIES),
+    said("hint-connect", "how to connect a real model", Intent.CONNECT),
+    said("hint-connect-asked", "How do I connect a real model?", Intent.CONNECT),
+    said("hint-time", "what time is it?", Intent.TIME),
+    said("hint-memory", "What did I say before?", Intent.MEMORY),
+)
+
+
+def answer(text: str) -> str:
+    talk = [Message("user", ({"type": "text", "text": STAMP + each},)) for each in (BEFORE, text)]
+    (part,) = OfflineModel().reply(ModelRequest("m", tuple(talk))).parts
+    assert isinstance(part, Say)
+    return part.text
+
+
+def understood(text: str) -> frozenset[Intent]:
+    reply = answer(text)
+    heard = [intent for intent, words in ANSWERS.items() if words in reply]
+    assert sum(len(ANSWERS[intent]) for intent in heard) + 2 * len(heard) - 2 == len(reply)
+    return frozenset(heard)
+
+
+def rows(*sayings: Saying) -> list[object]:
+    return [pytest.param(saying, id=saying.name) for saying in sayings]
+
+
+@pytest.mark.parametrize("saying", rows(*PARAPHRASES, *POLITE, *HINTS))
+def test_a_message_is_taken_for_what_it_means_or_declined(saying: Saying) -> None:
+    assert understood(saying.text) <= saying.accepted
+
+
+@pytest.mark.parametrize(
+    ("text", "intents"),
+    [
+        ("thanks, bye", {Intent.THANKS, Intent.FAREWELL}),
+        ("who are you and what can you do?", {Intent.IDENTITY, Intent.ABILITIES}),
+        ("hello, what time is it?", {Intent.TIME}),
+    ],
+)
+def test_everything_that_was_asked_is_answered(text: str, intents: set[Intent]) -> None:
+    assert understood(text) == intents
+
+
+KNOWN = st.sampled_from([saying.text for saying in (*UNDERSTOOD, *POLITE)])
+UNKNOWN_WORDS = st.text("bcdfgjqvwz", min_size=2, max_size=8)
+NEGATIONS = st.sampled_from(["not", "don't", "never", "no", "nothing", "without", "stop", "isn't"])
+
+
+@st.composite
+def with_one_word_more(draw: st.DrawFn) -> str:
+    words = draw(KNOWN).split()
+    place = draw(st.integers(0, len(words)))
+    return " ".join([*words[:place], draw(UNKNOWN_WORDS | NEGATIONS), *words[place:]])
+
+
+@given(with_one_word_more())
+def test_a_word_that_is_not_known_is_never_overlooked(text: str) -> None:
+    assert understood(text) == {Intent.DECLINE}
+
+
+@given(KNOWN, st.sampled_from([" ", "   ", " \t"]))
+def test_capitals_and_spaces_change_nothing(text: str, space: str) -> None:
+    assert understood(f"{space}{space.join(text.upper().split(' '))}{space}") == understood(text)
+
+
+@given(KNOWN, st.sampled_from("😀🙂👋🌙"), st.sampled_from("😭🙄😡💀🔥"))
+def test_a_smile_changes_nothing_and_a_frown_is_not_understood(
+    text: str, smile: str, frown: str
+) -> None:
+    assert understood(f"{text} {smile}") == understood(text)
+    assert understood(f"{text} {frown}") == {Intent.DECLINE}
+
+
+@pytest.mark.parametrize("intent", [each for each in Intent if each is not Intent.DECLINE])
+def test_each_thing_can_be_said_in_several_ways(intent: Intent) -> None:
+    assert sum(saying.accepted == {intent} for saying in UNDERSTOOD) >= 5

@@ -1,0 +1,106 @@
+"""What is fetched from the web is on the web, however its address is written."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ollim_bot.tools import texts
+from ollim_bot.tools.addresses import address_problem
+
+NAMES = {
+    "example.com": ["93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c"],
+    "xn--mnchen-3ya.example": ["93.184.215.14"],
+    "rebound.example": ["93.184.215.14", "127.0.0.1"],
+    "six.example": ["fe80::1%eth0"],
+    "router.example": ["192.168.1.1"],
+}
+
+
+def resolver(host: str) -> Sequence[str]:
+    if host not in NAMES:
+        raise socket.gaierror("no such name")
+    return NAMES[host]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://example.com",
+        "https://example.com/a?b=c@d#e",
+        "HTTP://EXAMPLE.com:8080/",
+        "https://example.com./",
+        "https://münchen.example/ä",
+        "https://93.184.215.14/",
+        "https://[2606:2800:21f:cb07:6820:80da:af6b:8b2c]/",
+        "https://nobody-knows.example/",
+    ],
+)
+def test_public_addresses_are_fetched(url: str) -> None:
+    assert address_problem(url, resolver) is None
+
+
+PRIVATE = [
+    "localhost", "LOCALHOST", "localhost.", "a.localhost", "ⓛocalhost", "local\u00adhost",
+    "127.0.0.1", "127.0.0.1.", "127.1", "127.255.255.254", "2130706433", "0x7f000001",
+    "0x7f.0.0.1", "0177.0.0.1", "017700000001", "１２７.0.0.1", "127。0。0。1", "0", "0.0.0.0",
+    "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.0.1", "169.254.169.254", "100.64.0.1",
+    "2852039166", "0xa9fea9fe", "192.0.0.1", "198.18.0.1", "224.0.0.1", "240.0.0.1",
+    "255.255.255.255", "[::1]", "[::]", "[0:0:0:0:0:0:0:1]", "[::ffff:127.0.0.1]",
+    "[::ffff:7f00:1]", "[::127.0.0.1]", "[fe80::1]", "[fc00::1]", "[fd00:ec2::254]",
+    "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "[2001:0:1::1]", "[ff02::1]", "[2001:db8::1]",
+    "metadata.google.internal", "printer.local", "nas.lan", "nas.home.arpa", "router", "metadata",
+    "rebound.example", "six.example", "router.example",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("host", PRIVATE)
+@pytest.mark.parametrize("form", ["http://{}", "https://{}:8421/x"])
+def test_nothing_of_this_machine_or_its_network_is_fetched(host: str, form: str) -> None:
+    reason = address_problem(form.format(host), resolver)
+    assert reason is not None
+    assert "on this machine or its network" in reason
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "", "example.com", "//example.com", "ftp://example.com", "file:///etc/passwd",
+        "data:text/html,x", "javascript:x", "http:example.com", "http:/example.com",
+        "http:///example.com", "https://", "https:// example.com", " https://example.com",
+        "https://exa mple.com", "https://example.com\\@127.0.0.1", "https://example.com/\\x",
+        "http://\n127.0.0.1", "http://%31%32%37.0.0.1", "http://[::1", "http://[::zz]/", "http://a<b.com",
+        "http://[fe80::1%25eth0]/", "http://example.com:port/", "http://example.com:99999/",
+        "http://a..b/", "http://localhost../", "http://exam\0ple.com/", "gopher://127.0.0.1",
+        "http://[::ffff:127.0.0.1]x/", "http://" + "a" * 70 + ".com",
+    ],
+)  # fmt: skip
+def test_what_is_no_plain_address_is_not_fetched(url: str) -> None:
+    assert address_problem(url, resolver) == texts.NO_WEB_ADDRESS
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://me@example.com",
+        "https://me:pw@example.com/",
+        "https://@example.com",
+        "http://127.0.0.1%2f@x",
+    ],
+)
+def test_an_address_with_a_sign_in_is_not_fetched(url: str) -> None:
+    assert address_problem(url, resolver) == texts.NO_SIGN_IN
+
+
+FORMS = st.sampled_from(["{0}", "{1}", "0x{1:x}", "0{1:o}", "[::ffff:{0}]", "0x{2:x}.{3}"])
+
+
+@given(st.ip_addresses(network="127.0.0.0/8"), FORMS)
+def test_no_form_of_a_loopback_address_gets_through(address: object, form: str) -> None:
+    number = int(address)  # type: ignore[call-overload]
+    host = form.format(address, number, number >> 24, number & 0xFFFFFF)
+    assert address_problem(f"http://{host}/", resolver) is not None

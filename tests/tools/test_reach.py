@@ -1,0 +1,265 @@
+"""What is protected cannot be reached, however the path to it is spelled."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from tests.tools.house import SECRET, House
+
+from ollim_bot.tools.reach import Reach
+
+OPEN_TO_READ = [
+    "note.md",
+    "./notes/plan.md",
+    "{data}/note.md",
+    "notes/../note.md",
+    "notes/state/old.md",
+    "statement.md",
+    "new/folder/new.md",
+    ".claude/agents/guide.md",
+    "tool-policy.yaml",
+    "spec.md",
+    "{home}/texts/spec.md",
+    ".",
+]
+
+STATE = [
+    "state",
+    "state/",
+    "state/token.json",
+    "./state//token.json",
+    "{data}/state/token.json",
+    "/{data}/state/token.json",
+    "{home}/../home/data/state/token.json",
+    "notes/../state/token.json",
+    "nowhere/../state/token.json",
+    "state/new.json",
+    "state/new/newer.json",
+    "STATE/token.json",
+    "State/Token.json",
+    "state./token.json",
+    "state /token.json",
+    "ｓｔａｔｅ/token.json",
+    "st\u200bate/token.json",
+    "\ufeffstate/token.json",
+    "to-token.md",
+    "to-link.md",
+    "to-nothing.md",
+    "folder/token.json",
+    "folder/new.md",
+    "folder",
+    "home/data/state/token.json",
+    "notes/up/state/token.json",
+    "notes/up/folder/deep/web_token",
+    "notes/up/notes/up/state",
+    "into/../folder/token.json",
+]
+
+SETTINGS = [
+    ".env",
+    "./.env",
+    ".ENV",
+    ".env.local",
+    ".env.d/x.md",
+    "notes/.env",
+    ".envrc.md",
+    ".env.",
+]
+PROCESSES = [
+    "/proc/self/environ",
+    "/proc/self/cwd/note.md",
+    "/proc/self/root{data}/note.md",
+    "/proc",
+]
+HISTORY = [".git/config", ".git", ".GIT/config", "notes/up/.git/config", "notes/.git/HEAD"]
+
+OUTSIDE = [
+    "..",
+    "../outside.md",
+    "{home}/outside.md",
+    "/etc/passwd",
+    "/",
+    "to-outside.md",
+    "home/outside.md",
+    "notes/far/plan.md",
+    "notes/far/../outside.md",
+    "{data}-2/note.md",
+    "{home}/texts-2/x.md",
+]
+
+UNCLEAR = [
+    "",
+    " ",
+    " note.md",
+    "note.md ",
+    "note.md\n",
+    "~",
+    "~/note.md",
+    "~root/x",
+    "a\0b",
+    "a\x1b.md",
+]
+
+
+@pytest.mark.parametrize("path", OPEN_TO_READ)
+def test_the_rest_of_the_data_directory_is_open(house: House, reach: Reach, path: str) -> None:
+    assert reach.to_read(house.spelled(path)) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        *(("state/", path) for path in STATE),
+        *((".env", path) for path in SETTINGS),
+        *((".git/", path) for path in HISTORY),
+        *(("/proc", path) for path in PROCESSES),
+    ],
+)
+def test_what_is_protected_is_neither_read_nor_written(
+    house: House, reach: Reach, name: str, path: str
+) -> None:
+    for reason in (reach.to_read(house.spelled(path)), reach.to_write(house.spelled(path))):
+        assert reason is not None
+        assert reason.startswith(f"{name} is protected.")
+
+
+@pytest.mark.parametrize("path", OUTSIDE)
+def test_nothing_outside_is_reached(house: House, reach: Reach, path: str) -> None:
+    for reason in (reach.to_read(house.spelled(path)), reach.to_write(house.spelled(path))):
+        assert reason is not None
+        assert "outside the data directory" in reason
+
+
+@pytest.mark.parametrize("path", UNCLEAR)
+def test_a_path_that_can_be_read_in_two_ways_is_refused(reach: Reach, path: str) -> None:
+    for reason in (reach.to_read(path), reach.to_write(path)):
+        assert reason is not None
+        assert "more than one way" in reason
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["tool-policy.yaml", "./Tool-Policy.YAML", ".claude/agents/guide.md", ".claude/settings.json",
+     ".Claude/x.md", ".claude/skills/plan.md", "notes/up/tool-policy.yaml", "spec.md",
+     "{home}/texts/spec.md", "{home}/texts/new.md"],
+)  # fmt: skip
+def test_some_things_are_only_read(house: House, reach: Reach, path: str) -> None:
+    assert reach.to_write(house.spelled(path)) is not None
+
+
+@pytest.mark.parametrize(
+    "path", ["note.md", "new.md", "new/new.md", "skills/x/SKILL.md", "notes/up/a.md"]
+)
+def test_files_of_the_data_directory_are_written(reach: Reach, path: str) -> None:
+    assert reach.to_write(path) is None
+
+
+def test_a_link_that_leads_to_itself_reaches_nothing(reach: Reach) -> None:
+    assert reach.to_read("loop.md") is None
+    assert reach.to_read("loop.md/../state/token.json") is not None
+
+
+def test_a_second_name_of_a_secret_file_is_no_way_to_it(house: House, reach: Reach) -> None:
+    os.link(house.data / "state/token.json", house.data / "hard.md")
+    os.link(house.data / "note.md", house.data / "same.md")
+    assert reach.to_read("hard.md") == "hard.md is protected."
+    assert reach.to_read("same.md") is None
+
+
+def test_a_state_that_was_moved_stays_protected(house: House, reach: Reach) -> None:
+    (house.data / "state").rename(house.data / "kept")
+    (house.data / "state").symlink_to("kept")
+    (house.data / ".env").rename(house.data / "settings.txt")
+    (house.data / ".env").symlink_to("settings.txt")
+    assert (reach.to_read("kept/token.json") or "").startswith("state/ is protected.")
+    assert (reach.to_read("settings.txt") or "").startswith(".env is protected.")
+
+
+def test_a_data_directory_behind_a_link_is_the_same(house: House) -> None:
+    (house.home / "linked").symlink_to("data")
+    reach = Reach(house.home / "linked")
+    for place in ("", f"{house.home}/linked/", f"{house.data}/"):
+        assert reach.to_read(f"{place}note.md") is None
+        assert (reach.to_read(f"{place}state/x") or "").startswith("state/ is protected.")
+    assert reach.to_read("../outside.md") is not None
+
+
+FOLDERS = ["..", ".", "", "state", "STATE", "folder", "home", "data", "notes", "up", "far", "into"]
+FILES = ["note.md", "token.json", "web_token", "to-link.md", ".env", "outside.md", "plan.md"]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+@given(
+    st.lists(st.sampled_from(FOLDERS + FILES), max_size=8),
+    st.sampled_from(["", "{data}/", "{home}/", "/"]),
+)
+@example(["home", "..", "home", "data", "state", "token.json"], "")
+@example(["notes", "far", "..", "data", "folder", "deep", "web_token"], "{data}/")
+def test_whatever_leads_to_a_secret_is_refused(
+    house: House, reach: Reach, parts: list[str], start: str
+) -> None:
+    """Asked of the disk itself, with `..` taken before links and after."""
+    path = house.spelled(start) + "/".join(parts)
+    whole = os.path.join(house.data, path)
+    if any(SECRET in content(Path(each)) for each in (whole, os.path.normpath(whole))):
+        assert reach.to_read(path) is not None
+
+
+def content(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+@pytest.mark.parametrize(
+    ("where", "glob"),
+    [
+        ("", "*.md"), ("", "**/*.md"), (".", "*.md"), ("routines", ""), ("routines", "*"),
+        ("notes", "**"), ("", "notes/*.md"), ("note.md", ""), ("{data}", "*.md"),
+        ("{home}/texts", ""), ("", "plan.md"), ("routines", "*.{md,txt}"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("begins_at_glob", [True, False])
+def test_a_search_that_cannot_find_secrets_is_made(
+    house: House, reach: Reach, where: str, glob: str, begins_at_glob: bool
+) -> None:
+    assert reach.to_search(house.spelled(where), glob, begins_at_glob=begins_at_glob) is None
+
+
+@pytest.mark.parametrize(
+    ("where", "glob"),
+    [
+        ("", ""), (".", ""), ("", "*"), ("", "**/*"), ("", "*.json"), ("", "*token*"),
+        ("", "t*n.json"), ("", "token.json"), ("", "?tate/*"), ("", "**/web_token"),
+        ("", "*.LOCAL"), ("", "!*.md"), ("", "*.json *.md"), ("", "*.json,*.md"),
+        ("", "{*.json,*.md}"), ("", "*.[jm]*"), ("", "*.m[d]"), ("", "{state,x}/*.md"),
+        ("", "state/*.md"), ("", "./state/*.md"), ("", "folder/*.md"), ("", "{data}/state/*.md"),
+        ("", "{home}/*.md"), ("", "/*.md"), ("", "../*.md"), ("", "~/*.md"),
+        ("", "notes/../state/*.md"), ("state", "*.md"), ("folder", "*.md"), ("..", "*.md"),
+        ("{home}", "*.md"), ("home", "*.md"), ("~", "*.md"), (" state", "*.md"),
+        ("notes/up", "*.json"), ("notes/up", ""), ("to-token.md", ""), (".env", ""),
+        (".git", "*.md"), ("notes/far", "*.md"), ("", "notes/*/../../state/token.json"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("begins_at_glob", [True, False])
+def test_a_search_that_might_find_a_secret_is_refused(
+    house: House, reach: Reach, where: str, glob: str, begins_at_glob: bool
+) -> None:
+    spelled = (house.spelled(where), house.spelled(glob))
+    assert reach.to_search(*spelled, begins_at_glob=begins_at_glob) is not None
+
+
+@pytest.mark.parametrize(
+    "name", ["state/a.md", "state/deep/A.MD", ".env.md", "notes/.env.md", ".git/x.md"]
+)
+def test_notes_among_the_secrets_close_the_search_of_all_notes(
+    house: House, reach: Reach, name: str
+) -> None:
+    (house.data / name).write_text(SECRET)
+    assert "protected files" in (reach.to_search("", "*.md", begins_at_glob=False) or "")
+    assert reach.to_search("routines", "*.md", begins_at_glob=False) is None
