@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from ollim_bot.domain.fork_messages import ForkMessage
+from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.inquiries import Inquiries
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.pings import PingBudget
@@ -32,18 +33,21 @@ def memory_stores(now: datetime) -> Stores:
     """What `open_stores` gives for a new data directory."""
     no_session: SessionId | None = None
     no_messages: tuple[ForkMessage, ...] = ()
+    no_fork: Fork | None = None
     no_facts: Mapping[str, object] = {}
     return Stores(
         session=MemoryStore(no_session),
         session_history=MemoryLog(lambda event: event.timestamp),
         updates=MemoryStore(PendingUpdates()),
         fork_messages=MemoryStore(no_messages),
+        fork=MemoryStore(no_fork),
         inquiries=MemoryStore(Inquiries()),
         pings=MemoryStore(PingBudget.full(now)),
         config=MemoryStore(RuntimeConfig()),
         memory=MemoryStore(no_facts),
         ledger=MemoryLog(lambda row: row.ts),
         inbox=MemoryLog(lambda row: row.at),
+        outbox=MemoryLog(lambda row: row.at),
         messages=MemoryLog(lambda message: message.at),
         routines=MemoryShelf(ROUTINES),
         reminders=MemoryShelf(REMINDERS),

@@ -44,9 +44,10 @@ class FakeReception:
     """Doubles `Reception`. What is said goes to all `surfaces`, as the conversation does it.
 
     Files that come in are moved into `folder`, which stands for the data directory.
-    `on_message` is called with each message that is new; `refusal` is raised instead of receiving
-    one. `waiting` has the inputs that were not taken yet; `answers` is by command: `/model`. A
-    command is in `calls` when it comes and in `lines` when it is done, which `may_answer` allows.
+    `on_message` is called with each message that is new. `waiting` has the inputs that were not
+    taken yet. `answers` is by command: `/model`. A command is in `calls` when it comes and in
+    `lines` when it is done. While `may_answer` is cleared, commands and `looks` at the history
+    hang; `refusal` is raised in place of receiving a message or looking.
     """
 
     def __init__(self, clock: Clock, folder: Path) -> None:
@@ -55,6 +56,7 @@ class FakeReception:
         self.received: list[Incoming] = []
         self.waiting: set[InputId] = set()
         self.calls: list[str] = []
+        self.looks = 0
         self.lines: list[tuple[str, str]] = []
         self.may_answer = asyncio.Event()
         self.may_answer.set()
@@ -130,7 +132,9 @@ class FakeReception:
     async def history(self, limit: int, before: MessageId | None = None) -> Sequence[ChatMessage]:
         ids = [message.id for message in self.messages]
         end = ids.index(before) if before in ids else len(ids)
-        return self.messages[max(0, end - limit) : end]
+        found = self.messages[max(0, end - limit) : end]
+        await self._looked()
+        return found
 
     async def message(self, message_id: MessageId) -> ChatMessage | None:
         return next((each for each in self.messages if each.id == message_id), None)
@@ -138,7 +142,15 @@ class FakeReception:
     async def missed_since(self, last: MessageId) -> Sequence[ChatMessage] | None:
         at_hand = self.messages[-self.remembers :]
         ids = [message.id for message in at_hand]
-        return at_hand[ids.index(last) + 1 :] if last in ids else None
+        found = at_hand[ids.index(last) + 1 :] if last in ids else None
+        await self._looked()
+        return found
+
+    async def _looked(self) -> None:
+        self.looks += 1
+        if self.refusal is not None:
+            raise self.refusal
+        await self.may_answer.wait()
 
     @property
     def commands(self) -> Sequence[CommandSpec]:

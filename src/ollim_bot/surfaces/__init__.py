@@ -1,0 +1,1 @@
+"""Where the owner and the bot meet, each behind `ChatSurface`."""

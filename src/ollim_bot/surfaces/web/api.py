@@ -1,0 +1,133 @@
+"""What the page asks for over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from aiohttp import web
+
+from ollim_bot.chat import Incoming, Reception
+from ollim_bot.domain.chat import MessageId
+from ollim_bot.surfaces.web import texts
+from ollim_bot.surfaces.web.attachments import OpenAttachment, send_attachment
+from ollim_bot.surfaces.web.frames import Json, answer_json
+from ollim_bot.surfaces.web.limits import Limits
+from ollim_bot.surfaces.web.message_book import MessageBook, rendered
+from ollim_bot.surfaces.web.read_mark import ReadMark
+from ollim_bot.surfaces.web.refusals import Refused
+from ollim_bot.surfaces.web.uploads import Upload, Uploads
+
+SURFACE = "web"
+
+_PAGE = 50
+_LARGEST_PAGE = 100
+
+
+class Api:
+    def __init__(
+        self,
+        reception: Reception,
+        book: MessageBook,
+        read: ReadMark,
+        uploads: Uploads,
+        open_attachment: OpenAttachment,
+        limits: Limits,
+    ) -> None:
+        self._reception = reception
+        self._book = book
+        self._read = read
+        self._uploads = uploads
+        self._open_attachment = open_attachment
+        self._limits = limits
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.post("/api/messages", self._receive),
+            web.get("/api/messages", self._older),
+            web.post("/api/commands", self._command),
+            web.post("/api/interrupt", self._interrupt),
+            web.post("/api/read", self._mark_read),
+            web.get("/api/completions", self._completions),
+            web.get("/api/attachments/{message}/{index:[0-9]{1,3}}", self._attachment),
+        ]
+
+    async def _receive(self, request: web.Request) -> web.Response:
+        async with self._uploads.received(request) as upload:
+            message = await self._reception.receive(await self._incoming(upload))
+        [shown] = await self._book.shown([message])
+        return web.json_response({"message": shown})
+
+    async def _incoming(self, upload: Upload) -> Incoming:
+        text = upload.fields.get("text", "")
+        if not text.strip() and not upload.files:
+            raise Refused(400, texts.NOTHING_SAID)
+        given = MessageId(upload.fields.get("reply_to", ""))
+        reply_to = await self._reception.message(given) if given else None
+        return Incoming(
+            upload.id,
+            SURFACE,
+            text,
+            reply_to=None if reply_to is None else reply_to.id,
+            files=tuple(upload.files),
+        )
+
+    async def _older(self, request: web.Request) -> web.Response:
+        before = MessageId(request.query.get("before", "")) or None
+        wanted = request.query.get("limit", "")
+        limit = int(wanted) if wanted.isdecimal() and len(wanted) < 4 else _PAGE
+        limit = min(max(limit, 1), _LARGEST_PAGE)
+        messages = await self._reception.history(limit + 1, before)
+        shown = await self._book.shown(messages[-limit:])
+        return web.json_response({"messages": shown, "has_more": len(messages) > limit})
+
+    async def _command(self, request: web.Request) -> web.Response:
+        line = _text(await self._body(request), "line")
+        answer = await self._reception.command(SURFACE, line)
+        html = await rendered(answer.text) if answer.text else ""
+        return web.json_response(answer_json(answer, html))
+
+    async def _interrupt(self, request: web.Request) -> web.Response:
+        await self._body(request)
+        return web.json_response({"stopped": await self._reception.interrupt()})
+
+    async def _mark_read(self, request: web.Request) -> web.Response:
+        await self._read.move(MessageId(_text(await self._body(request), "id")))
+        return web.json_response({})
+
+    async def _completions(self, request: web.Request) -> web.Response:
+        query = request.query
+        values = await self._reception.completions(
+            query.get("command", ""), query.get("argument", ""), query.get("typed", "")
+        )
+        return web.json_response({"values": list(values)})
+
+    async def _attachment(self, request: web.Request) -> web.StreamResponse:
+        message = await self._reception.message(MessageId(request.match_info["message"]))
+        index = int(request.match_info["index"])
+        if message is None or index >= len(message.attachments):
+            raise Refused(404, texts.NO_ATTACHMENT)
+        return await send_attachment(request, message.attachments[index], self._open_attachment)
+
+    async def _body(self, request: web.Request) -> Json:
+        """The object that was sent."""
+        try:
+            async with asyncio.timeout(self._limits.body_seconds):
+                raw = await request.read()
+            body = json.loads(raw)
+        except web.HTTPRequestEntityTooLarge:
+            raise Refused(413, texts.body_too_large(self._limits.body)) from None
+        except TimeoutError:
+            raise Refused(408, texts.TOO_SLOW) from None
+        except (ValueError, RecursionError):
+            body = None
+        if not isinstance(body, dict):
+            raise Refused(400, texts.NOT_UNDERSTOOD)
+        return body
+
+
+def _text(body: Json, name: str) -> str:
+    value = body.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise Refused(400, texts.NOT_UNDERSTOOD)
+    return value

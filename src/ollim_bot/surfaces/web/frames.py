@@ -1,0 +1,138 @@
+"""Values as the JSON objects that go to the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import quote
+
+from ollim_bot.chat import Status, TurnStart
+from ollim_bot.domain.chat import Attachment, ChatMessage, MessageId, TurnId
+from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
+from ollim_bot.surfaces.web.live import Activity
+
+Json = dict[str, object]
+
+_LONGEST_EXCERPT = 120
+
+
+def message_json(message: ChatMessage, html: str, reply_to: ChatMessage | None) -> Json:
+    return {
+        "id": message.id,
+        "at": message.at.isoformat(),
+        "author": message.author.value,
+        "html": html,
+        "text": message.text,
+        "reply_to": None if reply_to is None else _quoted(reply_to),
+        "attachments": [
+            _attachment(message.id, index, each) for index, each in enumerate(message.attachments)
+        ],
+        "turn": message.turn,
+        "is_cut_off": message.is_cut_off,
+        "footer": message.footer,
+    }
+
+
+def _quoted(message: ChatMessage) -> Json:
+    words = " ".join(message.text[: 4 * _LONGEST_EXCERPT].split())
+    if not words and message.attachments:
+        words = message.attachments[0].name
+    excerpt = words if len(words) <= _LONGEST_EXCERPT else f"{words[: _LONGEST_EXCERPT - 1]}…"
+    return {"id": message.id, "author": message.author.value, "excerpt": excerpt}
+
+
+def _attachment(message_id: MessageId, index: int, attachment: Attachment) -> Json:
+    return {
+        "name": attachment.name,
+        "url": f"/api/attachments/{quote(message_id, safe='')}/{index}",
+        "is_image": attachment.is_image,
+        "size": attachment.size,
+    }
+
+
+def status_json(status: Status) -> Json:
+    return {
+        "provider": status.provider,
+        "is_offline": status.is_offline,
+        "model": status.model,
+        "is_busy": status.is_busy,
+        "user_name": status.user_name,
+        "bot_name": status.bot_name,
+        "version": status.version,
+    }
+
+
+def command_json(command: CommandSpec) -> Json:
+    return {
+        "name": command.name,
+        "about": command.about,
+        "usage": command.usage,
+        "arguments": [_argument(each) for each in command.arguments],
+    }
+
+
+def _argument(argument: Argument) -> Json:
+    return {
+        "name": argument.name,
+        "about": argument.about,
+        "choices": list(argument.choices),
+        "is_required": argument.is_required,
+        "takes_rest": argument.takes_rest,
+    }
+
+
+def answer_json(answer: CommandAnswer, html: str) -> Json:
+    return {"text": answer.text, "html": html, "is_error": answer.is_error}
+
+
+def live_json(
+    start: TurnStart, elapsed: float, activity: Activity, blocks: Sequence[str], tail: str
+) -> Json:
+    return {
+        "turn": start.turn,
+        "elapsed": round(elapsed, 1),
+        "inputs": list(start.inputs),
+        "blocks": list(blocks),
+        "tail": tail,
+        **_activity(activity),
+    }
+
+
+def _activity(activity: Activity) -> Json:
+    tools = [
+        {"id": line.id, "label": line.label, "state": line.state.value, "reason": line.reason}
+        for line in activity.tools
+    ]
+    return {"phase": activity.phase, "tools": tools, "notes": list(activity.notes)}
+
+
+def message_frame(message: Mapping[str, object]) -> Json:
+    return {"type": "message", "message": message}
+
+
+def turn_frame(live: Mapping[str, object]) -> Json:
+    return {"type": "turn", "live": live}
+
+
+def draft_frame(turn: TurnId, before: Sequence[str], now: Sequence[str], tail: str) -> Json:
+    """What is to be kept of the blocks that were shown before, and what follows."""
+    same = (old == new for old, new in zip(before, now, strict=False))
+    keep = next((index for index, is_same in enumerate(same) if not is_same), None)
+    if keep is None:
+        keep = min(len(before), len(now))
+    return {"type": "draft", "turn": turn, "keep": keep, "blocks": list(now[keep:]), "tail": tail}
+
+
+def activity_frame(turn: TurnId, activity: Activity) -> Json:
+    return {"type": "activity", "turn": turn, **_activity(activity)}
+
+
+def ended_frame(turn: TurnId) -> Json:
+    return {"type": "ended", "turn": turn}
+
+
+def status_frame(status: Status) -> Json:
+    return {"type": "status", "status": status_json(status)}
+
+
+def read_frame(message_id: MessageId) -> Json:
+    return {"type": "read", "id": message_id}

@@ -1,0 +1,27 @@
+"""How much the page may ask for, so that no tab and no stranger can wear the bot out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_MEGABYTE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bytes, unless a name says characters or seconds."""
+
+    file: int = 25 * _MEGABYTE
+    files: int = 10
+    text_characters: int = 100_000
+    body: int = 64 * 1024
+    body_seconds: float = 15
+    stall_seconds: float = 30
+    upload_seconds: float = 30 * 60
+    idle_seconds: float = 30
+    linger_seconds: float = 2
+    hello_seconds: float = 15
+    heartbeat_seconds: float = 20
+    tabs: int = 40
+    queued_frames: int = 400
+    missed_messages: int = 200

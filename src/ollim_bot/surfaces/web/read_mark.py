@@ -1,0 +1,64 @@
+"""How far the owner has read: one mark for all tabs, kept through restarts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from ollim_bot.chat import Reception
+from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.facts import Facts
+from ollim_bot.ports import Store
+from ollim_bot.surfaces.web import texts
+from ollim_bot.surfaces.web.frames import Json, read_frame
+from ollim_bot.surfaces.web.refusals import Refused
+
+
+class KeptMark(Protocol):
+    """Where the mark is kept; may wait for a disk."""
+
+    def read(self) -> MessageId | None: ...
+
+    def write(self, message_id: MessageId) -> None: ...
+
+
+class RememberedMark:
+    """A `KeptMark` among the small facts that the bot remembers."""
+
+    def __init__(self, memory: Store[Mapping[str, object]]) -> None:
+        self._memory = memory
+
+    def read(self) -> MessageId | None:
+        return Facts(self._memory.read()).web_read
+
+    def write(self, message_id: MessageId) -> None:
+        self._memory.transact(lambda raw: (Facts(raw).read_up_to(message_id).raw, None))
+
+
+class ReadMark:
+    """Goes forward only: a tab that lags behind does not make read things unread."""
+
+    def __init__(self, kept: KeptMark, reception: Reception, send: Callable[[Json], None]) -> None:
+        self._kept = kept
+        self._reception = reception
+        self._send = send
+        self._one_at_a_time = asyncio.Lock()
+        self.last: MessageId | None = None
+
+    async def load(self) -> None:
+        self.last = await asyncio.to_thread(self._kept.read)
+
+    async def move(self, message_id: MessageId) -> None:
+        async with self._one_at_a_time:
+            if message_id != self.last and await self._is_further(message_id):
+                await asyncio.to_thread(self._kept.write, message_id)
+                self.last = message_id
+                self._send(read_frame(message_id))
+
+    async def _is_further(self, message_id: MessageId) -> bool:
+        wanted = await self._reception.message(message_id)
+        if wanted is None:
+            raise Refused(404, texts.NO_MESSAGE)
+        last = None if self.last is None else await self._reception.message(self.last)
+        return last is None or wanted.at >= last.at

@@ -1,0 +1,65 @@
+"""A request that is not served, and the one form in which that is said."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from ollim_bot.errors import OllimError, WrongInput
+from ollim_bot.surfaces.web import texts
+
+_logger = logging.getLogger(__name__)
+
+
+class Refused(Exception):
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.sentence = sentence
+
+
+def refusal(request: web.BaseRequest, status: int, sentence: str) -> web.Response:
+    """As JSON; but who opens an address by hand is shown the sentence alone."""
+    if "text/html" in request.headers.get("Accept", ""):
+        return web.Response(status=status, text=f"{sentence}\n")
+    return web.json_response({"error": sentence}, status=status)
+
+
+@web.middleware
+async def refusals_in_shape(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except ConnectionError:
+        raise
+    except Exception as error:  # what is wrong in here must not show itself to a stranger
+        if request.writer.output_size:
+            # Half an answer is out, or a socket is open: all that can be said is goodbye.
+            _logger.exception("An answer to the page broke off")
+            raise ConnectionAbortedError from error
+        return _said(request, error)
+
+
+def _said(request: web.Request, error: Exception) -> web.Response:
+    match error:
+        case Refused():
+            return refusal(request, error.status, error.sentence)
+        case OllimError():
+            return refusal(request, 400 if isinstance(error, WrongInput) else 503, str(error))
+        case web.HTTPMethodNotAllowed():
+            return _wrong_method(request, sorted(error.allowed_methods))
+        case web.HTTPNotFound():
+            return refusal(request, 404, texts.NOT_FOUND)
+        case web.HTTPException():
+            return refusal(request, error.status, texts.NOT_UNDERSTOOD)
+        case _:
+            _logger.error("A request of the page failed", exc_info=error)
+            return refusal(request, 500, texts.FAILED)
+
+
+def _wrong_method(request: web.Request, allowed: Sequence[str]) -> web.Response:
+    answer = refusal(request, 405, texts.wrong_method(", ".join(allowed)))
+    answer.headers["Allow"] = ", ".join(allowed)
+    return answer

@@ -1,0 +1,91 @@
+"""The server of the page: its routes, and its life from the first request to the last."""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from ollim_bot.errors import OllimError
+from ollim_bot.surfaces.web import texts
+from ollim_bot.surfaces.web.access import HEALTH, SOCKET, Access, add_headers
+from ollim_bot.surfaces.web.api import Api
+from ollim_bot.surfaces.web.limits import Limits
+from ollim_bot.surfaces.web.refusals import refusals_in_shape
+from ollim_bot.surfaces.web.socket import Socket
+from ollim_bot.surfaces.web.static_files import PAGE, send_static
+
+_logger = logging.getLogger(__name__)
+
+_HOST = "127.0.0.1"
+_SHUTDOWN_SECONDS = 1.0
+
+
+def page_app(
+    access: Access, api: Api, socket: Socket, limits: Limits, health: Callable[[], object]
+) -> web.Application:
+    async def page(request: web.Request) -> web.Response:
+        return await send_static(request, PAGE)
+
+    async def static(request: web.Request) -> web.Response:
+        return await send_static(request, request.match_info["name"])
+
+    async def healthy(_: web.Request) -> web.Response:
+        return web.json_response(health())
+
+    app = web.Application(
+        client_max_size=limits.body, middlewares=[refusals_in_shape, access.admit]
+    )
+    app.on_response_prepare.append(add_headers)
+    app.add_routes(
+        [
+            web.get("/", page),
+            web.get("/static/{name}", static),
+            web.get(HEALTH, healthy),
+            web.get(SOCKET, socket.serve),
+            *api.routes(),
+        ]
+    )
+    return app
+
+
+@asynccontextmanager
+async def serving(app: web.Application, port: int, limits: Limits) -> AsyncIterator[int]:
+    """On loopback, at this port or, for 0, at a free one; gives which. Raises `OllimError`."""
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        logger=_WireLog(_logger),
+        keepalive_timeout=limits.idle_seconds,
+        lingering_time=limits.linger_seconds,
+        shutdown_timeout=_SHUTDOWN_SECONDS,
+    )
+    await runner.setup()
+    try:
+        await _bind(runner, port)
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
+
+
+async def _bind(runner: web.AppRunner, port: int) -> None:
+    try:
+        await web.TCPSite(runner, _HOST, port).start()
+    except OSError as refused:
+        if refused.errno == errno.EADDRINUSE:
+            raise OllimError(texts.port_taken(port)) from refused
+        reason = refused.strerror or str(refused)
+        raise OllimError(texts.port_refused(port, reason)) from refused
+
+
+class _WireLog(logging.LoggerAdapter[logging.Logger]):
+    """Without requests that are no HTTP: they are quoted there, and the secret may be in one."""
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        if not isinstance(kwargs.get("exc_info"), HttpProcessingError):
+            super().log(level, msg, *args, **kwargs)

@@ -1,0 +1,111 @@
+"""One WebSocket for each tab: it says what it has, and is told the rest and all that follows."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from aiohttp import WSCloseCode, WSMsgType, web
+
+from ollim_bot.chat import Reception
+from ollim_bot.domain.chat import MessageId
+from ollim_bot.surfaces.web.frames import Json, command_json, status_json
+from ollim_bot.surfaces.web.limits import Limits
+from ollim_bot.surfaces.web.message_book import MessageBook
+from ollim_bot.surfaces.web.presenter import Presenter
+from ollim_bot.surfaces.web.read_mark import ReadMark
+from ollim_bot.surfaces.web.tabs import Tab, Tabs
+
+_NEWEST = 60
+
+
+class Socket:
+    """`boot` tells one life of the bot from the next."""
+
+    def __init__(
+        self,
+        reception: Reception,
+        book: MessageBook,
+        presenter: Presenter,
+        read: ReadMark,
+        tabs: Tabs,
+        limits: Limits,
+        boot: str,
+    ) -> None:
+        self._reception = reception
+        self._book = book
+        self._presenter = presenter
+        self._read = read
+        self._tabs = tabs
+        self._limits = limits
+        self._boot = boot
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        self._tabs.check_room()
+        socket = web.WebSocketResponse(
+            heartbeat=self._limits.heartbeat_seconds,
+            max_msg_size=self._limits.body,
+            compress=False,
+        )
+        await socket.prepare(request)
+        with self._tabs.joined(socket, request.transport) as tab:
+            try:
+                async with asyncio.timeout(self._limits.hello_seconds):
+                    last = _last(await socket.receive())
+            except (ValueError, RecursionError, TimeoutError):
+                await socket.close(code=WSCloseCode.POLICY_VIOLATION)
+                return socket
+            await self._greet(tab, last)
+            await _serve(tab, socket)
+        return socket
+
+    async def _greet(self, tab: Tab, last: MessageId | None) -> None:
+        missed = None if last is None else await self._missed(last)
+        newest = None if missed is not None else await self._newest()
+        messages, has_more = newest or (None, False)
+        known = {str(message["id"]): message for message in (*(missed or ()), *(messages or ()))}
+        # From here on nothing is waited for, so that no frame can come in between.
+        tab.greet(
+            {
+                "type": "hello",
+                "status": status_json(self._reception.status),
+                "commands": [command_json(each) for each in self._reception.commands],
+                "messages": messages,
+                "missed": missed,
+                "has_more": has_more,
+                "live": self._presenter.live(),
+                "read": self._read.last,
+                "boot": self._boot,
+            },
+            known,
+        )
+
+    async def _missed(self, last: MessageId) -> list[Json] | None:
+        missed = await self._reception.missed_since(last)
+        if missed is None or len(missed) > self._limits.missed_messages:
+            return None
+        return await self._book.shown(missed)
+
+    async def _newest(self) -> tuple[list[Json], bool]:
+        messages = await self._reception.history(_NEWEST + 1)
+        return await self._book.shown(messages[-_NEWEST:]), len(messages) > _NEWEST
+
+
+async def _serve(tab: Tab, socket: web.WebSocketResponse) -> None:
+    writing = asyncio.create_task(tab.write())
+    try:
+        async for _ in socket:
+            pass  # The page has nothing more to say here; unknown words are ignored.
+    finally:
+        writing.cancel()
+        await asyncio.gather(writing, return_exceptions=True)
+
+
+def _last(first: object) -> MessageId | None:
+    """The newest message that the tab has; raises `ValueError` for anything but a greeting."""
+    kind, text = getattr(first, "type", None), getattr(first, "data", None)
+    hello = json.loads(text) if kind is WSMsgType.TEXT and isinstance(text, str) else None
+    if not isinstance(hello, dict) or hello.get("type") != "hello":
+        raise ValueError("not a greeting")
+    last = hello.get("last")
+    return MessageId(last) if isinstance(last, str) and last else None

@@ -1,0 +1,47 @@
+"""The page's own files: what stands in its folder under a plain name, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from pathlib import Path
+
+from aiohttp import web
+
+from ollim_bot.surfaces.web import texts
+from ollim_bot.surfaces.web.refusals import Refused
+
+FOLDER = Path(__file__).parent / "static"
+PAGE = "index.html"
+
+_TYPES = {
+    ".css": "text/css",
+    ".html": "text/html",
+    ".ico": "image/x-icon",
+    ".js": "text/javascript",
+    ".png": "image/png",
+    ".svg": "image/svg+xml",
+    ".webmanifest": "application/manifest+json",
+}
+
+
+async def send_static(request: web.Request, name: str) -> web.Response:
+    """Asked for anew each time, and sent only if it is another one: an update needs no reload."""
+    content = await asyncio.to_thread(_content, name)
+    if content is None:
+        raise Refused(404, texts.NO_PAGE if name == PAGE else texts.NOT_FOUND)
+    tag = hashlib.sha256(content).hexdigest()[:32]
+    headers = {"ETag": f'"{tag}"', "Cache-Control": "no-cache"}
+    if any(each.value == tag or each.value == "*" for each in request.if_none_match or ()):
+        return web.Response(status=304, headers=headers)
+    kind = _TYPES[Path(name).suffix]
+    charset = "utf-8" if kind.startswith("text/") else None
+    return web.Response(body=content, content_type=kind, charset=charset, headers=headers)
+
+
+def _content(name: str) -> bytes | None:
+    """By a look at what is there, so that no spelling of a name leads out of the folder."""
+    for path in FOLDER.iterdir():
+        if path.name == name and path.suffix in _TYPES and not path.is_symlink():
+            return path.read_bytes() if path.is_file() else None
+    return None

@@ -1,0 +1,123 @@
+"""The page as a surface: what the conversation shows goes to all its tabs."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+
+from ollim_bot.chat import Reception, Status, TurnStart
+from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.events import AgentEvent
+from ollim_bot.ports import Clock
+from ollim_bot.settings import Secret
+from ollim_bot.surfaces.web.access import Access
+from ollim_bot.surfaces.web.api import SURFACE, Api
+from ollim_bot.surfaces.web.attachments import OpenAttachment
+from ollim_bot.surfaces.web.frames import message_frame, status_frame
+from ollim_bot.surfaces.web.limits import Limits
+from ollim_bot.surfaces.web.message_book import MessageBook
+from ollim_bot.surfaces.web.presenter import Presenter
+from ollim_bot.surfaces.web.read_mark import KeptMark, ReadMark
+from ollim_bot.surfaces.web.secret import address
+from ollim_bot.surfaces.web.server import page_app, serving
+from ollim_bot.surfaces.web.socket import Socket
+from ollim_bot.surfaces.web.tabs import Tabs
+from ollim_bot.surfaces.web.uploads import Uploads
+
+
+def _no_heartbeat() -> float | None:
+    return None
+
+
+class WebSurface:
+    """A `ChatSurface`. Nothing that it is told to show waits for a tab."""
+
+    name = SURFACE
+
+    def __init__(
+        self,
+        *,
+        port: int,
+        hosts: Sequence[str],
+        secret: Secret,
+        open_attachment: OpenAttachment,
+        uploads: Path,
+        read_mark: KeptMark,
+        clock: Clock,
+        version: str,
+        heartbeat_age: Callable[[], float | None] = _no_heartbeat,
+        limits: Limits | None = None,
+    ) -> None:
+        """`uploads` is a folder of its own, emptied at each start; port 0 is any free one."""
+        self._port = port
+        self._secret = secret
+        self._access = Access(secret, hosts)
+        self._open_attachment = open_attachment
+        self._limits = limits or Limits()
+        self._uploads = Uploads(uploads, self._limits)
+        self._kept_mark = read_mark
+        self._version = version
+        self._heartbeat_age = heartbeat_age
+        self._boot = uuid.uuid4().hex
+        self._tabs = Tabs(self._limits)
+        self._presenter = Presenter(clock, self._tabs.send)
+        self._book: MessageBook | None = None
+        self._in_order = asyncio.Lock()
+        self._is_serving = asyncio.Event()
+
+    @property
+    def port(self) -> int:
+        """Once it serves, the one that it has."""
+        return self._port
+
+    @property
+    def tabs(self) -> int:
+        """How many are open."""
+        return len(self._tabs)
+
+    async def ready(self) -> None:
+        """Returns when the page can be opened."""
+        await self._is_serving.wait()
+
+    def address(self) -> str:
+        """With the secret in it: for the owner's terminal, and never for a log."""
+        return address(self._port, self._secret)
+
+    async def run(self, reception: Reception) -> None:
+        """Raises `OllimError` if the port cannot be had."""
+        await self._uploads.prepare()
+        book = MessageBook(reception)
+        read = ReadMark(self._kept_mark, reception, self._tabs.send)
+        await read.load()
+        api = Api(reception, book, read, self._uploads, self._open_attachment, self._limits)
+        socket = Socket(
+            reception, book, self._presenter, read, self._tabs, self._limits, self._boot
+        )
+        app = page_app(self._access, api, socket, self._limits, self._health)
+        app.on_shutdown.append(self._tabs.close)
+        async with serving(app, self._port, self._limits) as self._port:
+            self._book = book
+            self._is_serving.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self._is_serving.clear()
+                self._book = None
+
+    async def post(self, message: ChatMessage) -> None:
+        async with self._in_order:
+            if self._book is not None:
+                [shown] = await self._book.shown([message])
+                self._tabs.send(message_frame(shown))
+            self._presenter.answered(message)
+
+    async def present(self, start: TurnStart, events: AsyncIterator[AgentEvent]) -> None:
+        await self._presenter.present(start, events)
+
+    async def changed(self, status: Status) -> None:
+        self._tabs.send(status_frame(status))
+
+    def _health(self) -> dict[str, object]:
+        return {"status": "ok", "version": self._version, "heartbeat_age": self._heartbeat_age()}

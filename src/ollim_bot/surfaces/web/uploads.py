@@ -1,0 +1,154 @@
+"""Messages as the page sends them: files go to disk as they come, never whole into memory."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import uuid
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+from aiohttp import BodyPartReader, web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from ollim_bot.chat import IncomingFile
+from ollim_bot.domain.inputs import InputId
+from ollim_bot.errors import WriteFailed
+from ollim_bot.surfaces.web import texts
+from ollim_bot.surfaces.web.limits import Limits
+from ollim_bot.surfaces.web.refusals import Refused
+
+_CHUNK = 256 * 1024
+_LONGEST_NAME = 120
+_BYTES_PER_CHARACTER = 4
+_MOST_FIELDS = 10
+_MALFORMED = (ValueError, AssertionError, RuntimeError, HttpProcessingError)
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class Upload:
+    """What the form held. The files are gone when its context ends, unless they were moved."""
+
+    fields: dict[str, str] = field(default_factory=dict)
+    files: list[IncomingFile] = field(default_factory=list)
+
+    @property
+    def id(self) -> InputId:
+        """Raises `Refused` unless it is a UUID, as the page makes them."""
+        given = self.fields.get("id", "")
+        with suppress(ValueError):
+            if str(uuid.UUID(given)) == given.lower():
+                return InputId(given.lower())
+        raise Refused(400, texts.NO_FORM)
+
+
+class Uploads:
+    """`folder` is for nobody else: what a crash left in it is removed."""
+
+    def __init__(self, folder: Path, limits: Limits) -> None:
+        self._folder = folder
+        self._limits = limits
+
+    async def prepare(self) -> None:
+        await asyncio.to_thread(_emptied, self._folder)
+
+    @asynccontextmanager
+    async def received(self, request: web.Request) -> AsyncIterator[Upload]:
+        """Raises `Refused` with what is wrong with the message."""
+        if request.content_type != "multipart/form-data":
+            raise Refused(415, texts.NO_FORM)
+        folder = self._folder / uuid.uuid4().hex
+        await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True)
+        try:
+            yield await self._read(request, folder)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+    async def _read(self, request: web.Request, folder: Path) -> Upload:
+        upload = Upload()
+        try:
+            async with asyncio.timeout(self._limits.upload_seconds):
+                await self._read_parts(request, upload, folder)
+        except TimeoutError:
+            raise Refused(408, texts.TOO_SLOW) from None
+        except _MALFORMED:
+            raise Refused(400, texts.NO_FORM) from None
+        return upload
+
+    async def _read_parts(self, request: web.Request, upload: Upload, folder: Path) -> None:
+        reader = await request.multipart()
+        while (part := await self._in_time(reader.next())) is not None:
+            if not isinstance(part, BodyPartReader):
+                raise Refused(400, texts.NO_FORM)
+            if part.filename is None:
+                await self._take_field(part, upload)
+            else:
+                await self._take_file(part, part.filename, upload, folder)
+
+    async def _take_field(self, part: BodyPartReader, upload: Upload) -> None:
+        most = self._limits.text_characters
+        raw = bytearray()
+        while chunk := await self._in_time(part.read_chunk(_CHUNK)):
+            raw += chunk
+            if len(raw) > _BYTES_PER_CHARACTER * most:
+                break
+        text = raw.decode("utf-8", "replace")
+        if len(text) > most:
+            raise Refused(413, texts.text_too_long(most))
+        if len(upload.fields) >= _MOST_FIELDS:
+            raise Refused(400, texts.NO_FORM)
+        upload.fields[part.name or ""] = text
+
+    async def _take_file(
+        self, part: BodyPartReader, given: str, upload: Upload, folder: Path
+    ) -> None:
+        if len(upload.files) >= self._limits.files:
+            raise Refused(413, texts.too_many_files(self._limits.files))
+        name = _plain_name(given)
+        path = folder / str(len(upload.files))
+        with await _on_disk(name, lambda: path.open("xb")) as target:
+            await self._save(part, name, target)
+            await _on_disk(name, target.flush)
+        upload.files.append(IncomingFile(name, path))
+
+    async def _save(self, part: BodyPartReader, name: str, target: BinaryIO) -> None:
+        size = 0
+        while chunk := await self._in_time(part.read_chunk(_CHUNK)):
+            size += len(chunk)
+            if size > self._limits.file:
+                raise Refused(413, texts.file_too_large(name, self._limits.file))
+            await _on_disk(name, target.write, chunk)
+
+    async def _in_time(self, step: Coroutine[Any, Any, T]) -> T:
+        async with asyncio.timeout(self._limits.stall_seconds):
+            return await step
+
+
+async def _on_disk(name: str, step: Callable[..., R], *details: object) -> R:
+    try:
+        return await asyncio.to_thread(step, *details)
+    except OSError as refused:
+        reason = refused.strerror or str(refused)
+        raise Refused(507, texts.not_saved(name, reason)) from refused
+
+
+def _plain_name(given: str) -> str:
+    """Without folders, and without what a terminal or a file system would stumble over."""
+    # Browsers write quotes in this way, and nothing else that could be in a name.
+    last = given.replace("%22", '"').replace("\\", "/").rpartition("/")[2]
+    name = "".join(each if each.isprintable() else " " for each in last).strip(" .")
+    return name[-_LONGEST_NAME:] or "file"
+
+
+def _emptied(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as refused:
+        raise WriteFailed(folder, f"could not be made: {refused.strerror}.") from refused

@@ -1,0 +1,164 @@
+"""A browser of the owner's, as far as the server can tell."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import aiohttp
+from tests.web.scene import Scene
+
+LIMIT = aiohttp.ClientTimeout(total=10)
+SECONDS = 10.0
+BOUNDARY = "----WebKitFormBoundary7MA4YWxkTrZu0gW"
+
+
+async def eventually(condition: Callable[[], object]) -> None:
+    """Wait for what has no event of its own, such as a file that goes."""
+    async with asyncio.timeout(SECONDS):
+        while not condition():  # noqa: ASYNC110 - see above
+            await asyncio.sleep(0.005)
+
+
+class Reply(NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def error(self) -> str:
+        return str(self.json["error"])
+
+
+def _part(disposition: str, content: bytes) -> bytes:
+    head = f"--{BOUNDARY}\r\nContent-Disposition: form-data; {disposition}\r\n\r\n"
+    return head.encode() + content + b"\r\n"
+
+
+def _escaped(name: str) -> str:
+    """As browsers do it, who leave all other characters as they are."""
+    return name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
+
+
+class Tab:
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self.socket = socket
+
+    async def next(self) -> dict[str, Any]:
+        async with asyncio.timeout(SECONDS):
+            return dict(json.loads(await self.socket.receive_str()))
+
+    async def until(self, kind: str) -> dict[str, Any]:
+        while (frame := await self.next())["type"] != kind:
+            pass
+        return frame
+
+    async def closing(self) -> int | None:
+        """Wait until the other side ends it; gives the code."""
+        async with asyncio.timeout(SECONDS):
+            while not (await self.socket.receive()).type.name.startswith(("CLOS", "ERROR")):
+                pass
+        return self.socket.close_code
+
+
+class Browser:
+    """Its requests come from the page; `headers` are put in place of what it would send."""
+
+    def __init__(self, http: aiohttp.ClientSession, scene: Scene) -> None:
+        self._http = http
+        self._scene = scene
+
+    @property
+    def origin(self) -> str:
+        return self._scene.url
+
+    async def enter(self) -> Reply:
+        return await self.ask("GET", self._scene.surface.address().removeprefix(self._scene.url))
+
+    async def ask(
+        self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **more: Any
+    ) -> Reply:
+        own = {"Origin": self.origin} if method == "POST" else {}
+        given = {name: value for name, value in (own | dict(headers or {})).items() if value}
+        async with self._http.request(
+            method, self._scene.url + path, headers=given, allow_redirects=False, **more
+        ) as response:
+            return Reply(response.status, response.headers, await response.read())
+
+    async def get(self, path: str, **headers: str) -> Reply:
+        return await self.ask("GET", path, headers=headers)
+
+    async def post(self, path: str, value: object, **headers: str) -> Reply:
+        return await self.ask("POST", path, json=value, headers=headers)
+
+    async def send(
+        self,
+        text: str = "hello",
+        *files: tuple[str, bytes],
+        message_id: str | None = None,
+        reply_to: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> Reply:
+        """A message, in the form of the page."""
+        fields = {"id": message_id or str(uuid4()), "text": text, "reply_to": reply_to}
+        parts = [_part(f'name="{name}"', value.encode()) for name, value in fields.items()]
+        parts += [_part(f'name="file"; filename="{_escaped(name)}"', data) for name, data in files]
+        body = b"".join(parts) + f"--{BOUNDARY}--\r\n".encode()
+        given = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}", **(headers or {})}
+        return await self.ask("POST", "/api/messages", data=io.BytesIO(body), headers=given)
+
+    @asynccontextmanager
+    async def connection(self, **headers: str) -> AsyncIterator[Tab]:
+        """An open socket on which nothing was said yet."""
+        given = {"Origin": self.origin} | headers
+        async with self._http.ws_connect(
+            f"{self._scene.url}/api/socket", headers={k: v for k, v in given.items() if v}
+        ) as socket:
+            yield Tab(socket)
+
+    @asynccontextmanager
+    async def tab(self, last: str | None = None) -> AsyncIterator[tuple[Tab, dict[str, Any]]]:
+        """An open tab, and how it was greeted."""
+        async with self.connection() as tab:
+            await tab.socket.send_json({"type": "hello", "last": last})
+            yield tab, await tab.next()
+
+
+@asynccontextmanager
+async def stranger(scene: Scene) -> AsyncIterator[Browser]:
+    """A browser that was never let in."""
+    jar = aiohttp.CookieJar(unsafe=True)
+    async with aiohttp.ClientSession(timeout=LIMIT, cookie_jar=jar) as http:
+        yield Browser(http, scene)
+
+
+@asynccontextmanager
+async def browser(scene: Scene) -> AsyncIterator[Browser]:
+    async with stranger(scene) as own:
+        await own.enter()
+        yield own
+
+
+async def raw(scene: Scene, request: str | bytes) -> bytes:
+    """What comes back for these very bytes, until the server closes the connection."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", scene.surface.port)
+    try:
+        writer.write(request.encode() if isinstance(request, str) else request)
+        async with asyncio.timeout(SECONDS):
+            return await reader.read()
+    finally:
+        writer.close()
+
+
+def cookie(entered: Reply) -> str:
+    """What a browser sends back after it was let in."""
+    return entered.headers["Set-Cookie"].partition(";")[0]

@@ -1,0 +1,92 @@
+"""The page served for a test: a real server on a free port, with a fake core behind it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ollim_bot.domain.chat import MessageId
+from ollim_bot.ports import Clock
+from ollim_bot.settings import Secret
+from ollim_bot.surfaces.web.attachments import files_below
+from ollim_bot.surfaces.web.limits import Limits
+from ollim_bot.surfaces.web.surface import WebSurface
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.reception import FakeReception
+
+SECRET = Secret("a-secret-that-nobody-else-has-0123456789")
+SUNDAY = datetime(2026, 11, 15, 14, 30, tzinfo=UTC)
+
+
+class MarkInMemory:
+    def __init__(self) -> None:
+        self.value: MessageId | None = None
+
+    def read(self) -> MessageId | None:
+        return self.value
+
+    def write(self, message_id: MessageId) -> None:
+        self.value = message_id
+
+
+@dataclass
+class Scene:
+    """`clock` stands still until the test moves it, unless the scene was given another one."""
+
+    surface: WebSurface
+    reception: FakeReception
+    mark: MarkInMemory
+    clock: ManualClock
+    folder: Path
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.surface.port}"
+
+
+def make_scene(
+    folder: Path,
+    *,
+    clock: Clock | None = None,
+    port: int = 0,
+    hosts: tuple[str, ...] = (),
+    secret: Secret = SECRET,
+    limits: Limits | None = None,
+) -> Scene:
+    manual = ManualClock(SUNDAY)
+    mark = MarkInMemory()
+    surface = WebSurface(
+        port=port,
+        hosts=hosts,
+        secret=secret,
+        open_attachment=files_below(folder, folder / "downloads"),
+        uploads=folder / "state" / "uploads",
+        read_mark=mark,
+        clock=clock or manual,
+        version="1.2.3",
+        limits=limits,
+    )
+    reception = FakeReception(clock or manual, folder)
+    reception.surfaces.append(surface)
+    return Scene(surface, reception, mark, manual, folder)
+
+
+@asynccontextmanager
+async def running(scene: Scene) -> AsyncIterator[Scene]:
+    """Serves until the end of the context; the same scene may be run again after it."""
+    serving = asyncio.create_task(scene.surface.run(scene.reception))
+    ready = asyncio.create_task(scene.surface.ready())
+    await asyncio.wait([serving, ready], timeout=10, return_when=asyncio.FIRST_COMPLETED)
+    ready.cancel()
+    if serving.done():
+        await serving
+    try:
+        yield scene
+    finally:
+        serving.cancel()
+        with suppress(asyncio.CancelledError):
+            await serving

@@ -1,0 +1,45 @@
+"""The page about the page says what it really says, and how much it takes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ollim_bot.surfaces.web import texts
+from ollim_bot.surfaces.web.limits import Limits
+from ollim_bot.surfaces.web.static_files import FOLDER, PAGE
+
+DOCS = (Path(__file__).parents[2] / "docs" / "web.md").read_text()
+LIMITS = Limits()
+SENTENCES = (
+    *(value for name, value in vars(texts).items() if name.isupper()),
+    texts.too_many_files(LIMITS.files),
+    texts.file_too_large("x.bin", LIMITS.file),
+    texts.text_too_long(LIMITS.text_characters),
+    texts.body_too_large(LIMITS.body),
+    texts.not_saved("x.bin", "No space left on device"),
+    texts.port_taken(8421).partition(". ")[0],
+)
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_every_refusal_is_explained(sentence: str) -> None:
+    assert f"| {sentence}" in DOCS
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_a_sentence_is_plain(sentence: str) -> None:
+    assert not re.search(r"!|please|sorry|invalid|error|exception|\b[45]\d\d\b", sentence, re.I)
+
+
+def test_every_key_is_listed() -> None:
+    keys = set(re.findall(r"<kbd>(.*?)</kbd>", (FOLDER / PAGE).read_text()))
+    assert keys
+    assert all(f"`{key}`" in DOCS for key in keys)
+
+
+def test_the_limits_are_the_real_ones() -> None:
+    assert f"up to {LIMITS.files} with a message" in DOCS
+    assert f"{LIMITS.tabs} tabs at once" in DOCS

@@ -1,0 +1,142 @@
+"""The doubles of the core and of a surface do what the real ones promise."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.web.scene import SUNDAY
+
+from ollim_bot.chat import ChatSurface, Incoming, IncomingFile, Reception
+from ollim_bot.domain.chat import Author, MessageId
+from ollim_bot.domain.events import EndCause, TextStreamed, TurnEnded
+from ollim_bot.domain.inputs import InputId
+from ollim_bot.errors import WriteFailed
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.reception import FakeReception
+from ollim_bot.testing.surface import RecordingSurface
+
+
+@pytest.fixture
+def reception(tmp_path: Path) -> FakeReception:
+    return FakeReception(ManualClock(SUNDAY), tmp_path)
+
+
+@pytest.fixture
+def surface(reception: FakeReception) -> RecordingSurface:
+    surface = RecordingSurface()
+    reception.surfaces.append(surface)
+    return surface
+
+
+def incoming(number: int, text: str = "hello", *files: IncomingFile) -> Incoming:
+    return Incoming(InputId(f"i{number}"), "web", text, files=files)
+
+
+def test_they_double_the_seams(reception: FakeReception, surface: RecordingSurface) -> None:
+    seam: Reception = reception
+    other: ChatSurface = surface
+    assert (seam, other.name) == (reception, "recording")
+
+
+async def test_a_message_is_shown_and_kept_once(
+    reception: FakeReception, surface: RecordingSurface
+) -> None:
+    first = await reception.receive(incoming(1))
+    assert await reception.receive(incoming(1)) == first
+    assert (surface.posts, reception.messages) == ([first], [first])
+    assert surface.posted_by(Author.OWNER) == ["hello"]
+
+
+async def test_a_file_is_taken_over(reception: FakeReception, tmp_path: Path) -> None:
+    file = tmp_path / "0"
+    file.write_bytes(b"x")
+    message = await reception.receive(incoming(1, "", IncomingFile("notes.txt", file)))
+    [kept] = message.attachments
+    assert not file.exists()
+    assert (kept.name, kept.size) == ("notes.txt", 1)
+    assert (tmp_path / kept.path).read_bytes() == b"x"
+
+
+async def test_it_can_refuse(reception: FakeReception, surface: RecordingSurface) -> None:
+    reception.refusal = WriteFailed(Path("x"), "the disk is full.")
+    with pytest.raises(WriteFailed):
+        await reception.receive(incoming(1))
+    assert surface.posts == []
+
+
+async def test_what_waits_can_be_changed_and_taken_back(
+    reception: FakeReception, surface: RecordingSurface
+) -> None:
+    await reception.receive(incoming(1))
+    assert not await reception.edit(InputId("i1"), "other")
+    reception.waiting.add(InputId("i1"))
+    assert await reception.edit(InputId("i1"), "other")
+    assert surface.texts == ["hello", "other"]
+    assert [message.text for message in reception.messages] == ["other"]
+    assert await reception.withdraw(InputId("i1"))
+    assert not await reception.withdraw(InputId("i1"))
+
+
+async def test_history_comes_in_pages_and_what_was_missed_after_the_last(
+    reception: FakeReception,
+) -> None:
+    said = [await reception.say(str(number)) for number in range(5)]
+    assert await reception.history(2) == said[3:]
+    assert await reception.history(2, said[2].id) == said[:2]
+    assert await reception.missed_since(said[3].id) == said[4:]
+    assert await reception.missed_since(MessageId("x")) is None
+    assert await reception.message(said[1].id) == said[1]
+
+
+async def test_a_turn_is_presented_as_it_goes_and_its_answer_posted_before_its_end(
+    reception: FakeReception, surface: RecordingSurface
+) -> None:
+    turn = reception.begin(MessageId("i1"))
+    await turn.show(TextStreamed("hel"))
+    assert surface.events[turn.start.turn] == [TextStreamed("hel")]
+    answer = await turn.end("hello")
+    assert surface.posts == [answer]
+    assert surface.events[turn.start.turn][-1] == TurnEnded(EndCause.COMPLETED)
+    assert surface.starts == [turn.start]
+    assert not await reception.interrupt()
+
+
+async def test_an_interrupt_ends_the_turn(
+    reception: FakeReception, surface: RecordingSurface
+) -> None:
+    turn = reception.begin()
+    assert await reception.interrupt()
+    assert surface.events[turn.start.turn] == [TurnEnded(EndCause.INTERRUPTED)]
+    assert await turn.end("late") is None
+
+
+async def test_the_status_is_told(reception: FakeReception, surface: RecordingSurface) -> None:
+    before = reception.status
+    await reception.change(is_busy=True)
+    assert surface.statuses == [replace(before, is_busy=True)] == [reception.status]
+
+
+async def test_a_surface_can_hang_in_the_middle_of_a_turn(
+    reception: FakeReception, surface: RecordingSurface
+) -> None:
+    surface.may_go_on.clear()
+    turn = reception.begin()
+    showing = asyncio.create_task(turn.show(TextStreamed("a")))
+    async with surface.news:
+        await surface.news.wait_for(lambda: bool(surface.starts))
+    assert surface.events[turn.start.turn] == []
+    surface.may_go_on.set()
+    await showing
+    assert surface.events[turn.start.turn] == [TextStreamed("a")]
+    await turn.end()
+
+
+async def test_a_surface_can_be_broken(surface: RecordingSurface, reception: FakeReception) -> None:
+    surface.is_broken = True
+    with pytest.raises(RuntimeError, match="broken"):
+        await reception.say("hello")
+    with pytest.raises(RuntimeError, match="broken"):
+        await surface.run(reception)

@@ -1,0 +1,79 @@
+"""An answer that is drafted block by block ends as the answer that is rendered as a whole."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given, settings
+from tests.web.markdown_texts import chunked
+
+from ollim_bot.surfaces.web.drafts import Draft
+from ollim_bot.surfaces.web.markdown import render
+
+
+def every_character(text: str) -> list[str]:
+    return list(text)
+
+
+@settings(max_examples=400)
+@given(chunked())
+@example(every_character("a\n***b***\n\nc"))
+@example(every_character("a\n-\n- b\n"))
+@example(every_character("x\n| a |\n|--no\n"))
+@example(every_character("x\n| a |\n|---|\n| b |\n\ny"))
+@example(every_character("```\na\n\n```\nb\n\n    c\n\nd"))
+@example(every_character("- a\n\n  b\n- c\n\nd\n1. e\n2. f\n* g"))
+@example(["a\r", "\n", "\r\nb\r\n\r", "\nc"])
+@example(["a\n\nb\n\r", "c"])
+@example(every_character("[a]\n\n[a]: http://e.org\n\n[a]"))
+@example(every_character("> ```\n> a\nb\n===\n"))
+@example(every_character("a\x0bb\x0c\nc\x85d\u2028e\n\nf"))
+@example(every_character("\u00a0\n\n\u00a0"))
+def test_the_end_is_the_same_however_the_text_was_cut(chunks: list[str]) -> None:
+    draft = Draft()
+    for chunk in chunks:
+        draft = draft.added(chunk).settled()
+    assert "".join([*draft.blocks, draft.tail()]) == render("".join(chunks))
+
+
+@given(chunked())
+def test_what_was_shown_as_finished_never_changes(chunks: list[str]) -> None:
+    draft = Draft()
+    for chunk in chunks:
+        before = draft
+        draft = draft.added(chunk).settled()
+        assert draft.blocks[: len(before.blocks)] == before.blocks
+
+
+@given(chunked())
+def test_it_makes_no_difference_how_often_it_is_drawn(chunks: list[str]) -> None:
+    often, once = Draft(), Draft()
+    for chunk in chunks:
+        often = often.added(chunk).settled()
+        once = once.added(chunk)
+    assert often.settled() == once.settled()
+
+
+@pytest.mark.parametrize(
+    ("text", "blocks", "rest"),
+    [
+        pytest.param("One.\n\nTwo.\n\nThr", 1, "Two.\n\nThr", id="no line before its end"),
+        pytest.param("One.\n\nTwo.\n\nThree.\n", 2, "Three.\n", id="paragraphs"),
+        pytest.param("```\na\n\nb\n", 0, "```\na\n\nb\n", id="open code"),
+        pytest.param("```\na\n```\nb\n", 1, "b\n", id="closed code"),
+        pytest.param("- a\n- b\n\n- c\n", 0, "- a\n- b\n\n- c\n", id="a list is one block"),
+        pytest.param("- a\n\nb\n", 1, "b\n", id="after a list"),
+        pytest.param("", 0, "", id="nothing"),
+    ],
+)
+def test_blocks_are_finished_when_the_next_one_has_begun(text: str, blocks: int, rest: str) -> None:
+    draft = Draft().added(text).settled()
+    assert (len(draft.blocks), draft.rest) == (blocks, rest)
+
+
+def test_a_long_answer_is_rendered_in_pieces() -> None:
+    """What is rendered again for each draft does not grow with the answer."""
+    draft = Draft()
+    for number in range(200):
+        draft = draft.added(f"Paragraph {number} of a long answer.\n\n").settled()
+        assert len(draft.rest) < 100
+    assert len(draft.blocks) == 199

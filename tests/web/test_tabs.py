@@ -1,0 +1,145 @@
+"""A tab that does not read, does not speak or is gone holds up nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from pathlib import Path
+
+import aiohttp
+import pytest
+from tests.web.browser import SECONDS, Browser, browser, eventually, stranger
+from tests.web.scene import Scene, make_scene, running
+
+from ollim_bot.errors import WriteFailed
+from ollim_bot.surfaces.web.limits import Limits
+
+
+async def test_a_tab_that_does_not_read_is_dropped_and_slows_nobody(tmp_path: Path) -> None:
+    limits = Limits(queued_frames=20, heartbeat_seconds=60)
+    scene = make_scene(tmp_path, limits=limits)
+    async with running(scene), browser(scene) as own, own.tab() as (good, _):
+        writer = await deaf_tab(scene, own)
+        await eventually(lambda: scene.surface.tabs == 2)
+        for _ in range(300):
+            if scene.surface.tabs == 1:
+                break
+            async with asyncio.timeout(SECONDS):
+                await scene.reception.say("x" * 50_000)
+            assert (await good.next())["type"] == "message"
+        assert scene.surface.tabs == 1
+        await scene.reception.say("still here")
+        assert (await good.next())["message"]["text"] == "still here"
+        writer.transport.abort()
+
+
+async def deaf_tab(scene: Scene, own: Browser) -> asyncio.StreamWriter:
+    """A tab that says hello and then never reads what comes."""
+    entered = (await own.enter()).headers["Set-Cookie"].partition(";")[0]
+    wire = socket.socket()
+    wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    wire.connect(("127.0.0.1", scene.surface.port))
+    reader, writer = await asyncio.open_connection(sock=wire, limit=1024)
+    writer.write(
+        (
+            f"GET /api/socket HTTP/1.1\r\nHost: 127.0.0.1:{scene.surface.port}\r\n"
+            f"Origin: {scene.url}\r\nCookie: {entered}\r\nUpgrade: websocket\r\n"
+            "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        ).encode()
+    )
+    async with asyncio.timeout(SECONDS):
+        await reader.readuntil(b"\r\n\r\n")
+    writer.transport.pause_reading()  # type: ignore[attr-defined]
+    hello = json.dumps({"type": "hello", "last": None}).encode()
+    writer.write(bytes([0x81, 0x80 | len(hello)]) + bytes(4) + hello)
+    return writer
+
+
+async def test_a_tab_that_is_gone_is_noticed(tmp_path: Path) -> None:
+    """Its machine sleeps: nothing is closed, and nothing answers the heartbeat."""
+    limits = Limits(heartbeat_seconds=0.1)
+    scene = make_scene(tmp_path, limits=limits)
+    async with running(scene), browser(scene) as own:
+        writer = await deaf_tab(scene, own)
+        await eventually(lambda: scene.surface.tabs == 1)
+        await eventually(lambda: scene.surface.tabs == 0)
+        writer.transport.abort()
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        *("", "hello", "[]", "3", "null", '{"type": "other"}', '{"last": "m1"}', "[" * 60_000),
+        "x" * 70_000,
+    ],
+)
+async def test_who_does_not_say_hello_is_hung_up_on(scene: Scene, own: Browser, first: str) -> None:
+    async with own.connection() as tab:
+        await tab.socket.send_str(first)
+        assert await tab.closing() in (1008, 1009)
+    await eventually(lambda: scene.surface.tabs == 0)
+
+
+async def test_a_tab_that_cannot_be_greeted_is_hung_up_on_and_the_others_stay(
+    scene: Scene, own: Browser, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with own.tab() as (good, _), own.connection() as tab:
+        scene.reception.refusal = WriteFailed(Path("state/messages.jsonl"), "cannot be read.")
+        await tab.socket.send_json({"type": "hello", "last": None})
+        assert await tab.closing() == 1006
+        assert "cannot be read" in caplog.text
+        await scene.reception.say("still here")
+        assert (await good.next())["type"] == "message"
+    async with own.connection() as tab:
+        scene.reception.refusal = None
+        await tab.socket.send_json({"type": "hello", "last": None})
+        assert (await tab.next())["type"] == "hello"
+
+
+async def test_who_says_nothing_is_hung_up_on(tmp_path: Path) -> None:
+    scene = make_scene(tmp_path, limits=Limits(hello_seconds=0.05))
+    async with running(scene), browser(scene) as own, own.connection() as tab:
+        assert await tab.closing() == 1008
+
+
+@pytest.mark.parametrize("last", [3, [], {}, "", False])
+async def test_a_strange_last_message_is_none(own: Browser, last: object) -> None:
+    async with own.connection() as tab:
+        await tab.socket.send_json({"type": "hello", "last": last})
+        assert (await tab.next())["messages"] == []
+
+
+async def test_whatever_else_a_tab_says_is_ignored(scene: Scene, own: Browser) -> None:
+    async with own.tab() as (tab, _):
+        await tab.socket.send_str("nonsense")
+        await tab.socket.send_bytes(b"\0")
+        await scene.reception.say("hello")
+        assert (await tab.next())["type"] == "message"
+
+
+async def test_there_is_an_end_to_how_many_tabs_are_served(tmp_path: Path) -> None:
+    scene = make_scene(tmp_path, limits=Limits(tabs=2))
+    async with running(scene), browser(scene) as own, own.tab(), own.tab():
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            async with own.tab():
+                pass
+        assert refused.value.status == 503
+
+
+async def test_tabs_are_told_goodbye_when_the_bot_ends(tmp_path: Path) -> None:
+    scene = make_scene(tmp_path)
+    async with stranger(scene) as own:
+        async with running(scene):
+            await own.enter()
+            greeted = asyncio.Event()
+            reading = asyncio.create_task(end_of_tab(own, greeted))
+            await greeted.wait()
+        assert await reading == aiohttp.WSCloseCode.GOING_AWAY
+
+
+async def end_of_tab(own: Browser, greeted: asyncio.Event) -> int | None:
+    async with own.tab() as (tab, _):
+        greeted.set()
+        return await tab.closing()
