@@ -25,6 +25,7 @@ class Prompt:
     """Taken as it is written: no command and no file reference in it is acted upon.
 
     `id`, a UUID, is its name in the engine's own record of the session; see `AgentEngine.trace`.
+    A name that stands there already is not taken again: such a turn fails at once.
     """
 
     text: str
@@ -145,6 +146,12 @@ class StoredSession:
 class AgentEngine(Protocol):
     def open(self, spec: SessionSpec, tools: Toolset) -> AbstractAsyncContextManager[AgentSession]:
         """Raises `SessionLost` if the session to resume is not known any more."""
+
+    def warm(self, spec: SessionSpec, tools: Toolset) -> None:
+        """A hint that a new session like this one, with tools like these, will be opened soon.
+
+        Returns at once. Only the last hint counts; one for a session to resume is ignored.
+        """
 
     async def trace(self, session: SessionId, prompt: str) -> Trace:
         """For after a crash. A session that is not known has taken nothing."""

@@ -9,6 +9,8 @@ OllimError                      str(error) is the sentence a person reads
 ├── NotFound                    no job with that id
 ├── DuplicateId                 two files claim one id
 ├── AlreadyRunning              another process is the bot
+├── NotSent                     a message certainly did not arrive
+├── SignInNeeded                exit 3: there is no login yet
 ├── EngineError                 the engine could not be started
 │   └── SessionLost             it does not know the session any more
 └── StorageError                a file could not be read or written; nothing was lost
@@ -85,6 +87,14 @@ class AlreadyRunning(OllimError):
         holder = "process id unknown" if pid is None else f"process {pid}"
         super().__init__(f"ollim-bot is already running ({holder}). Stop it first.")
         self.pid = pid
+
+
+class NotSent(OllimError):
+    pass
+
+
+class SignInNeeded(OllimError):
+    exit_code = 3
 
 
 class EngineError(OllimError):

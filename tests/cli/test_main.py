@@ -29,7 +29,7 @@ def test_help_about_a_group_is_its_own_help_with_an_example_for_each_verb(
     assert terminal.done("help", group) == page
     table, _, examples = page.partition("examples:")
     verbs = [line.split()[0] for line in table.splitlines() if line.startswith("  ")]
-    assert len(verbs) >= 4
+    assert verbs
     for verb in verbs:
         assert f"  ollim-bot {group} {verb}" in examples
         assert f"example:\n  ollim-bot {group} {verb}" in terminal.done("help", group, verb)

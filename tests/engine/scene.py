@@ -33,7 +33,6 @@ def provider(home: Path, url: str) -> dict[str, str]:
         "ANTHROPIC_AUTH_TOKEN": "",
         "CLAUDE_CODE_OAUTH_TOKEN": "",
         "ANTHROPIC_BASE_URL": url,
-        "NO_PROXY": "127.0.0.1",
         "CLAUDE_CODE_MAX_RETRIES": "1",
     }
 
@@ -42,7 +41,7 @@ def engine_at(home: Path, url: str, more: Mapping[str, str] | None = None) -> Cl
     environment = child_environment(
         {**provider(home, url), **(more or {})}, os.environ, Path(sys.executable).parent
     )
-    return ClaudeEngine(environment, cli=launcher(home / "run"))
+    return ClaudeEngine(environment, home / "run", cli=launcher(home / "run"))
 
 
 @dataclass
@@ -77,24 +76,24 @@ async def scene(home: Path) -> AsyncIterator[Scene]:
         yield Scene(home, server.url, model)
 
 
-async def ask(session: AgentSession, text: str) -> list[AgentEvent]:
-    return [event async for event in session.turn(Prompt(text))]
+async def ask(session: AgentSession, text: str, name: str | None = None) -> list[AgentEvent]:
+    return [event async for event in session.turn(Prompt(text, id=name))]
 
 
-async def end_of(session: AgentSession, text: str) -> TurnEnded:
-    end = (await ask(session, text))[-1]
+async def end_of(session: AgentSession, text: str, name: str | None = None) -> TurnEnded:
+    end = (await ask(session, text, name))[-1]
     assert isinstance(end, TurnEnded)
     return end
 
 
 async def interrupted(
-    session: AgentSession, text: str, *, at: type[AgentEvent]
+    session: AgentSession, text: str, *, at: type[AgentEvent], name: str | None = None
 ) -> list[AgentEvent]:
     """Interrupt the turn at the first event of this type; it must end within two seconds."""
     events: list[AgentEvent] = []
     loop = asyncio.get_running_loop()
     began = None
-    async for event in session.turn(Prompt(text)):
+    async for event in session.turn(Prompt(text, id=name)):
         events.append(event)
         if began is None and isinstance(event, at):
             began = loop.time()

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Protocol
+from dataclasses import replace
 
 import pytest
-from tests.engine.scene import ask, end_of, engine_at, scene, texts
+from tests.engine.cases import PING, Case, chat, new_name
+from tests.engine.scene import ask, end_of, texts
 
-from ollim_bot.agent import AgentEngine, Refusal, SessionSpec, Tool, ToolAnswer, ToolCall, Toolset
+from ollim_bot.agent import Refusal, ToolAnswer, ToolCall, Toolset, Trace
 from ollim_bot.domain.events import (
     EndCause,
     FailureKind,
@@ -25,92 +22,6 @@ from ollim_bot.domain.events import (
 )
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import SessionLost
-from ollim_bot.offline.messages import CallTool, Fail, Hang, Reply, Say
-from ollim_bot.offline.scripted import ScriptedModel
-from ollim_bot.testing.engine import Calls, Fails, Says, ScriptedEngine, Waits
-
-PING = "mcp__chat__ping"
-
-
-class Script(Protocol):
-    """What the next turn does, whoever does it."""
-
-    def says(self, text: str) -> None: ...
-
-    def calls_ping_and_says(self, text: str) -> None: ...
-
-    def waits(self) -> None: ...
-
-    def is_refused_at_the_door(self) -> None: ...
-
-
-@dataclass
-class ModelScript:
-    model: ScriptedModel
-
-    def says(self, text: str) -> None:
-        self.model.answers(text)
-
-    def calls_ping_and_says(self, text: str) -> None:
-        self.model.then(Reply((CallTool(PING, {}),)), Reply((Say(text),)))
-
-    def waits(self) -> None:
-        self.model.then(Hang())
-
-    def is_refused_at_the_door(self) -> None:
-        self.model.then(Fail(403, "permission_error", "no"))
-
-
-@dataclass
-class DoubleScript:
-    engine: ScriptedEngine
-
-    def says(self, text: str) -> None:
-        self.engine.answers(text)
-
-    def calls_ping_and_says(self, text: str) -> None:
-        self.engine.then(Calls(PING), Says(text))
-
-    def waits(self) -> None:
-        self.engine.then(Waits())
-
-    def is_refused_at_the_door(self) -> None:
-        self.engine.then(Fails(FailureKind.LOGIN))
-
-
-@dataclass
-class Case:
-    engine: AgentEngine
-    script: Script
-    spec: SessionSpec
-
-
-@asynccontextmanager
-async def real(home: Path) -> AsyncIterator[Case]:
-    async with scene(home) as stage:
-        yield Case(engine_at(home, stage.url), ModelScript(stage.model), stage.spec)
-
-
-@asynccontextmanager
-async def double(home: Path) -> AsyncIterator[Case]:
-    engine = ScriptedEngine()
-    yield Case(engine, DoubleScript(engine), SessionSpec("You help.", home))
-
-
-@pytest.fixture(params=[real, double], ids=["real", "double"])
-async def case(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Case]:
-    async with asyncio.timeout(30), request.param(tmp_path) as made:
-        yield made
-
-
-def chat(*answers: ToolAnswer) -> Mapping[str, tuple[Tool, ...]]:
-    given = list(answers)
-
-    async def ping(_: Mapping[str, object]) -> ToolAnswer:
-        return given.pop(0)
-
-    schema = {"type": "object", "properties": {}}
-    return {"chat": (Tool("ping", "Sends a message", schema, ping),)}
 
 
 async def test_a_turn_names_its_session_first_and_ends_once(case: Case) -> None:
@@ -138,6 +49,50 @@ async def test_a_session_can_be_resumed_and_an_unknown_one_is_lost(case: Case) -
     with pytest.raises(SessionLost):
         async with case.engine.open(replace(case.spec, resume=unknown), Toolset()):
             pass
+
+
+async def test_a_new_session_has_the_name_that_it_was_given(case: Case) -> None:
+    name = new_name()
+    spec = replace(case.spec, begin=name)
+    async with case.engine.open(spec, Toolset()) as session:
+        assert session.id is None
+        named = (await ask(session, "hi"))[0]
+    assert named == SessionNamed(name)
+    assert session.id == name
+
+    async with case.engine.open(replace(spec, resume=name), Toolset()) as session:
+        await ask(session, "the name to begin with counts no more")
+        assert session.id == name
+
+
+async def test_a_name_that_is_in_use_goes_on_with_its_session(case: Case) -> None:
+    name, prompt = new_name(), new_name()
+    for text in ("hi", "hi again"):
+        async with case.engine.open(replace(case.spec, begin=name), Toolset()) as session:
+            await ask(session, text, prompt if text == "hi" else None)
+            assert session.id == name
+    assert (await case.engine.trace(name, prompt)).is_complete
+
+
+async def test_a_session_is_reconfigured_from_the_next_turn_on(case: Case) -> None:
+    async with case.engine.open(case.spec, Toolset()) as session:
+        await ask(session, "one")
+        named = session.id
+        await session.reconfigure(model="haiku", thinking="adaptive", system_prompt="Be brief.")
+        case.script.says("Two.")
+        assert (await end_of(session, "two")).text == "Two."
+        assert session.id == named
+
+
+async def test_a_warm_engine_opens_the_same_sessions(case: Case) -> None:
+    case.engine.warm(case.spec, Toolset(chat()))
+    tools = Toolset(chat(ToolAnswer("sent")))
+    for _ in range(2):
+        case.script.calls_ping_and_says("done")
+        async with case.engine.open(case.spec, tools) as session:
+            assert session.id is None
+            assert (await end_of(session, "ping")).cause is EndCause.COMPLETED
+        tools = Toolset(chat(ToolAnswer("sent")))
 
 
 async def test_calls_go_through_the_gate(case: Case) -> None:
@@ -176,12 +131,16 @@ async def test_a_turn_that_may_not_end_goes_on(case: Case) -> None:
 
 async def test_an_interrupt_ends_the_turn_and_the_next_one_works(case: Case) -> None:
     case.script.waits()
+    prompt = new_name()
     async with case.engine.open(case.spec, Toolset()) as session:
         await session.interrupt()
-        turn = asyncio.create_task(end_of(session, "wait"))
-        await asyncio.sleep(0.3)
+        turn = asyncio.create_task(end_of(session, "wait", prompt))
+        await case.script.is_waiting()
+        assert session.id is not None
+        assert await case.engine.trace(session.id, prompt) == Trace(is_taken=True)
         await session.interrupt()
         assert (await turn).cause is EndCause.INTERRUPTED
+        assert await case.engine.trace(session.id, prompt) == Trace(is_taken=True)
         case.script.says("I am back.")
         assert (await end_of(session, "again")).text == "I am back."
 
@@ -189,8 +148,11 @@ async def test_an_interrupt_ends_the_turn_and_the_next_one_works(case: Case) -> 
 async def test_a_failure_has_its_kind_and_the_next_turn_works(case: Case) -> None:
     case.script.is_refused_at_the_door()
     case.script.says("I am back.")
+    prompt = new_name()
     async with case.engine.open(case.spec, Toolset()) as session:
-        failed = await end_of(session, "hi")
+        failed = await end_of(session, "hi", prompt)
         assert failed.failure is not None
         assert failed.failure.kind is FailureKind.LOGIN
+        assert session.id is not None
+        assert await case.engine.trace(session.id, prompt) == Trace(is_taken=True)
         assert (await end_of(session, "again")).text == "I am back."

@@ -68,6 +68,17 @@ async def test_nobody_at_the_address_is_unreachable(tmp_path: Path) -> None:
     assert failed.failure.kind is FailureKind.UNREACHABLE
 
 
+async def test_a_provider_on_this_machine_is_reached_though_there_is_a_proxy(
+    stage: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "example.org")
+    monkeypatch.delenv("no_proxy", raising=False)
+    async with stage.session() as session:
+        assert texts(await ask(session, "hello")) == ["ok"]
+
+
 async def test_a_provider_that_hangs_is_unreachable(stage: Scene) -> None:
     stage.model.when("hello", Hang())
     impatient = engine_at(stage.home, stage.url, {"API_TIMEOUT_MS": "500"})

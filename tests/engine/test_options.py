@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from claude_agent_sdk import ClaudeAgentOptions
 
 from ollim_bot.agent import SessionSpec, Toolset
 from ollim_bot.domain.runtime_config import Thinking
@@ -21,16 +24,34 @@ SPEC = SessionSpec(
 )
 
 
+def started(
+    spec: SessionSpec, tools: Toolset | None = None, environment: Mapping[str, str] | None = None
+) -> ClaudeAgentOptions:
+    return options_for(
+        spec,
+        tools or Toolset(),
+        prompt=Path("/run/prompt"),
+        environment=environment or {},
+        refused={},
+    )
+
+
 def test_a_session_is_started_as_it_is_described() -> None:
-    options = options_for(SPEC, Toolset(builtin=("Read",)), environment={"A": "b"}, refused={})
-    assert options.system_prompt == {"type": "custom", "prompt": "You help.", "snapshot": False}
+    options = started(SPEC, Toolset(builtin=("Read",)), {"A": "b"})
+    assert options.extra_args == {"system-prompt-file": "/run/prompt"}
     assert (options.cwd, options.add_dirs) == (Path("/data"), [Path("/docs")])
     assert (options.resume, options.model) == ("abc", "haiku")
     assert (options.tools, options.env) == (["Read"], {"A": "b"})
 
 
+def test_only_a_session_that_begins_is_given_a_name() -> None:
+    spec = replace(SPEC, begin=SessionId("new"))
+    assert started(spec).session_id is None
+    assert started(replace(spec, resume=None)).session_id == "new"
+
+
 def test_nothing_is_allowed_but_by_the_gate() -> None:
-    options = options_for(SPEC, Toolset(), environment={}, refused={})
+    options = started(SPEC)
     assert options.permission_mode == "dontAsk"
     assert options.allowed_tools == []
     assert options.hooks is not None
@@ -39,7 +60,7 @@ def test_nothing_is_allowed_but_by_the_gate() -> None:
 
 
 def test_only_the_project_is_asked_for_its_settings() -> None:
-    options = options_for(SPEC, Toolset(), environment={}, refused={})
+    options = started(SPEC)
     assert options.setting_sources == ["project"]
     assert options.strict_mcp_config
     assert json.loads(options.settings or "")["disableSkillShellExecution"] is True
@@ -51,7 +72,7 @@ def test_only_the_project_is_asked_for_its_settings() -> None:
 )
 def test_thinking_is_as_it_was_chosen(thinking: Thinking, kind: str) -> None:
     spec = SessionSpec("", Path("/data"), thinking=thinking)
-    options = options_for(spec, Toolset(), environment={}, refused={})
+    options = started(spec)
     assert options.thinking is not None
     assert options.thinking["type"] == kind
 
@@ -69,3 +90,21 @@ def test_the_agent_finds_our_command_and_the_owners_day() -> None:
     environment = child_environment(given, {"PATH": "/usr/bin"}, Path("/opt/bin"))
     assert environment["PATH"] == "/opt/bin:/usr/bin"
     assert environment["TZ"] == environment["OLLIM_TIMEZONE"] == "Asia/Tokyo"
+
+
+@pytest.mark.parametrize(
+    ("inherited", "expected"),
+    [
+        pytest.param({}, "127.0.0.1,localhost", id="none"),
+        pytest.param({"NO_PROXY": "corp"}, "corp,127.0.0.1,localhost", id="upper case"),
+        pytest.param({"no_proxy": "a, b"}, "a,b,127.0.0.1,localhost", id="lower case"),
+        pytest.param({"NO_PROXY": "a", "no_proxy": "b,a"}, "a,b,127.0.0.1,localhost", id="both"),
+        pytest.param({"NO_PROXY": "localhost"}, "localhost,127.0.0.1", id="there already"),
+        pytest.param({"NO_PROXY": "*"}, "*", id="everything"),
+    ],
+)
+def test_this_machine_is_reached_without_a_proxy(
+    inherited: Mapping[str, str], expected: str
+) -> None:
+    environment = child_environment({}, inherited, Path("/bin"))
+    assert environment["NO_PROXY"] == environment["no_proxy"] == expected

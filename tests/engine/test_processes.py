@@ -6,10 +6,10 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.engine.processes import command_of, engines_at, environment_of, eventually
 from tests.engine.scene import Scene, ask, provider, spoken, texts
 
 from ollim_bot.agent import Prompt, Toolset
@@ -22,34 +22,14 @@ from ollim_bot.domain.events import (
     TextWithdrawn,
     TurnEnded,
 )
+from ollim_bot.domain.sessions import SessionId
+from ollim_bot.engine.claude import ClaudeEngine
 from ollim_bot.engine.connection import Connection
 from ollim_bot.engine.options import child_environment, options_for
+from ollim_bot.errors import EngineError
 from ollim_bot.offline.messages import Hang, Reply, Say, Stall
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-
-
-def engines_at(home: Path) -> list[int]:
-    """The processes of engines that work in this home."""
-    return [pid for pid in _pids() if environment_of(pid).get("HOME") == str(home)]
-
-
-def _pids() -> list[int]:
-    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-
-
-def environment_of(pid: int) -> dict[str, str]:
-    try:
-        lines = Path(f"/proc/{pid}/environ").read_text(errors="replace").split("\0")
-    except OSError:
-        return {}
-    return dict(line.split("=", 1) for line in lines if "=" in line)
-
-
-async def eventually(condition: Callable[[], object], within: float) -> None:
-    async with asyncio.timeout(within):
-        while not condition():  # noqa: ASYNC110 - the kernel rings no bell
-            await asyncio.sleep(0.02)
 
 
 async def killed_at(
@@ -83,9 +63,12 @@ async def test_a_killed_engine_ends_the_turn_and_the_next_one_goes_on(stage: Sce
     assert spoken(stage.model.requests[-1])[:2] == ["my cat is called Miso", "Miso, noted."]
 
 
-async def test_an_engine_killed_at_its_first_breath_is_replaced(stage: Scene) -> None:
+@pytest.mark.parametrize("name", [None, SessionId("11111111-2222-4333-8444-555555555555")])
+async def test_an_engine_killed_at_its_first_breath_is_replaced(
+    stage: Scene, name: SessionId | None
+) -> None:
     stage.model.when("first", Hang())
-    async with stage.session() as session:
+    async with stage.session(begin=name) as session:
         turn = session.turn(Prompt("first"))
         events = await killed_at(stage, turn, SessionNamed, signal.SIGKILL)
         after = await ask(session, "second")
@@ -93,15 +76,29 @@ async def test_an_engine_killed_at_its_first_breath_is_replaced(stage: Scene) ->
     assert isinstance(events[-1], TurnEnded)
     assert events[-1].cause is EndCause.FAILED
     assert texts(after) == ["ok"]
+    assert session.id == (name or session.id)
 
 
-async def test_an_engine_that_died_between_turns_is_not_noticed(stage: Scene) -> None:
+async def test_an_engine_killed_before_its_first_turn_is_replaced_under_its_name(
+    stage: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = SessionId("11111111-2222-4333-8444-555555555555")
+    async with stage.session(begin=name) as session:
+        (pid,) = engines_at(stage.home)
+        os.kill(pid, signal.SIGKILL)
+        await eventually(lambda: "The engine died." in caplog.text, within=10)
+        assert texts(await ask(session, "hello")) == ["ok"]
+        assert session.id == name
+
+
+async def test_an_engine_that_died_between_turns_is_not_noticed(
+    stage: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
     async with stage.session() as session:
         await ask(session, "one")
         (pid,) = engines_at(stage.home)
         os.kill(pid, signal.SIGKILL)
-        await eventually(lambda: not engines_at(stage.home), within=5)
-        await asyncio.sleep(0.1)
+        await eventually(lambda: "The engine died." in caplog.text, within=10)
         assert texts(await ask(session, "two")) == ["ok"]
 
 
@@ -109,11 +106,20 @@ async def test_no_process_is_left_behind(stage: Scene) -> None:
     async with stage.session() as session:
         await ask(session, "one")
         assert len(engines_at(stage.home)) == 1
-        await session.reconfigure(model="haiku", thinking="adaptive")
+        await session.reconfigure(model="haiku", thinking="adaptive", system_prompt="")
         await ask(session, "two")
         assert len(engines_at(stage.home)) == 1
 
     assert engines_at(stage.home) == []
+
+
+async def test_to_be_told_the_same_again_costs_nothing(stage: Scene) -> None:
+    async with stage.session(model="haiku") as session:
+        await ask(session, "one")
+        before = engines_at(stage.home)
+        await session.reconfigure(model="haiku", thinking="off", system_prompt="You help.")
+        await ask(session, "two")
+        assert engines_at(stage.home) == before
 
 
 async def test_the_engine_gets_none_of_our_secrets(
@@ -130,10 +136,36 @@ async def test_the_engine_gets_none_of_our_secrets(
     assert "hush-hush" not in environment.values()
 
 
+async def test_nobody_can_read_the_system_prompt(stage: Scene) -> None:
+    """It may be long, and it is told again to a session that is resumed."""
+    long = "The owner's secret. " * 20_000
+    async with stage.session(system_prompt=long) as session:
+        (pid,) = engines_at(stage.home)
+        assert "secret" not in "".join(command_of(pid))
+        await ask(session, "one")
+        await session.reconfigure(model=None, thinking="off", system_prompt="Another secret.")
+        await ask(session, "two")
+
+    first, second = stage.model.requests
+    assert first.system.rstrip().endswith(long.rstrip())
+    assert second.system.endswith("Another secret.")
+    assert [path.name for path in (stage.home / "run").iterdir()] == ["claude-launcher"]
+
+
+async def test_a_start_without_a_place_for_the_prompt_says_so(stage: Scene) -> None:
+    (stage.home / "run").write_text("no folder")
+    engine = ClaudeEngine(child_environment({}, {}, Path("/bin")), stage.home / "run")
+    with pytest.raises(EngineError, match="run: "):
+        async with engine.open(stage.spec, Toolset()):
+            pass
+
+
 async def test_a_process_is_closed_quickly_though_it_is_busy(stage: Scene) -> None:
     stage.model.then(Stall(Reply((Say("for ever"),))))
     environment = child_environment(provider(stage.home, stage.url), os.environ, Path("/bin"))
-    options = options_for(stage.spec, Toolset(), environment=environment, refused={})
+    prompt = stage.home / "prompt"
+    prompt.write_text("You help.")
+    options = options_for(stage.spec, Toolset(), prompt=prompt, environment=environment, refused={})
     connection = await Connection.open(options)
     await connection.send({"type": "user", "message": {"role": "user", "content": "go on"}})
     await stage.model.seen(1)
@@ -147,6 +179,7 @@ BOT = """
 import asyncio, sys
 from pathlib import Path
 from ollim_bot.agent import Prompt, SessionSpec, Toolset
+from tests.engine.processes import command_of, engines_at, environment_of, eventually
 from tests.engine.scene import engine_at
 
 async def main(home, url):

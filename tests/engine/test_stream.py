@@ -49,6 +49,7 @@ def system(subtype: str, **data: object) -> SystemMessage:
     return SystemMessage(subtype, {"type": "system", "subtype": subtype, **data})
 
 
+RUNNING = system("session_state_changed", state="running")
 IDLE = system("session_state_changed", state="idle")
 START = StreamEvent("u", "s", {"type": "message_start", "message": {}})
 
@@ -91,11 +92,17 @@ def test_a_turn_is_over_when_its_result_has_come_and_the_engine_is_idle() -> Non
 
 
 def test_the_end_may_be_told_in_the_other_order() -> None:
-    assert read(IDLE, result()) == [TurnEnded(EndCause.COMPLETED, "done")]
+    assert read(RUNNING, IDLE, result()) == [TurnEnded(EndCause.COMPLETED, "done")]
 
 
 def test_an_engine_that_took_up_work_again_is_not_idle() -> None:
-    assert read(IDLE, system("session_state_changed", state="running"), result()) == []
+    assert read(RUNNING, IDLE, RUNNING, result()) == []
+
+
+def test_an_engine_that_stays_idle_has_not_taken_the_prompt() -> None:
+    (ended,) = read(IDLE)
+    assert isinstance(ended, TurnEnded)
+    assert ended.cause is EndCause.FAILED
 
 
 def test_what_the_engine_goes_on_with_by_itself_belongs_to_the_turn() -> None:

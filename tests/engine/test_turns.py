@@ -19,6 +19,7 @@ from ollim_bot.domain.events import (
     TurnEnded,
     UsageReported,
 )
+from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.errors import SessionLost
 from ollim_bot.offline.messages import Hang, Reply, Say, Stall, Think
 
@@ -40,13 +41,19 @@ async def test_a_turn_streams_its_text_and_ends_with_it(stage: Scene) -> None:
     assert session.id == named.session_id
 
 
-async def test_thinking_is_told_apart_from_the_answer(stage: Scene) -> None:
-    stage.model.then(Reply((Think("Hm."), Say("Yes."))))
-    async with stage.session(thinking="adaptive") as session:
-        events = await ask(session, "well?")
+@pytest.mark.parametrize("thinking", ["adaptive", 4000])
+async def test_thinking_is_told_apart_from_the_answer(stage: Scene, thinking: Thinking) -> None:
+    """In summary, as it comes."""
+    stage.model.then(Reply((Think("First this, then that."), Say("Yes.")), chunk=12))
+    async with stage.session(thinking=thinking) as session:
+        _, *events = await ask(session, "well?")
 
-    assert ThinkingStreamed("Hm.") in events
+    assert events[:2] == [ThinkingStreamed("First this, "), ThinkingStreamed("then that.")]
     assert texts(events) == ["Yes."]
+    assert "First" not in "".join(event.text for event in events if isinstance(event, TextStreamed))
+    wanted = stage.model.requests[0].body["thinking"]
+    assert isinstance(wanted, dict)
+    assert wanted["display"] == "summarized"
 
 
 async def test_what_somebody_typed_arrives_as_it_was_written(stage: Scene) -> None:
@@ -131,7 +138,7 @@ async def test_another_model_takes_over_the_same_session(stage: Scene) -> None:
     async with stage.session(model="sonnet") as session:
         await ask(session, "one")
         named = session.id
-        await session.reconfigure(model="haiku", thinking="off")
+        await session.reconfigure(model="haiku", thinking="off", system_prompt="You help.")
         await ask(session, "two")
 
     before, after = stage.model.requests

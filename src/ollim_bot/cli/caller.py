@@ -27,6 +27,10 @@ class Caller:
         self._cwd = cwd
         self._clock = clock
 
+    def engine_environment(self) -> dict[str, str]:
+        """Theirs, with the model provider that they set. Raises `BadSettings`."""
+        return {**self._environ, **self.settings().engine_environment()}
+
     def place(self) -> Place:
         """Raises `BadSettings` if it cannot be told where the data lives."""
         from ollim_bot.environment.place import locate

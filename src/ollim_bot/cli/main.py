@@ -23,6 +23,8 @@ GROUPS: Mapping[str, tuple[str, str]] = {
     "routine": ("what the bot does again and again", "ollim_bot.cli.routine"),
     "reminder": ("what the bot does once, at a moment", "ollim_bot.cli.reminder"),
     "config": ("what can be changed while the bot runs", "ollim_bot.cli.config"),
+    "auth": ("the login at Claude", "ollim_bot.cli.auth"),
+    "web": ("the address of the local page", "ollim_bot.cli.web"),
 }
 
 _HELP = """\

@@ -29,6 +29,10 @@ SENTENCES: Mapping[FailureKind, str] = {
     FailureKind.OTHER: "The answer failed. Try again.",
 }
 
+TAKEN_BEFORE = TurnFailure(
+    FailureKind.OTHER, "This was asked before, so it was not asked again. Say it in other words."
+)
+
 _BY_TERMINAL_REASON = {
     "prompt_too_long": FailureKind.TOO_LONG,
     "blocking_limit": FailureKind.TOO_LONG,

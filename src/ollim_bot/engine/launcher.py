@@ -7,9 +7,8 @@ import os
 import shlex
 import shutil
 import sys
+from importlib.util import find_spec
 from pathlib import Path
-
-import claude_agent_sdk
 
 from ollim_bot.engine import die_with_parent
 
@@ -20,9 +19,14 @@ _logger = logging.getLogger(__name__)
 
 def cli_path() -> Path | None:
     """The program that comes with the SDK, else the one that is installed."""
-    bundled = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
+    # To import the SDK takes longer than most of what its program is asked to do.
+    sdk = find_spec("claude_agent_sdk")
+    for folder in (sdk and sdk.submodule_search_locations) or ():
+        bundled = Path(folder) / "_bundled" / "claude"
+        if bundled.is_file():
+            return bundled
     installed = shutil.which("claude")
-    return bundled if bundled.is_file() else Path(installed) if installed else None
+    return Path(installed) if installed else None
 
 
 def launcher(folder: Path) -> Path | None:

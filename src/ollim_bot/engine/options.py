@@ -32,6 +32,8 @@ _MANNERS = {
     "ENABLE_TOOL_SEARCH": "false",
     # A turn is over when the engine says that it is idle.
     "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",
+    # A prompt is written down before the model hears of it, so that a record without it is proof.
+    "CLAUDE_CODE_EAGER_FLUSH": "1",
     # What is promised or remembered by the engine itself dies with its process.
     "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
     "CLAUDE_CODE_DISABLE_CRON": "1",
@@ -42,6 +44,9 @@ _MANNERS = {
     "DISABLE_AUTOUPDATER": "1",
 }
 
+_NO_PROXY = ("NO_PROXY", "no_proxy")
+_THIS_MACHINE = ("127.0.0.1", "localhost")
+
 _OUR_SECRETS = re.compile(r"(DISCORD|WEBHOOK|GOOGLE|OLLIM)_.*(TOKEN|SECRET|KEY|PASSWORD)")
 
 
@@ -49,17 +54,25 @@ def options_for(
     spec: SessionSpec,
     toolset: Toolset,
     *,
+    prompt: Path,
     environment: Mapping[str, str],
     refused: MutableMapping[str, str],
     cli: Path | None = None,
 ) -> ClaudeAgentOptions:
-    """No rule allows a tool beforehand, so that a call is made only when the gate lets it."""
+    """No rule allows a tool beforehand, so that a call is made only when the gate lets it.
+
+    `prompt` is the file with the system prompt, which is read once, at the start.
+    """
     servers: dict[str, McpServerConfig] = {**in_process_servers(toolset)}
     return ClaudeAgentOptions(
-        system_prompt={"type": "custom", "prompt": spec.system_prompt, "snapshot": False},
+        # Without a snapshot, a resumed session gets the prompt of today. The SDK has no way to say
+        # so together with a file, but the preset says it, and the file takes the preset's place.
+        system_prompt={"type": "preset", "preset": "claude_code", "snapshot": False},
+        extra_args={"system-prompt-file": str(prompt)},
         cwd=spec.working_directory,
         add_dirs=list(spec.readable),
         resume=spec.resume,
+        session_id=None if spec.resume else spec.begin,
         model=spec.model,
         thinking=_thinking(spec.thinking),
         tools=list(toolset.builtin),
@@ -87,7 +100,16 @@ def child_environment(
     emptied = {name: "" for name in inherited if _OUR_SECRETS.match(name)}
     path = ":".join(filter(None, [str(commands), inherited.get("PATH", "")]))
     zone = {"TZ": given["OLLIM_TIMEZONE"]} if "OLLIM_TIMEZONE" in given else {}
-    return {**emptied, **_MANNERS, "PATH": path, **zone, **given}
+    return {**emptied, **_MANNERS, **_without_proxy(inherited), "PATH": path, **zone, **given}
+
+
+def _without_proxy(inherited: Mapping[str, str]) -> dict[str, str]:
+    """The built-in model is on this machine, where no proxy could reach it."""
+    named = ",".join(inherited.get(name, "") for name in _NO_PROXY)
+    hosts = [host.strip() for host in named.split(",") if host.strip()]
+    # A lone star stands for all hosts; in a list, it would stand for none.
+    all_hosts = hosts if "*" in hosts else [*hosts, *_THIS_MACHINE]
+    return dict.fromkeys(_NO_PROXY, ",".join(dict.fromkeys(all_hosts)))
 
 
 def _thinking(thinking: Thinking) -> ThinkingConfig:

@@ -28,13 +28,17 @@ from ollim_bot.errors import EngineError, SessionLost
 
 
 class ClaudeSession:
-    """`connect` starts a process; `refused` has the reasons of the calls that it refused."""
+    """`connect` starts a process; `refused` has the reasons of the calls that it refused.
+
+    `connection` is to a process that was started already for a session of this kind.
+    """
 
     def __init__(
         self,
         spec: SessionSpec,
         connect: Callable[[SessionSpec], Awaitable[Connection]],
         refused: Mapping[str, str],
+        connection: Connection | None = None,
     ) -> None:
         self._spec = spec
         self._start = connect
@@ -42,7 +46,7 @@ class ClaudeSession:
         self._stored = spec.resume
         self._usage = Usage()
         self._spent_before = 0.0
-        self._connection: Connection | None = None
+        self._connection = connection
         self._is_outdated = False
         self._is_closed = False
         self._one_at_a_time = asyncio.Lock()
@@ -54,7 +58,8 @@ class ClaudeSession:
         return self._spec.resume
 
     def turn(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
-        return self._run(_user_message(_content(prompt), is_verbatim=True))
+        named = {} if prompt.id is None else {"uuid": prompt.id}
+        return self._run({**_user_message(_content(prompt), is_verbatim=True), **named})
 
     def command(self, line: str) -> AsyncIterator[AgentEvent]:
         return self._run(_user_message(line, is_verbatim=False))
@@ -64,9 +69,11 @@ class ClaudeSession:
         if self._turn is not None:
             await self._turn.interrupt()
 
-    async def reconfigure(self, *, model: str | None, thinking: Thinking) -> None:
+    async def reconfigure(
+        self, *, model: str | None, thinking: Thinking, system_prompt: str
+    ) -> None:
         """By a new process: a change in place would be noted in the conversation."""
-        spec = replace(self._spec, model=model, thinking=thinking)
+        spec = replace(self._spec, model=model, thinking=thinking, system_prompt=system_prompt)
         self._is_outdated |= spec != self._spec
         self._spec = spec
 

@@ -40,7 +40,7 @@ from ollim_bot.domain.events import (
 )
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.engine.calls import Calls
-from ollim_bot.engine.failures import failure, failure_of
+from ollim_bot.engine.failures import TAKEN_BEFORE, failure, failure_of
 from ollim_bot.engine.text import StreamedText
 
 _NOTHING_USED = Usage()
@@ -65,6 +65,7 @@ class TurnReader:
         self._model = ""
         self._error: str | None = None
         self._result: ResultMessage | None = None
+        self._has_begun = False
         self._is_running = True
 
     def read(self, message: Message) -> Iterator[AgentEvent]:
@@ -148,7 +149,10 @@ class TurnReader:
 
     def _announced(self, data: Mapping[str, Any]) -> Iterator[AgentEvent]:
         match data:
+            case {"subtype": "session_state_changed", "state": "idle"} if self._is_idle_already:
+                yield from self._not_taken()
             case {"subtype": "session_state_changed", "state": str(state)}:
+                self._has_begun = True
                 self._is_running = state != "idle"
             case {"subtype": "init", "session_id": str(session)}:
                 yield from self._named(session)
@@ -159,6 +163,15 @@ class TurnReader:
             case {"subtype": "api_retry"}:
                 yield from self._text.withdrawn()
                 yield _retrying(data)
+
+    @property
+    def _is_idle_already(self) -> bool:
+        return not self._has_begun and self._result is None
+
+    def _not_taken(self) -> Iterator[AgentEvent]:
+        """The engine answers no prompt twice, and says nothing about it."""
+        self.is_over = True
+        yield TurnEnded(EndCause.FAILED, failure=TAKEN_BEFORE, usage=self.usage)
 
     def _named(self, session: str) -> Iterator[AgentEvent]:
         if session != self._session:

@@ -1,0 +1,83 @@
+"""`ollim-bot auth`: the login at Claude."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.json_output import json_flag, print_json
+from ollim_bot.cli.verbs import Flags, Given, Verb, run_verb
+from ollim_bot.cli.wording import plain
+from ollim_bot.engine.login_state import LoginStatus
+from ollim_bot.errors import OllimError, SignInNeeded
+
+_NOT_DONE = "You are not signed in: the login was not finished."
+_STILL_IN = "You may still be signed in: the logout was not finished."
+_SET_BY_HAND = "Take that out of the environment and `.env`, too."
+
+
+def run(words: Sequence[str], caller: Caller) -> None:
+    run_verb("auth", _VERBS, words, caller)
+
+
+def _login(_: Given, caller: Caller) -> None:
+    from ollim_bot.engine.login import log_in
+
+    if not log_in(caller.engine_environment()):
+        print()  # The program leaves the cursor behind its question.
+        raise OllimError(_NOT_DONE)
+    print(plain(_asked(caller).sentence))
+
+
+def _status(given: Given, caller: Caller) -> None:
+    status = _asked(caller)
+    if "json" in given:
+        print_json(
+            {
+                "signed_in": status.is_logged_in,
+                "method": status.method,
+                "account": status.account,
+                "plan": status.plan,
+            }
+        )
+    if not status.is_logged_in:
+        raise SignInNeeded(status.sentence)
+    if "json" not in given:
+        print(plain(status.sentence))
+
+
+def _logout(_: Given, caller: Caller) -> None:
+    from ollim_bot.engine.login import log_out
+
+    if not log_out(caller.engine_environment()):
+        raise OllimError(_STILL_IN)
+    status = _asked(caller)
+    if status.is_logged_in:
+        print(plain(f"{status.sentence} {_SET_BY_HAND}"))
+
+
+def _asked(caller: Caller) -> LoginStatus:
+    import asyncio
+
+    from ollim_bot.engine.login import login_status
+
+    return asyncio.run(login_status(caller.engine_environment()))
+
+
+def _no_flags(_: Flags) -> None:
+    pass
+
+
+_VERBS = {
+    "login": Verb(
+        "sign in, in the browser", "ollim-bot auth login", _no_flags, _login, needs_words=False
+    ),
+    "status": Verb(
+        "whether you are signed in, and how",
+        "ollim-bot auth status",
+        json_flag,
+        _status,
+        needs_words=False,
+    ),
+    "logout": Verb("sign out", "ollim-bot auth logout", _no_flags, _logout, needs_words=False),
+}

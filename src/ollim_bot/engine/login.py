@@ -1,0 +1,97 @@
+"""The login at Claude, which the engine's program keeps."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ollim_bot.engine.launcher import cli_path
+from ollim_bot.engine.login_state import LoginStatus
+from ollim_bot.errors import EngineError
+
+_MISSING = "The Claude program is missing. Install ollim-bot again."
+_SILENT = "The Claude program did not say whether you are signed in. Install ollim-bot again."
+
+_LONGEST_WAIT = 15.0
+_QUIET = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
+
+_logger = logging.getLogger(__name__)
+
+
+async def login_status(
+    environment: Mapping[str, str], *, cli: Path | None = None, limit: float = _LONGEST_WAIT
+) -> LoginStatus:
+    """Ask the program, in this whole environment. Raises `EngineError` if it cannot tell."""
+    answer = await _answer(cli or _program(), environment, limit)
+    try:
+        return _status(json.loads(answer))
+    except (ValueError, KeyError, TypeError) as unknown:
+        _logger.warning("The Claude program answered about the login: %r", answer[:200])
+        raise EngineError(_SILENT) from unknown
+
+
+def log_in(environment: Mapping[str, str], *, cli: Path | None = None) -> bool:
+    """Leave the terminal to the program until the person has signed in, or has not."""
+    return _in_terminal(cli or _program(), "login", environment)
+
+
+def log_out(environment: Mapping[str, str], *, cli: Path | None = None) -> bool:
+    return _in_terminal(cli or _program(), "logout", environment)
+
+
+def _in_terminal(cli: Path, verb: str, environment: Mapping[str, str]) -> bool:
+    try:
+        ended = subprocess.run([cli, "auth", verb], env={**environment, **_QUIET}, check=False)
+    except OSError as refused:
+        raise EngineError(_MISSING) from refused
+    return ended.returncode == 0
+
+
+def _program() -> Path:
+    cli = cli_path()
+    if cli is None:
+        raise EngineError(_MISSING)
+    return cli
+
+
+async def _answer(cli: Path, environment: Mapping[str, str], limit: float) -> bytes:
+    try:
+        process = await asyncio.create_subprocess_exec(
+            cli,
+            *("auth", "status", "--json"),
+            env={**environment, **_QUIET},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+    except OSError as refused:
+        raise EngineError(_MISSING) from refused
+    try:
+        async with asyncio.timeout(limit):
+            answer, _ = await process.communicate()
+    except TimeoutError as late:
+        raise EngineError(_SILENT) from late
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+    return answer
+
+
+def _status(answer: Mapping[str, Any]) -> LoginStatus:
+    if not answer["loggedIn"]:
+        return LoginStatus(is_logged_in=False)
+    return LoginStatus(
+        is_logged_in=True,
+        method=str(answer["authMethod"]),
+        account=answer.get("email"),
+        plan=answer.get("subscriptionType"),
+        key_source=answer.get("apiKeySource"),
+    )

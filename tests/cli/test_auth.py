@@ -1,0 +1,45 @@
+"""The login at Claude, as far as it goes without a browser."""
+
+from __future__ import annotations
+
+import json
+
+from tests.cli.terminal import Terminal
+
+NOT_SIGNED_IN = "Not signed in. Run `ollim-bot auth login`.\n"
+
+
+def test_whoever_is_not_signed_in_is_told_how(terminal: Terminal) -> None:
+    assert terminal.refused("auth", "status", code=3) == NOT_SIGNED_IN
+    assert not terminal.paths.root.exists()
+
+
+def test_programs_are_told_too(terminal: Terminal) -> None:
+    code, out, err = terminal.run("auth", "status", "--json")
+    assert (code, err) == (3, NOT_SIGNED_IN)
+    nobody = {"signed_in": False, "method": "none", "account": None, "plan": None}
+    assert json.loads(out) == nobody
+
+
+def test_a_key_counts_wherever_it_is_set(terminal: Terminal) -> None:
+    (terminal.home / ".env").write_text("ANTHROPIC_API_KEY=any\n")
+    sentence = "Signed in to Claude with the API key in ANTHROPIC_API_KEY."
+    assert terminal.done("auth", "status") == f"{sentence}\n"
+    assert terminal.json("auth", "status")["method"] == "api_key"
+
+
+def test_signing_out_says_what_is_still_set_by_hand(terminal: Terminal) -> None:
+    ended = terminal.installed("auth", "logout")
+    assert (ended.code, ended.err) == (0, "")
+    terminal.environ["ANTHROPIC_API_KEY"] = "any"
+    ended = terminal.installed("auth", "logout")
+    assert ended.code == 0
+    assert ended.out.splitlines()[-1] == (
+        "Signed in to Claude with the API key in ANTHROPIC_API_KEY. "
+        "Take that out of the environment and `.env`, too."
+    )
+
+
+def test_wrong_settings_are_told_before_the_program_is_asked(terminal: Terminal) -> None:
+    terminal.environ["ANTHROPIC_BASE_URL"] = "somewhere"
+    assert "ANTHROPIC_BASE_URL" in terminal.refused("auth", "status")
