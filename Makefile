@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
+BROWSER := $(VENV)/.browser
 
 # Byte code is part of a fast start; some machines switch it off.
 unexport PYTHONDONTWRITEBYTECODE
@@ -16,7 +17,7 @@ setup: $(DEV)
 run: $(RUNTIME)
 	@$(BIN)/ollim-bot
 
-test: lint
+test: lint $(BROWSER)
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(TESTS)
 
 lint: $(DEV)
@@ -59,4 +60,8 @@ $(RUNTIME): $(BIN)/python requirements.lock pyproject.toml
 
 $(DEV): $(RUNTIME) requirements-dev.lock
 	$(INSTALL) --require-hashes -r requirements-dev.lock
+	@touch $@
+
+$(BROWSER): $(DEV)
+	tests/browser/setup --install
 	@touch $@

@@ -1,0 +1,31 @@
+/** Runs a command that was typed, and shows its answer as a note that passes. */
+
+import { Refused, runCommand } from "./api.js";
+import { announce } from "./announcer.js";
+import { newId } from "./ids.js";
+import { escaped, plain } from "./rich.js";
+import { noteAnswered, noteDropped, noted } from "./state.js";
+
+const NOT_REACHED = "The bot cannot be reached now, so this was not run.";
+
+/** @param {import("./store.js").Store} store */
+export async function run(store, line) {
+    const key = newId();
+    store.change(noted, key, line);
+    const { html, is_error: isError } = await answerTo(line);
+    if (html === "" && !isError) {
+        store.change(noteDropped, key);
+        return;
+    }
+    store.change(noteAnswered, key, html, isError);
+    announce(plain(html));
+}
+
+async function answerTo(line) {
+    try {
+        return await runCommand(line);
+    } catch (error) {
+        const sentence = error instanceof Refused ? error.message : NOT_REACHED;
+        return { html: escaped(sentence), is_error: true };
+    }
+}

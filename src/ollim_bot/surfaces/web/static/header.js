@@ -1,0 +1,71 @@
+/** The bar at the top: who this is, what thinks for it, and whether it can be reached. */
+
+import { byId, icon, say } from "./dom.js";
+import { botName } from "./names.js";
+import { unread } from "./state.js";
+
+const CONNECTION = {
+    opening: "",
+    open: "",
+    lost: "reconnecting…",
+    locked: "This page needs its key. Run `ollim-bot web url` and open the address that it prints.",
+};
+
+/** @param {import("./store.js").Store} store */
+export function showHeader(store) {
+    let version = null;
+    byId("reload").addEventListener("click", () => location.reload());
+    store.watch((state) => {
+        version ??= state.status?.version ?? null;
+        byId("reload").hidden = (state.status?.version ?? null) === version;
+        byId("connection").dataset.state = state.connection;
+        say(byId("connection"), CONNECTION[state.connection]);
+        document.title = titleOf(state);
+        if (state.status) {
+            showStatus(state.status);
+        }
+    });
+}
+
+function titleOf(state) {
+    const count = unread(state).length;
+    return count > 0 ? `(${count}) ${botName(state)}` : botName(state);
+}
+
+function showStatus(status) {
+    say(byId("name"), status.bot_name);
+    const offline = byId("offline");
+    offline.hidden = !status.is_offline;
+    say(offline, `${status.provider} — not a language model`);
+    byId("provider").hidden = status.is_offline;
+    say(byId("provider"), [status.provider, status.model].filter(Boolean).join(" · "));
+    byId("box").placeholder = `Write to ${status.bot_name}`;
+}
+
+/** The switch between dark and light; what is chosen against the system's wish is remembered. */
+export function showThemeSwitch() {
+    const button = byId("theme");
+    const system = matchMedia("(prefers-color-scheme: dark)");
+    const systemTheme = () => (system.matches ? "dark" : "light");
+    const root = document.documentElement;
+    const show = () => {
+        const other = (root.dataset.theme ?? systemTheme()) === "dark" ? "light" : "dark";
+        button.replaceChildren(icon(other === "dark" ? "moon" : "sun"));
+        button.setAttribute("aria-label", `Switch to ${other}`);
+        button.title = `Switch to ${other}`;
+        button.dataset.theme = other;
+    };
+    button.addEventListener("click", () => {
+        const wanted = button.dataset.theme;
+        if (wanted === systemTheme()) {
+            localStorage.removeItem("ollim.theme");
+            delete root.dataset.theme;
+        } else {
+            localStorage.setItem("ollim.theme", wanted);
+            root.dataset.theme = wanted;
+        }
+        show();
+    });
+    system.addEventListener("change", show);
+    show();
+}

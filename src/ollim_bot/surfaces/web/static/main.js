@@ -1,0 +1,50 @@
+/** Puts the page together: one state, those who change it, and those who show it. */
+
+import { announceArrivals } from "./announcer.js";
+import { Composer } from "./composer.js";
+import { Conversation } from "./conversation.js";
+import { byId } from "./dom.js";
+import { showEmptyState } from "./empty.js";
+import { showHeader, showThemeSwitch } from "./header.js";
+import { listenToKeys } from "./keys.js";
+import { listenToMessages } from "./message_actions.js";
+import { Notifications } from "./notifications.js";
+import { loadOlder } from "./older.js";
+import { Outbox } from "./outbox.js";
+import { shareReading } from "./reading.js";
+import { Socket } from "./socket.js";
+import { START } from "./state.js";
+import { showStatusLine } from "./status.js";
+import { Store } from "./store.js";
+
+const MINUTE = 60_000;
+
+const store = new Store(START);
+const socket = new Socket(store);
+const outbox = new Outbox(store, () => socket.doubt());
+const conversation = new Conversation(store, () => loadOlder(store));
+const composer = new Composer(store, outbox, () => conversation.scroll.toEnd());
+
+showHeader(store);
+showThemeSwitch();
+showStatusLine(store);
+showEmptyState(store, (text) => {
+    composer.write(text);
+    composer.focus();
+});
+listenToMessages({ store, conversation, composer, outbox });
+listenToKeys(store, composer);
+shareReading(store);
+announceArrivals(store);
+new Notifications(store);
+
+let before = null;
+store.watch((state) => {
+    byId("earlier").hidden = !state.isLoadingOlder;
+    if (state.connection === "open" && before !== "open") {
+        outbox.send();
+    }
+    before = state.connection;
+});
+setInterval(() => conversation.refresh(), MINUTE);
+socket.open();

@@ -1,0 +1,179 @@
+/** How a message looks, final or not. Clicks are told by `data-action` to whoever listens above. */
+
+import { arrange, icon, iconButton, make, patch, sizeInWords } from "./dom.js";
+import { rich } from "./rich.js";
+import { describe } from "./time.js";
+
+/** @param {import("./state.js").Message} message */
+export function messageElement(message, context) {
+    const article = make("article", { tabindex: "-1" }, make("div", { class: "body" }));
+    return fillMessage(article, message, context);
+}
+
+/**
+ * Fill an element, which may have shown the same message while it was streamed.
+ * @param {import("./state.js").Message} message
+ * @param {{names: Record<string, string>, now: Date}} context
+ */
+export function fillMessage(article, message, context) {
+    const body = article.querySelector(":scope > .body");
+    patch(body, rich(message.html));
+    const when = describe(new Date(message.at), context.now);
+    article.className = `message ${message.author}`;
+    article.dataset.id = message.id;
+    article.setAttribute("aria-label", `${context.names[message.author]}, ${when}`);
+    const parts = shown(
+        message.author === "background" && backgroundMark(message.at, when),
+        message.reply_to && quoteButton(message.reply_to, context),
+        body,
+        message.attachments.length > 0 && attachmentList(message.attachments),
+        message.is_cut_off && make("p", { class: "aside" }, "stopped before its end"),
+        actions(message.at, when),
+    );
+    arrange(article, parts);
+    return article;
+}
+
+/** What is written of an answer so far. */
+export class LiveElement {
+    #body = make("div", { class: "body" });
+    article = make("article", { class: "message assistant", "aria-busy": "true" }, this.#body);
+    #blocks = [];
+    #counts = [];
+
+    /** @param {import("./state.js").Live} live */
+    show(live, name) {
+        this.article.setAttribute("aria-label", `${name} is writing`);
+        const differs = this.#blocks.findIndex((block, place) => live.blocks[place] !== block);
+        const kept = differs < 0 ? this.#blocks.length : differs;
+        this.#counts.length = kept;
+        const first = this.#counts.reduce((sum, count) => sum + count, 0);
+        const parts = live.blocks.slice(kept).map(rich);
+        this.#counts.push(...parts.map((part) => part.childNodes.length));
+        this.#blocks = live.blocks;
+        const fragment = new DocumentFragment();
+        fragment.append(...parts, rich(live.tail));
+        patch(this.#body, fragment, first);
+    }
+
+    /** @returns {HTMLElement} the element, for the final message to fill */
+    finished() {
+        this.article.removeAttribute("aria-busy");
+        this.article.tabIndex = -1;
+        return this.article;
+    }
+}
+
+/** @param {import("./state.js").Unsent} unsent */
+export function unsentElement(unsent, context) {
+    const state = unsent.error ? "not sent" : "not sent yet";
+    const files = unsent.files.map(namedFile);
+    return make(
+        "article",
+        {
+            class: "message owner",
+            "data-id": unsent.id,
+            tabindex: "-1",
+            "aria-label": `${context.names.owner}, ${state}`,
+        },
+        ...shown(
+            unsent.replyTo && quoteButton(unsent.replyTo, context),
+            make("div", { class: "body typed" }, unsent.text),
+            files.length > 0 && make("ul", { class: "files" }, ...files),
+            unsent.error && make("p", { class: "problem" }, unsent.error),
+            make(
+                "div",
+                { class: "actions is-shown" },
+                ...shown(
+                    (unsent.error || unsent.isWaiting) && make("span", { class: "unsent" }, state),
+                    unsent.error && textButton("Try again", "again"),
+                    unsent.error && textButton("Write anew", "take-back"),
+                    unsent.error && textButton("Discard", "discard"),
+                ),
+            ),
+        ),
+    );
+}
+
+/** @param {import("./state.js").Note} note */
+export function noteElement(note) {
+    return make(
+        "section",
+        {
+            class: note.isError ? "note is-error" : "note",
+            "data-key": note.key,
+            "aria-label": `Answer to ${note.line}`,
+        },
+        make("p", { class: "typed" }, make("code", {}, note.line), outcomeOf(note)),
+        ...shown(!note.isRunning && make("div", { class: "body" }, rich(note.html))),
+        ...shown(!note.isRunning && iconButton("close", "Remove this note", "drop-note")),
+    );
+}
+
+function outcomeOf(note) {
+    if (note.isRunning) {
+        return " runs...";
+    }
+    return note.isError && make("b", {}, " was not done");
+}
+
+/** @param {import("./state.js").Quote} quote */
+export function quoteText(quote, context) {
+    const author = quote.author === "background" ? "assistant" : quote.author;
+    return [make("b", {}, context.names[author]), ` ${quote.excerpt}`];
+}
+
+function quoteButton(quote, context) {
+    const action = { "data-action": "jump", "data-to": quote.id, title: "Go to this message" };
+    const attributes = { type: "button", class: "quote", ...action };
+    return make("button", attributes, ...quoteText(quote, context));
+}
+
+function backgroundMark(at, when) {
+    const time = make("time", { datetime: at }, when);
+    return make("p", { class: "mark" }, icon("clock"), "background · ", time);
+}
+
+function actions(at, when) {
+    return make(
+        "div",
+        { class: "actions" },
+        make("time", { datetime: at }, when),
+        iconButton("copy", "Copy", "copy"),
+        iconButton("reply", "Reply", "reply"),
+    );
+}
+
+function attachmentList(attachments) {
+    return make("ul", { class: "files" }, ...attachments.map(attachmentItem));
+}
+
+/** @param {import("./state.js").Attachment} attachment */
+function attachmentItem(attachment) {
+    const label = `${attachment.name}, ${sizeInWords(attachment.size)}`;
+    const link = { href: attachment.url, target: "_blank", rel: "noopener", title: label };
+    if (attachment.is_image) {
+        const image = make("img", { src: attachment.url, alt: attachment.name, loading: "lazy" });
+        return make("li", {}, make("a", { ...link, class: "picture" }, image));
+    }
+    const download = { ...link, class: "file", download: attachment.name };
+    const words = fileLabel(attachment.name, attachment.size);
+    return make("li", {}, make("a", download, icon("file"), ...words));
+}
+
+function namedFile(file) {
+    const words = fileLabel(file.name, file.size);
+    return make("li", {}, make("span", { class: "file" }, icon("file"), ...words));
+}
+
+export function fileLabel(name, size) {
+    return [make("span", { class: "name" }, name), make("small", {}, sizeInWords(size))];
+}
+
+function textButton(label, action) {
+    return make("button", { type: "button", class: "link", "data-action": action }, label);
+}
+
+function shown(...children) {
+    return children.filter(Boolean);
+}

@@ -1,0 +1,65 @@
+/** What the buttons on messages do. */
+
+import { copyBy } from "./clipboard.js";
+import { byId } from "./dom.js";
+import { loadUntil } from "./older.js";
+import { noteDropped, replying } from "./state.js";
+
+const EXCERPT = 140;
+
+/** @param {{store: object, conversation: object, composer: object, outbox: object}} page */
+export function listenToMessages(page) {
+    byId("log").addEventListener("click", (event) => {
+        const button = event.target.closest("[data-action]");
+        if (button) {
+            ACTIONS[button.dataset.action]?.(page, button);
+        }
+    });
+}
+
+const ACTIONS = {
+    copy: (page, button) => copyBy(button, messageOf(page, button).text),
+    "copy-code": (_, button) => copyBy(button, button.previousElementSibling.textContent),
+    reply: ({ store, composer, ...rest }, button) => {
+        store.change(replying, quoteOf(messageOf({ store, ...rest }, button)));
+        composer.focus();
+    },
+    jump: (page, button) => jump(page, button.dataset.to),
+    again: ({ outbox }, button) => outbox.again(idOf(button)),
+    discard: ({ outbox, composer }, button) => {
+        outbox.drop(idOf(button));
+        composer.focus();
+    },
+    "take-back": async ({ outbox, composer }, button) => {
+        composer.restore(await outbox.takeBack(idOf(button)));
+    },
+    "drop-note": ({ store, composer }, button) => {
+        store.change(noteDropped, button.closest("[data-key]").dataset.key);
+        composer.focus();
+    },
+};
+
+async function jump({ store, conversation, composer }, id) {
+    if (!(await loadUntil(store, id))) {
+        composer.complain("That message is too far back to be shown.");
+        return;
+    }
+    const element = conversation.find(id);
+    element.focus({ preventScroll: true });
+    element.dataset.target = "";
+    element.addEventListener("blur", () => delete element.dataset.target, { once: true });
+    conversation.scroll.toTop(element);
+}
+
+function idOf(button) {
+    return button.closest("[data-id]").dataset.id;
+}
+
+function messageOf({ store }, button) {
+    return store.state.messages.find((message) => message.id === idOf(button));
+}
+
+function quoteOf({ id, author, text }) {
+    const line = text.replace(/\s+/g, " ").trim();
+    return { id, author, excerpt: line.length > EXCERPT ? `${line.slice(0, EXCERPT)}…` : line };
+}

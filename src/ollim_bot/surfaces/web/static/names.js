@@ -1,0 +1,15 @@
+/** What those who speak are called. */
+
+export function botName(state) {
+    return state.status?.bot_name ?? "Ollim";
+}
+
+/** @returns {Record<import("./state.js").Author, string>} */
+export function speakers(bot) {
+    return {
+        owner: "You",
+        assistant: bot,
+        background: `${bot}, in the background`,
+        program: "Program",
+    };
+}

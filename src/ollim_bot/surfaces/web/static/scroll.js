@@ -1,0 +1,84 @@
+/** Where the reader is. Follows the end for who is at the end, and holds still for all others. */
+
+const NEAR = 40;
+
+export class Scroll {
+    #scroller;
+    #content;
+    #moved;
+    #top = 0;
+    isFollowing = true;
+
+    /** @param {() => void} moved  called when the reader may be somewhere else */
+    constructor(scroller, content, moved) {
+        this.#scroller = scroller;
+        this.#content = content;
+        this.#moved = moved;
+        scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
+        const resized = new ResizeObserver(() => this.#settle());
+        resized.observe(scroller);
+        resized.observe(content);
+    }
+
+    get isNearTop() {
+        return this.#scroller.scrollTop < this.#scroller.clientHeight;
+    }
+
+    toEnd() {
+        this.isFollowing = true;
+        this.#settle();
+        this.#moved();
+    }
+
+    /** Bring `element` to the top of the view, as far as what follows it reaches. */
+    toTop(element) {
+        this.#scroller.scrollTop += this.#offset(element);
+        this.isFollowing = this.#isAtEnd;
+        this.#moved();
+    }
+
+    /** Make a change of the content; what the reader sees stays where it is. */
+    around(change) {
+        const anchor = this.isFollowing ? null : this.#firstVisible();
+        const before = anchor && this.#offset(anchor);
+        change();
+        if (anchor?.isConnected) {
+            this.#scroller.scrollTop += this.#offset(anchor) - before;
+        }
+        this.#settle();
+    }
+
+    #settle() {
+        if (this.isFollowing) {
+            this.#scroller.scrollTop = this.#scroller.scrollHeight;
+        }
+        this.#top = this.#scroller.scrollTop;
+    }
+
+    #scrolled() {
+        const isUp = this.#scroller.scrollTop < this.#top;
+        this.#top = this.#scroller.scrollTop;
+        if (this.#isAtEnd) {
+            this.isFollowing = true;
+        } else if (isUp) {
+            this.isFollowing = false;
+        }
+        this.#moved();
+    }
+
+    get #isAtEnd() {
+        const { scrollHeight, scrollTop, clientHeight } = this.#scroller;
+        return scrollHeight - scrollTop - clientHeight <= NEAR;
+    }
+
+    #offset(element) {
+        return element.getBoundingClientRect().top - this.#scroller.getBoundingClientRect().top;
+    }
+
+    /** Of the messages: what stands between them may go. */
+    #firstVisible() {
+        const top = this.#scroller.getBoundingClientRect().top;
+        const messages = [...this.#content.querySelectorAll(":scope > article")];
+        return messages.find((message) => message.getBoundingClientRect().bottom > top);
+    }
+}

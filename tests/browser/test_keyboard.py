@@ -1,0 +1,165 @@
+"""Everything by keyboard, with the focus always in sight."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import Page, expect
+from tests.browser.stage import Stage, box, message, send, sent
+
+from ollim_bot.domain.chat import Author
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+_FOCUS = """() => {
+    const it = document.activeElement;
+    const ring = it.id === "box" ? it.closest("form") : it;
+    const {outlineStyle, outlineWidth} = getComputedStyle(ring);
+    const name = it.getAttribute("aria-label") ?? it.textContent;
+    return [name, outlineStyle !== "none" && parseFloat(outlineWidth) > 0];
+}"""
+
+
+async def test_the_box_is_ready_at_once_and_takes_what_is_typed_anywhere(page: Page) -> None:
+    await expect(box(page)).to_be_focused()
+    await page.get_by_role("button", name="Switch to").focus()
+    await page.keyboard.type("hello")
+    await expect(box(page)).to_be_focused()
+    await expect(box(page)).to_have_value("hello")
+
+
+async def test_enter_sends_and_shift_enter_begins_a_line(stage: Stage, page: Page) -> None:
+    await page.keyboard.type("one")
+    await page.keyboard.press("Shift+Enter")
+    await page.keyboard.type("two")
+    await expect(box(page)).to_have_value("one\ntwo")
+    await page.keyboard.press("Enter")
+    await expect(sent(page, "one").locator(".body")).to_have_text("one\ntwo", use_inner_text=True)
+    await expect(box(page)).to_have_value("")
+    await page.keyboard.press("Enter")
+    await page.keyboard.type("three")
+    await page.keyboard.press("Enter")
+    await expect(sent(page, "three")).to_have_count(1)
+    assert [received.text for received in stage.core.received] == ["one\ntwo", "three"]
+
+
+async def test_enter_that_ends_a_composition_does_not_send(stage: Stage, page: Page) -> None:
+    await page.keyboard.type("にほん")
+    composing = {"key": "Enter", "isComposing": True, "cancelable": True, "bubbles": True}
+    await box(page).dispatch_event("keydown", composing)
+    await expect(box(page)).to_have_value("にほん")
+    assert stage.core.received == []
+
+
+async def test_the_box_grows_with_its_text_and_shrinks_again(page: Page) -> None:
+    low = await box(page).evaluate("it => it.clientHeight")
+    await box(page).fill("one\ntwo\nthree")
+    high = await box(page).evaluate("it => it.clientHeight")
+    assert high > 2 * low
+    await box(page).fill("line\n" * 200)
+    assert await box(page).evaluate("it => it.clientHeight < innerHeight / 2")
+    await expect(page.get_by_role("button", name="Send")).to_be_in_viewport()
+    await box(page).fill("")
+    assert await box(page).evaluate("it => it.clientHeight") == low
+
+
+async def test_arrow_up_brings_back_the_last_message(stage: Stage) -> None:
+    await stage.past("said yesterday", Author.OWNER)
+    await stage.past("an answer")
+    page = await stage.open()
+    await page.keyboard.press("ArrowUp")
+    await expect(box(page)).to_have_value("said yesterday")
+    await send(page, "said now")
+    await expect(message(page, "said now")).to_be_visible()
+    await page.keyboard.press("ArrowUp")
+    await expect(box(page)).to_have_value("said now")
+    await page.keyboard.press("Home")
+    await page.keyboard.press("ArrowUp")
+    await expect(box(page)).to_have_value("said now")
+
+
+async def test_a_question_mark_in_an_empty_box_lists_the_keys(page: Page) -> None:
+    keys = page.get_by_role("dialog", name="Keys")
+    await page.keyboard.type("why")
+    await page.keyboard.type("?")
+    await expect(box(page)).to_have_value("why?")
+    await expect(keys).to_be_hidden()
+    await box(page).fill("")
+    await page.keyboard.type("?")
+    await expect(keys).to_be_visible()
+    for key in ("Enter", "Shift Enter", "Esc", "/", "↑", "?"):
+        await expect(keys.get_by_role("term").filter(has_text=key).first).to_be_visible()
+    await page.keyboard.press("Escape")
+    await expect(keys).to_be_hidden()
+    await expect(box(page)).to_be_focused()
+    await expect(box(page)).to_have_value("")
+    await page.keyboard.type("?")
+    await keys.get_by_role("button", name="Close").click()
+    await expect(keys).to_be_hidden()
+
+
+async def test_escape_ends_the_nearest_thing_first(stage: Stage, page: Page) -> None:
+    await stage.core.say("Hello.")
+    turn = stage.core.begin()
+    await expect(page.locator("#doing")).to_have_text("Thinking…")
+    await message(page, "Hello.").hover()
+    await page.get_by_role("button", name="Reply").click()
+    await page.keyboard.type("/")
+    menu, reply = page.get_by_role("listbox"), page.locator("#reply")
+    await expect(menu).to_be_visible()
+    await page.keyboard.press("Escape")
+    await expect(menu).to_be_hidden()
+    await expect(reply).to_be_visible()
+    await page.keyboard.press("Escape")
+    await expect(reply).to_be_hidden()
+    assert not turn.is_over
+    await page.keyboard.press("Escape")
+    await expect(page.locator("#doing")).to_have_text("")
+    assert turn.is_over
+
+
+async def test_the_focus_goes_through_the_page_in_order_and_is_always_seen(
+    stage: Stage, page: Page
+) -> None:
+    await stage.core.say("Hello.\n\n```\ncode\n```")
+    await expect(message(page, "Hello.")).to_be_visible()
+    await page.get_by_role("link", name="Go to the message box").focus()
+    seen = []
+    for _ in range(13):
+        seen.append(await page.evaluate(_FOCUS))
+        await page.keyboard.press("Tab")
+    assert [name for name, _ in seen] == [
+        "Go to the message box",
+        "offline model — not a language model",
+        "Notifications",
+        "Switch to dark",
+        "Keys",
+        "Conversation",
+        "code\n",
+        "Copy code",
+        "Copy",
+        "Reply",
+        "Add files",
+        "Message",
+        "Send",
+    ]
+    assert [name for name, is_visible in seen if not is_visible] == []
+
+
+async def test_the_skip_link_leads_to_the_box(page: Page) -> None:
+    await page.get_by_role("link", name="Go to the message box").focus()
+    await page.keyboard.press("Enter")
+    await expect(box(page)).to_be_focused()
+
+
+async def test_a_reply_needs_no_mouse(stage: Stage, page: Page) -> None:
+    first = await stage.core.say("Hello.")
+    await expect(message(page, "Hello.")).to_be_visible()
+    await page.keyboard.press("Shift+Tab")
+    await page.keyboard.press("Shift+Tab")
+    await expect(page.get_by_role("button", name="Reply")).to_be_focused()
+    await expect(message(page, "Hello.").locator(".actions")).to_have_css("opacity", "1")
+    await page.keyboard.press("Enter")
+    await page.keyboard.type("Hi.")
+    await page.keyboard.press("Enter")
+    await expect(sent(page, "Hi.")).to_be_visible()
+    assert stage.core.received[0].reply_to == first.id

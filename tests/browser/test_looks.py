@@ -1,0 +1,213 @@
+"""How the page looks: in the dark and in the light, on a phone, and without movement."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+import pytest
+from playwright.async_api import Page, expect
+from tests.browser.stage import Stage, box, message, messages, send
+
+from ollim_bot.domain.chat import Author
+from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.events import Noted, TextStreamed, ToolFailed, ToolRefused, ToolStarted
+from ollim_bot.domain.moments import describe
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+RICH = """\
+# A day
+
+Some `code`, a [link](https://example.org) and **more**.
+
+> a quote
+
+| when | what | a wide column | another wide column | and a third one |
+|------|-----:|---------------|---------------------|-----------------|
+| 9:00 | averyveryverylongwordthatdoesnotendanywheresoon | b | c | d |
+
+```
+a_line_of_code_that_is_much_longer_than_any_phone_is_wide = "and it goes on and on"
+```
+
+https://example.org/a/very/long/address/that/has/no/place/to/break/at/all/0123456789
+"""
+
+# Each text that can be seen, with its colour against what is painted below it.
+_CONTRASTS = """() => {
+    const canvas = Object.assign(document.createElement("canvas"), {width: 1, height: 1});
+    const brush = canvas.getContext("2d", {willReadFrequently: true});
+    const painted = (colours) => {
+        brush.clearRect(0, 0, 1, 1);
+        for (const colour of colours) {
+            brush.fillStyle = colour;
+            brush.fillRect(0, 0, 1, 1);
+        }
+        return [...brush.getImageData(0, 0, 1, 1).data].slice(0, 3);
+    };
+    const luminance = (rgb) => {
+        const [r, g, b] = rgb.map((value) => value / 255)
+            .map((value) => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const layers = (element) => element === null
+        ? [] : [...layers(element.parentElement), getComputedStyle(element).backgroundColor];
+    const ratio = (colour, element) => {
+        const below = layers(element);
+        const [dark, light] = [painted(below), painted([...below, colour])]
+            .map(luminance).sort((one, other) => one - other);
+        return (light + 0.05) / (dark + 0.05);
+    };
+    const results = [];
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+        const element = node.parentElement;
+        if (node.data.trim() && element.checkVisibility() && !element.closest("noscript, script")) {
+            results.push([node.data.trim(), ratio(getComputedStyle(element).color, element)]);
+        }
+    }
+    const box = document.getElementById("box");
+    results.push(["placeholder", ratio(getComputedStyle(box, "::placeholder").color, box)]);
+    return results;
+}"""
+
+_OVERFLOWING = """() => [...document.body.querySelectorAll("*")].filter((element) => {
+    const {right, width} = element.getBoundingClientRect();
+    const scrolls = element.parentElement.closest("pre, .table, .unseen");
+    return width > 0 && right > innerWidth + 0.5 && !scrolls;
+}).map((element) => element.outerHTML.slice(0, 80))"""
+
+_MOVING = """() => [...document.querySelectorAll("*")].filter((element) => {
+    const style = getComputedStyle(element);
+    return style.transitionDuration !== "0s" || style.animationName !== "none"
+        || style.scrollBehavior === "smooth";
+}).length + document.getAnimations().length"""
+
+
+async def show_everything(stage: Stage, page: Page) -> None:
+    for author in Author:
+        said = await stage.core.say(RICH, author, is_cut_off=author is Author.ASSISTANT)
+    await stage.core.say("in reply", reply_to=said.id)
+    stage.core.answers["/modle"] = CommandAnswer("There is no command `/modle`.", is_error=True)
+    await send(page, "/modle")
+    await send(page, "/clear")
+    turn = stage.core.begin()
+    await turn.show(
+        Noted("catching up on background activity..."),
+        ToolStarted("1", "Bash", {"command": "a very long command that goes on and on and on"}),
+        ToolRefused("1", "Bash", "the owner said no"),
+        ToolStarted("2", "Read", {"file_path": "a.md"}),
+        ToolFailed("2", "no such file"),
+        TextStreamed("so far"),
+    )
+    await page.get_by_role("button", name="3 steps").click()
+    await message(page, "in reply").hover()
+    await message(page, "in reply").get_by_role("button", name="Reply").click()
+    await page.locator("#files").set_input_files(
+        {"name": "a long name of a file.txt", "mimeType": "text/plain", "buffer": b"x"}
+    )
+    await page.keyboard.type("/")
+    await expect(page.get_by_role("listbox")).to_be_visible()
+    await expect(message(page, "so far")).to_be_visible()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_every_text_can_be_read(stage: Stage, theme: Literal["light", "dark"]) -> None:
+    page = await stage.open()
+    await page.emulate_media(color_scheme=theme)
+    await show_everything(stage, page)
+    contrasts: list[tuple[str, float]] = await page.evaluate(_CONTRASTS)
+    assert len(contrasts) > 60
+    assert [(text, ratio) for text, ratio in contrasts if ratio < 4.5] == []
+
+
+async def test_the_page_goes_with_the_system_until_the_switch_is_used(stage: Stage) -> None:
+    page = await stage.open()
+    body = page.locator("body")
+    await page.emulate_media(color_scheme="light")
+    light = await body.evaluate("it => getComputedStyle(it).backgroundColor")
+    await page.emulate_media(color_scheme="dark")
+    await expect(body).not_to_have_css("background-color", light)
+    await page.get_by_role("button", name="Switch to light").click()
+    await expect(body).to_have_css("background-color", light)
+    await page.reload()
+    await expect(body).to_have_css("background-color", light)
+    await page.get_by_role("button", name="Switch to dark").click()
+    await expect(body).not_to_have_css("background-color", light)
+    await page.emulate_media(color_scheme="light")
+    await expect(body).to_have_css("background-color", light)
+
+
+@pytest.mark.parametrize("width", [320, 768])
+async def test_nothing_goes_beyond_the_edge(stage: Stage, width: int) -> None:
+    page = await stage.open(width=width, height=640)
+    await show_everything(stage, page)
+    assert await page.evaluate(_OVERFLOWING) == []
+    assert await page.evaluate("document.documentElement.scrollWidth") == width
+    assert await page.locator("#scroller").evaluate("it => it.scrollWidth === it.clientWidth")
+    assert await page.locator("pre").first.evaluate("it => it.scrollWidth > it.clientWidth")
+    await expect(box(page)).to_be_in_viewport(ratio=1)
+    await expect(page.get_by_role("button", name="Send")).to_be_in_viewport(ratio=1)
+
+
+async def test_the_box_stays_in_sight_when_a_phone_shows_its_keyboard(stage: Stage) -> None:
+    await stage.long_past(20)
+    page = await stage.open(width=360, height=640)
+    await page.set_viewport_size({"width": 360, "height": 300})
+    await expect(box(page)).to_be_in_viewport(ratio=1)
+    await expect(messages(page).last).to_be_in_viewport(ratio=1)
+
+
+async def test_a_line_has_seventy_characters_at_most(stage: Stage) -> None:
+    page = await stage.open(width=1600, height=900)
+    words = "It was the best of times, it was the worst of times, it was the age of wisdom. " * 6
+    await stage.core.say(words.strip())
+    paragraph = messages(page).locator("p").first
+    lines = await paragraph.evaluate("""it => {
+        const range = document.createRange();
+        range.selectNodeContents(it);
+        return it.textContent.length / new Set([...range.getClientRects()].map(({top}) => top)).size
+    }""")
+    assert await paragraph.evaluate("it => it.getBoundingClientRect().width") > 400
+    assert 45 < lines <= 70
+
+
+async def test_nothing_moves_but_what_streams(stage: Stage, page: Page) -> None:
+    await show_everything(stage, page)
+    assert await page.evaluate(_MOVING) == 0
+
+
+async def test_moments_are_said_in_the_words_of_the_bot(page: Page) -> None:
+    now = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
+    away = [timedelta(hours=hours) for hours in (0, -1, -12, -13, -37, -24 * 30, -24 * 80, 12, 36)]
+    moments = [now + each for each in away]
+    told: Any = await page.evaluate(
+        """async ([moments, now]) => {
+            const {describe} = await import("/static/time.js");
+            return moments.map((moment) => describe(new Date(moment), new Date(now)));
+        }""",
+        [[moment.isoformat() for moment in moments], now.isoformat()],
+    )
+    assert told == [describe(moment, now) for moment in moments]
+
+
+async def test_today_becomes_yesterday_at_midnight(stage: Stage) -> None:
+    await stage.context.clock.install()
+    page = await stage.open()
+    await stage.core.say("late in the day")
+    moment = page.locator(".moment")
+    await expect(moment).to_contain_text("today")
+    await page.clock.fast_forward("24:00:00")
+    await expect(moment).to_contain_text("yesterday")
+    await expect(page.get_by_role("article", name="Ollim, yesterday")).to_be_visible()
+
+
+async def test_a_pause_in_the_conversation_says_when_it_went_on(stage: Stage) -> None:
+    for minutes in (200, 199, 120, 5):
+        await stage.past(f"{minutes} minutes ago", Author.OWNER, minutes=minutes)
+    page = await stage.open()
+    await expect(page.locator(".moment")).to_have_count(3)
+    await expect(page.locator(".moment + article > .body")).to_have_text(
+        ["200 minutes ago", "120 minutes ago", "5 minutes ago"]
+    )

@@ -1,0 +1,108 @@
+"""What others wrote, shown without doing anything; and code that can be taken along."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import Dialog, Page, expect
+from tests.browser.stage import Stage, message, messages, send
+
+from ollim_bot.domain.chat import Author
+from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.events import TextStreamed
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+HOSTILE = """\
+<script>window.harmed = 1; alert(1)</script>
+<img src=x onerror="window.harmed = 2">
+<svg onload="window.harmed = 3"></svg>
+<iframe src="https://evil.example/"></iframe>
+<style>body { display: none }</style>
+<a href="javascript:window.harmed = 4">raw</a>
+<form action="https://evil.example/"><button>raw</button></form>
+
+[click](javascript:window.harmed=5) [data](data:text/html,<script>alert(6)</script>)
+![picture](https://evil.example/pixel.png)
+[auto]: https://evil.example/ref.png
+
+```html"><script>window.harmed = 7</script>
+</code></pre><script>window.harmed = 8</script>
+```
+
+| <img src=x onerror=alert(9)> | b |
+|---|---|
+| <script>alert(10)</script> | `<b>` |
+
+the end"""
+
+CODE = 'def hello(name: str) -> str:\n    return f"Hello <{name}> & all"\n'
+
+
+async def test_hostile_markdown_does_nothing_wherever_it_is_shown(stage: Stage, page: Page) -> None:
+    dialogs: list[Dialog] = []
+    page.on("dialog", lambda dialog: dialogs.append(dialog))
+    stage.core.answers["/clear"] = CommandAnswer(HOSTILE, is_error=True)
+    for author in Author:
+        said = await stage.core.say(HOSTILE, author)
+    await stage.core.say(HOSTILE, reply_to=said.id)
+    await send(page, HOSTILE)
+    await send(page, "/clear")
+    turn = stage.core.begin()
+    for start in range(0, len(HOSTILE), 40):
+        await turn.show(TextStreamed(HOSTILE[start : start + 40]))
+    await expect(page.get_by_role("log").get_by_text("the end")).to_have_count(8)
+    await turn.end(HOSTILE)
+    await expect(messages(page)).to_have_count(7)
+
+    for link in await messages(page).get_by_role("link").all():
+        assert (await link.get_attribute("href") or "").startswith("https://evil.example/")
+        assert await link.get_attribute("target") == "_blank"
+        assert "noopener" in (await link.get_attribute("rel") or "")
+    assert await page.evaluate("window.harmed") is None
+    harmful = "script, iframe, img, svg[onload], style, form, [onerror], [onclick], [style]"
+    assert await messages(page).locator(harmful).count() == 0
+    assert dialogs == []
+    assert stage.asked == {stage.host}
+
+
+async def test_code_is_copied_as_it_was_written(stage: Stage, page: Page) -> None:
+    await stage.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await stage.core.say(f"Try this:\n\n```python\n{CODE}```")
+    copy = page.get_by_role("button", name="Copy code")
+    await copy.click()
+    await expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    assert await page.evaluate("navigator.clipboard.readText()") == CODE
+
+
+async def test_a_message_is_copied_as_its_source(stage: Stage, page: Page) -> None:
+    await stage.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    source = "Some **bold** text.\n\n- and\n- a list"
+    await stage.core.say(source)
+    article = message(page, "Some bold text")
+    await article.hover()
+    await article.get_by_role("button", name="Copy", exact=True).click()
+    await expect(article.get_by_role("button", name="Copied")).to_be_visible()
+    assert await page.evaluate("navigator.clipboard.readText()") == source
+
+
+async def test_copying_works_where_the_browser_hides_its_clipboard(
+    stage: Stage, page: Page
+) -> None:
+    """Through a tunnel the page is no secure context."""
+    await page.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+    await page.evaluate("addEventListener('copy', () => { window.copied = `${getSelection()}` })")
+    await stage.core.say(f"```\n{CODE}```")
+    await page.get_by_role("button", name="Copy code").click()
+    await expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    assert (await page.evaluate("window.copied")).strip() == CODE.strip()
+
+
+async def test_markdown_looks_like_what_it_means(stage: Stage, page: Page) -> None:
+    await stage.core.say(
+        "# Day\n\n1. one\n2. two\n\n- [x] called\n\n| a | b |\n|---|--:|\n| 1 | 2 |"
+    )
+    article = message(page, "Day")
+    await expect(article.get_by_role("heading", name="Day")).to_be_visible()
+    await expect(article.get_by_role("listitem")).to_have_count(3)
+    await expect(article.get_by_role("checkbox", name="done")).to_be_disabled()
+    await expect(article.get_by_role("cell", name="2")).to_have_css("text-align", "end")

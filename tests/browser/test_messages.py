@@ -1,0 +1,253 @@
+"""Who says what, replies, what is unread, and what came before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from playwright.async_api import Page, expect
+from tests.browser.stage import (
+    Stage,
+    box,
+    is_at_end,
+    message,
+    messages,
+    scroll_to,
+    scroll_top,
+    send,
+    sent,
+    set_hidden,
+    texts,
+)
+
+from ollim_bot.domain.chat import Author
+from ollim_bot.errors import OllimError, WrongInput
+from ollim_bot.offline.understanding import meant
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+LOOKS = ("background-color", "border-left-width", "font-size", "margin-left")
+
+
+async def test_a_message_is_sent_and_shown_once(stage: Stage, page: Page) -> None:
+    await send(page, "Good *morning*")
+    await expect(sent(page, "Good morning")).to_have_count(1)
+    await expect(messages(page)).to_have_count(1)
+    await expect(box(page)).to_have_value("")
+    [received] = stage.core.received
+    assert (received.text, received.surface, received.reply_to) == ("Good *morning*", "web", None)
+
+
+async def test_a_message_that_is_changed_keeps_its_place(stage: Stage, page: Page) -> None:
+    first = await stage.core.say("frist")
+    await stage.core.say("second")
+    await expect(texts(page)).to_have_text(["frist", "second"])
+    await stage.core.post(replace(first, text="first"))
+    await expect(texts(page)).to_have_text(["first", "second"])
+
+
+async def test_who_speaks_is_seen_and_said(stage: Stage, page: Page) -> None:
+    names = {
+        Author.OWNER: "You, today",
+        Author.ASSISTANT: "Ollim, today",
+        Author.BACKGROUND: "Ollim, in the background, today",
+        Author.PROGRAM: "Program, today",
+    }
+    looks = set()
+    for author, name in names.items():
+        await stage.core.say(f"by {author}", author)
+        article = page.get_by_role("article", name=name)
+        await expect(article).to_contain_text(f"by {author}")
+        style = "(it, names) => names.map(name => getComputedStyle(it)[name]).join()"
+        looks.add(await article.evaluate(style, LOOKS))
+    assert len(looks) == len(names)
+    await expect(message(page, "by background")).to_contain_text("background · today")
+
+
+async def test_a_reply_quotes_above_the_box_and_on_the_message(stage: Stage, page: Page) -> None:
+    first = await stage.core.say("The dentist is at **nine**.")
+    article = message(page, "The dentist")
+    await article.hover()
+    await article.get_by_role("button", name="Reply").click()
+    quote = page.locator("#reply")
+    await expect(quote).to_have_text("Ollim The dentist is at **nine**.")
+    await expect(box(page)).to_be_focused()
+
+    await send(page, "Which one?")
+
+    await expect(quote).to_be_hidden()
+    jump = sent(page, "Which one?").get_by_role("button", name="The dentist is at")
+    await expect(jump).to_be_visible()
+    assert stage.core.received[0].reply_to == first.id
+    await jump.click()
+    await expect(article.first).to_be_focused()
+    await expect(article.first).to_have_css("outline-style", "solid")
+
+
+async def test_a_reply_can_be_cancelled(stage: Stage, page: Page) -> None:
+    await stage.core.say("Hello.")
+    for cancel in ("button", "key"):
+        await message(page, "Hello.").hover()
+        await page.get_by_role("button", name="Reply").click()
+        await expect(page.locator("#reply")).to_be_visible()
+        if cancel == "button":
+            await page.get_by_role("button", name="Cancel the reply").click()
+        else:
+            await box(page).press("Escape")
+        await expect(page.locator("#reply")).to_be_hidden()
+    await send(page, "Hi")
+    await expect(sent(page, "Hi")).to_be_visible()
+    assert stage.core.received[0].reply_to is None
+
+
+async def test_a_quote_leads_to_a_message_that_was_not_loaded_yet(stage: Stage) -> None:
+    first = await stage.past("the very first", minutes=500)
+    await stage.long_past(130)
+    await stage.core.say("about that", reply_to=first.id)
+    page = await stage.open()
+    await expect(message(page, "the very first")).to_have_count(1)
+    await message(page, "about that").get_by_role("button", name="the very first").click()
+    first_shown = message(page, "the very first").first
+    await expect(first_shown).to_be_focused()
+    await expect(first_shown).to_be_in_viewport()
+
+
+async def test_older_messages_come_without_a_jump(stage: Stage) -> None:
+    await stage.long_past(120)
+    page = await stage.open()
+    await expect(messages(page)).to_have_count(60)
+    await scroll_to(page, 700)
+    seen = message(page, "old message 70")
+    before = await seen.bounding_box()
+    moved = await page.evaluate("document.getElementById('scroller').scrollTop")
+    await scroll_to(page, 400)
+    await expect(messages(page)).to_have_count(110)
+    after = await seen.bounding_box()
+    assert before
+    assert after
+    assert after["y"] == pytest.approx(before["y"] + moved - 400, abs=1)
+    await scroll_to(page, 0)
+    await expect(messages(page)).to_have_count(120)
+    await expect(messages(page).first).to_contain_text("old message 0")
+    assert await scroll_top(page) > 0
+
+
+async def test_the_unread_line_stands_where_the_reader_left(stage: Stage) -> None:
+    last = await stage.past("read already", minutes=20)
+    stage.scene.mark.write(last.id)
+    await stage.stop()
+    await stage.start()
+    await stage.past("new one", Author.BACKGROUND, minutes=10)
+    await stage.past("new two", minutes=5)
+    page = await stage.open()
+    shown = page.get_by_role("log").locator("> *:not(.moment)")
+    await expect(shown).to_have_count(4)
+    await expect(shown.nth(1)).to_have_text("new")
+    await expect(page).to_have_title("Ollim")
+    assert await is_at_end(page)
+
+    await send(page, "thanks")
+
+    await expect(page.locator(".unread")).to_have_count(0)
+
+
+async def test_a_long_absence_opens_at_the_first_unread_message(stage: Stage) -> None:
+    last = await stage.past("read already", minutes=90)
+    stage.scene.mark.write(last.id)
+    await stage.stop()
+    await stage.start()
+    await stage.long_past(40)
+    page = await stage.open()
+    await expect(page.locator(".unread")).to_be_in_viewport()
+    await expect(page).to_have_title("(20) Ollim")
+    await page.get_by_role("button", name="New messages").click()
+    await expect(page).to_have_title("Ollim")
+
+
+async def test_what_comes_while_nobody_looks_is_counted_until_it_is_seen(
+    stage: Stage, page: Page
+) -> None:
+    async with page.expect_response("**/api/read"):
+        await stage.core.say("before")
+    await set_hidden(page, True)
+    await stage.core.say("one", Author.BACKGROUND)
+    await stage.core.say("two")
+    await expect(page).to_have_title("(2) Ollim")
+    assert stage.scene.mark.value == stage.core.messages[0].id
+
+    await set_hidden(page, False)
+
+    await expect(page).to_have_title("Ollim")
+    await expect(page.locator(".unread + article")).to_contain_text("one")
+
+
+async def test_a_refused_message_says_why_and_can_be_written_anew(stage: Stage, page: Page) -> None:
+    stage.expect_complaint("status of 400")
+    stage.core.refusal = WrongInput("The picture cannot be read.")
+    await send(page, "my words")
+    refused = message(page, "my words")
+    await expect(refused).to_contain_text("The picture cannot be read.")
+    await expect(refused).to_contain_text("not sent")
+    stage.core.refusal = None
+    await refused.get_by_role("button", name="Write anew").click()
+    await expect(box(page)).to_have_value("my words")
+    await expect(messages(page)).to_have_count(0)
+
+
+async def test_a_refused_message_can_be_tried_again_or_discarded(stage: Stage, page: Page) -> None:
+    stage.expect_complaint("status of 503")
+    stage.core.refusal = OllimError("The disk is full.")
+    await send(page, "keep me")
+    await send(page, "drop me")
+    await expect(page.get_by_text("The disk is full.")).to_have_count(2)
+    await page.reload()
+    await expect(page.get_by_text("The disk is full.")).to_have_count(2)
+    stage.core.refusal = None
+    await message(page, "keep me").get_by_role("button", name="Try again").click()
+    await expect(sent(page, "keep me")).to_have_count(1)
+    await message(page, "drop me").get_by_role("button", name="Discard").click()
+    await expect(messages(page)).to_have_count(1)
+    assert [received.text for received in stage.core.received] == ["keep me"]
+
+
+async def test_a_text_that_is_too_long_stays_in_the_box(stage: Stage, page: Page) -> None:
+    await box(page).fill("x" * 100_001)
+    await box(page).press("Enter")
+    await expect(page.get_by_role("alert")).to_contain_text("too long")
+    await expect(box(page)).to_have_value("x" * 100_001)
+    assert stage.core.received == []
+
+
+async def test_what_was_not_sent_is_still_in_the_box_after_a_reload(page: Page) -> None:
+    await box(page).fill("half a thought")
+    await page.reload()
+    await expect(box(page)).to_have_value("half a thought")
+
+
+async def test_the_first_page_offers_three_things_that_work(stage: Stage, page: Page) -> None:
+    """Those of the offline model are understood by it."""
+    ideas = page.get_by_role("region", name="Three things to try").get_by_role("button")
+    await expect(ideas).to_have_count(3)
+    for idea in (await ideas.all())[:2]:
+        assert meant(await idea.get_attribute("data-text") or "") != ()
+    await ideas.nth(0).click()
+    await expect(box(page)).to_have_value("What can you do?")
+    await expect(box(page)).to_be_focused()
+    await ideas.nth(2).click()
+    await expect(page.get_by_role("listbox", name="Commands")).to_be_visible()
+    await stage.core.say("Hello.")
+    await expect(ideas).to_have_count(0)
+
+
+async def test_the_bar_says_who_answers(stage: Stage, page: Page) -> None:
+    offline = page.get_by_role("button", name="offline model — not a language model")
+    await expect(offline).to_be_visible()
+    await offline.click()
+    await expect(page.get_by_text("ollim-bot auth login")).to_be_visible()
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_text("ollim-bot auth login")).to_be_hidden()
+    await stage.core.change(provider="Claude", model="sonnet", is_offline=False, bot_name="Mira")
+    await expect(page.get_by_role("heading", name="Mira", exact=True)).to_be_visible()
+    await expect(page.get_by_text("Claude · sonnet")).to_be_visible()
+    await expect(offline).to_be_hidden()
+    await expect(page).to_have_title("Mira")

@@ -1,0 +1,125 @@
+"""Desktop notifications: asked for by a click only, and shown only while nobody looks."""
+
+from __future__ import annotations
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Page, expect
+from tests.browser.stage import Stage, message, scroll_to, set_hidden
+
+from ollim_bot.domain.chat import Author
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+# A browser without a screen shows none, so what the page asks of it is written down.
+_RECORDER = """
+const record = {requests: 0, shown: [], closed: []};
+window.record = record;
+window.Notification = class extends EventTarget {
+    static permission = "default";
+    static async requestPermission() {
+        record.requests += 1;
+        return this.permission = "granted";
+    }
+    constructor(title, {body, tag}) {
+        super();
+        this.tag = tag;
+        record.shown.push([title, body]);
+    }
+    close() { record.closed.push(this.tag); }
+};
+"""
+_LONG_ENOUGH_MS = 5_000
+
+
+async def opened(stage: Stage) -> Page:
+    page = await stage.open()
+    await expect(page.get_by_role("button", name="Notifications", pressed=False)).to_be_visible()
+    return page
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def page(stage: Stage) -> Page:
+    await stage.context.clock.install()
+    await stage.context.add_init_script(_RECORDER)
+    return await opened(stage)
+
+
+async def press_bell(page: Page, *, pressed: bool) -> None:
+    await page.get_by_role("button", name="Notifications", pressed=not pressed).click()
+    await expect(page.get_by_role("button", name="Notifications", pressed=pressed)).to_be_visible()
+
+
+async def shown(page: Page) -> list[list[str]]:
+    await page.clock.run_for(_LONG_ENOUGH_MS)
+    record: list[list[str]] = await page.evaluate("record.shown")
+    return record
+
+
+async def test_permission_is_asked_for_by_a_click_only(stage: Stage, page: Page) -> None:
+    await set_hidden(page, True)
+    await stage.core.say("Hello.")
+    await expect(page).to_have_title("(1) Ollim")
+    assert await shown(page) == []
+    assert await page.evaluate("record.requests") == 0
+    await press_bell(page, pressed=True)
+    assert await page.evaluate("record.requests") == 1
+
+
+async def test_what_comes_while_hidden_is_notified_once(stage: Stage, page: Page) -> None:
+    await press_bell(page, pressed=True)
+    await stage.core.say("while looking")
+    await expect(message(page, "while looking")).to_be_visible()
+    await set_hidden(page, True)
+    await stage.core.say("by the owner", Author.OWNER)
+    await stage.core.say("a small note", Author.PROGRAM)
+    reminder = await stage.core.say("Reminder: **tea**", Author.BACKGROUND)
+    answer = await stage.core.say("An answer.")
+    await expect(page).to_have_title("(3) Ollim")
+    assert await shown(page) == [["Ollim", "Reminder: tea"], ["Ollim", "An answer."]]
+
+    await set_hidden(page, False)
+
+    await expect(page).to_have_title("Ollim")
+    assert await page.evaluate("record.closed") == [reminder.id, answer.id]
+
+
+async def test_who_reads_further_up_is_not_notified(stage: Stage, page: Page) -> None:
+    await stage.long_past(40)
+    await expect(message(page, "old message 39")).to_be_visible()
+    await press_bell(page, pressed=True)
+    await scroll_to(page, 200)
+    await expect(page.get_by_role("button", name="To the end")).to_be_visible()
+    await stage.core.say("news")
+    await expect(page).to_have_title("(1) Ollim")
+    assert await shown(page) == []
+
+
+async def test_the_bell_switches_off_and_is_remembered(stage: Stage, page: Page) -> None:
+    await press_bell(page, pressed=True)
+    await press_bell(page, pressed=False)
+    await set_hidden(page, True)
+    await stage.core.say("quiet")
+    await expect(page).to_have_title("(1) Ollim")
+    assert await shown(page) == []
+    assert await page.evaluate("localStorage.getItem('ollim.notify')") == "off"
+
+
+async def test_a_browser_that_forbids_it_is_named(page: Page) -> None:
+    await page.evaluate(
+        "Notification.requestPermission = async () => { Notification.permission = 'denied' }"
+    )
+    await page.get_by_role("button", name="Notifications").click()
+    blocked = page.get_by_role("button", name="Notifications are blocked in the browser's settings")
+    await expect(blocked).to_be_visible()
+
+
+async def test_a_message_read_in_another_tab_is_not_notified(stage: Stage, page: Page) -> None:
+    other = await opened(stage)
+    await press_bell(page, pressed=True)
+    await set_hidden(page, True)
+    await stage.core.say("seen over there")
+    await expect(message(other, "seen over there")).to_be_visible()
+    await expect(message(page, "seen over there")).to_be_attached()
+    await expect(page).to_have_title("Ollim")
+    assert await shown(page) == []

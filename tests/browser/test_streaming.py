@@ -1,0 +1,261 @@
+"""An answer while it is written: nothing jumps, and nobody is carried along who reads elsewhere."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from playwright.async_api import Page, expect
+from tests.browser.stage import (
+    Stage,
+    box,
+    is_at_end,
+    message,
+    messages,
+    scroll_to,
+    scroll_top,
+    send,
+)
+
+from ollim_bot.domain.events import (
+    CompactionStarted,
+    Noted,
+    Retrying,
+    TextCompleted,
+    TextStreamed,
+    TextWithdrawn,
+    ToolEnded,
+    ToolFailed,
+    ToolRefused,
+    ToolStarted,
+)
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+LONG = "\n\n".join(f"Paragraph {number} of a long answer." for number in range(60))
+
+
+async def test_the_answer_grows_and_its_final_form_takes_the_same_place(
+    stage: Stage, page: Page
+) -> None:
+    turn = stage.core.begin()
+    await turn.show(TextStreamed("First **part**.\n\nSecond"))
+    written = messages(page)
+    await expect(written).to_have_text("First part.\nSecond", use_inner_text=True)
+    await expect(written).to_have_attribute("aria-busy", "true")
+    await written.evaluate("it => { it.isTheSame = true }")
+    await written.locator("p").first.evaluate("it => { it.isTheSame = true }")
+
+    await turn.show(TextStreamed(" part."))
+    await turn.end("First **part**.\n\nSecond part.")
+
+    await expect(written.locator("p")).to_have_text(["First part.", "Second part."])
+    await expect(written).not_to_have_attribute("aria-busy", "true")
+    await expect(written.get_by_role("button", name="Reply")).to_have_count(1)
+    assert await written.evaluate("it => it.isTheSame")
+    assert await written.locator("p").first.evaluate("it => it.isTheSame"), "a block was made anew"
+
+
+async def test_the_answer_is_there_once_though_its_turn_goes_on(stage: Stage, page: Page) -> None:
+    turn = stage.core.begin()
+    await turn.show(TextStreamed("An answer"))
+    await expect(messages(page)).to_have_count(1)
+    await stage.core.say("An answer.", turn=turn.start.turn)
+    await expect(messages(page).get_by_role("button", name="Reply")).to_have_count(1)
+    await expect(messages(page)).to_have_count(1)
+    await expect(page.locator("#doing")).to_have_text("")
+    await turn.end()
+
+
+async def test_who_wants_no_movement_gets_whole_paragraphs(stage: Stage, page: Page) -> None:
+    await page.emulate_media(reduced_motion="reduce")
+    turn = stage.core.begin()
+    await turn.show(TextStreamed("Some words"))
+    await expect(page.locator("#doing")).to_have_text("Writing…")
+    await expect(messages(page)).to_have_count(0)
+    await turn.show(TextStreamed(" more.\n\nSecond.\n\nThird"))
+    await expect(messages(page)).to_have_text("Some words more.")
+    await turn.end("Some words more.\n\nSecond.\n\nThird.")
+    await expect(messages(page).locator("p")).to_have_text(
+        ["Some words more.", "Second.", "Third."]
+    )
+
+
+async def test_text_of_a_failed_attempt_is_withdrawn(stage: Stage, page: Page) -> None:
+    turn = stage.core.begin()
+    await turn.show(TextCompleted("Kept."), TextStreamed("Wrong\n\nworse\n\nmore"))
+    await expect(messages(page)).to_contain_text("more")
+
+    await turn.show(TextWithdrawn(), TextStreamed("Right"))
+
+    await expect(messages(page)).to_contain_text("Right")
+    await expect(messages(page)).to_have_text("Kept.\nRight", use_inner_text=True)
+
+
+async def test_the_status_is_one_line_that_says_what_goes_on(stage: Stage, page: Page) -> None:
+    doing = page.locator("#doing")
+    await expect(doing).to_have_text("")
+    turn = stage.core.begin()
+    await expect(doing).to_have_text("Thinking…")
+    await turn.show(Noted("catching up on background activity..."))
+    await expect(page.locator("#remark")).to_have_text("catching up on background activity...")
+    await turn.show(ToolStarted("1", "Read", {"file_path": "/home/ada/notes/today.md"}))
+    await expect(doing).to_have_text("Read(notes/today.md)")
+    await turn.show(CompactionStarted())
+    await expect(doing).to_have_text("Compacting…")
+    await turn.show(ToolEnded("1"), TextStreamed("So"))
+    await expect(doing).to_have_text("Writing…")
+
+    await turn.end("So.")
+
+    await expect(doing).to_have_text("")
+    await expect(page.locator("#elapsed")).to_have_text("")
+    await expect(page.get_by_role("button", name="Stop")).to_be_hidden()
+
+
+async def test_the_seconds_of_a_turn_pass(stage: Stage) -> None:
+    await stage.context.clock.install()
+    page = await stage.open()
+    turn = stage.core.begin()
+    seconds = page.locator("#elapsed")
+    await expect(seconds).to_have_text("0s")
+    await page.clock.run_for(3_000)
+    await expect(seconds).to_have_text("3s")
+    await page.clock.run_for(62_000)
+    await expect(seconds).to_have_text("1m 5s")
+    await turn.end()
+    await expect(seconds).to_have_text("")
+
+
+async def test_the_steps_fold_out_on_demand(stage: Stage, page: Page) -> None:
+    turn = stage.core.begin()
+    await turn.show(
+        ToolStarted("1", "Grep", {"pattern": "tea"}),
+        ToolEnded("1"),
+        ToolStarted("2", "Bash", {"command": "rm -r /"}),
+        ToolRefused("2", "Bash", "the owner said no"),
+        ToolStarted("3", "Read", {"file_path": "a/b.md"}),
+        ToolFailed("3", "no such file"),
+    )
+    steps = page.get_by_role("list", name="Steps of this turn")
+    button = page.get_by_role("button", name="3 steps")
+    await expect(button).to_have_attribute("aria-expanded", "false")
+    await expect(steps).to_be_hidden()
+
+    await button.click()
+
+    await expect(button).to_have_attribute("aria-expanded", "true")
+    await expect(steps.get_by_role("listitem")).to_have_text(
+        [
+            "Grep(tea)done",
+            "Bash(rm -r /)refused: the owner said no",
+            "Read(a/b.md)failed: no such file",
+        ]
+    )
+    await expect(steps.locator("s")).to_have_text("Bash(rm -r /)")
+    await turn.end("Done.")
+    await expect(steps).to_be_hidden()
+    await expect(button).to_be_hidden()
+
+
+async def test_a_message_that_waits_for_its_turn_is_said_to_wait(stage: Stage, page: Page) -> None:
+    await send(page, "Are you there?")
+    await stage.core.change(is_busy=True)
+    await expect(page.locator("#doing")).to_have_text("Waiting…")
+    turn = stage.core.begin()
+    await expect(page.locator("#doing")).to_have_text("Thinking…")
+    await turn.end("Yes.")
+    await expect(page.locator("#doing")).to_have_text("")
+
+
+async def test_a_retry_is_said(stage: Stage, page: Page) -> None:
+    turn = stage.core.begin()
+    await turn.show(Retrying(2, 3, "overloaded", timedelta(seconds=2)))
+    await expect(page.locator("#doing")).to_have_text("Retrying (2 of 3)…")
+    await turn.end()
+
+
+async def test_the_view_follows_who_is_at_the_end(stage: Stage, page: Page) -> None:
+    turn = stage.core.begin()
+    await turn.show(TextStreamed(LONG))
+    await expect(message(page, "Paragraph 59")).to_be_visible()
+    assert await is_at_end(page)
+    await turn.end(LONG)
+    await expect(messages(page).get_by_role("button", name="Reply")).to_have_count(1)
+    assert await is_at_end(page)
+    await expect(page.get_by_role("button", name="To the end")).to_be_hidden()
+
+
+async def test_the_view_holds_still_for_who_reads_further_up(stage: Stage) -> None:
+    await stage.long_past()
+    page = await stage.open()
+    await scroll_to(page, 300)
+    await expect(page.get_by_role("button", name="To the end")).to_be_visible()
+    turn = stage.core.begin()
+    await turn.show(TextStreamed(LONG))
+    to_new = page.get_by_role("button", name="New messages")
+    await expect(to_new).to_be_visible()
+    await turn.end(LONG)
+    await expect(page.locator("#doing")).to_have_text("")
+    assert await scroll_top(page) == 300
+
+    await to_new.click()
+
+    await expect(to_new).to_be_hidden()
+    assert await is_at_end(page)
+
+
+async def test_the_box_stays_where_it_is_through_a_turn(stage: Stage, page: Page) -> None:
+    before = await box(page).bounding_box()
+    turn = stage.core.begin()
+    await turn.show(TextStreamed(LONG))
+    await expect(message(page, "Paragraph 59")).to_be_visible()
+    during = await box(page).bounding_box()
+    await turn.end(LONG)
+    await expect(page.locator("#doing")).to_have_text("")
+    assert before == during == await box(page).bounding_box()
+
+
+async def test_who_sends_a_message_sees_it(stage: Stage) -> None:
+    await stage.long_past()
+    page = await stage.open()
+    await scroll_to(page, 300)
+    await send(page, "Here I am.")
+    await expect(message(page, "Here I am.")).to_be_in_viewport()
+    assert await is_at_end(page)
+
+
+async def test_a_tab_that_comes_in_the_middle_sees_it_all(stage: Stage, page: Page) -> None:
+    turn = stage.core.begin()
+    await turn.show(ToolStarted("1", "Read", {"file_path": "a/b.md"}), TextStreamed("One\n\ntwo"))
+    await expect(messages(page)).to_contain_text("two")
+
+    other = await stage.open()
+
+    await expect(messages(other)).to_have_text("One\ntwo", use_inner_text=True)
+    await expect(other.get_by_role("button", name="1 step")).to_be_visible()
+    await turn.show(TextStreamed(" and three"))
+    for tab in (page, other):
+        await expect(messages(tab)).to_have_text("One\ntwo and three", use_inner_text=True)
+    await turn.end("One\n\ntwo and three")
+
+
+async def test_escape_interrupts_the_turn(stage: Stage, page: Page) -> None:
+    turn = stage.core.begin()
+    await turn.show(TextStreamed("It was a dark and"))
+    await expect(messages(page)).to_contain_text("dark")
+    await box(page).press("Escape")
+    await expect(page.locator("#doing")).to_have_text("")
+    assert turn.is_over
+
+
+async def test_the_stop_button_interrupts_the_turn(stage: Stage, page: Page) -> None:
+    turn = stage.core.begin()
+    await page.get_by_role("button", name="Stop").click()
+    await expect(page.get_by_role("button", name="Stop")).to_be_hidden()
+    assert turn.is_over
+
+
+async def test_an_answer_that_was_cut_off_says_so(stage: Stage, page: Page) -> None:
+    await stage.core.say("It was a dark", is_cut_off=True)
+    await expect(message(page, "It was a dark")).to_contain_text("stopped before its end")
