@@ -35,12 +35,16 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class SessionSpec:
-    """`resume` goes on with a session; None begins a new one, under the name `begin` if given."""
+    """`resume` goes on with a session; None begins a new one, under the name `begin` if given.
+
+    A new one has the history of `branch_of`, if given, which goes on untouched by it.
+    """
 
     system_prompt: str
     working_directory: Path
     resume: SessionId | None = None
     begin: SessionId | None = None
+    branch_of: SessionId | None = None
     model: str | None = None
     thinking: Thinking = "off"
     readable: tuple[Path, ...] = ()

@@ -10,10 +10,12 @@ from datetime import datetime
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.facts import Facts, Move
 from ollim_bot.domain.fork_messages import ForkMessage
+from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.inputs import InboxRow
 from ollim_bot.domain.inquiries import Inquiries
 from ollim_bot.domain.jobs import Reminder, Routine, WebhookSpec
 from ollim_bot.domain.occurrences import LedgerRow
+from ollim_bot.domain.outgoing import OutboxRow
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import SessionEvent, SessionId
@@ -27,12 +29,14 @@ class Stores:
     session_history: Log[SessionEvent]
     updates: Store[PendingUpdates]
     fork_messages: Store[tuple[ForkMessage, ...]]
+    fork: Store[Fork | None]
     inquiries: Store[Inquiries]
     pings: Store[PingBudget]
     config: Store[RuntimeConfig]
     memory: Store[Mapping[str, object]]
     ledger: Log[LedgerRow]
     inbox: Log[InboxRow]
+    outbox: Log[OutboxRow]
     messages: Log[ChatMessage]
     routines: Shelf[Routine]
     reminders: Shelf[Reminder]

@@ -251,3 +251,9 @@ async def test_the_bar_says_who_answers(stage: Stage, page: Page) -> None:
     await expect(page.get_by_text("Claude · sonnet")).to_be_visible()
     await expect(offline).to_be_hidden()
     await expect(page).to_have_title("Mira")
+
+
+async def test_how_full_the_context_is_stands_below_the_answer(stage: Stage, page: Page) -> None:
+    warning = "context: 67% (134k) — consider /compact"
+    await stage.core.say("Done.", footer=warning)
+    await expect(message(page, "Done.")).to_contain_text(warning)

@@ -62,6 +62,11 @@ class Bot:
                 stdout=output,
                 stderr=output,
             )
+        await self.reconnect()
+
+    async def reconnect(self) -> None:
+        """Be let in at the page, as soon as it answers."""
+        await self._hang_up()
         self._is_started = False
         await self.until(self._is_up)
         self._is_started = True

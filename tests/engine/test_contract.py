@@ -156,3 +156,17 @@ async def test_a_failure_has_its_kind_and_the_next_turn_works(case: Case) -> Non
         assert session.id is not None
         assert await case.engine.trace(session.id, prompt) == Trace(is_taken=True)
         assert (await end_of(session, "again")).text == "I am back."
+
+
+async def test_a_branch_has_the_history_and_leaves_its_origin_alone(case: Case) -> None:
+    async with case.engine.open(case.spec, Toolset()) as main:
+        await ask(main, "my cat is called Miso")
+        begin = SessionId("99999999-2222-4333-8444-555555555555")
+        spec = replace(case.spec, begin=begin, branch_of=main.id)
+        async with case.engine.open(spec, Toolset()) as branch:
+            await ask(branch, "in the branch")
+            assert branch.id == begin
+            await ask(branch, "and again")
+            assert branch.id == begin
+        await ask(main, "in main")
+        assert main.id not in (None, begin)

@@ -196,3 +196,19 @@ async def test_a_subagent_works_within_the_turn_and_under_the_same_gate(stage: S
     assert (progress[0].is_over, progress[-1].is_over) == (False, True)
     assert progress[-1].description == "count"
     assert texts(events) == ["All counted."]
+
+
+@pytest.mark.parametrize("path", ["state/web_token.md", ".env"])
+async def test_what_is_secret_stays_out_of_reach_though_a_gate_lets_everything_through(
+    stage: Scene, path: str
+) -> None:
+    file = stage.spec.working_directory / path
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("the-secret-itself")
+    stage.model.then(Reply((CallTool("Read", {"file_path": str(file)}),)))
+    async with stage.session(Toolset(builtin=("Read",))) as session:
+        await ask(session, "read it")
+
+    (result,) = stage.model.requests[-1].tool_results
+    assert result.is_error
+    assert "the-secret-itself" not in result.text

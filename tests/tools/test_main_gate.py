@@ -54,7 +54,7 @@ async def test_what_the_main_session_is_for_passes(
     [
         ("Read", {"file_path": "state/token.json"}, "state/ is protected."),
         ("Read", {"file_path": "/etc/passwd"}, "outside the data directory"),
-        ("Read", {"file_path": "notes.txt"}, "allowed: `Read(./**.md)`."),
+        ("Read", {"file_path": "notes.txt"}, "allowed: `Read(./**.md)`, `Read(./downloads/**)`."),
         ("Write", {"file_path": "notes/x.py"}, "allowed: `Write(./**.md)`."),
         ("Write", {"file_path": ".claude/agents/x.md"}, ".claude/ is protected."),
         ("Grep", {"pattern": "x"}, "protected files"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -23,10 +24,13 @@ from ollim_bot.engine.claude import ClaudeEngine
 from ollim_bot.engine.launcher import launcher
 from ollim_bot.engine.login import login_status
 from ollim_bot.engine.options import child_environment
+from ollim_bot.errors import EngineError
 from ollim_bot.offline.rules import OfflineModel
 from ollim_bot.offline.server import MessagesServer
 from ollim_bot.settings import ModelChoice, Settings
 from ollim_bot.stores import Stores
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +65,23 @@ async def _provider(settings: Settings, stores: Stores) -> Provider:
     wants_offline = settings.model is ModelChoice.OFFLINE
     is_logged_in = False
     if not wants_offline and not names_provider(anthropic):
-        is_logged_in = (await login_status(os.environ)).is_logged_in
-    last_used = Facts(await asyncio.to_thread(stores.memory.read)).provider
+        is_logged_in = await _is_logged_in()
+    facts = Facts(await asyncio.to_thread(stores.memory.read))
     return choose_provider(
         anthropic,
         wants_offline=wants_offline,
         is_logged_in=is_logged_in,
-        last_used=ProviderKind(last_used) if last_used else None,
+        last_used=ProviderKind.CLAUDE if ProviderKind.CLAUDE in facts.parked else facts.provider,
     )
+
+
+async def _is_logged_in() -> bool:
+    """A program that cannot tell will not answer either, and then that is told."""
+    try:
+        return (await login_status(os.environ)).is_logged_in
+    except EngineError as error:
+        _logger.warning("%s", error)
+        return False
 
 
 def _offline_environment(url: str) -> dict[str, str]:

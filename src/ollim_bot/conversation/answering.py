@@ -39,6 +39,11 @@ _logger = logging.getLogger(__name__)
 _CUT_OFF = (FailureKind.ENGINE_DIED, FailureKind.SESSION_LOST)
 
 
+def answer_name(command: InputId) -> MessageId:
+    """The message in the log that says what came of a command."""
+    return MessageId(f"answer-{command}")
+
+
 class Answering:
     """One turn at a time. `is_free` is set where the model costs nothing."""
 
@@ -105,9 +110,11 @@ class Answering:
         await self._session.interrupt()
         return True
 
-    async def make_way(self, turn: RunningTurn | None) -> None:
+    async def make_way(self, turn: RunningTurn | None, newer: InputId) -> None:
         """A newer message stops this turn, if it still runs and is one that can be stopped so."""
-        if turn is not None and turn is self.running and turn.gives_way:
+        if turn is None or turn is not self.running or newer in turn.start.inputs:
+            return
+        if turn.gives_way:
             await self.interrupt()
 
     async def settle(self, claim: PendingUpdates, *, is_taken: bool) -> None:
@@ -225,11 +232,16 @@ class Answering:
         if end.failure is not None:
             await self.post_note(end.failure.sentence, turn_id)
             return InputEnd.FAILED
-        if any(isinstance(each, OwnerMessage) for each in self._inbox.state.waiting):
+        if self._is_superseded(turn):
             return InputEnd.SUPERSEDED
         if not turn.text.so_far:
             await self.post_note(texts.STOPPED, turn_id)
         return InputEnd.STOPPED
+
+    def _is_superseded(self, turn: RunningTurn) -> bool:
+        """Whether a newer message waits; those of a turn that was never taken wait too."""
+        waiting = (each for each in self._inbox.state.waiting if isinstance(each, OwnerMessage))
+        return any(each.id not in turn.start.inputs for each in waiting)
 
     async def _post_rest(self, turn: RunningTurn, end: TurnEnded) -> None:
         """What there is of an answer that will not be whole."""

@@ -34,6 +34,9 @@ from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.errors import StorageError, WrongInput
 from ollim_bot.ports import Clock, Store
 
+# How many seconds pass before a disk that refused is tried again.
+_PAUSE = 5.0
+
 _logger = logging.getLogger(__name__)
 
 
@@ -101,13 +104,14 @@ class Conversation:
 
     async def run(self) -> None:
         """Take one input after the other, until cancelled or told to end."""
-        await self._recovery.run()
         while not self._is_ending:
-            await self._session.be_ready()
-            await self._inbox.work()
-            await self._take_next()
-            self._notices.nudge()
-            await self._tell_status()
+            try:
+                await self._work()
+            except StorageError as error:  # a full disk, say: what was accepted waits there
+                _logger.exception("The conversation stands still")
+                key = f"{error} {self._clock.now():%Y-%m-%d}"
+                await self._notices.tell(str(error), key=key)
+                await self._clock.sleep(_PAUSE)
 
     @property
     def is_idle(self) -> bool:
@@ -159,6 +163,20 @@ class Conversation:
     async def missed_since(self, last: MessageId) -> Sequence[ChatMessage] | None:
         return self._chat.since(last)
 
+    async def _work(self) -> None:
+        await self._recovery.run()
+        await self._be_quiet()
+        while not self._is_ending:
+            await self._session.be_ready()
+            await self._inbox.work()
+            await self._take_next()
+            await self._be_quiet()
+
+    async def _be_quiet(self) -> None:
+        """Nothing runs now: what waited for that may be said."""
+        self._notices.nudge()
+        await self._tell_status()
+
     async def _tell_status(self) -> None:
         try:
             config = await asyncio.to_thread(self._config.read)
@@ -189,7 +207,7 @@ class Conversation:
             shown = replace(_shown(accepted), refs=message.refs)
             await self._stage.post(shown)
             older = self._answering.running
-        await self._answering.make_way(older)
+        await self._answering.make_way(older, accepted.id)
         await self._tell_status()
         return shown
 

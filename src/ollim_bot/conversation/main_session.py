@@ -19,7 +19,7 @@ from ollim_bot.domain.events import (
 )
 from ollim_bot.domain.inputs import Taken
 from ollim_bot.domain.sessions import Cause, Session, SessionChange, SessionEvent, SessionId
-from ollim_bot.errors import EngineError, SessionLost
+from ollim_bot.errors import OllimError, SessionLost
 from ollim_bot.ports import Clock
 from ollim_bot.stores import Stores
 
@@ -84,7 +84,7 @@ class MainSession:
     async def be_ready(self) -> None:
         """Open it beforehand, so that the next turn need not wait; a failure is told by that."""
         if self._live is None:
-            with suppress(EngineError):
+            with suppress(OllimError):
                 await self.open()
 
     async def turn(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
@@ -12,11 +13,14 @@ from uuid import uuid4
 from ollim_bot.conversation.stage import Stage
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.facts import Facts
+from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.stores import Stores
 
 _PAUSE = timedelta(minutes=10)
 _UNTOLD = "untold"
+
+_logger = logging.getLogger(__name__)
 
 Raw = Mapping[str, object]
 R = TypeVar("R")
@@ -46,6 +50,7 @@ class Notices:
         self._stage = stage
         self._clock = clock
         self._may_speak = may_speak
+        self._unkept: list[Untold] = []
         self._wanted = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
 
@@ -58,7 +63,7 @@ class Notices:
         posted = self._stage.posted(_notice_id(untold)) if untold else None
         if posted is not None:
             said = posted.text.splitlines()
-            await self._forget([each for each in untold if each.text in said])
+            await self._note_told([each for each in untold if each.text in said], posted.at)
 
     async def tell(self, sentence: str, *, key: str | None = None, for_agent: bool = True) -> None:
         """`key` names what must not be told again; without one it is the sentence itself.
@@ -66,15 +71,17 @@ class Notices:
         `for_agent` is False where the agent has been left a word already.
         """
         new = Untold(uuid4().hex, key or sentence, " ".join(sentence.split()), for_agent)
-        if not await self._changed(lambda raw: _with(raw, new)):
-            return
-        if for_agent:
-            await self._leave(new)
+        try:
+            await self._keep(new)
+        except StorageError:  # it must not be lost, nor hurt whoever has to tell it
+            _logger.warning("What is to be told could not be kept yet: %s", sentence, exc_info=True)
+            self._unkept.append(new)
         self._wanted.set()
 
     async def forget(self, key: str) -> None:
         """What was told is over, so that it will be told when it comes again."""
-        await self._changed(lambda raw: (Facts(raw).without_told(key).raw, None))
+        async with self._one_at_a_time:
+            await self._changed(lambda raw: (Facts(raw).without_told(key).raw, None))
 
     async def run(self) -> None:
         """Post what there is to tell, as soon as that is right, until cancelled."""
@@ -82,8 +89,14 @@ class Notices:
         while True:
             await self._wanted.wait()
             self._wanted.clear()
-            await self._clock.sleep(await self._pause())
-            await self.flush()
+            try:
+                await self._clock.sleep(await self._pause())
+                await self._keep_rest()
+                await self.flush()
+            except StorageError:  # a full disk, say
+                _logger.warning("A notice has to wait", exc_info=True)
+                await self._clock.sleep(_PAUSE.total_seconds())
+                self._wanted.set()
 
     async def flush(self) -> None:
         """Post it now, if the conversation is quiet."""
@@ -91,15 +104,23 @@ class Notices:
             untold = _untold(await asyncio.to_thread(self._stores.memory.read))
             if not untold or not self._may_speak():
                 return
-            text = "\n".join(each.text for each in untold)
-            await self._stage.post(
-                ChatMessage(_notice_id(untold), self._clock.now(), Author.PROGRAM, text)
-            )
-            await self._forget(untold)
+            now, text = self._clock.now(), "\n".join(each.text for each in untold)
+            await self._stage.post(ChatMessage(_notice_id(untold), now, Author.PROGRAM, text))
+            await self._note_told(untold, now)
 
     def nudge(self) -> None:
         """The conversation has become quiet."""
         self._wanted.set()
+
+    async def _keep_rest(self) -> None:
+        while self._unkept:
+            await self._keep(self._unkept[0])
+            self._unkept.pop(0)
+
+    async def _keep(self, new: Untold) -> None:
+        """On disk, unless it is known already, when it returns."""
+        if await self._changed(lambda raw: _with(raw, new)) and new.is_owed:
+            await self._leave(new)
 
     async def _pause(self) -> float:
         """How many seconds the next notice has to wait, for the sake of the one before it."""
@@ -114,10 +135,9 @@ class Notices:
         await asyncio.to_thread(self._stores.leave_update, untold.text, now, untold.id)
         await self._changed(lambda raw: (_without_debt(raw, untold), None))
 
-    async def _forget(self, told: Sequence[Untold]) -> None:
-        """They are told: only their keys stay."""
-        now = self._clock.now()
-        await self._changed(lambda raw: (_without(raw, told, now), None))
+    async def _note_told(self, told: Sequence[Untold], at: datetime) -> None:
+        """Only their keys stay."""
+        await self._changed(lambda raw: (_without(raw, told, at), None))
 
     async def _changed(self, step: Callable[[Raw], tuple[Raw, R]]) -> R:
         return await asyncio.to_thread(self._stores.memory.transact, step)
@@ -155,7 +175,7 @@ def _without_debt(raw: Raw, paid: Untold) -> Raw:
     )
 
 
-def _without(raw: Raw, told: Sequence[Untold], now: datetime) -> Raw:
+def _without(raw: Raw, told: Sequence[Untold], at: datetime) -> Raw:
     ids = {each.id for each in told}
     left = _keeping(raw, (each for each in _untold(raw) if each.id not in ids))
-    return Facts(left).having_told((each.key for each in told), now).raw
+    return Facts(left).having_told((each.key for each in told), at).raw

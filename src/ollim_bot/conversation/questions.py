@@ -73,6 +73,8 @@ class Questions:
         for attachment in (each for message in messages for each in message.attachments):
             if attachment.is_image:
                 self._take_picture(attachment, images, unreadable)
+            elif attachment.unread_note:
+                unreadable.append(attachment.unread_note)
         return tuple(images), tuple(unreadable)
 
     def _take_picture(

@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 from ollim_bot.conversation import texts
-from ollim_bot.conversation.answering import Answering
+from ollim_bot.conversation.answering import Answering, answer_name
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.conversation.main_session import MainSession
@@ -85,8 +85,12 @@ class Recovery:
         await self._answering.end(messages, InputEnd.SET_ASIDE)
 
     async def _give_up_command(self, command: CommandCall) -> None:
-        await self._tell(texts.command_cut_off(command.name), command.id)
-        await self._inbox.append(Ended(self._clock.now(), (command.id,), InputEnd.FAILED))
+        """It is not run again: nobody knows how far it had come, unless it had said so."""
+        is_done = self._chat.recent(answer_name(command.id)) is not None
+        if not is_done:
+            await self._tell(texts.command_cut_off(command.name), command.id)
+        how = InputEnd.ANSWERED if is_done else InputEnd.FAILED
+        await self._inbox.append(Ended(self._clock.now(), (command.id,), how))
 
     async def _tell(self, sentence: str, about: InputId) -> None:
         """At once, for the owner waits for it; and once, whenever a crash makes it begin again."""

@@ -62,8 +62,9 @@ class Screen:
     async def wait_for(self, task: asyncio.Task[None]) -> None:
         if not self._late:
             await asyncio.wait({task}, timeout=self._patience)
+            if not task.done():
+                _logger.warning("%s does not keep up", self._surface.name)
         if not task.done():
-            _logger.warning("%s does not keep up", self._surface.name)
             self._late.add(task)
 
     async def show(self, show: Callable[[ChatSurface], Awaitable[None]]) -> None:

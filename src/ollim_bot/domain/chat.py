@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NewType
 
+from ollim_bot.domain.cards import Card
 from ollim_bot.domain.sessions import SessionId
 
 MessageId = NewType("MessageId", str)
@@ -69,7 +70,8 @@ class ChatMessage:
     """One message, as it stays. `turn` is set on what a turn of the agent brought forth.
 
     `is_cut_off` marks an answer that was interrupted or could not be finished. `footer` is a small
-    line below it, such as how full the context is. `refs` has the id that each surface gave to it.
+    line below it, such as how full the context is. `job` names the background run that said it.
+    `refs` has the id that each surface gave to it.
     """
 
     id: MessageId
@@ -83,4 +85,12 @@ class ChatMessage:
     is_cut_off: bool = False
     spent: Spent | None = None
     footer: str = ""
+    card: Card | None = None
+    job: str = ""
     refs: Mapping[str, str] = field(default_factory=dict)
+
+
+def numbered_id(now: datetime, chance: int) -> MessageId:
+    """An id that is a number, in the order of time: for what may be replied to from elsewhere."""
+    milliseconds = int(now.timestamp() * 1000)
+    return MessageId(str((milliseconds << 20) | (chance & 0xFFFFF)))

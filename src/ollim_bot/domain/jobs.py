@@ -128,3 +128,13 @@ class WebhookSpec:
 
 
 Job = Routine | Reminder | WebhookSpec
+
+
+def kind_of(job: Job) -> JobKind:
+    match job:
+        case Routine():
+            return JobKind.ROUTINE
+        case Reminder():
+            return JobKind.REMINDER
+        case WebhookSpec():
+            return JobKind.WEBHOOK

@@ -46,7 +46,7 @@ def choose_provider(
     *,
     wants_offline: bool,
     is_logged_in: bool,
-    last_used: ProviderKind | None,
+    last_used: str | None,
 ) -> Provider:
     """`last_used` is who answered in this data directory before.
 

@@ -21,6 +21,16 @@ _SETTINGS = {
     # A skill's command lines would be run without any hook being asked.
     "disableSkillShellExecution": True,
     "attribution": {"commit": "", "pr": ""},
+    # A second wall behind the gate: these hold even where a hook lets a call through.
+    "permissions": {
+        "deny": [
+            "Read(./state/**)",
+            "Read(./.env*)",
+            "Read(./.git/**)",
+            "Edit(./.claude/**)",
+            "Edit(./tool-policy.yaml)",
+        ]
+    },
 }
 
 _MANNERS = {
@@ -71,7 +81,8 @@ def options_for(
         extra_args={"system-prompt-file": str(prompt)},
         cwd=spec.working_directory,
         add_dirs=list(spec.readable),
-        resume=spec.resume,
+        resume=spec.resume or spec.branch_of,
+        fork_session=spec.resume is None and spec.branch_of is not None,
         session_id=None if spec.resume else spec.begin,
         model=spec.model,
         thinking=_thinking(spec.thinking),

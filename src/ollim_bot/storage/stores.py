@@ -13,9 +13,11 @@ from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.sessions import SessionEvent
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Disk, Journal
+from ollim_bot.storage.codecs.fork import ForkCodec
 from ollim_bot.storage.codecs.inbox import INBOX_ROWS
 from ollim_bot.storage.codecs.lines import LEDGER_ROWS, SESSION_EVENTS
 from ollim_bot.storage.codecs.messages import CHAT_MESSAGES
+from ollim_bot.storage.codecs.outbox import OUTBOX_ROWS
 from ollim_bot.storage.codecs.updates import PendingUpdatesCodec
 from ollim_bot.storage.codecs.values import (
     ForkMessagesCodec,
@@ -82,12 +84,14 @@ class _Opening:
             ),
             updates=self._store(paths.pending_updates, PendingUpdatesCodec()),
             fork_messages=self._store(paths.fork_messages, ForkMessagesCodec()),
+            fork=self._store(paths.fork, ForkCodec()),
             inquiries=self._store(paths.inquiries, InquiriesCodec()),
             pings=self._store(paths.ping_budget, PingBudgetCodec(self._now)),
             config=self._store(paths.config, RuntimeConfigCodec()),
             memory=self._store(paths.memory, MemoryCodec()),
             ledger=self._log(paths.ledger, LEDGER_ROWS, durable=True, rotate=True),
             inbox=self._log(paths.inbox, INBOX_ROWS, durable=True),
+            outbox=self._log(paths.outbox, OUTBOX_ROWS, durable=True),
             messages=self._log(paths.messages, CHAT_MESSAGES, durable=True, rotate=True),
             routines=self._shelf(paths.routines, ROUTINES),
             reminders=self._shelf(paths.reminders, REMINDERS),

@@ -101,8 +101,9 @@ class ScriptedEngine:
 
     @asynccontextmanager
     async def open(self, spec: SessionSpec, tools: Toolset) -> AsyncIterator[ScriptedSession]:
-        if spec.resume is not None and spec.resume not in self.known:
-            raise SessionLost(spec.resume)
+        before = spec.resume or spec.branch_of
+        if before is not None and before not in self.known:
+            raise SessionLost(before)
         session = ScriptedSession(self, spec, tools)
         self.opened.append(session)
         yield session

@@ -175,6 +175,7 @@ class FakeReception:
         reply_to: MessageId | None = None,
         attachments: tuple[Attachment, ...] = (),
         is_cut_off: bool = False,
+        footer: str = "",
     ) -> ChatMessage:
         """A message that comes by itself."""
         message = ChatMessage(
@@ -186,6 +187,7 @@ class FakeReception:
             attachments=attachments,
             turn=turn,
             is_cut_off=is_cut_off,
+            footer=footer,
         )
         await self.post(message)
         return message

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from ollim_bot import __version__
 from ollim_bot.conversation import texts
-from ollim_bot.conversation.answering import Answering
+from ollim_bot.conversation.answering import Answering, answer_name
 from ollim_bot.conversation.commands.sessions import SessionCommands
 from ollim_bot.conversation.commands.settings import SettingCommands
 from ollim_bot.conversation.commands.table import COMMANDS, read_line
@@ -75,6 +75,16 @@ class CommandDesk:
 
     async def run(self, call: CommandCall) -> None:
         """It is the turn of a command that waited in line."""
+        asker = self._waiting.get(call.id)
+        answer = CommandAnswer(texts.command_cut_off(call.name), is_error=True)
+        try:
+            answer = await self._run(call, is_heard=asker is not None and not asker.done())
+        finally:
+            if asker is not None and not asker.done():
+                asker.set_result(answer)
+
+    async def _run(self, call: CommandCall, *, is_heard: bool) -> CommandAnswer:
+        """What it says goes into the conversation; an error only where nobody else hears of it."""
         now = self._clock.now()
         await self._inbox.append(Taken(now, TurnId(uuid4().hex), (call.id,)))
         try:
@@ -83,13 +93,10 @@ class CommandDesk:
         except OllimError as error:
             text = str(error)
             answer, end = CommandAnswer(text, is_error=True), InputEnd.FAILED
-        asker = self._waiting.get(call.id)
-        is_heard = asker is not None and not asker.done()
         if not answer.is_error or not is_heard:
-            await self._answering.post_note(text)
+            await self._answering.post_note(text, name=answer_name(call.id))
         await self._inbox.append(Ended(self._clock.now(), (call.id,), end))
-        if asker is not None and not asker.done():
-            asker.set_result(answer)
+        return answer
 
     async def completions(self, command: str, argument: str, typed: str) -> Sequence[str]:
         values = await self._values(command, argument)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, Spent, TurnId
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.storage.codecs.cards import card_json, card_of
 from ollim_bot.storage.json_fields import Fields, parse_json, render_json
 from ollim_bot.storage.json_lines import LineCodec
 
 
-def _encode_message(message: ChatMessage) -> bytes:
-    head = {
+def message_json(message: ChatMessage) -> dict[str, object]:
+    head: dict[str, object] = {
         "at": message.at.isoformat(),
         "id": message.id,
         "author": message.author.value,
@@ -24,13 +25,15 @@ def _encode_message(message: ChatMessage) -> bytes:
         "is_cut_off": message.is_cut_off,
         "spent": None if spent is None else _spent_json(spent),
         "footer": message.footer,
+        "card": None if message.card is None else card_json(message.card),
+        "job": message.job,
         "refs": dict(message.refs),
     }
-    return render_json(head | {name: value for name, value in rest.items() if value})
+    return head | {name: value for name, value in rest.items() if value}
 
 
-def _decode_message(line: bytes) -> ChatMessage:
-    fields = Fields(parse_json(line))
+def message_of(fields: Fields) -> ChatMessage:
+    card = fields.below("card")
     reply_to, turn = fields.text_or_none("reply_to"), fields.text_or_none("turn")
     session, spent = fields.text_or_none("session"), fields.below("spent")
     return ChatMessage(
@@ -45,11 +48,17 @@ def _decode_message(line: bytes) -> ChatMessage:
         is_cut_off=fields.flag("is_cut_off"),
         spent=None if spent is None else _spent(spent),
         footer=fields.text_or_none("footer") or "",
+        card=None if card is None else card_of(card),
+        job=fields.text_or_none("job") or "",
         refs=fields.texts_by_name("refs"),
     )
 
 
-CHAT_MESSAGES = LineCodec(_encode_message, _decode_message, lambda message: message.at)
+CHAT_MESSAGES = LineCodec(
+    lambda message: render_json(message_json(message)),
+    lambda line: message_of(Fields(parse_json(line))),
+    lambda message: message.at,
+)
 
 
 def attachments_json(attachments: tuple[Attachment, ...]) -> list[object]:

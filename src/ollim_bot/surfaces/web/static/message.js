@@ -28,6 +28,7 @@ export function fillMessage(article, message, context) {
         body,
         message.attachments.length > 0 && attachmentList(message.attachments),
         message.is_cut_off && make("p", { class: "aside" }, "stopped before its end"),
+        message.footer && make("p", { class: "aside" }, message.footer),
         actions(message.at, when),
     );
     arrange(article, parts);

@@ -7,7 +7,7 @@
  * @typedef {{id: string, author: Author, excerpt: string}} Quote
  * @typedef {{id: string, at: string, author: Author, html: string, text: string,
  *     reply_to: Quote | null, attachments: Attachment[], turn: string | null,
- *     is_cut_off: boolean}} Message
+ *     is_cut_off: boolean, footer: string}} Message
  * @typedef {{id: string, label: string, state: "running" | "done" | "refused" | "failed",
  *     reason: string}} Tool
  * @typedef {{turn: string, since: number, blocks: string[], tail: string, tools: Tool[],

@@ -1,0 +1,1 @@
+"""Background runs: one job, one disposable session, in parallel with everything."""

@@ -1,0 +1,105 @@
+"""Cards: a title, a few lines and some buttons, the same on every surface."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+MOST_FIELDS = 25
+MOST_BUTTONS = 5
+LONGEST_IN_ALL = 6000
+_LONGEST = {"title": 256, "description": 4096, "field name": 256, "field value": 1024, "label": 80}
+
+
+class Color(StrEnum):
+    BLUE = "blue"
+    GREEN = "green"
+    RED = "red"
+    YELLOW = "yellow"
+    PURPLE = "purple"
+
+
+class ButtonStyle(StrEnum):
+    PRIMARY = "primary"
+    SECONDARY = "secondary"
+    SUCCESS = "success"
+    DANGER = "danger"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    name: str
+    value: str
+    inline: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    """`action` and `data` say what a click does: `agent`, say, and the key of a stored prompt."""
+
+    label: str
+    action: str
+    data: str = ""
+    style: ButtonStyle = ButtonStyle.SECONDARY
+
+    @property
+    def custom_id(self) -> str:
+        """`act:<action>:<data>`."""
+        return f"act:{self.action}:{self.data}"
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    title: str
+    description: str = ""
+    color: Color = Color.BLUE
+    fields: tuple[Field, ...] = ()
+    buttons: tuple[Button, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """For a reply that quotes it, and for whoever reads rather than looks."""
+        lines = [self.title, self.description, *(f"{one.name}: {one.value}" for one in self.fields)]
+        return "\n".join(line for line in lines if line)
+
+    def problems(self) -> list[str]:
+        """A sentence for each limit that it goes beyond."""
+        found = [
+            *_too_long("title", self.title),
+            *_too_long("description", self.description),
+            *(each for one in self.fields for each in _too_long("field name", one.name)),
+            *(each for one in self.fields for each in _too_long("field value", one.value)),
+            *(each for one in self.buttons for each in _too_long("label", one.label)),
+        ]
+        if not self.title.strip():
+            found.append("A card needs a title.")
+        if any(not one.name.strip() or not one.value.strip() for one in self.fields):
+            found.append("A field needs a name and a value.")
+        if any(not one.label.strip() for one in self.buttons):
+            found.append("A button needs a label.")
+        if len(self.fields) > MOST_FIELDS:
+            found.append(
+                f"A card takes {MOST_FIELDS} fields at most; this one has {len(self.fields)}."
+            )
+        if len(self.buttons) > MOST_BUTTONS:
+            found.append(
+                f"A card takes {MOST_BUTTONS} buttons at most; this one has {len(self.buttons)}."
+            )
+        if self._length > LONGEST_IN_ALL:
+            found.append(
+                f"A card takes {LONGEST_IN_ALL} characters in all; this one has {self._length}. "
+                "Say the rest as text."
+            )
+        return found
+
+    @property
+    def _length(self) -> int:
+        in_fields = sum(len(one.name) + len(one.value) for one in self.fields)
+        return len(self.title) + len(self.description) + in_fields
+
+
+def _too_long(part: str, text: str) -> list[str]:
+    most = _LONGEST[part]
+    if len(text) <= most:
+        return []
+    return [f"The {part} takes {most} characters at most; this one has {len(text)}."]

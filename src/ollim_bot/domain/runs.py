@@ -1,0 +1,103 @@
+"""Runs of the agent: where one happens, what it may do, and what it has done so far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.forks import ForkExit
+from ollim_bot.domain.jobs import Job, JobSpec, Reminder, ReportMode
+from ollim_bot.domain.sessions import SessionId
+
+
+class RunKind(StrEnum):
+    MAIN = "main"
+    FORK = "fork"
+    BACKGROUND = "background"
+    ISOLATED = "isolated"
+
+    @property
+    def is_background(self) -> bool:
+        return self in (RunKind.BACKGROUND, RunKind.ISOLATED)
+
+
+@dataclass(frozen=True, slots=True)
+class RunPolicy:
+    """Decided once, before the run begins. `tools` are the patterns of what it may call."""
+
+    kind: RunKind
+    tools: tuple[str, ...]
+    report: ReportMode = ReportMode.FREELY
+    allow_ping: bool = True
+    must: bool = False
+
+    @classmethod
+    def of_job(cls, job: Job, tools: tuple[str, ...]) -> RunPolicy:
+        spec: JobSpec = job.spec
+        return cls(
+            kind=RunKind.ISOLATED if spec.isolated else RunKind.BACKGROUND,
+            tools=tools,
+            report=spec.update_main_session,
+            allow_ping=spec.allow_ping,
+            must=isinstance(job, Reminder) and job.must,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedPing:
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class EnterFork:
+    """The agent wants to branch off when this turn has ended."""
+
+    topic: str = ""
+    idle_minutes: int | None = None
+
+
+Intent = EnterFork | ForkExit
+
+
+@dataclass(slots=True)
+class Run:
+    """The one mutable value of a run: lives and dies with it, and is handed to its tools."""
+
+    policy: RunPolicy
+    began: datetime
+    label: str = ""
+    job: Job | None = None
+    session: SessionId | None = None
+    parent: SessionId | None = None
+    pings: list[MessageId] = field(default_factory=list)
+    refused_pings: list[RefusedPing] = field(default_factory=list)
+    critical_used: bool = False
+    reports: list[str] = field(default_factory=list)
+    tools_used: list[str] = field(default_factory=list)
+    times_sent_back: int = 0
+    intent: Intent | None = None
+    follow_up: str | None = None
+
+    @property
+    def is_main(self) -> bool:
+        return self.policy.kind is RunKind.MAIN
+
+    @property
+    def has_pinged(self) -> bool:
+        return bool(self.pings)
+
+    @property
+    def owes_report(self) -> bool:
+        """Whether the run may not end yet."""
+        if self.reports:
+            return False
+        match self.policy.report:
+            case ReportMode.ALWAYS:
+                return True
+            case ReportMode.ON_PING:
+                return self.has_pinged
+            case _:
+                return False

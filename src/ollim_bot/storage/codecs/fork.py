@@ -1,0 +1,59 @@
+"""How the open interactive fork stands in its file; no fork is no file."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from ollim_bot.domain.forks import Fork
+from ollim_bot.domain.sessions import SessionId
+from ollim_bot.storage.json_fields import FORMAT, Fields, parse_json, render_json, versioned
+
+Warnings = tuple[str, ...]
+
+
+class ForkCodec:
+    def missing(self) -> Fork | None:
+        return None
+
+    def decode(self, raw: bytes) -> tuple[Fork | None, Warnings]:
+        fields = Fields(versioned(parse_json(raw)))
+        return (
+            Fork(
+                session=_session(fields, "session"),
+                main=_session(fields, "main"),
+                topic=fields.text_or_none("topic") or "",
+                idle_limit=timedelta(seconds=fields.whole("idle_seconds", least=1)),
+                last_activity=fields.moment("last_activity"),
+                began=fields.moment("began"),
+                resumed_from=_session(fields, "resumed_from"),
+                is_prompted=fields.flag("is_prompted"),
+                has_answered=fields.flag("has_answered"),
+                last_answer=fields.text_or_none("last_answer") or "",
+                main_turns=fields.whole("main_turns"),
+            ),
+            (),
+        )
+
+    def encode(self, value: Fork | None) -> bytes | None:
+        if value is None:
+            return None
+        stored: dict[str, object] = {
+            "version": FORMAT,
+            "session": value.session,
+            "main": value.main,
+            "topic": value.topic,
+            "idle_seconds": int(value.idle_limit.total_seconds()),
+            "last_activity": value.last_activity.isoformat(),
+            "began": value.began.isoformat(),
+            "resumed_from": value.resumed_from,
+            "is_prompted": value.is_prompted,
+            "has_answered": value.has_answered,
+            "last_answer": value.last_answer,
+            "main_turns": value.main_turns,
+        }
+        return render_json(stored, indent=2)
+
+
+def _session(fields: Fields, name: str) -> SessionId | None:
+    text = fields.text_or_none(name)
+    return SessionId(text) if text else None

@@ -1,0 +1,49 @@
+"""How a row of the outbox stands on its line: `{"at": …, "row": "sending", …}`."""
+
+from __future__ import annotations
+
+from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.outgoing import Charge, NotSent, OutboxRow, Sending, Sent, Unsure
+from ollim_bot.storage.codecs.messages import message_json, message_of
+from ollim_bot.storage.file_store import Malformed
+from ollim_bot.storage.json_fields import Fields, parse_json, render_json
+from ollim_bot.storage.json_lines import LineCodec
+
+
+def _encode_row(row: OutboxRow) -> bytes:
+    return render_json({"at": row.at.isoformat()} | _row_json(row))
+
+
+def _row_json(row: OutboxRow) -> dict[str, object]:
+    match row:
+        case Sending():
+            charge = row.charge.value
+            return {"row": "sending", "message": message_json(row.message), "charge": charge}
+        case Sent():
+            return {"row": "sent", "id": row.id, "ref": row.ref}
+        case NotSent():
+            return {"row": "not_sent", "id": row.id, "reason": row.reason}
+        case Unsure():
+            return {"row": "unsure", "id": row.id}
+
+
+def _decode_row(line: bytes) -> OutboxRow:
+    fields = Fields(parse_json(line))
+    at, kind = fields.moment("at"), fields.text("row")
+    if kind == "sending":
+        message = fields.below("message")
+        if message is None:
+            raise Malformed("a message to be sent without the message")
+        return Sending(at, message_of(message), fields.choice("charge", Charge))
+    message_id = MessageId(fields.text("id"))
+    match kind:
+        case "sent":
+            return Sent(at, message_id, fields.text_or_none("ref") or "")
+        case "not_sent":
+            return NotSent(at, message_id, fields.text("reason"))
+        case "unsure":
+            return Unsure(at, message_id)
+    raise Malformed(f"not a row of the outbox: {kind}")
+
+
+OUTBOX_ROWS = LineCodec(_encode_row, _decode_row, lambda row: row.at)

@@ -1,0 +1,41 @@
+"""What the tools work with: the run that they belong to, and the world that they may change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.outgoing import Charge
+from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.runs import Run
+from ollim_bot.ports import Clock
+from ollim_bot.stores import Stores
+
+Payment = Callable[[PingBudget], tuple[PingBudget, Charge | None]]
+
+
+class Poster(Protocol):
+    """Sends what a run has to say, so that it is neither lost nor doubled."""
+
+    async def send(self, message: ChatMessage, run: Run, pay: Payment | None = None) -> bool:
+        """Say it for `run`, so that a reply finds the way back to its session.
+
+        The payment and the note that something is to be sent are one step. False if `pay` gave no
+        charge, so that nothing was sent. Raises `NotSent` where it is certain that it did not
+        arrive; the payment is then given back.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Workbench:
+    """`is_busy` says whether the owner is being answered now; `root` is the data directory."""
+
+    run: Run
+    stores: Stores
+    clock: Clock
+    root: Path
+    poster: Poster
+    is_busy: Callable[[], bool]

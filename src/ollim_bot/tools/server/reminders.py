@@ -1,0 +1,168 @@
+"""`add_reminder`, `list_reminders`, `cancel_reminder`, `follow_up_chain`: promises as files."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from ollim_bot.agent import Tool, ToolAnswer
+from ollim_bot.domain.jobs import Chain, JobSpec, Reminder
+from ollim_bot.domain.moments import describe_with_distance
+from ollim_bot.domain.phrases import parse_moment
+from ollim_bot.errors import DuplicateId, NotFound, WrongInput
+from ollim_bot.tools.server.bench import Workbench
+from ollim_bot.tools.server.schemas import arguments, flag, number, text, whole
+
+_ONE_MOMENT = "Say when, in one way: `delay_minutes`, or `run_at`."
+_NO_CHAIN = "This is not a check of a chain, so there is nothing to follow up. Use `add_reminder`."
+_LAST_CHECK = (
+    "This was the last check of the chain; no further one can be set. If it matters and is not "
+    "resolved, ping the owner now."
+)
+
+
+def add_reminder(bench: Workbench) -> Tool:
+    async def run(given: Mapping[str, object]) -> ToolAnswer:
+        reminder = Reminder(_spec(given), _moment(given, bench.clock.now()), _chain(given))
+        reminder, path = await asyncio.to_thread(_shelved, bench, reminder)
+        when = _when(reminder, bench.clock.now())
+        return ToolAnswer(f"Reminder {reminder.spec.id} set: {when}. File: {path}")
+
+    return Tool(
+        "add_reminder",
+        "Promise something for a moment. Confirm to the owner exactly what this answers.",
+        arguments(
+            ["prompt"],
+            prompt=text("what to remind of or to do then, in full"),
+            delay_minutes=number("in how many minutes"),
+            run_at=text("or at which moment: ISO 8601, or words such as `tomorrow 9am`"),
+            description=text("one line for lists"),
+            foreground=flag("true: in the main conversation, not in the background"),
+            max_chain=whole("how many follow-up checks it may set itself", 0),
+            must=flag("whether it is delivered whatever happens"),
+        ),
+        run,
+    )
+
+
+def list_reminders(bench: Workbench) -> Tool:
+    async def run(_: Mapping[str, object]) -> ToolAnswer:
+        report = await asyncio.to_thread(bench.stores.reminders.report)
+        now = bench.clock.now()
+        waiting = sorted(report.jobs, key=lambda one: one.item.due(now.tzinfo or UTC))
+        lines = [
+            f"- {one.item.spec.id} · {_when(one.item, now)} · {one.item.spec.title} "
+            f"({_relative(bench, one.path)})"
+            for one in waiting
+        ]
+        return ToolAnswer("\n".join([*lines, *report.problems]) or "There are no reminders.")
+
+    return Tool("list_reminders", "All reminders that wait, the next one first.", arguments(), run)
+
+
+def cancel_reminder(bench: Workbench) -> Tool:
+    async def run(given: Mapping[str, object]) -> ToolAnswer:
+        reminder_id = str(given["reminder_id"]).strip()
+        try:
+            found = await asyncio.to_thread(bench.stores.reminders.get, reminder_id)
+        except NotFound:
+            message = f"There is no reminder {reminder_id}. `list_reminders` shows them all."
+            return ToolAnswer(message, is_error=True)
+        await asyncio.to_thread(bench.stores.reminders.remove, reminder_id)
+        return ToolAnswer(f"Cancelled: {found.item.spec.title}.")
+
+    return Tool(
+        "cancel_reminder",
+        "Take a reminder back.",
+        arguments(["reminder_id"], reminder_id=text("as `list_reminders` shows it")),
+        run,
+    )
+
+
+def follow_up_chain(bench: Workbench) -> Tool:
+    async def run(given: Mapping[str, object]) -> ToolAnswer:
+        job = bench.run.job
+        if not isinstance(job, Reminder) or job.chain.max == 0:
+            return ToolAnswer(_NO_CHAIN, is_error=True)
+        if not job.chain.may_follow_up:
+            return ToolAnswer(_LAST_CHECK, is_error=True)
+        minutes = float(str(given["minutes_from_now"]))
+        follow_up = _follow_up(job, _later(bench.clock.now(), minutes))
+        await asyncio.to_thread(_forget_earlier, bench)
+        follow_up, path = await asyncio.to_thread(_shelved, bench, follow_up)
+        bench.run.follow_up = follow_up.spec.id
+        return ToolAnswer(f"Next check set: {_when(follow_up, bench.clock.now())}. File: {path}")
+
+    return Tool(
+        "follow_up_chain",
+        "Set the next check of this chain. Without it the chain ends with this check.",
+        arguments(["minutes_from_now"], minutes_from_now=number("in how many minutes")),
+        run,
+    )
+
+
+def _spec(given: Mapping[str, object]) -> JobSpec:
+    words = str(given["prompt"]).strip()
+    if not words:
+        raise WrongInput("A reminder needs words.")
+    must = given.get("must")
+    return JobSpec(
+        id=os.urandom(4).hex(),
+        message=words,
+        description=" ".join(str(given.get("description") or "").split()),
+        background=given.get("foreground") is not True,
+        must=must if isinstance(must, bool) else None,
+    )
+
+
+def _chain(given: Mapping[str, object]) -> Chain:
+    most = given.get("max_chain")
+    return Chain(most if isinstance(most, int) else 0)
+
+
+def _moment(given: Mapping[str, object], now: datetime) -> datetime:
+    delay, moment = given.get("delay_minutes"), given.get("run_at")
+    if (delay is None) == (moment is None):
+        raise WrongInput(_ONE_MOMENT)
+    if moment is not None:
+        return parse_moment(str(moment), now)
+    return _later(now, float(str(delay)))
+
+
+def _later(now: datetime, minutes: float) -> datetime:
+    """To the second, and never early."""
+    exact = now.astimezone(UTC) + timedelta(minutes=minutes) + timedelta(seconds=1)
+    return (exact - timedelta.resolution).replace(microsecond=0).astimezone(now.tzinfo)
+
+
+def _shelved(bench: Workbench, reminder: Reminder) -> tuple[Reminder, str]:
+    while True:
+        try:
+            path = bench.stores.reminders.add(reminder)
+        except DuplicateId:
+            reminder = replace(reminder, spec=replace(reminder.spec, id=os.urandom(4).hex()))
+        else:
+            return reminder, _relative(bench, path)
+
+
+def _follow_up(job: Reminder, moment: datetime) -> Reminder:
+    chain = Chain(job.chain.max, job.chain.depth + 1, job.chain.parent or job.spec.id)
+    return Reminder(replace(job.spec, id=os.urandom(4).hex()), moment, chain)
+
+
+def _forget_earlier(bench: Workbench) -> None:
+    """A second call in the same run takes the place of the first."""
+    earlier, bench.run.follow_up = bench.run.follow_up, None
+    if earlier is not None:
+        bench.stores.reminders.remove(earlier)
+
+
+def _when(reminder: Reminder, now: datetime) -> str:
+    return describe_with_distance(reminder.due(now.tzinfo or UTC), now)
+
+
+def _relative(bench: Workbench, path: object) -> str:
+    return str(path).removeprefix(f"{bench.root}/")

@@ -1,0 +1,41 @@
+"""The forms of arguments, as JSON Schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+Schema = dict[str, object]
+
+
+def arguments(required: Sequence[str] = (), **properties: Schema) -> Schema:
+    """All arguments of a tool; no others are let in."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+def text(about: str, **more: object) -> Schema:
+    return {"type": "string", "description": about, **more}
+
+
+def choice(about: str, values: Sequence[str]) -> Schema:
+    return {"type": "string", "description": about, "enum": list(values)}
+
+
+def flag(about: str) -> Schema:
+    return {"type": "boolean", "description": about}
+
+
+def whole(about: str, low: int) -> Schema:
+    return {"type": "integer", "description": about, "minimum": low}
+
+
+def number(about: str) -> Schema:
+    return {"type": "number", "description": about, "exclusiveMinimum": 0}
+
+
+def listed(about: str, item: Mapping[str, object], most: int) -> Schema:
+    return {"type": "array", "description": about, "items": dict(item), "maxItems": most}

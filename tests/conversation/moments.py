@@ -1,0 +1,59 @@
+"""Things that take a few moments of the event loop, so that a test can come in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from tests.conversation.scene import HOME, Scene
+
+from ollim_bot.agent import SessionSpec, Toolset
+from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.events import TextStreamed
+from ollim_bot.testing.engine import Says, ScriptedEngine, ScriptedSession, Step, Waits
+
+
+class SlowEngine(ScriptedEngine):
+    """Takes a few moments to open a session, as a process does that has to start.
+
+    It comes to no end with a prompt that ends in `one`.
+    """
+
+    def next_script(self) -> Sequence[Step]:
+        return (Says("Half"), Waits()) if self.prompts[-1].endswith("one") else (Says("ok"),)
+
+    @asynccontextmanager
+    async def open(self, spec: SessionSpec, tools: Toolset) -> AsyncIterator[ScriptedSession]:
+        await pass_moments(3)
+        async with super().open(spec, tools) as session:
+            await pass_moments(3)
+            yield session
+
+
+async def slow_spec() -> SessionSpec:
+    await pass_moments(3)
+    return SessionSpec("You help.", HOME)
+
+
+async def pass_moments(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def has_begun(at: Scene) -> bool:
+    turns = [start.turn for start in at.surface.starts if "one" in start.inputs]
+    shown = at.surface.events[turns[0]] if turns else []
+    return any(isinstance(event, TextStreamed) for event in shown)
+
+
+async def accepted(at: Scene, text: str) -> asyncio.Task[ChatMessage]:
+    """From the first moment at which it is in the inbox; the rest of receiving it goes on."""
+    sending = asyncio.create_task(at.send(text))
+    await at.until(lambda: at.chat.is_busy)
+    return sending
+
+
+async def half_way(at: Scene) -> None:
+    """The turn has begun to answer and waits."""
+    await at.until(lambda: has_begun(at))

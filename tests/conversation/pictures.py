@@ -1,0 +1,35 @@
+"""An engine that remembers the pictures it was shown."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from ollim_bot.agent import Image, Prompt, SessionSpec, Toolset
+from ollim_bot.domain.events import AgentEvent
+from ollim_bot.testing.engine import ScriptedEngine, ScriptedSession
+
+
+class SeeingEngine(ScriptedEngine):
+    """`seen` has the pictures of each prompt."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[Image, ...]] = []
+
+    @asynccontextmanager
+    async def open(self, spec: SessionSpec, tools: Toolset) -> AsyncIterator[ScriptedSession]:
+        async with super().open(spec, tools) as session:
+            seeing = SeeingSession(self, session.spec, session.tools)
+            self.opened[-1] = seeing
+            yield seeing
+
+
+class SeeingSession(ScriptedSession):
+    def __init__(self, engine: SeeingEngine, spec: SessionSpec, tools: Toolset) -> None:
+        super().__init__(engine, spec, tools)
+        self._seen = engine.seen
+
+    def turn(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
+        self._seen.append(prompt.images)
+        return super().turn(prompt)

@@ -1,0 +1,252 @@
+"""A whole conversation on doubles: an engine by script, stores in memory, a clock that stands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from ollim_bot.agent import AgentEngine, Refusal, SessionSpec, ToolCall
+from ollim_bot.chat import ChatSurface, Incoming, IncomingFile, Status
+from ollim_bot.conversation.assembly import Talk, World, assemble
+from ollim_bot.conversation.conversation import Conversation
+from ollim_bot.conversation.main_tools import Gate
+from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
+from ollim_bot.domain.events import TurnEnded
+from ollim_bot.domain.inputs import Accepted, Ended, InboxRow, InputEnd, InputId, OwnerMessage
+from ollim_bot.domain.sessions import SessionChange
+from ollim_bot.errors import WrongInput
+from ollim_bot.stores import Stores
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.engine import ScriptedEngine
+from ollim_bot.testing.memory import memory_stores
+from ollim_bot.testing.surface import RecordingSurface
+
+NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
+HOME = Path("/data")
+LIMIT = 10.0
+LONGEST = 60.0
+
+STATUS = Status(
+    provider="Claude",
+    is_offline=False,
+    model="default",
+    is_busy=False,
+    user_name="Ada",
+    bot_name="Ollim",
+    version="1.0",
+)
+
+
+class FakeKeeper:
+    """Doubles `AttachmentKeeper`: a file is an image by its name, and broken by its name too."""
+
+    def __init__(self) -> None:
+        self.kept: list[str] = []
+
+    def keep(self, input_id: InputId, file: IncomingFile) -> Attachment:
+        if file.name.startswith("refused"):
+            raise WrongInput(f"{file.name} is too large.")
+        self.kept.append(file.name)
+        media_type = "image/png" if file.name.endswith(".png") else "text/plain"
+        return Attachment(file.name, f"downloads/{input_id}/{file.name}", media_type, 3)
+
+    def image(self, attachment: Attachment) -> tuple[str, bytes]:
+        if attachment.name.startswith("broken"):
+            raise WrongInput(f"{attachment.name} is no picture that can be read.")
+        return attachment.media_type, attachment.name.encode()
+
+    def clean(self, now: datetime) -> int:
+        raise NotImplementedError(now)
+
+
+class AtOnce(ThreadPoolExecutor):
+    """Threads that are none: what they do is done when it is asked for.
+
+    So nothing but the event loop decides what comes after what, and that in the same way each time.
+    """
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        try:
+            done.set_result(fn(*args, **kwargs))
+        except BaseException as raised:  # noqa: BLE001 - the caller gets it, whatever it is
+            done.set_exception(raised)
+        return done
+
+
+async def let_through(_: ToolCall) -> Refusal | None:
+    return None
+
+
+async def plain_spec() -> SessionSpec:
+    return SessionSpec("You help.", HOME)
+
+
+@dataclass
+class Scene:
+    """`tasks` are what runs: if one ends by itself, that fails whoever waits for something."""
+
+    talk: Talk
+    stores: Stores
+    clock: ManualClock
+    surfaces: Sequence[RecordingSurface]
+    keeper: FakeKeeper
+    tasks: list[asyncio.Task[Any]] = field(default_factory=list)
+
+    @property
+    def chat(self) -> Conversation:
+        return self.talk.conversation
+
+    @property
+    def surface(self) -> RecordingSurface:
+        return self.surfaces[0]
+
+    async def send(self, text: str, name: str = "", **more: Any) -> ChatMessage:
+        """The message's id is its text, unless it is given a name."""
+        return await self.chat.receive(Incoming(InputId(name or text), "web", text, **more))
+
+    async def ask(self, text: str, name: str = "", **more: Any) -> str:
+        """Send it, wait for the end of its turn, and give what was answered last."""
+        await self.send(text, name, **more)
+        await self.quiet()
+        return self.answers[-1].text
+
+    async def ask_in_vain(self, text: str, name: str = "") -> str:
+        """Send it, wait for the end of its turn, and give what the program said last."""
+        await self.send(text, name)
+        await self.quiet()
+        return self.told[-1]
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        """Nobody is waited for who sleeps: for such, the test has to move the clock."""
+        async with asyncio.timeout(LIMIT):
+            for patience in count():
+                if condition():
+                    return
+                for task in self.tasks:
+                    if task.done():
+                        task.result()
+                await asyncio.sleep(0 if patience < 500 else 0.001)
+
+    async def quiet(self) -> None:
+        """Nothing waits, nothing runs, and all that was begun was shown to its end."""
+        await self.until(lambda: self.is_quiet)
+
+    @property
+    def is_quiet(self) -> bool:
+        shown = all(
+            any(isinstance(event, TurnEnded) for event in surface.events[start.turn])
+            for surface in self.surfaces
+            for start in surface.starts
+        )
+        return self.chat.is_idle and not self.chat.is_busy and shown
+
+    @property
+    def log(self) -> list[ChatMessage]:
+        """Every message once, as it stands last."""
+        return list(
+            {message.id: message for message in self.stores.messages.read().entries}.values()
+        )
+
+    @property
+    def answers(self) -> list[ChatMessage]:
+        return [message for message in self.log if message.author is Author.ASSISTANT]
+
+    @property
+    def told(self) -> list[str]:
+        """What the program itself said."""
+        return [message.text for message in self.log if message.author is Author.PROGRAM]
+
+    @property
+    def rows(self) -> Sequence[InboxRow]:
+        return self.stores.inbox.read().entries
+
+    @property
+    def ends(self) -> dict[str, InputEnd]:
+        """How the messages ended, by id."""
+        rows = (row for row in self.rows if isinstance(row, Ended))
+        ends = {str(each): row.end for row in rows for each in row.inputs}
+        messages = {
+            row.input.id
+            for row in self.rows
+            if isinstance(row, Accepted) and isinstance(row.input, OwnerMessage)
+        }
+        return {each: end for each, end in ends.items() if each in messages}
+
+    @property
+    def changes(self) -> list[SessionChange]:
+        return [event.event for event in self.stores.session_history.read().entries]
+
+    @property
+    def pending(self) -> list[str]:
+        return [entry.message for entry in self.stores.updates.read().entries]
+
+    def message(self, name: str) -> ChatMessage:
+        return next(message for message in self.log if message.id == MessageId(name))
+
+
+def world(
+    engine: AgentEngine,
+    stores: Stores,
+    clock: ManualClock,
+    surfaces: Sequence[ChatSurface],
+    **changes: Any,
+) -> World:
+    parts: dict[str, Any] = {
+        "keeper": FakeKeeper(),
+        "spec": plain_spec,
+        "gate": let_through,
+        "working_directory": HOME,
+        "status": STATUS,
+        "restart": lambda: None,
+        **changes,
+    }
+    return World(engine, stores, clock, surfaces, **parts)
+
+
+@asynccontextmanager
+async def scene(
+    engine: AgentEngine,
+    *,
+    stores: Stores | None = None,
+    clock: ManualClock | None = None,
+    surfaces: Sequence[RecordingSurface] | None = None,
+    runs: bool = True,
+    spec: Callable[[], Awaitable[SessionSpec]] = plain_spec,
+    gate: Gate = let_through,
+    **changes: Any,
+) -> AsyncIterator[Scene]:
+    """A start of the bot; what it keeps is in `stores`, so that a second start goes on with it."""
+    clock = clock or ManualClock(NOW)
+    stores = stores or memory_stores(clock.now())
+    surfaces = [RecordingSurface()] if surfaces is None else surfaces
+    keeper = FakeKeeper()
+    talk = assemble(
+        world(engine, stores, clock, surfaces, keeper=keeper, spec=spec, gate=gate, **changes)
+    )
+    made = Scene(talk, stores, clock, surfaces, keeper)
+    await talk.conversation.load()
+    if runs:
+        made.tasks += [
+            asyncio.create_task(talk.conversation.run()),
+            asyncio.create_task(talk.notices.run()),
+        ]
+    try:
+        async with asyncio.timeout(LONGEST):
+            yield made
+    finally:
+        for task in made.tasks:
+            task.cancel()
+        await asyncio.gather(*made.tasks, return_exceptions=True)
+        await talk.session.close()
+
+
+def scripted(*texts: str) -> ScriptedEngine:
+    return ScriptedEngine().answers(*texts)

@@ -1,0 +1,129 @@
+"""One data directory and one engine, through several lives of the bot."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+from tests.conversation.fate import Crash, Fate, fated
+from tests.conversation.recalling import ANSWER, WRITE, RecallingEngine
+from tests.conversation.scene import NOW, Scene, scene
+
+from ollim_bot.domain.chat import Author
+from ollim_bot.domain.inputs import Ended, Inbox, InboxRow, InputEnd, Taken
+from ollim_bot.domain.sessions import SessionChange
+from ollim_bot.stores import Stores
+from ollim_bot.testing.memory import memory_stores
+
+UPDATES = ("Mail: 3 need replies.", "The build is green.")
+
+
+@dataclass
+class Story:
+    """The owner wants one thing written down. `rows` is all that the inbox ever got about it."""
+
+    stores: Stores = field(default_factory=lambda: memory_stores(NOW))
+    engine: RecallingEngine = field(default_factory=RecallingEngine)
+    rows: list[InboxRow] = field(default_factory=list)
+    is_accepted: bool = False
+
+    async def begin(self, *, is_resumed: bool = False) -> None:
+        """`is_resumed`: there was a conversation before."""
+        if is_resumed:
+            await self._apart("hello", "m0")
+        for update in UPDATES:
+            self.stores.leave_update(update, NOW)
+
+    async def live(self, fate: Fate | None = None) -> None:
+        """The owner sends the message until it is accepted, and then waits."""
+        with suppress(Crash):
+            async with self.life(fate or Fate()) as at:
+                if not self.is_accepted:
+                    await at.send(WRITE, "m1")
+                    self.is_accepted = True
+                await at.quiet()
+                await at.talk.notices.flush()
+
+    def forget_last(self, count: int) -> None:
+        """By the time that it has given its answer, the engine has written down all of it."""
+        if not self.answers:
+            self.engine.forget_last(count)
+
+    async def go_on(self, name: str = "m2") -> None:
+        """What the agent does not know yet, it learns with the next message."""
+        await self._apart("hello", name)
+
+    @asynccontextmanager
+    async def life(self, fate: Fate) -> AsyncIterator[Scene]:
+        self.engine.begin_life(fate)
+        async with scene(self.engine, stores=fated(self.stores, fate, self.rows)) as at:
+            yield at
+
+    async def _apart(self, text: str, name: str) -> None:
+        rows = [*self.rows]
+        async with self.life(Fate()) as at:
+            await at.ask(text, name)
+        self.rows[:] = rows
+
+    @property
+    def answers(self) -> list[str]:
+        """The whole ones to the one message."""
+        entries = self.stores.messages.read().entries
+        return [each.text for each in entries if each.text == ANSWER and not each.is_cut_off]
+
+    @property
+    def asked(self) -> list[str]:
+        """What the owner wrote about the one thing, as the message log has it."""
+        messages = {each.id: each for each in self.stores.messages.read().entries}
+        return [each.text for each in messages.values() if each.id == "m1"]
+
+    @property
+    def texts(self) -> list[str]:
+        return [each.text for each in self.stores.messages.read().entries]
+
+    @property
+    def told(self) -> list[str]:
+        """What the program said; a message posted again under its id is one message."""
+        messages = {each.id: each for each in self.stores.messages.read().entries}
+        return [each.text for each in messages.values() if each.author is Author.PROGRAM]
+
+    @property
+    def created(self) -> Counter[str]:
+        """How often each session was logged as created."""
+        events = self.stores.session_history.read().entries
+        return Counter(each.session_id for each in events if each.event is SessionChange.CREATED)
+
+    @property
+    def ends(self) -> list[InputEnd]:
+        return [row.end for row in self.rows if isinstance(row, Ended)]
+
+    @property
+    def attempts(self) -> int:
+        return sum(isinstance(row, Taken) for row in self.rows)
+
+    @property
+    def waits(self) -> bool:
+        return bool(Inbox.of(self.stores.inbox.read().entries).accepted)
+
+    def times_shown(self, text: str) -> int:
+        """In prompts that were taken for good."""
+        return sum(prompt.count(text) for prompt in self.engine.prompts())
+
+
+async def number_of_steps(*, is_resumed: bool) -> int:
+    story, fate = Story(), Fate()
+    await story.begin(is_resumed=is_resumed)
+    await story.live(fate)
+    return len(fate.steps)
+
+
+def check_answered(story: Story, where: str) -> None:
+    assert story.asked == [WRITE], where
+    assert story.answers == [ANSWER], where
+    assert story.ends == [InputEnd.ANSWERED], where
+    assert story.engine.effects == ["written"], where
+    assert [story.times_shown(update) for update in UPDATES] == [1, 1], where
+    assert story.attempts <= 2, where
+    assert not story.waits, where

@@ -1,0 +1,220 @@
+"""Slash commands: what each does, and a hint for those that are not right."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.conversation.scene import HOME, NOW, STATUS, Scene, scene
+
+from ollim_bot import __version__
+from ollim_bot.conversation import texts
+from ollim_bot.domain.events import (
+    Compacted,
+    CompactionStarted,
+    EndCause,
+    FailureKind,
+    TurnEnded,
+    Usage,
+)
+from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.engine import Fails, Says, ScriptedEngine, Waits
+
+
+async def said(at: Scene, line: str) -> str:
+    answer = await at.chat.command("web", line)
+    assert not answer.is_error
+    return answer.text
+
+
+async def wrong(at: Scene, line: str) -> str:
+    answer = await at.chat.command("web", line)
+    assert answer.is_error
+    return answer.text
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("/cler", "There is no command `/cler`. Did you mean `/clear`?"),
+        ("/xyzzy", "There is no command `/xyzzy`. `/` shows all commands."),
+        ("/resume", "Something is missing. Right: `/resume <id>`."),
+        ("/clear all", "That is too much. Right: `/clear`."),
+        ("/resume ab", "That is too short. Give the first letters that `/sessions` shows."),
+        ("/resume abcd", "There is no conversation `abcd`. `/sessions` shows them."),
+        ("/config model.mian", "There is no setting `model.mian`. Did you mean `model.main`?"),
+        ("/config wallpaper", "There is no setting `wallpaper`. `/config` shows them all."),
+    ],
+)
+async def test_a_wrong_command_gets_a_hint(line: str, sentence: str) -> None:
+    async with scene(ScriptedEngine()) as at:
+        assert await wrong(at, line) == sentence
+        assert at.log == []
+
+
+async def test_a_wrong_value_is_refused_and_nothing_is_changed() -> None:
+    async with scene(ScriptedEngine()) as at:
+        before = at.stores.config.read()
+        await wrong(at, "/thinking sometimes")
+        await wrong(at, "/config bg_concurrency 99")
+        assert at.stores.config.read() == before
+
+
+async def test_settings_are_shown_and_changed() -> None:
+    async with scene(ScriptedEngine()) as at:
+        assert (await said(at, "/model")).startswith("Model: the default. It takes ")
+        assert await said(at, "/model opus") == "model.main is now opus (it was none)."
+        assert await said(at, "/model opus") == "model.main is opus already."
+        assert (await said(at, "/model")).startswith("Model: opus. It takes ")
+        assert (await said(at, "/thinking")).startswith("Thinking: ")
+        assert (await said(at, "/thinking off")).startswith("thinking.main is ")
+        assert at.stores.config.read().thinking_main == "off"
+        assert "`model.main` opus (changed)" in (await said(at, "/config")).splitlines()
+        assert (await said(at, "/config model.main")).startswith("`model.main` opus (changed)\nIt ")
+        assert await said(at, "/config model.main haiku") == (
+            "model.main is now haiku (it was opus)."
+        )
+
+
+async def test_the_version_is_said() -> None:
+    async with scene(ScriptedEngine()) as at:
+        assert await said(at, "/version") == f"ollim-bot {__version__}"
+        assert await said(at, "VERSION") == f"ollim-bot {__version__}"
+
+
+async def test_a_restart_is_asked_for_once() -> None:
+    asked: list[str] = []
+    async with scene(ScriptedEngine(), restart=lambda: asked.append("restart")) as at:
+        assert await said(at, "/restart") == texts.RESTARTING
+        assert asked == ["restart"]
+
+
+async def test_an_interrupt_says_so_only_where_nothing_runs() -> None:
+    engine = ScriptedEngine().then(Waits())
+    async with scene(engine) as at:
+        assert await said(at, "/interrupt") == texts.NOTHING_RUNS
+        await at.send("one")
+        await at.until(lambda: engine.prompts)
+        assert await said(at, "/interrupt") == ""
+        await at.quiet()
+        assert at.told == [texts.STOPPED]
+
+
+async def test_a_compaction_says_what_was_made_short() -> None:
+    clock = ManualClock(NOW)
+    engine = ScriptedEngine(clock)
+    async with scene(engine, clock=clock) as at:
+        for number in range(15):
+            await at.ask(f"question {number}")
+        await clock.advance((3 * 60 + 12) * 60 + 30)
+        same = SessionId(str(at.stores.session.read()))
+        engine.then(CompactionStarted(), Compacted(same, tokens_before=45_200, tokens_after=900))
+        assert await said(at, "/compact keep the names") == ""
+
+        assert at.told == ["15 turns · 3h 12m · 45k tokens compacted"]
+        assert engine.prompts[-1] == "/compact keep the names"
+        await at.ask("one more")
+        await clock.advance(60)
+        engine.then(Compacted(same, tokens_before=900))
+        await said(at, "/compact")
+        assert at.told[-1] == "1 turn · 1m · 900 tokens compacted"
+
+
+async def test_with_nothing_to_compact_the_engine_is_not_asked() -> None:
+    engine = ScriptedEngine()
+    async with scene(engine) as at:
+        await said(at, "/compact")
+        assert (at.told, engine.prompts) == ([texts.NOTHING_TO_COMPACT], [])
+
+
+async def test_a_compaction_that_fails_or_does_nothing_is_said() -> None:
+    engine = ScriptedEngine().answers("Hi.")
+    engine.then(Fails(FailureKind.OVERLOADED)).then(Says("Nothing to do."))
+    async with scene(engine) as at:
+        await at.ask("hello")
+        await said(at, "/compact")
+        await said(at, "/compact")
+        assert at.told == ["It failed: overloaded.", texts.COMPACTED_NOTHING]
+
+
+async def test_sessions_are_listed_with_date_size_and_first_words() -> None:
+    clock = ManualClock(NOW)
+    engine = ScriptedEngine(clock)
+    async with scene(engine, clock=clock) as at:
+        assert await said(at, "/sessions") == "There are no earlier conversations."
+        await at.ask("tell me about trees, please, and about all that lives in and under them")
+        old = str(at.stores.session.read())
+        await said(at, "/clear")
+        await clock.advance(2 * 24 * 3600)
+        await at.ask("fish")
+        new = str(at.stores.session.read())
+
+        words = "tell me about trees, please, and about all that lives in an…"
+        assert (await said(at, "/sessions")).splitlines() == [
+            f"- `{new[:8]}` today 10:15 · 1 kB · fish (this one)",
+            f"- `{old[:8]}` Tue 24 Feb 10:15 · 1 kB · {words}",
+        ]
+        assert await at.chat.completions("resume", "id", "") == [new[:8], old[:8]]
+        assert (await at.chat.completions("resume", "id", old[:8])) == [old[:8]]
+
+
+@pytest.mark.parametrize("kind", [SessionChange.BG_FORK, SessionChange.ISOLATED_BG])
+async def test_background_runs_are_no_conversations(kind: SessionChange) -> None:
+    engine = ScriptedEngine()
+    async with scene(engine) as at:
+        await at.ask("hello")
+        run = SessionId("background-run")
+        engine.store(run, HOME, "[routine-bg:abc] check the mail")
+        assert "check the mail" in await said(at, "/sessions")
+        at.stores.session_history.append(SessionEvent(run, kind, NOW))
+        assert "check the mail" not in await said(at, "/sessions")
+        assert "no conversation" in await wrong(at, "/resume background")
+
+
+def spends(cost: float, context: int, window: int | None = 200_000) -> TurnEnded:
+    return TurnEnded(EndCause.COMPLETED, "ok", usage=Usage(context, 10, cost, window))
+
+
+async def test_the_cost_is_that_of_today_and_each_turn_counts_once() -> None:
+    clock = ManualClock(NOW)
+    engine = ScriptedEngine(clock)
+    async with scene(engine, clock=clock) as at:
+        assert await said(at, "/cost") == "Today: 0 answers, $0.00."
+        engine.then(spends(0.25, 1000)).then(spends(0.75, 40_000))
+        await at.ask("one")
+        assert await said(at, "/cost") == (
+            "Today: 1 answer, $0.25. The context is 0% full (1k tokens)."
+        )
+        await at.ask("two")
+        assert [answer.spent and answer.spent.cost_usd for answer in at.answers] == [0.25, 0.5]
+        assert await said(at, "/cost") == (
+            "Today: 2 answers, $0.75. The context is 20% full (40k tokens)."
+        )
+        await clock.advance(24 * 3600)
+        assert await said(at, "/cost") == "Today: 0 answers, $0.00."
+
+
+async def test_the_offline_model_is_free() -> None:
+    engine = ScriptedEngine().then(spends(0.25, 1000, None))
+    async with scene(engine, status=replace(STATUS, is_offline=True)) as at:
+        await at.ask("one")
+        assert await said(at, "/cost") == "Today: 1 answer, free."
+        assert at.answers[0].spent is not None
+        assert at.answers[0].spent.cost_usd == 0
+
+
+async def test_completions_begin_with_what_was_typed_or_else_contain_it() -> None:
+    async with scene(ScriptedEngine()) as at:
+        assert await at.chat.completions("model", "name", "") == [
+            "opus",
+            "sonnet",
+            "haiku",
+            "default",
+        ]
+        assert await at.chat.completions("model", "name", "S") == ["sonnet", "opus"]
+        found = await at.chat.completions("config", "key", "model")
+        assert found[0].startswith("model.")
+        assert all("model" in key for key in found)
+        assert await at.chat.completions("nothing", "name", "") == []
+        assert len(await at.chat.completions("config", "key", "")) <= 25

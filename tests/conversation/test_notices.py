@@ -1,0 +1,157 @@
+"""What the program has to tell: once, in a quiet moment, and to the agent too."""
+
+from __future__ import annotations
+
+import pytest
+from tests.conversation.fate import Crash, Fate, fated
+from tests.conversation.moments import half_way
+from tests.conversation.scene import NOW, scene
+
+from ollim_bot.domain.chat import Author
+from ollim_bot.domain.facts import Facts
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.engine import Says, ScriptedEngine, Waits
+from ollim_bot.testing.memory import memory_stores
+
+pytestmark = pytest.mark.usefixtures("at_once")
+
+MINUTE = 60.0
+
+
+async def test_a_notice_is_posted_and_left_for_the_agent() -> None:
+    engine = ScriptedEngine()
+    async with scene(engine) as at:
+        await at.talk.notices.tell("The disk is almost full. Remove something.")
+        await at.until(lambda: at.surface.posts)
+
+        assert at.told == ["The disk is almost full. Remove something."]
+        assert at.surface.posted_by(Author.PROGRAM) == at.told
+        assert at.pending == at.told
+        await at.ask("hello")
+        assert "- (just now) The disk is almost full." in engine.prompts[0]
+
+
+async def test_the_agent_is_not_told_what_it_knows() -> None:
+    async with scene(ScriptedEngine()) as at:
+        await at.talk.notices.tell("A file is torn.", for_agent=False)
+        await at.until(lambda: at.told)
+        assert at.pending == []
+
+
+async def test_the_same_thing_is_told_once_also_after_a_restart() -> None:
+    clock = ManualClock(NOW)
+    async with scene(ScriptedEngine(), clock=clock) as at:
+        await at.talk.notices.tell("No login.", key="login")
+        await at.talk.notices.tell("Still no login.", key="login")
+        await at.until(lambda: at.told)
+        await at.talk.notices.tell("Again no login.", key="login")
+    async with scene(ScriptedEngine(), clock=clock, stores=at.stores) as again:
+        await again.talk.notices.tell("No login yet.", key="login")
+        await again.talk.notices.tell("No login.")
+        await clock.advance(30 * MINUTE)
+        await again.until(lambda: len(again.told) == 2)
+        assert again.told == ["No login.", "No login."]
+        assert again.pending == ["No login.", "No login."]
+
+
+async def test_what_is_over_may_be_told_again() -> None:
+    clock = ManualClock(NOW)
+    async with scene(ScriptedEngine(), clock=clock) as at:
+        await at.talk.notices.tell("No login.")
+        await at.until(lambda: at.told)
+        await at.talk.notices.forget("No login.")
+        await at.talk.notices.tell("No login.")
+        await clock.advance(10 * MINUTE)
+        await at.until(lambda: len(at.told) == 2)
+
+
+async def test_several_within_ten_minutes_are_one_notice() -> None:
+    clock = ManualClock(NOW)
+    async with scene(ScriptedEngine(), clock=clock) as at:
+        await at.talk.notices.tell("First.")
+        await at.until(lambda: at.told == ["First."])
+        await at.talk.notices.tell("Second.")
+        await clock.advance(5 * MINUTE)
+        await at.talk.notices.tell("Third.")
+        await clock.advance(5 * MINUTE - 1)
+        assert at.told == ["First."]
+        assert at.pending == ["First.", "Second.", "Third."]
+        await clock.advance(1)
+        await at.until(lambda: len(at.told) == 2)
+        assert at.told == ["First.", "Second.\nThird."]
+
+
+async def test_the_ten_minutes_count_across_a_restart() -> None:
+    clock = ManualClock(NOW)
+    async with scene(ScriptedEngine(), clock=clock) as at:
+        await at.talk.notices.tell("First.")
+        await at.until(lambda: at.told)
+    await clock.advance(4 * MINUTE)
+    async with scene(ScriptedEngine(), clock=clock, stores=at.stores) as again:
+        await again.talk.notices.tell("Second.")
+        await again.until(lambda: clock.sleeping)
+        await clock.advance(6 * MINUTE - 1)
+        assert again.told == ["First."]
+        await clock.advance(1)
+        await again.until(lambda: again.told == ["First.", "Second."])
+
+
+async def test_a_clock_that_was_set_back_does_not_hold_up_a_notice() -> None:
+    clock = ManualClock(NOW)
+    async with scene(ScriptedEngine(), clock=clock) as at:
+        await at.talk.notices.tell("First.")
+        await at.until(lambda: at.told)
+        await at.until(lambda: Facts(at.stores.memory.read()).last_told_at)
+        clock.jump(-3600)
+        await at.talk.notices.tell("Second.")
+        await at.until(lambda: at.told == ["First.", "Second."])
+
+
+async def test_nothing_is_told_in_the_middle_of_a_turn() -> None:
+    engine = ScriptedEngine().then(Says("Half"), Waits())
+    async with scene(engine) as at:
+        await at.send("one")
+        await half_way(at)
+        await at.talk.notices.tell("The disk is almost full.")
+        await at.talk.notices.flush()
+        assert at.told == []
+        await at.chat.interrupt()
+        await at.until(lambda: at.told)
+        assert [each.text for each in at.log] == ["one", "Half", "The disk is almost full."]
+
+
+async def test_what_was_not_told_before_a_restart_is_told_after_it() -> None:
+    async with scene(ScriptedEngine(), runs=False) as at:
+        await at.talk.notices.tell("The disk is almost full.")
+        assert at.told == []
+    async with scene(ScriptedEngine(), stores=at.stores) as again:
+        await again.until(lambda: again.told)
+        assert again.told == again.pending == ["The disk is almost full."]
+
+
+async def test_a_crash_at_any_step_of_telling_tells_once_and_leaves_one_update() -> None:
+    has_crashed, at_step = True, 0
+    while has_crashed:
+        at_step += 1
+        fate, stores = Fate(at_step), memory_stores(NOW)
+        is_known = False
+        try:
+            async with scene(ScriptedEngine(), stores=fated(stores, fate, []), runs=False) as at:
+                await at.talk.notices.tell("First.")
+                is_known = True
+                await at.talk.notices.flush()
+                await at.talk.notices.tell("Second.")
+        except Crash:
+            pass
+        has_crashed = fate.is_dead
+        clock = ManualClock(NOW)
+        await clock.advance(10 * MINUTE)
+        async with scene(ScriptedEngine(), stores=stores, clock=clock, runs=False) as again:
+            await again.talk.notices.tell("Second.")
+            await again.talk.notices.flush()
+            told = "\n".join(again.told).splitlines()
+            where = f"step {at_step}: {fate.steps[-1]}"
+            assert told.count("First.") == again.pending.count("First."), where
+            assert told.count("First.") == 1 or not is_known, where
+            assert told.count("Second.") == again.pending.count("Second.") == 1, where
+    assert at_step > 10

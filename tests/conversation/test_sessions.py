@@ -1,0 +1,257 @@
+"""The main session: one id through restarts, and an event for each cause of a change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from tests.conversation.fate import Fate, fated
+from tests.conversation.moments import half_way
+from tests.conversation.scene import HOME, NOW, plain_spec, scene
+
+from ollim_bot.agent import SessionSpec, Toolset
+from ollim_bot.conversation import texts
+from ollim_bot.domain.events import Compacted, TextStreamed
+from ollim_bot.domain.inputs import InputEnd
+from ollim_bot.domain.runtime_config import RuntimeConfig
+from ollim_bot.domain.sessions import SessionChange, SessionId
+from ollim_bot.errors import EngineError
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.engine import Says, ScriptedEngine, ScriptedSession, Waits
+from ollim_bot.testing.memory import memory_stores
+
+CREATED, COMPACTED = SessionChange.CREATED, SessionChange.COMPACTED
+SWAPPED, CLEARED = SessionChange.SWAPPED, SessionChange.CLEARED
+
+
+async def test_the_session_is_kept_when_it_is_named_and_logged_as_created() -> None:
+    engine = ScriptedEngine().then(TextStreamed("…"), Waits())
+    async with scene(engine) as at:
+        assert at.stores.session.read() is None
+        await at.send("one")
+        await half_way(at)
+
+        event, *more = at.stores.session_history.read().entries
+        assert (event.event, event.session_id, event.parent_session_id, event.timestamp) == (
+            CREATED,
+            at.stores.session.read(),
+            None,
+            NOW,
+        )
+        assert more == []
+        assert at.talk.session.id == engine.opened[0].id == event.session_id
+        await at.chat.interrupt()
+        await at.quiet()
+        await at.ask("two")
+        assert at.changes == [CREATED]
+
+
+async def test_the_stored_session_is_resumed_at_the_next_start() -> None:
+    engine = ScriptedEngine()
+    async with scene(engine) as at:
+        await at.ask("one")
+    async with scene(engine, stores=at.stores) as again:
+        await again.ask("two")
+        assert engine.opened[-1].spec.resume == at.stores.session.read()
+        assert again.changes == [CREATED]
+        assert again.answers[0].session == again.answers[1].session
+
+
+async def test_an_answer_carries_the_session_it_was_given_in() -> None:
+    async with scene(ScriptedEngine()) as at:
+        await at.ask("one")
+        assert at.answers[0].session == at.stores.session.read()
+
+
+async def test_a_compaction_in_the_middle_of_a_turn_is_an_event_and_the_answer_comes() -> None:
+    new = SessionId("after-it")
+    engine = ScriptedEngine().answers("Hi.").then(Compacted(new), Says("Short again."))
+    async with scene(engine) as at:
+        await at.ask("one")
+        old = at.stores.session.read()
+        assert await at.ask("two") == "Short again."
+
+        event = at.stores.session_history.read().entries[-1]
+        assert (event.event, event.session_id, event.parent_session_id) == (COMPACTED, new, old)
+        assert at.stores.session.read() == new
+        assert len(engine.prompts) == 2
+
+
+async def test_a_compaction_that_keeps_the_id_is_its_own_parent() -> None:
+    engine = ScriptedEngine()
+    async with scene(engine) as at:
+        await at.ask("one")
+        same = at.stores.session.read()
+        assert same is not None
+        engine.then(Compacted(same), Says("ok"))
+        await at.ask("two")
+        event = at.stores.session_history.read().entries[-1]
+        assert (event.event, event.session_id, event.parent_session_id) == (COMPACTED, same, same)
+
+
+async def test_a_lost_session_is_told_once_and_a_fresh_one_begins() -> None:
+    engine = ScriptedEngine()
+    async with scene(engine) as at:
+        await at.ask("one")
+    old = at.stores.session.read()
+    engine.known.clear()
+    for start in range(2):
+        async with scene(engine, stores=at.stores) as again:
+            assert await again.ask(f"two {start}") == "ok"
+            await again.talk.notices.flush()
+            assert again.told == [texts.SESSION_LOST]
+    assert at.stores.session.read() not in (None, old)
+    assert at.changes == [CREATED, CREATED]
+    assert at.stores.session_history.read().entries[0].session_id == old
+    assert [texts.SESSION_LOST in prompt for prompt in engine.prompts] == [False, True, False]
+
+
+async def test_an_engine_that_cannot_be_started_is_said_and_the_next_message_works() -> None:
+    class Broken(ScriptedEngine):
+        is_broken = True
+
+        @asynccontextmanager
+        async def open(self, spec: SessionSpec, tools: Toolset) -> AsyncIterator[ScriptedSession]:
+            if self.is_broken:
+                raise EngineError("Claude could not be started. Run `ollim-bot doctor`.")
+            async with super().open(spec, tools) as session:
+                yield session
+
+    engine = Broken()
+    async with scene(engine) as at:
+        at.stores.leave_update("waits", NOW)
+        told = await at.ask_in_vain("one")
+        assert told == "Claude could not be started. Run `ollim-bot doctor`."
+        assert at.ends == {"one": InputEnd.FAILED}
+        assert at.pending == ["waits"]
+        engine.is_broken = False
+        assert await at.ask("two") == "ok"
+        assert "waits" in engine.prompts[0]
+
+
+async def test_a_change_of_the_profile_or_the_settings_reaches_the_next_turn() -> None:
+    engine = ScriptedEngine()
+    wanted = [await plain_spec()]
+
+    async def spec() -> SessionSpec:
+        return wanted[-1]
+
+    async with scene(engine, spec=spec) as at:
+        await at.ask("one")
+        wanted.append(SessionSpec("You help, in verse.", HOME, model="opus", thinking="adaptive"))
+        await at.ask("two")
+
+        (session,) = engine.opened
+        assert replace(session.spec, resume=None, begin=None) == wanted[-1]
+        assert at.changes == [CREATED]
+
+
+async def test_the_settings_are_read_anew_for_each_turn() -> None:
+    engine, stores = ScriptedEngine(), memory_stores(NOW)
+
+    async def spec() -> SessionSpec:
+        config: RuntimeConfig = stores.config.read()
+        return SessionSpec("You help.", HOME, model=config.model_main)
+
+    async with scene(engine, stores=stores, spec=spec) as at:
+        await at.ask("one")
+        await at.chat.command("web", "/model opus")
+        await at.ask("two")
+        assert engine.opened[0].spec.model == "opus"
+        assert len(engine.opened) == 1
+        assert at.chat.status.model == at.surface.statuses[-1].model == "opus"
+
+
+async def test_a_clear_interrupts_logs_disconnects_and_deletes_in_this_order() -> None:
+    fate = Fate()
+
+    class Closing(ScriptedEngine):
+        @asynccontextmanager
+        async def open(self, spec: SessionSpec, tools: Toolset) -> AsyncIterator[ScriptedSession]:
+            async with super().open(spec, tools) as session:
+                yield session
+            fate.step("disconnected")
+
+    engine = Closing().answers("Hi.").then(Says("Half"), Waits()).answers("New.")
+    stores = fated(memory_stores(NOW), fate, [])
+    async with scene(engine, stores=stores) as at:
+        await at.ask("zero")
+        old = at.stores.session.read()
+        await at.send("one")
+        await half_way(at)
+        fate.steps.clear()
+        answer = await at.chat.command("web", "/clear")
+        await at.quiet()
+
+        assert (answer.text, answer.is_error) == ("", False)
+        assert at.ends["one"] is InputEnd.STOPPED
+        assert at.told == [texts.CLEARED]
+        order = [
+            "after Ended in the inbox",
+            "before SessionEvent in the history",
+            "disconnected",
+            "before a change of the session",
+        ]
+        steps = [step for step in fate.steps if step in order]
+        of_the_turn = steps.index(order[0])
+        assert steps[of_the_turn:] == [*order, order[0]]
+        assert at.stores.session.read() is None
+        assert at.changes == [CREATED, CLEARED]
+        assert at.stores.session_history.read().entries[-1].session_id == old
+
+        assert await at.ask("two") == "New."
+        assert at.stores.session.read() not in (None, old)
+        assert at.changes == [CREATED, CLEARED, CREATED]
+
+
+async def test_a_clear_leaves_the_pending_updates_for_the_next_conversation() -> None:
+    engine = ScriptedEngine()
+    async with scene(engine) as at:
+        await at.ask("one")
+        at.stores.leave_update("stays", NOW)
+        await at.chat.command("web", "/clear")
+        await at.ask("two")
+        assert "stays" in engine.prompts[-1]
+
+
+async def test_with_no_session_there_is_nothing_to_clear() -> None:
+    async with scene(ScriptedEngine()) as at:
+        await at.chat.command("web", "/clear")
+        assert (at.told, at.changes) == ([texts.NOTHING_TO_CLEAR], [])
+
+
+async def test_an_old_session_can_be_resumed_by_its_first_letters() -> None:
+    clock = ManualClock(NOW)
+    engine = ScriptedEngine(clock)
+    async with scene(engine, clock=clock) as at:
+        await at.ask("about trees")
+        old = at.stores.session.read()
+        assert old is not None
+        await at.chat.command("web", "/clear")
+        await at.ask("about fish")
+        newer = at.stores.session.read()
+        await at.clock.advance(3600)
+        answer = await at.chat.command("web", f"/resume {old[:8]}")
+        await at.ask("more")
+
+        assert not answer.is_error
+        assert at.told[-1] == "Back in the conversation of today 10:15: “about trees”."
+        assert at.stores.session.read() == engine.opened[-1].spec.resume == old
+        event = at.stores.session_history.read().entries[-1]
+        assert (event.event, event.session_id, event.parent_session_id) == (SWAPPED, old, newer)
+        await at.chat.command("web", f"/resume {old[:8]}")
+        assert at.told[-1] == "That is the conversation you are in."
+
+
+async def test_a_message_sent_after_a_command_is_taken_after_it() -> None:
+    engine = ScriptedEngine()
+    async with scene(engine) as at:
+        await at.ask("one")
+        first = at.stores.session.read()
+        command = asyncio.create_task(at.chat.command("web", "/clear"))
+        await at.until(lambda: CLEARED in at.changes or "clear" in str(at.rows[-1]))
+        await at.ask("two")
+        await command
+        assert at.stores.session.read() != first

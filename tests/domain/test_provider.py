@@ -1,0 +1,72 @@
+"""Which model answers, for every combination of what is known."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from ollim_bot.domain.provider import (
+    NO_LOGIN,
+    OFFLINE,
+    Provider,
+    ProviderKind,
+    choose_provider,
+    names_provider,
+)
+
+BASE = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:11434/v1"}
+KEY = {"ANTHROPIC_API_KEY": "sk-any"}
+TOKEN = {"ANTHROPIC_AUTH_TOKEN": "any"}
+ONLY_A_MODEL = {"ANTHROPIC_MODEL": "opus"}
+EMPTY = {"ANTHROPIC_BASE_URL": "", "ANTHROPIC_API_KEY": "", "ANTHROPIC_AUTH_TOKEN": ""}
+
+AT_A_PLACE = Provider(ProviderKind.CLAUDE, "127.0.0.1")
+BY_KEY = Provider(ProviderKind.CLAUDE, "Claude (API key)")
+BY_LOGIN = Provider(ProviderKind.CLAUDE, "Claude")
+
+SETTINGS = {
+    "nothing": ({}, None),
+    "empty": (EMPTY, None),
+    "a model": (ONLY_A_MODEL, None),
+    "a key": (KEY, BY_KEY),
+    "a token": (TOKEN, BY_KEY),
+    "a key and a token": (KEY | TOKEN, BY_KEY),
+    "a place": (BASE, AT_A_PLACE),
+    "a place and a key": (BASE | KEY, AT_A_PLACE),
+    "a place and a token": (BASE | TOKEN, AT_A_PLACE),
+    "all": (BASE | KEY | TOKEN | ONLY_A_MODEL, AT_A_PLACE),
+}
+USED = (None, ProviderKind.OFFLINE, ProviderKind.CLAUDE)
+
+
+@pytest.mark.parametrize(
+    ("settings", "wants_offline", "is_logged_in", "last_used"),
+    list(product(SETTINGS, (False, True), (False, True), USED)),
+)
+def test_the_choice_is_as_agreed(
+    settings: str, wants_offline: bool, is_logged_in: bool, last_used: ProviderKind | None
+) -> None:
+    anthropic, named = SETTINGS[settings]
+    by_login = BY_LOGIN if is_logged_in else None
+    without_any = NO_LOGIN if last_used is ProviderKind.CLAUDE else OFFLINE
+    wanted = OFFLINE if wants_offline else named or by_login or without_any
+
+    chosen = choose_provider(
+        anthropic, wants_offline=wants_offline, is_logged_in=is_logged_in, last_used=last_used
+    )
+    assert chosen == wanted
+    assert names_provider(anthropic) == (named is not None)
+    assert bool(chosen.problem) == (chosen == NO_LOGIN)
+    if last_used is ProviderKind.CLAUDE and not wants_offline:
+        assert not chosen.is_offline
+
+
+def test_a_place_without_a_host_is_named_as_it_stands() -> None:
+    chosen = choose_provider(
+        {"ANTHROPIC_BASE_URL": "unix-socket"},
+        wants_offline=False,
+        is_logged_in=False,
+        last_used=None,
+    )
+    assert chosen.name == "unix-socket"

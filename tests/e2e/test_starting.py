@@ -1,0 +1,105 @@
+"""The bot starts, says what a person has to know, and stops."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.e2e.bot import LIMIT, Bot
+
+
+async def run_to_its_end(bot: Bot) -> tuple[int, str]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "ollim_bot",
+        cwd=bot.home,
+        env=bot.environment(),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(LIMIT):
+        _, err = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, err.decode()
+
+
+async def test_a_start_makes_everything_and_a_stop_leaves_in_good_order(newcomer: Bot) -> None:
+    said = newcomer.output.read_text()
+    assert "is running with its data in ~/data" in said
+    assert "ollim-bot web url" in said
+    secret = (newcomer.data / "state" / "web_token").read_text().strip()
+    assert secret not in said
+    assert (newcomer.data / "IDENTITY.md").exists()
+
+    assert await newcomer.stop(signal.SIGINT) == 0
+    assert not (newcomer.data / "state" / "bot.pid").exists()
+    assert secret not in newcomer.output.read_text()
+
+
+async def test_a_start_commits_what_was_changed_by_hand(newcomer: Bot) -> None:
+    await newcomer.stop()
+    (newcomer.data / "USER.md").write_text("I am Ada.\n")
+    await newcomer.start()
+    await newcomer.stop()
+
+    assert "by hand: USER.md" in _log(newcomer.data)
+
+
+async def test_a_second_start_is_told_which_process_runs(newcomer: Bot) -> None:
+    code, err = await run_to_its_end(newcomer)
+    assert code == 1
+    assert f"already running (process {newcomer.pid})" in err
+
+
+async def test_a_taken_port_is_told_with_the_setting_to_change(
+    newcomer: Bot, tmp_path: Path
+) -> None:
+    other = Bot(tmp_path / "other", None)
+    other.home.mkdir()
+    other.port = newcomer.port
+    code, err = await run_to_its_end(other)
+    assert code in (1, 2)
+    assert "OLLIM_WEB_PORT" in err
+    assert "Traceback" not in err
+
+
+async def test_a_setting_that_may_be_a_mistake_is_noted(tmp_path: Path) -> None:
+    bot = Bot(tmp_path, None, {"OLLIM_WEB_PROT": "80"})
+    await bot.start()
+    try:
+        assert "OLLIM_WEB_PROT: there is no such setting" in bot.output.read_text()
+    finally:
+        await bot.stop()
+
+
+async def test_a_restart_by_command_goes_on_with_the_conversation(newcomer: Bot) -> None:
+    await newcomer.ask("hello")
+    before = newcomer.session()
+    await newcomer.command("/restart")
+    await newcomer.until(lambda: newcomer.output.read_text().count("is running with") == 2)
+    await newcomer.reconnect()
+
+    assert "hello" in await newcomer.ask("what did I say before?")
+    assert newcomer.session() == before
+    events = [row["event"] for row in newcomer.rows("session_history.jsonl")]
+    assert events == ["created", "restarting"]
+
+
+async def test_a_data_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    bot = Bot(tmp_path, None)
+    bot.data.write_text("not a folder")
+    code, err = await run_to_its_end(bot)
+    assert code == 2
+    assert "Traceback" not in err
+
+
+def _log(data: Path) -> list[str]:
+    listed = subprocess.run(
+        ["git", "log", "--format=%s"], cwd=data, capture_output=True, text=True, check=True
+    )
+    return listed.stdout.splitlines()
