@@ -66,6 +66,7 @@ async def test_a_new_message_stops_the_answer_to_the_last_one(scene: Scene) -> N
     asked = "\n".join(spoken(scene.model.requests[-1]))
     assert "first" in asked
     assert "second" in asked
+    await scene.bot.until(lambda: not scene.bot.open_inputs())
     ends = [row["end"] for row in scene.bot.rows("inbox.jsonl") if row["row"] == "ended"]
     assert ends == ["superseded", "answered"]
 

@@ -155,6 +155,7 @@ def test_the_data_directory_has_the_paths_that_are_documented(tmp_path: Path) ->
     names = [name for name in vars(DataPaths) if not name.startswith("_") and name not in others]
     found = {name: os.fspath(getattr(paths, name).relative_to(tmp_path)) for name in names}
     assert found == {
+        "attachments": "state/attachments",
         "identity": "IDENTITY.md",
         "user": "USER.md",
         "tool_policy": "tool-policy.yaml",

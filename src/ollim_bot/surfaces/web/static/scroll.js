@@ -26,6 +26,7 @@ export class Scroll {
 
     toEnd() {
         this.isFollowing = true;
+        this.#top = this.#scroller.scrollTop;
         this.#settle();
         this.#moved();
     }
@@ -49,6 +50,8 @@ export class Scroll {
     }
 
     #settle() {
+        // The browser tells of a scroll only with the next frame, and the reader is not pulled back.
+        this.#look();
         if (this.isFollowing) {
             this.#scroller.scrollTop = this.#scroller.scrollHeight;
         }
@@ -56,6 +59,11 @@ export class Scroll {
     }
 
     #scrolled() {
+        this.#look();
+        this.#moved();
+    }
+
+    #look() {
         const isUp = this.#scroller.scrollTop < this.#top;
         this.#top = this.#scroller.scrollTop;
         if (this.#isAtEnd) {
@@ -63,7 +71,6 @@ export class Scroll {
         } else if (isUp) {
             this.isFollowing = false;
         }
-        this.#moved();
     }
 
     get #isAtEnd() {
