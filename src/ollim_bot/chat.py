@@ -27,7 +27,8 @@ class Incoming:
     """A message as a surface got it.
 
     `id` is made by the sender, so that a repeated send is known for what it is. `quote` is the text
-    of the message that it replies to, where only the surface knows that.
+    of the message that it replies to, where only the surface knows that. `button` is the label of
+    the button that was pressed, where the text is the prompt that was stored behind it.
     """
 
     id: InputId
@@ -36,6 +37,7 @@ class Incoming:
     reply_to: MessageId | None = None
     quote: str = ""
     files: tuple[IncomingFile, ...] = ()
+    button: str = ""
     refs: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -78,6 +80,12 @@ class Reception(Protocol):
 
     async def command(self, surface: str, line: str) -> CommandAnswer:
         """`/model sonnet` as it was typed. Returns when it is done; never raises `OllimError`."""
+
+    async def click(self, surface: str, message_id: MessageId, custom_id: str) -> CommandAnswer:
+        """A button of a card, by its `custom_id`. Returns when the click is on disk or done.
+
+        A button that was used or has expired answers with a sentence and does nothing.
+        """
 
     async def interrupt(self) -> bool:
         """Stop the turn that runs and drop nothing else. True if there was one."""

@@ -16,7 +16,6 @@ from ollim_bot.agent import AgentEngine, Refusal, SessionSpec, ToolCall
 from ollim_bot.chat import ChatSurface, Incoming, IncomingFile, Status
 from ollim_bot.conversation.assembly import Talk, World, assemble
 from ollim_bot.conversation.conversation import Conversation
-from ollim_bot.conversation.main_tools import Gate
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
 from ollim_bot.domain.events import TurnEnded
 from ollim_bot.domain.inputs import Accepted, Ended, InboxRow, InputEnd, InputId, OwnerMessage
@@ -27,6 +26,7 @@ from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.testing.memory import memory_stores
 from ollim_bot.testing.surface import RecordingSurface
+from ollim_bot.tools.server.toolset import Gate
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 HOME = Path("/data")

@@ -45,7 +45,15 @@ chat_messages = st.builds(
     refs=names,
 )
 owner_messages = st.builds(
-    OwnerMessage, input_ids, texts, instants, texts, st.none() | message_ids, texts, attachments
+    OwnerMessage,
+    input_ids,
+    texts,
+    instants,
+    texts,
+    st.none() | message_ids,
+    texts,
+    attachments,
+    texts,
 )
 command_calls = st.builds(CommandCall, input_ids, texts, instants, texts, names)
 _several = st.lists(input_ids, max_size=3).map(tuple)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from ollim_bot.agent import SessionSpec
+from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.profile import Names
 from ollim_bot.prompts.system import build_system_prompt, read_manual
 from ollim_bot.settings import Settings
@@ -24,7 +25,6 @@ class Persona:
         self._stores = stores
         self._tell = tell
         self._files = ProfileFiles(settings.paths)
-        self._names = Names(user=settings.user_name, bot=settings.bot_name)
         self._manual = read_manual()
 
     async def spec(self) -> SessionSpec:
@@ -36,7 +36,12 @@ class Persona:
     def _read(self) -> tuple[SessionSpec, tuple[str, ...]]:
         profile, problems = self._files.read()
         config = self._stores.config.read()
-        prompt = build_system_prompt(profile, self._names, str(self._settings.zone), self._manual)
+        facts = Facts(self._stores.memory.read())
+        names = Names(
+            user=facts.user_name or self._settings.user_name,
+            bot=facts.bot_name or self._settings.bot_name,
+        )
+        prompt = build_system_prompt(profile, names, str(self._settings.zone), self._manual)
         spec = SessionSpec(
             prompt,
             self._settings.paths.root,

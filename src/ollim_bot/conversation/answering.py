@@ -12,6 +12,7 @@ from ollim_bot.chat import TurnStart
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.conversation.main_session import MainSession
+from ollim_bot.conversation.main_tools import main_run
 from ollim_bot.conversation.questions import Question
 from ollim_bot.conversation.running_turn import RunningTurn
 from ollim_bot.conversation.stage import Stage
@@ -32,6 +33,7 @@ from ollim_bot.errors import OllimError
 from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock, Log
 from ollim_bot.stores import Stores
+from ollim_bot.tools.server.bench import Workbench
 
 _logger = logging.getLogger(__name__)
 
@@ -53,6 +55,7 @@ class Answering:
         inbox: DurableInbox,
         session: MainSession,
         stage: Stage,
+        bench: Workbench,
         clock: Clock,
         *,
         is_free: bool,
@@ -61,6 +64,7 @@ class Answering:
         self._inbox = inbox
         self._session = session
         self._stage = stage
+        self._bench = bench
         self._clock = clock
         self._is_free = is_free
         self._unwanted: frozenset[InputId] = frozenset()
@@ -175,6 +179,7 @@ class Answering:
             return _no_engine(error)
         if turn.is_interrupted:
             return TurnEnded(EndCause.INTERRUPTED)
+        self._bench.run = main_run(turn.start.at, session_id)
         prompt_id = str(uuid4())
         claim = await self._take(turn.start, question.attempt, prompt_id, session_id)
         for note in (*([texts.CATCHING_UP] if claim.entries else []), *question.unreadable):

@@ -11,6 +11,7 @@ from ollim_bot.chat import AttachmentKeeper, ChatSurface, Status
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.answering import Answering
 from ollim_bot.conversation.chat_log import ChatLog
+from ollim_bot.conversation.clicks import Clicks
 from ollim_bot.conversation.commands.desk import CommandDesk
 from ollim_bot.conversation.commands.sessions import SessionCommands
 from ollim_bot.conversation.commands.settings import SettingCommands
@@ -18,14 +19,17 @@ from ollim_bot.conversation.compaction import Compaction
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.conversation.main_session import MainSession
-from ollim_bot.conversation.main_tools import Gate, main_toolset
+from ollim_bot.conversation.main_tools import main_run, main_toolset
 from ollim_bot.conversation.notices import Notices
+from ollim_bot.conversation.outbox import DurableOutbox
 from ollim_bot.conversation.questions import Questions
 from ollim_bot.conversation.recovery import Recovery
 from ollim_bot.conversation.stage import Stage
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.ports import Clock
 from ollim_bot.stores import Stores
+from ollim_bot.tools.server.bench import Workbench
+from ollim_bot.tools.server.toolset import Gate
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +68,29 @@ def assemble(world: World) -> Talk:
     chat = ChatLog(stores.messages)
     stage = Stage(chat, world.surfaces, patience=world.patience)
     inbox = DurableInbox(stores.inbox)
+    outbox = DurableOutbox(stores, chat, stage, clock)
     notices = Notices(stores, stage, clock, may_speak=lambda: answering.is_idle)
 
     async def session_lost(session_id: SessionId) -> None:
         await notices.tell(texts.SESSION_LOST, key=f"session-lost {session_id}")
 
+    bench = Workbench(
+        run=main_run(clock.now()),
+        stores=stores,
+        clock=clock,
+        root=world.working_directory,
+        poster=outbox,
+        is_busy=lambda: conversation.is_busy,
+    )
     session = MainSession(
         world.engine,
         stores,
         clock,
         spec=world.spec,
-        tools=main_toolset(world.gate, inbox, clock),
+        tools=main_toolset(bench, world.gate, inbox, clock),
         lost=session_lost,
     )
-    answering = Answering(stores, inbox, session, stage, clock, is_free=is_free)
+    answering = Answering(stores, inbox, session, stage, bench, clock, is_free=is_free)
     questions = Questions(world.keeper)
     desk = CommandDesk(
         inbox,
@@ -93,6 +106,7 @@ def assemble(world: World) -> Talk:
     )
     conversation = Conversation(
         inbox=inbox,
+        outbox=outbox,
         chat=chat,
         stage=stage,
         session=session,
@@ -100,6 +114,7 @@ def assemble(world: World) -> Talk:
         recovery=Recovery(stores, inbox, chat, session, questions, answering, clock),
         questions=questions,
         desk=desk,
+        clicks=Clicks(stores, chat, stage, clock),
         notices=notices,
         keeper=world.keeper,
         clock=clock,

@@ -11,11 +11,13 @@ from ollim_bot.chat import AttachmentKeeper, Incoming, Status
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.answering import Answering
 from ollim_bot.conversation.chat_log import ChatLog
+from ollim_bot.conversation.clicks import Clicks
 from ollim_bot.conversation.commands.desk import CommandDesk
 from ollim_bot.conversation.commands.table import COMMANDS
 from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.conversation.main_session import MainSession
 from ollim_bot.conversation.notices import Notices
+from ollim_bot.conversation.outbox import DurableOutbox
 from ollim_bot.conversation.questions import Questions
 from ollim_bot.conversation.recovery import Recovery
 from ollim_bot.conversation.stage import Stage
@@ -47,6 +49,7 @@ class Conversation:
         self,
         *,
         inbox: DurableInbox,
+        outbox: DurableOutbox,
         chat: ChatLog,
         stage: Stage,
         session: MainSession,
@@ -54,6 +57,7 @@ class Conversation:
         recovery: Recovery,
         questions: Questions,
         desk: CommandDesk,
+        clicks: Clicks,
         notices: Notices,
         keeper: AttachmentKeeper,
         clock: Clock,
@@ -61,6 +65,7 @@ class Conversation:
         status: Status,
     ) -> None:
         self._inbox = inbox
+        self._outbox = outbox
         self._chat = chat
         self._stage = stage
         self._session = session
@@ -68,6 +73,7 @@ class Conversation:
         self._recovery = recovery
         self._questions = questions
         self._desk = desk
+        self._clicks = clicks
         self._notices = notices
         self._keeper = keeper
         self._clock = clock
@@ -97,6 +103,8 @@ class Conversation:
         await self._chat.load()
         await self._inbox.load()
         await self._session.load()
+        await self._outbox.load()
+        await self._clicks.load(self._inbox.state)
         await self._notices.load()
         for waiting in (*self._inbox.state.taken, *self._inbox.state.waiting):
             if isinstance(waiting, OwnerMessage) and not self._chat.recent(MessageId(waiting.id)):
@@ -147,6 +155,9 @@ class Conversation:
         answer = await self._desk.call(surface, line)
         await self._tell_status()
         return answer
+
+    async def click(self, surface: str, message_id: MessageId, custom_id: str) -> CommandAnswer:
+        return await self._clicks.click(surface, message_id, custom_id, self.receive)
 
     async def interrupt(self) -> bool:
         return await self._answering.interrupt()
@@ -235,6 +246,7 @@ class Conversation:
             message.reply_to,
             message.quote or (quoted.text if quoted else ""),
             attachments,
+            message.button,
         )
         await self._inbox.append(Accepted(accepted.at, accepted))
         return accepted
@@ -248,7 +260,7 @@ def _shown(message: OwnerMessage) -> ChatMessage:
         MessageId(message.id),
         message.at,
         Author.OWNER,
-        message.text,
+        message.button or message.text,
         reply_to=message.reply_to,
         attachments=message.attachments,
     )

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from datetime import datetime
 
 from ollim_bot.agent import Refusal, ToolCall, Toolset
 from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.domain.inputs import ToolCalled
+from ollim_bot.domain.runs import Run, RunKind, RunPolicy
+from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.tool_labels import tool_label
+from ollim_bot.domain.tool_policy import MAIN_TOOLS
 from ollim_bot.ports import Clock
+from ollim_bot.tools.server.bench import Workbench
+from ollim_bot.tools.server.toolset import Gate, toolset
 
-BUILTIN = ("Read", "Write", "Edit", "Glob", "Grep", "Bash", "WebFetch", "WebSearch")
-
-Gate = Callable[[ToolCall], Awaitable[Refusal | None]]
+_POLICY = RunPolicy(RunKind.MAIN, MAIN_TOOLS)
 
 
-def main_toolset(gate: Gate, inbox: DurableInbox, clock: Clock) -> Toolset:
+def main_run(now: datetime, session: SessionId | None = None) -> Run:
+    """Each turn of the main session is a run of its own."""
+    return Run(_POLICY, now, session=session)
+
+
+def main_toolset(bench: Workbench, gate: Gate, inbox: DurableInbox, clock: Clock) -> Toolset:
     """Each call that is let through is on disk before it is made: a crash must not repeat it."""
 
     async def recorded(call: ToolCall) -> Refusal | None:
@@ -26,4 +34,4 @@ def main_toolset(gate: Gate, inbox: DurableInbox, clock: Clock) -> Toolset:
             await inbox.append(ToolCalled(clock.now(), running.turn, call.tool, label))
         return refusal
 
-    return Toolset(builtin=BUILTIN, gate=recorded)
+    return toolset(bench, recorded)

@@ -16,6 +16,7 @@ from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import WrongInput
 from ollim_bot.prompts.context import FOR_MAIN, owner_prompt, updates_block
 from ollim_bot.prompts.continued import continued_prompt
+from ollim_bot.prompts.forks import button_prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,8 @@ class Question:
         if is_known or self.tools:
             again = () if is_known else self.messages
             return continued_prompt(self.tools, now, again=again, updates=block)
+        if self.messages[0].button:
+            return button_prompt(self.messages[0].text, now, block)
         return owner_prompt(self.messages, now, block)
 
     def images_for(self, session: SessionId) -> tuple[Image, ...]:

@@ -44,3 +44,8 @@ def _names(message: OwnerMessage) -> str:
 def _short(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= 80 else f"{line[:79]}…"
+
+
+BUTTON_GONE = "This button is not there any more."
+BUTTON_USED = "This button was used before, or has expired."
+BUTTON_IDLE = "This button does nothing in this version."

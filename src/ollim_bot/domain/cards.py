@@ -35,12 +35,16 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """`action` and `data` say what a click does: `agent`, say, and the key of a stored prompt."""
+    """`action` and `data` say what a click does: `agent`, say, and the key of a stored prompt.
+
+    One that `is_used` is shown, but does nothing any more.
+    """
 
     label: str
     action: str
     data: str = ""
     style: ButtonStyle = ButtonStyle.SECONDARY
+    is_used: bool = False
 
     @property
     def custom_id(self) -> str:

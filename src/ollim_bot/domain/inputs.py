@@ -27,7 +27,10 @@ _NO_UPDATES = PendingUpdates()
 
 @dataclass(frozen=True, slots=True)
 class OwnerMessage:
-    """`id` is also the id of the message in the message log; `quote` is what it replies to."""
+    """`id` is also the id of the message in the message log; `quote` is what it replies to.
+
+    `button` is the label of a button that was pressed; the text is then the prompt behind it.
+    """
 
     id: InputId
     surface: str
@@ -36,6 +39,7 @@ class OwnerMessage:
     reply_to: MessageId | None = None
     quote: str = ""
     attachments: tuple[Attachment, ...] = ()
+    button: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +168,8 @@ class Inbox:
         return any(each.id == input_id for each in self.waiting)
 
     def next_batch(self) -> tuple[Input, ...]:
-        """Messages that wait together are one prompt; a command is alone."""
-        waiting = self.waiting
-        if waiting and isinstance(waiting[0], CommandCall):
-            return waiting[:1]
-        return tuple(takewhile(lambda each: isinstance(each, OwnerMessage), waiting))
+        """Messages that wait together are one prompt; a command or a click is alone."""
+        return tuple(takewhile(_is_plain, self.waiting)) or self.waiting[:1]
 
     def rows(self) -> tuple[InboxRow, ...]:
         """The fewest rows that amount to this, for when the log is made short."""
@@ -222,6 +223,10 @@ def _narrowed(turn: Taken, accepted: tuple[Input, ...]) -> Taken | None:
     left = {each.id for each in accepted}
     inputs = tuple(each for each in turn.inputs if each in left)
     return replace(turn, inputs=inputs) if inputs else None
+
+
+def _is_plain(each: Input) -> bool:
+    return isinstance(each, OwnerMessage) and not each.button
 
 
 def _edited(each: Input, input_id: InputId, text: str) -> Input:

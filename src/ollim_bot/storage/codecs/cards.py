@@ -20,6 +20,7 @@ def card_json(card: Card) -> dict[str, object]:
                 "action": one.action,
                 "data": one.data,
                 "style": one.style.value,
+                "is_used": one.is_used,
             }
             for one in card.buttons
         ],
@@ -49,4 +50,5 @@ def _button(value: object) -> Button:
         fields.text("action"),
         fields.text_or_none("data") or "",
         fields.choice("style", ButtonStyle),
+        fields.flag("is_used"),
     )

@@ -67,6 +67,7 @@ def _input_json(given: Input) -> dict[str, object]:
         "reply_to": given.reply_to,
         "quote": given.quote,
         "attachments": attachments_json(given.attachments),
+        "button": given.button,
     }
     said = {"text": given.text} | {name: value for name, value in rest.items() if value}
     return {"message": head | said}
@@ -127,6 +128,7 @@ def _owner_message(fields: Fields) -> OwnerMessage:
         reply_to=MessageId(reply_to) if reply_to else None,
         quote=fields.text_or_none("quote") or "",
         attachments=attachments_of(fields),
+        button=fields.text_or_none("button") or "",
     )
 
 

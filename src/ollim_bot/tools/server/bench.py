@@ -29,9 +29,12 @@ class Poster(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Workbench:
-    """`is_busy` says whether the owner is being answered now; `root` is the data directory."""
+    """`run` may be another from turn to turn of one session; `root` is the data directory.
+
+    `is_busy` says whether the owner is being answered now.
+    """
 
     run: Run
     stores: Stores

@@ -1,0 +1,97 @@
+"""Buttons of cards: each does what it says, once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from ollim_bot.chat import Incoming
+from ollim_bot.conversation import texts
+from ollim_bot.conversation.chat_log import ChatLog
+from ollim_bot.conversation.stage import Stage
+from ollim_bot.domain.cards import Button
+from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.inputs import Inbox, InputId, OwnerMessage
+from ollim_bot.domain.inquiries import Inquiries, Inquiry
+from ollim_bot.ports import Clock
+from ollim_bot.stores import Stores
+
+_INPUT = "click-"
+
+Receive = Callable[[Incoming], Awaitable[ChatMessage]]
+
+
+class Clicks:
+    """The id of a click is that of the prompt behind its button: twice clicked is once asked."""
+
+    def __init__(self, stores: Stores, chat: ChatLog, stage: Stage, clock: Clock) -> None:
+        self._stores = stores
+        self._chat = chat
+        self._stage = stage
+        self._clock = clock
+
+    async def load(self, inbox: Inbox) -> None:
+        """What a crash let stand although its click was accepted is taken now."""
+        for each in inbox.accepted:
+            if isinstance(each, OwnerMessage) and each.button:
+                await self._taken(each.id.removeprefix(_INPUT))
+
+    async def click(
+        self, surface: str, message_id: MessageId, custom_id: str, receive: Receive
+    ) -> CommandAnswer:
+        message = await self._chat.find(message_id)
+        buttons = message.card.buttons if message and message.card else ()
+        button = next((each for each in buttons if each.custom_id == custom_id), None)
+        if message is None or button is None:
+            return CommandAnswer(texts.BUTTON_GONE, is_error=True)
+        if button.is_used:
+            return CommandAnswer(texts.BUTTON_USED, is_error=True)
+        match button.action:
+            case "dismiss":
+                answer = CommandAnswer()
+            case "agent":
+                answer = await self._ask(surface, message, button, receive)
+            case _:
+                return CommandAnswer(texts.BUTTON_IDLE, is_error=True)
+        await self._stage.post(_with_used(message, custom_id))
+        return answer
+
+    async def _ask(
+        self, surface: str, message: ChatMessage, button: Button, receive: Receive
+    ) -> CommandAnswer:
+        waiting = await asyncio.to_thread(self._stores.inquiries.read)
+        _, inquiry = waiting.taken(button.data, self._clock.now().timestamp())
+        if inquiry is None:
+            return CommandAnswer(texts.BUTTON_USED, is_error=True)
+        # Accepted first: a crash in between leaves a click that is known, and not a lost one.
+        await receive(
+            Incoming(
+                InputId(f"{_INPUT}{button.data}"),
+                surface,
+                inquiry.prompt,
+                reply_to=message.id,
+                quote=message.text,
+                button=button.label,
+            )
+        )
+        await self._taken(button.data)
+        return CommandAnswer()
+
+    async def _taken(self, key: str) -> Inquiry | None:
+        now = self._clock.now().timestamp()
+
+        def step(known: Inquiries) -> tuple[Inquiries, Inquiry | None]:
+            return known.taken(key, now)
+
+        return await asyncio.to_thread(self._stores.inquiries.transact, step)
+
+
+def _with_used(message: ChatMessage, custom_id: str) -> ChatMessage:
+    assert message.card is not None
+    buttons = tuple(
+        replace(each, is_used=each.is_used or each.custom_id == custom_id)
+        for each in message.card.buttons
+    )
+    return replace(message, card=replace(message.card, buttons=buttons))
