@@ -22,7 +22,10 @@ def safe_name(given: str) -> str:
     visible = "".join(_sign(each) for each in normalize("NFC", last))
     words = " ".join(_UNFIT.sub("-", visible).split())
     name = words.lstrip(f".- {_JOINERS}").rstrip(f". {_JOINERS}")
-    return _shortened(name, "") or "file"
+    # Cutting may make a suffix of what was none, and then a dot before it has to go.
+    while (shorter := _shortened(name, "")) != name:
+        name = shorter
+    return name or "file"
 
 
 def numbered_names(name: str) -> Iterator[str]:
