@@ -17,20 +17,18 @@ from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, StreamEvent
 from claude_agent_sdk.types import SystemPromptPreset, ThinkingConfig
 
 from bench.measure import Result, Unit
-from bench.places import NOW, prepared
-from ollim_bot.agent import Prompt, SessionSpec, Toolset
+from bench.places import prepared
+from bench.watch import WatchingSurface
+from ollim_bot.app.app import App
 from ollim_bot.data_paths import DataPaths
-from ollim_bot.domain.events import TextStreamed
-from ollim_bot.domain.inputs import InputId, OwnerMessage
 from ollim_bot.domain.profile import Names
 from ollim_bot.engine.claude import ClaudeEngine
 from ollim_bot.engine.launcher import launcher
 from ollim_bot.engine.options import child_environment
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
-from ollim_bot.prompts.context import owner_prompt
 from ollim_bot.prompts.system import build_system_prompt, read_manual
-from ollim_bot.storage.bootstrap import TEXTS
+from ollim_bot.settings import Settings
 from ollim_bot.storage.profile import ProfileFiles
 
 WARM_UP = 3
@@ -75,30 +73,30 @@ Way = Callable[[Scene], AbstractAsyncContextManager[Ask]]
 
 @asynccontextmanager
 async def our_way(scene: Scene) -> AsyncIterator[Ask]:
-    """With all that a message of the owner goes through between its arrival and the engine."""
-    folder = scene.paths.state / "run"
-    engine = ClaudeEngine(scene.our_environment, folder, cli=launcher(folder))
-    profile, manual = ProfileFiles(scene.paths), read_manual()
-
-    async def system_prompt() -> str:
-        now, _ = await asyncio.to_thread(profile.read)
-        return build_system_prompt(now, Names("Ada", "Ollim"), "Europe/Berlin", manual)
-
-    spec = SessionSpec(await system_prompt(), scene.paths.root, readable=(TEXTS,))
-    async with engine.open(spec, Toolset(builtin=TOOLS)) as session:
+    """The whole bot, from the arrival of a message on; only the page is not there."""
+    async with watched(scene) as surface:
 
         async def ask(words: str) -> float:
-            began = time.perf_counter()
-            today = await system_prompt()
-            await session.reconfigure(model=None, thinking="off", system_prompt=today)
-            message = OwnerMessage(InputId("a"), "web", NOW, words)
-            first = 0.0
-            async for event in session.turn(Prompt(owner_prompt([message], NOW))):
-                if isinstance(event, TextStreamed) and not first:
-                    first = time.perf_counter() - began
-            return first
+            return (await surface.ask(words)).words
 
         yield ask
+
+
+@asynccontextmanager
+async def watched(scene: Scene) -> AsyncIterator[WatchingSurface]:
+    folder = scene.paths.state / "engine"
+    environ = {**scene.environment, "OLLIM_DATA_DIR": str(scene.paths.root)}
+    settings = Settings.from_env(environ, cwd=scene.paths.root)
+    engine = ClaudeEngine(scene.our_environment, folder, cli=launcher(folder))
+    surface = WatchingSurface()
+    app = App(settings, engine=engine, surfaces=[surface])
+    running = asyncio.create_task(app.run())
+    try:
+        yield surface
+    finally:
+        app.stop()
+        await running
+        await engine.close()
 
 
 @asynccontextmanager
@@ -139,11 +137,13 @@ def measure(folder: Path, way: Way = our_way) -> list[Result]:
 async def _measured(folder: Path, way: Way) -> list[Result]:
     async with asyncio.timeout(LIMIT):
         first, bare_first = await _first_words(folder, way, alike)
+        sign = await _first_sign(folder / "sign")
         sent = await _bytes_sent(folder / "ours", way)
         bare_sent = await _bytes_sent(folder / "preset", preset)
     return [
         Result("first words of a turn", first, "bare SDK client", bare_first, most_more=0.03),
-        Result("sent for a message", sent, "bare preset", bare_sent, bar=0.5, unit=Unit.BYTES),
+        Result("first sign of a turn", sign, "50 ms of our own time", 0.05, bar=1.0),
+        Result("sent for a message", sent, "bare preset", bare_sent, bar=0.65, unit=Unit.BYTES),
     ]
 
 
@@ -160,6 +160,13 @@ async def _first_words(folder: Path, way: Way, baseline: Way) -> tuple[float, fl
                 times[which].append(await asks[which]("hi"))
     assert all(times[0] + times[1]), "a turn came to its end without a word"
     return median(times[0][WARM_UP:]), median(times[1][WARM_UP:])
+
+
+async def _first_sign(folder: Path) -> float:
+    """From the arrival of a message, through the disk, to the surface being told of its turn."""
+    async with _scene(folder) as scene, watched(scene) as surface:
+        signs = [(await surface.ask("hi")).sign for _ in range(WARM_UP + ROUNDS)]
+    return median(signs[WARM_UP:])
 
 
 async def _bytes_sent(folder: Path, way: Way) -> float:

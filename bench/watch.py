@@ -1,0 +1,59 @@
+"""A surface that looks at the clock: when it is first told of a turn, and of its first words."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from uuid import uuid4
+
+from ollim_bot.chat import Incoming, Reception, Status, TurnStart
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.events import AgentEvent, TextStreamed
+from ollim_bot.domain.inputs import InputId
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Seconds from the arrival of a message to the first sign of its turn and to its words."""
+
+    sign: float
+    words: float
+
+
+class WatchingSurface:
+    name = "bench"
+
+    def __init__(self) -> None:
+        self._reception: asyncio.Future[Reception] = asyncio.get_running_loop().create_future()
+        self._ended = asyncio.Event()
+        self._is_answered = False
+        self._sign = self._words = 0.0
+
+    async def ask(self, words: str) -> Seen:
+        reception = await self._reception
+        self._ended.clear()
+        self._is_answered = False
+        self._sign = self._words = 0.0
+        began = time.perf_counter()
+        await reception.receive(Incoming(InputId(str(uuid4())), self.name, words))
+        await self._ended.wait()
+        return Seen(self._sign - began, self._words - began)
+
+    async def run(self, reception: Reception) -> None:
+        self._reception.set_result(reception)
+        await asyncio.Event().wait()
+
+    async def post(self, message: ChatMessage) -> None:
+        self._is_answered |= message.author is Author.ASSISTANT
+
+    async def present(self, _: TurnStart, events: AsyncIterator[AgentEvent]) -> None:
+        self._sign = time.perf_counter()
+        async for event in events:
+            if isinstance(event, TextStreamed) and not self._words:
+                self._words = time.perf_counter()
+
+    async def changed(self, status: Status) -> None:
+        if self._is_answered and not status.is_busy:
+            self._ended.set()
