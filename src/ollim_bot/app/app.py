@@ -36,6 +36,7 @@ from ollim_bot.upkeep.instance import single_instance
 # How long what runs may take to end when the bot is to stop.
 _GRACE = 20.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+_A_DAY = 24 * 60 * 60.0
 
 _logger = logging.getLogger(__name__)
 
@@ -72,6 +73,7 @@ class App:
         self._is_wanted_to_end = asyncio.Event()
         self._problems: asyncio.Queue[str] = asyncio.Queue()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._page_with_secret: tuple[WebSurface, Secret] | None = None
 
     def stop(self, ending: Ending = Ending.STOPPED) -> None:
         """Begin to end; harmless when said twice."""
@@ -164,7 +166,7 @@ class App:
             clock=self._clock,
             version=__version__,
         )
-        self._announcement = asyncio.create_task(self._announced(page, secret))
+        self._page_with_secret = (page, secret)
         return (page,)
 
     async def _announced(self, page: WebSurface, secret: Secret) -> None:
@@ -175,8 +177,10 @@ class App:
         """The conversation dying ends everything; a surface that dies is started again."""
         async with asyncio.TaskGroup() as group:
             conversation = group.create_task(talk.conversation.run())
-            others = [talk.notices.run(), self._tell_problems(talk)]
+            others = [talk.notices.run(), self._tell_problems(talk), self._tidied()]
             others += [self._kept_up(surface, talk) for surface in self._surfaces or ()]
+            if self._page_with_secret is not None:
+                others.append(self._announced(*self._page_with_secret))
             services = [group.create_task(service) for service in others]
             await self._is_wanted_to_end.wait()
             await self._end(talk.conversation, conversation)
@@ -194,6 +198,16 @@ class App:
         while True:
             # The stores have left the agent a word about theirs already.
             await talk.notices.tell(await self._problems.get(), for_agent=False)
+
+    async def _tidied(self) -> None:
+        """Old attachments go, once a day."""
+        keeper = FileAttachments(self._settings.paths, self._clock.now)
+        while True:
+            try:
+                await asyncio.to_thread(keeper.clean, self._clock.now())
+            except OllimError as error:
+                self._problem(str(error))
+            await self._clock.sleep(_A_DAY)
 
     async def _kept_up(self, surface: ChatSurface, talk: Talk) -> None:
         pause = _FIRST_PAUSE

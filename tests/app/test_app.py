@@ -1,0 +1,180 @@
+"""The bot as a whole, on doubles: what ends it, what does not, and what is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from ollim_bot.agent import SessionSpec, Toolset
+from ollim_bot.app.app import App, Ending
+from ollim_bot.chat import Incoming, Reception
+from ollim_bot.domain.chat import Author
+from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.sessions import SessionChange
+from ollim_bot.errors import AlreadyRunning, OllimError
+from ollim_bot.settings import Settings
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.engine import ScriptedEngine, ScriptedSession
+from ollim_bot.testing.memory import memory_stores
+from ollim_bot.testing.surface import RecordingSurface
+
+NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
+LIMIT = 10.0
+
+
+class FailingSurface(RecordingSurface):
+    """Cannot be served, as often as it is told to fail."""
+
+    def __init__(self, error: Exception, times: int) -> None:
+        super().__init__("failing")
+        self._failures = [error] * times
+        self.starts_seen = 0
+
+    def has_started(self, times: int) -> bool:
+        return self.starts_seen == times
+
+    async def run(self, reception: Reception) -> None:
+        self.starts_seen += 1
+        if self._failures:
+            raise self._failures.pop()
+        await super().run(reception)
+
+
+class BrokenEngine(ScriptedEngine):
+    @asynccontextmanager
+    async def open(self, spec: SessionSpec, tools: Toolset) -> AsyncIterator[ScriptedSession]:
+        async with super().open(spec, tools):
+            raise RuntimeError("a fault of our own")
+            yield
+
+
+def settings(home: Path) -> Settings:
+    environ = {"HOME": str(home), "OLLIM_DATA_DIR": str(home / "data"), "OLLIM_TIMEZONE": "UTC"}
+    return Settings.from_env(environ, cwd=home)
+
+
+@asynccontextmanager
+async def running(app: App) -> AsyncIterator[asyncio.Task[Ending]]:
+    task = asyncio.create_task(app.run())
+    try:
+        async with asyncio.timeout(LIMIT):
+            yield task
+    finally:
+        app.stop()
+        await asyncio.wait({task})
+
+
+async def until(condition: Callable[[], object]) -> None:
+    for _ in range(2000):
+        if condition():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("it did not come to that")
+
+
+async def test_a_message_is_answered_and_a_stop_is_clean(tmp_path: Path) -> None:
+    surface = RecordingSurface()
+    engine = ScriptedEngine().answers("Hello, Ada.")
+    app = App(settings(tmp_path), engine=engine, surfaces=[surface])
+    async with running(app) as task:
+        await until(lambda: surface.receptions)
+        await surface.receptions[0].receive(Incoming(InputId("m1"), "test", "hello"))
+        await until(lambda: surface.posted_by(Author.ASSISTANT))
+        app.stop()
+        assert await task is Ending.STOPPED
+
+    assert surface.posted_by(Author.ASSISTANT) == ["Hello, Ada."]
+    assert not (tmp_path / "data" / "state" / "bot.pid").exists()
+
+
+async def test_a_surface_that_dies_is_started_again_after_growing_pauses(tmp_path: Path) -> None:
+    clock = ManualClock(NOW)
+    dying = FailingSurface(RuntimeError("gone"), times=3)
+    app = App(
+        settings(tmp_path),
+        clock=clock,
+        engine=ScriptedEngine(),
+        surfaces=[dying, RecordingSurface()],
+        stores=memory_stores(NOW),
+    )
+    async with running(app):
+        for number, pause in enumerate((1, 2, 4), start=1):
+            await until(partial(dying.has_started, number))
+            await clock.advance(pause - 0.1)
+            assert dying.starts_seen == number
+            await clock.advance(0.1)
+        await until(lambda: dying.receptions)
+
+
+async def test_the_only_surface_that_cannot_be_served_ends_the_bot(tmp_path: Path) -> None:
+    surface = FailingSurface(OllimError("The port is taken."), times=1)
+    app = App(settings(tmp_path), engine=ScriptedEngine(), surfaces=[surface])
+    with pytest.raises(OllimError, match="The port is taken"):
+        await asyncio.wait_for(app.run(), LIMIT)
+
+
+async def test_one_of_two_surfaces_that_cannot_be_served_is_told_on_the_other(
+    tmp_path: Path,
+) -> None:
+    other = RecordingSurface()
+    broken = FailingSurface(OllimError("The token was refused."), times=1)
+    app = App(settings(tmp_path), engine=ScriptedEngine(), surfaces=[broken, other])
+    async with running(app):
+        await until(lambda: other.posted_by(Author.PROGRAM))
+    assert other.posted_by(Author.PROGRAM) == ["The token was refused."]
+
+
+async def test_a_fault_of_the_conversation_ends_the_bot_with_its_reason(tmp_path: Path) -> None:
+    app = App(settings(tmp_path), engine=BrokenEngine(), surfaces=[RecordingSurface()])
+    with pytest.raises(RuntimeError, match="a fault of our own"):
+        await asyncio.wait_for(app.run(), LIMIT)
+
+
+async def test_a_second_bot_on_the_same_data_is_refused(tmp_path: Path) -> None:
+    surface = RecordingSurface()
+    first = App(settings(tmp_path), engine=ScriptedEngine(), surfaces=[surface])
+    async with running(first):
+        await until(lambda: surface.receptions)
+        second = App(settings(tmp_path), engine=ScriptedEngine(), surfaces=[RecordingSurface()])
+        with pytest.raises(AlreadyRunning):
+            await second.run()
+
+
+async def test_a_restart_is_asked_for_and_written_down(tmp_path: Path) -> None:
+    surface = RecordingSurface()
+    stores = memory_stores(NOW)
+    app = App(settings(tmp_path), engine=ScriptedEngine(), surfaces=[surface], stores=stores)
+    async with running(app) as task:
+        await until(lambda: surface.receptions)
+        await surface.receptions[0].receive(Incoming(InputId("m1"), "test", "hello"))
+        await until(lambda: surface.posted_by(Author.ASSISTANT))
+        await surface.receptions[0].command("test", "/restart")
+        assert await task is Ending.RESTART
+
+    events = [event.event for event in stores.session_history.read().entries]
+    assert events == [SessionChange.CREATED, SessionChange.RESTARTING]
+
+
+async def test_a_file_that_cannot_be_understood_is_told_and_hurts_nobody(tmp_path: Path) -> None:
+    state = tmp_path / "data" / "state"
+    state.mkdir(parents=True)
+    (state / "config.json").write_text("not json at all")
+    (tmp_path / "data" / "USER.md").write_bytes(b"\xff\xfe broken")
+    surface = RecordingSurface()
+    engine = ScriptedEngine().answers("Hello.")
+    app = App(settings(tmp_path), engine=engine, surfaces=[surface])
+    async with running(app):
+        await until(lambda: surface.receptions)
+        await surface.receptions[0].receive(Incoming(InputId("m1"), "test", "hello"))
+        await until(lambda: surface.posted_by(Author.ASSISTANT))
+        await until(lambda: surface.posted_by(Author.PROGRAM))
+
+    told = "\n".join(surface.posted_by(Author.PROGRAM))
+    assert "config.json" in told or "USER.md" in told
+    assert list(state.glob("config.json.corrupt-*"))
