@@ -17,12 +17,14 @@ from ollim_bot.clock import SystemClock
 from ollim_bot.conversation.assembly import Talk, World, assemble
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
+from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock
 from ollim_bot.settings import Secret, Settings
 from ollim_bot.storage.attachments.keeper import FileAttachments
 from ollim_bot.storage.bootstrap import TEXTS, prepare_data_directory
 from ollim_bot.storage.journal.git_journal import open_journal
+from ollim_bot.storage.policy_file import PolicyFile
 from ollim_bot.storage.stores import open_stores
 from ollim_bot.stores import Stores
 from ollim_bot.surfaces.web.attachments import files_below
@@ -73,6 +75,7 @@ class App:
         self._is_wanted_to_end = asyncio.Event()
         self._problems: asyncio.Queue[str] = asyncio.Queue()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._policy = PolicyFile(settings.paths, self._problem)
         self._page_with_secret: tuple[WebSurface, Secret] | None = None
 
     def stop(self, ending: Ending = Ending.STOPPED) -> None:
@@ -136,7 +139,7 @@ class App:
                 surfaces=self._surfaces,
                 keeper=FileAttachments(paths, self._clock.now),
                 spec=persona.spec,
-                gate=main_gate(Reach(paths.root, (TEXTS,))),
+                gate=main_gate(Reach(paths.root, (TEXTS,)), allowed=self._allowed_in_main),
                 working_directory=paths.root,
                 restart=lambda: self.stop(Ending.RESTART),
                 status=Status(
@@ -150,6 +153,9 @@ class App:
                 ),
             )
         )
+
+    def _allowed_in_main(self) -> Sequence[Pattern]:
+        return [Pattern.of(text) for text in self._policy.read().main]
 
     async def _page(self, stores: Stores) -> Sequence[ChatSurface]:
         settings, paths = self._settings, self._settings.paths

@@ -100,6 +100,25 @@ class Pattern:
         return tool == self.tool
 
 
+@dataclass(frozen=True, slots=True)
+class ToolPolicy:
+    """What the owner has allowed beside the defaults, or, in the background, in their place."""
+
+    main_more: tuple[str, ...] = ()
+    background_more: tuple[str, ...] = ()
+    background_instead: tuple[str, ...] | None = None
+
+    @property
+    def main(self) -> tuple[str, ...]:
+        return (*MAIN_TOOLS, *self.main_more)
+
+    @property
+    def background(self) -> tuple[str, ...]:
+        if self.background_instead is not None:
+            return (*self.background_instead, *self.background_more)
+        return (*DEFAULT_BG_TOOLS, *self.background_more)
+
+
 def problems(text: str) -> Problems:
     """What is wrong with a pattern, in sentences."""
     pattern = text.strip()
