@@ -24,6 +24,7 @@ from ollim_bot.errors import WrongInput
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
+from ollim_bot.testing.journal import RememberingJournal
 from ollim_bot.testing.memory import memory_stores
 from ollim_bot.testing.surface import RecordingSurface
 from ollim_bot.tools.server.toolset import Gate
@@ -203,6 +204,7 @@ def world(
         "keeper": FakeKeeper(),
         "spec": plain_spec,
         "gate": let_through,
+        "journal": RememberingJournal(),
         "working_directory": HOME,
         "status": STATUS,
         "restart": lambda: None,

@@ -19,7 +19,7 @@ from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.errors import OllimError
-from ollim_bot.ports import Clock
+from ollim_bot.ports import Clock, Journal
 from ollim_bot.settings import Secret, Settings
 from ollim_bot.storage.attachments.keeper import FileAttachments
 from ollim_bot.storage.bootstrap import TEXTS, prepare_data_directory
@@ -90,11 +90,13 @@ class App:
         async with AsyncExitStack() as lifetime:
             await asyncio.to_thread(prepare_data_directory, paths)
             lifetime.enter_context(single_instance(paths.bot_pid))
-            stores = self._stores or await self._opened_stores(lifetime)
+            journal = lifetime.enter_context(open_journal(paths, on_problem=self._problem))
+            await asyncio.to_thread(journal.prepare)
+            stores = self._stores or self._opened_stores(journal)
             brain = await lifetime.enter_async_context(
                 open_brain(self._settings, stores, self._engine)
             )
-            talk = await self._talk(stores, brain)
+            talk = await self._talk(stores, brain, journal)
             lifetime.push_async_callback(talk.session.close)
             await talk.conversation.load()
             if brain.provider.problem:
@@ -109,12 +111,9 @@ class App:
                 await asyncio.to_thread(stores.session_history.append, event)
         return self._ending
 
-    async def _opened_stores(self, lifetime: AsyncExitStack) -> Stores:
-        paths = self._settings.paths
-        journal = lifetime.enter_context(open_journal(paths, on_problem=self._problem))
-        await asyncio.to_thread(journal.prepare)
+    def _opened_stores(self, journal: Journal) -> Stores:
         return open_stores(
-            paths,
+            self._settings.paths,
             now=self._clock.now,
             journal=journal,
             on_problem=lambda problem: self._problem(str(problem)),
@@ -126,7 +125,7 @@ class App:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._problems.put_nowait, sentence)
 
-    async def _talk(self, stores: Stores, brain: Brain) -> Talk:
+    async def _talk(self, stores: Stores, brain: Brain, journal: Journal) -> Talk:
         settings, paths = self._settings, self._settings.paths
         persona = Persona(settings, stores, self._problems.put)
         if self._surfaces is None:
@@ -140,6 +139,7 @@ class App:
                 keeper=FileAttachments(paths, self._clock.now),
                 spec=persona.spec,
                 gate=main_gate(Reach(paths.root, (TEXTS,)), allowed=self._allowed_in_main),
+                journal=journal,
                 working_directory=paths.root,
                 restart=lambda: self.stop(Ending.RESTART),
                 status=Status(

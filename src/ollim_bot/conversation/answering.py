@@ -10,6 +10,7 @@ from uuid import uuid4
 from ollim_bot.agent import Prompt
 from ollim_bot.chat import TurnStart
 from ollim_bot.conversation import texts
+from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.conversation.main_session import MainSession
 from ollim_bot.conversation.main_tools import main_run
@@ -56,6 +57,7 @@ class Answering:
         session: MainSession,
         stage: Stage,
         bench: Workbench,
+        auto_commit: AutoCommit,
         clock: Clock,
         *,
         is_free: bool,
@@ -65,6 +67,7 @@ class Answering:
         self._session = session
         self._stage = stage
         self._bench = bench
+        self._auto_commit = auto_commit
         self._clock = clock
         self._is_free = is_free
         self._unwanted: frozenset[InputId] = frozenset()
@@ -188,7 +191,7 @@ class Answering:
             _logger.info("A turn begins (attempt %d)", question.attempt)
             text = question.text(claim, self._clock.now(), session_id)
             prompt = Prompt(text, question.images_for(session_id), prompt_id)
-            end = await turn.follow(self._session.turn(prompt))
+            end = await turn.follow(self._auto_commit.watching(self._session.turn(prompt)))
             _logger.info("The turn ended: %s", end.cause)
         return end
 

@@ -10,6 +10,7 @@ from ollim_bot.agent import AgentEngine, SessionSpec
 from ollim_bot.chat import AttachmentKeeper, ChatSurface, Status
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.answering import Answering
+from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.clicks import Clicks
 from ollim_bot.conversation.commands.desk import CommandDesk
@@ -26,7 +27,7 @@ from ollim_bot.conversation.questions import Questions
 from ollim_bot.conversation.recovery import Recovery
 from ollim_bot.conversation.stage import Stage
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.ports import Clock
+from ollim_bot.ports import Clock, Journal
 from ollim_bot.stores import Stores
 from ollim_bot.tools.server.bench import Workbench
 from ollim_bot.tools.server.toolset import Gate
@@ -48,6 +49,7 @@ class World:
     keeper: AttachmentKeeper
     spec: Callable[[], Awaitable[SessionSpec]]
     gate: Gate
+    journal: Journal
     working_directory: Path
     status: Status
     restart: Callable[[], None]
@@ -90,7 +92,8 @@ def assemble(world: World) -> Talk:
         tools=main_toolset(bench, world.gate, inbox, clock),
         lost=session_lost,
     )
-    answering = Answering(stores, inbox, session, stage, bench, clock, is_free=is_free)
+    auto_commit = AutoCommit(world.journal, world.working_directory)
+    answering = Answering(stores, inbox, session, stage, bench, auto_commit, clock, is_free=is_free)
     questions = Questions(world.keeper)
     desk = CommandDesk(
         inbox,

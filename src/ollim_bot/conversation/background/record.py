@@ -2,31 +2,46 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from ollim_bot.domain.events import Usage
 from ollim_bot.domain.jobs import ReportMode
+from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
 from ollim_bot.domain.runs import Run
+
+_NOTHING_USED = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`error` says why it did not work, if it did not."""
+
+    state: OccurrenceState
+    usage: Usage = _NOTHING_USED
+    error: str = ""
 
 
 def end_facts(
-    run: Run, ended: datetime, usage: Usage, *, attempts: int, error: str
+    run: Run, occurrence: Occurrence, outcome: Outcome, ended: datetime, *, attempts: int
 ) -> dict[str, object]:
-    """Everything that the end row of an occurrence carries."""
+    """Everything that the last row of an attempt carries; what is empty is left out."""
+    usage = outcome.usage
     facts: dict[str, object] = {
         "job": run.label,
         "started": run.began.isoformat(),
         "ended": ended.isoformat(),
+        "lateness": _lateness(run, occurrence),
         "attempts": attempts,
         "session": run.session,
         "pings": list(run.pings),
         "refused_pings": [{"reason": one.reason, "text": one.text} for one in run.refused_pings],
         "report": " ".join(run.reports),
-        "tools": run.tools_used,
+        "tools": list(run.tools_used),
         "tokens": usage.context + usage.output,
         "cost_usd": round(usage.cost_usd, 6),
-        "error": error,
-        "silent_because": why_silent(run, error),
+        "error": outcome.error,
+        "silent_because": why_silent(run, outcome.error),
     }
     return {name: value for name, value in facts.items() if value not in (None, "", [], 0)}
 
@@ -36,13 +51,25 @@ def why_silent(run: Run, error: str) -> str:
     if run.pings:
         return ""
     if error:
-        return "it failed before it said anything"
-    if run.refused_pings:
-        return run.refused_pings[-1].reason
+        return "it did not come to its end"
     if not run.policy.allow_ping:
         return "pings are switched off for this job"
+    if run.refused_pings:
+        return f"its ping was refused: {_first_sentence(run.refused_pings[-1].reason)}"
     if run.reports:
         return "it reported to the main conversation instead"
     if run.policy.report is ReportMode.BLOCKED:
         return "it had nothing to say, and may not report"
     return "it had nothing to say"
+
+
+def _first_sentence(reason: str) -> str:
+    """Why; what follows is advice for the agent."""
+    sentence = reason.partition(". ")[0].removesuffix(".")
+    return sentence[:1].lower() + sentence[1:]
+
+
+def _lateness(run: Run, occurrence: Occurrence) -> int:
+    """Seconds from the due moment to the start."""
+    due = occurrence.scheduled_at
+    return 0 if due is None else max(0, int((run.began.astimezone(UTC) - due).total_seconds()))

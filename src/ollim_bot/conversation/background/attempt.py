@@ -1,0 +1,194 @@
+"""One run of one job in a session of its own, from its prompt to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from uuid import uuid4
+
+from ollim_bot.agent import AgentEngine, Prompt, SessionSpec
+from ollim_bot.conversation.background import texts
+from ollim_bot.conversation.background.begun_calls import BegunCalls
+from ollim_bot.conversation.background.record import Outcome
+from ollim_bot.conversation.notices import Notices
+from ollim_bot.domain.events import (
+    AgentEvent,
+    Compacted,
+    EndCause,
+    SessionNamed,
+    TurnEnded,
+    Usage,
+    UsageReported,
+)
+from ollim_bot.domain.jobs import Chain, Job, Reminder
+from ollim_bot.domain.occurrences import OccurrenceState
+from ollim_bot.domain.runs import Run, RunKind
+from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.domain.updates import PendingUpdates
+from ollim_bot.errors import OllimError, SessionLost
+from ollim_bot.ports import Clock
+from ollim_bot.prompts.context import READ_ONLY, updates_block
+from ollim_bot.prompts.jobs import background_prompt
+from ollim_bot.prompts.preamble import Briefing, build_bg_preamble
+from ollim_bot.stores import Stores
+from ollim_bot.tools.server.bench import Poster, Workbench
+from ollim_bot.tools.server.toolset import Gate, toolset
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What background runs need of the world.
+
+    `spec` says what a session is to be like; `gate` makes one of the patterns that a run may use;
+    `main` is the main session, if there is one.
+    """
+
+    engine: AgentEngine
+    stores: Stores
+    clock: Clock
+    root: Path
+    poster: Poster
+    notices: Notices
+    spec: Callable[[], Awaitable[SessionSpec]]
+    gate: Callable[[tuple[str, ...]], Gate]
+    is_busy: Callable[[], bool]
+    main: Callable[[], SessionId | None]
+
+
+class Attempt:
+    """`run` and `usage` can be read at any time, also when the attempt was cut off."""
+
+    def __init__(
+        self, around: Surroundings, job: Job, run: Run, late_since: datetime | None
+    ) -> None:
+        self.run = run
+        self.usage = Usage()
+        self._around = around
+        self._job = job
+        self._late_since = late_since
+        self._named: SessionId | None = None
+        self._calls = BegunCalls()
+
+    async def within(self, seconds: float) -> Outcome:
+        """Raises nothing but its cancellation; the session is closed when it returns."""
+        turn = asyncio.ensure_future(self._whole())
+        alarm = asyncio.ensure_future(self._around.clock.sleep(seconds))
+        try:
+            await asyncio.wait({turn, alarm}, return_when=asyncio.FIRST_COMPLETED)
+            if turn.done():
+                return turn.result()
+        finally:
+            for task in (turn, alarm):
+                task.cancel()
+            await asyncio.wait({turn, alarm})
+            await self._calls.ended()
+        too_long = texts.took_too_long(seconds)
+        return Outcome(OccurrenceState.TIMED_OUT, self.usage, too_long)
+
+    async def _whole(self) -> Outcome:
+        try:
+            try:
+                return await self._turn()
+            except SessionLost:
+                if self.run.parent is None or self._named is not None:
+                    raise
+                # Without the conversation it can still do most of what it is for.
+                _logger.warning("A background run begins without the history of the main session")
+                self.run.parent = None
+                return await self._turn()
+        except OllimError as error:
+            return self._failed(str(error))
+        except Exception:  # whatever a job does must not hurt the others
+            _logger.exception("A background run failed")
+            return self._failed(texts.FAULT)
+
+    async def _turn(self) -> Outcome:
+        around, run = self._around, self.run
+        spec = await self._session()
+        bench = Workbench(
+            run, around.stores, around.clock, around.root, around.poster, around.is_busy
+        )
+        prompt = Prompt(await self._prompt(), id=str(uuid4()))
+        outcome = self._failed(texts.ENGINE_SILENT)
+        tools = self._calls.of(toolset(bench, around.gate(run.policy.tools)))
+        async with around.engine.open(spec, tools) as agent:
+            async for event in agent.turn(prompt):
+                await self._note(event)
+                if isinstance(event, TurnEnded):
+                    outcome = self._outcome(event)
+        return outcome
+
+    async def _session(self) -> SessionSpec:
+        """A branch of the main session, or a blank one; its name is known before it speaks."""
+        run, job = self.run, self._job.spec
+        base = await self._around.spec()
+        run.session = SessionId(str(uuid4()))
+        return replace(
+            base,
+            resume=None,
+            begin=run.session,
+            branch_of=run.parent,
+            model=job.model.value if job.model else base.model,
+            thinking="adaptive" if job.thinking else "off",
+        )
+
+    async def _prompt(self) -> str:
+        around, job, policy = self._around, self._job, self.run.policy
+        now = around.clock.now()
+        budget = await asyncio.to_thread(around.stores.pings.read)
+        waiting = PendingUpdates()
+        if policy.kind is RunKind.BACKGROUND:
+            waiting = await asyncio.to_thread(around.stores.updates.read)
+        briefing = Briefing(
+            policy.report,
+            policy.allow_ping,
+            is_busy=around.is_busy(),
+            budget=budget.status_line(now),
+            allowed_tools=job.spec.allowed_tools,
+            skills=job.spec.skills,
+            chain=job.chain if isinstance(job, Reminder) else Chain(),
+        )
+        return background_prompt(
+            job,
+            now,
+            preamble=build_bg_preamble(briefing),
+            updates=updates_block(waiting, READ_ONLY, now),
+            late_since=self._late_since,
+        )
+
+    async def _note(self, event: AgentEvent) -> None:
+        """What it says is nobody's business: only names and numbers are kept."""
+        match event:
+            case SessionNamed(session_id):
+                await self._name(session_id)
+            case Compacted(session_id=session_id):
+                self.run.session = session_id
+            case UsageReported(usage) | TurnEnded(usage=usage):
+                self.usage = usage
+
+    async def _name(self, session: SessionId) -> None:
+        run = self.run
+        run.session = session
+        if self._named == session:
+            return
+        self._named = session
+        is_forked = run.policy.kind is RunKind.BACKGROUND
+        event = SessionChange.BG_FORK if is_forked else SessionChange.ISOLATED_BG
+        row = SessionEvent(session, event, self._around.clock.now(), run.parent)
+        await asyncio.to_thread(self._around.stores.session_history.append, row)
+
+    def _outcome(self, end: TurnEnded) -> Outcome:
+        if end.failure is not None:
+            return self._failed(end.failure.sentence)
+        if end.cause is not EndCause.COMPLETED:
+            return self._failed(texts.STOPPED)
+        return Outcome(OccurrenceState.DONE, self.usage)
+
+    def _failed(self, reason: str) -> Outcome:
+        return Outcome(OccurrenceState.FAILED, self.usage, reason)

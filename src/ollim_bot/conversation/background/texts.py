@@ -1,0 +1,37 @@
+"""What the owner is told about background runs; a job is named as its owner knows it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from ollim_bot.domain.jobs import Job
+from ollim_bot.domain.moments import duration_in_words
+
+_LONGEST_LABEL = 60
+
+ENGINE_SILENT = "the engine stopped without a word."
+STOPPED = "it was stopped before its end."
+BOT_STOPPED = "the bot was stopped in the middle of it."
+FAULT = "the bot made a mistake. The log says more."
+
+
+def label(job: Job) -> str:
+    """The description, else the message, on one line and not too long for a sentence."""
+    line = " ".join(job.spec.title.split())
+    return line if len(line) <= _LONGEST_LABEL else f"{line[: _LONGEST_LABEL - 1].rstrip()}…"
+
+
+def failed(name: str, reason: str) -> str:
+    return f"“{name}” did not work: {reason}"
+
+
+def not_run(name: str, reason: str) -> str:
+    return f"“{name}” was not run: {reason}"
+
+
+def without_report(name: str) -> str:
+    return f"“{name}” ended without its report."
+
+
+def took_too_long(seconds: float) -> str:
+    return f"it took longer than {duration_in_words(timedelta(seconds=seconds))} and was stopped."

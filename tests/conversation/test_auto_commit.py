@@ -1,0 +1,35 @@
+"""What the agent has written becomes history, and nothing else does."""
+
+from __future__ import annotations
+
+import pytest
+from tests.conversation.scene import HOME, scene
+
+from ollim_bot.agent import Refusal, ToolCall
+from ollim_bot.testing.engine import Calls, Says, ScriptedEngine
+from ollim_bot.testing.journal import RememberingJournal
+
+
+async def refuse_plans(call: ToolCall) -> Refusal | None:
+    return Refusal("not now") if "refused" in str(call.arguments.get("file_path")) else None
+
+
+@pytest.mark.parametrize(
+    ("tool", "path", "noted"),
+    [
+        ("Write", "notes/plan.md", ["auto: write notes/plan.md"]),
+        ("Edit", f"{HOME}/USER.md", ["auto: edit USER.md"]),
+        ("Write", "notes/plan.txt", []),
+        ("Write", "/elsewhere/plan.md", []),
+        ("Write", "../plan.md", []),
+        ("Write", "refused.md", []),
+        ("Read", "notes/plan.md", []),
+    ],
+)
+async def test_a_write_that_ended_well_is_noted(tool: str, path: str, noted: list[str]) -> None:
+    journal = RememberingJournal()
+    engine = ScriptedEngine().then(Calls(tool, {"file_path": path}), Says("Done."))
+    async with scene(engine, journal=journal, gate=refuse_plans) as at:
+        await at.ask("write it down")
+
+    assert journal.messages == noted
