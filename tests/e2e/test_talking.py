@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import Scene
 from tests.engine.scene import spoken, tiny_png
@@ -93,33 +92,24 @@ async def test_what_is_shown_streams_to_the_page(scene: Scene) -> None:
     assert seen.count("draft") > 1
 
 
-@pytest.mark.parametrize(
-    ("failure", "sentence"),
-    [
-        pytest.param(Fail(403, "permission_error", "no"), "refused the login", id="login"),
-        pytest.param(Fail(400, "invalid_request_error", "credit balance is too low"), "", id="400"),
-        pytest.param(Fail(529, "overloaded_error", "busy"), "overloaded", id="overloaded"),
-        pytest.param(Fail(404, "not_found_error", "model"), "model", id="model"),
-    ],
-)
-async def test_a_failing_provider_is_told_in_a_sentence_and_the_next_message_works(
-    scene: Scene, failure: Fail, sentence: str
-) -> None:
-    scene.model.when("will fail", failure)
-    await scene.bot.say("this will fail")
-    note = await scene.bot.note(sentence)
-    assert note[0].isupper()
-    assert note.endswith(".")
-
-    assert await scene.bot.ask("and this?") == "ok"
+FAILURES = {
+    "refused the login": Fail(403, "permission_error", "no"),
+    "no credit left": Fail(400, "invalid_request_error", "Your credit balance is too low"),
+    "is overloaded": Fail(529, "overloaded_error", "busy"),
+    "cannot use the chosen model": Fail(404, "not_found_error", "model: unknown"),
+}
 
 
-async def test_a_provider_that_is_gone_is_told_and_missed_no_longer_than_needed(
+async def test_each_failure_of_the_provider_is_a_sentence_and_the_next_message_works(
     scene: Scene,
 ) -> None:
-    scene.model.when("hold", Fail(500, "api_error", "boom", retry_after=0.01))
-    await scene.bot.say("hold on")
-    await scene.bot.note("overloaded")
+    for sentence, failure in FAILURES.items():
+        scene.model.when(sentence, failure)
+        await scene.bot.say(f"this fails: {sentence}")
+        note = await scene.bot.note(sentence)
+        assert note.endswith(".")
+
+    assert await scene.bot.ask("and this?") == "ok"
 
 
 async def test_commands_work_on_the_running_conversation(scene: Scene) -> None:
