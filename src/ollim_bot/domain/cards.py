@@ -81,6 +81,8 @@ class Card:
             found.append("A field needs a name and a value.")
         if any(not one.label.strip() for one in self.buttons):
             found.append("A button needs a label.")
+        if len({one.custom_id for one in self.buttons}) < len(self.buttons):
+            found.append("Two buttons of a card cannot do the same.")
         if len(self.fields) > MOST_FIELDS:
             found.append(
                 f"A card takes {MOST_FIELDS} fields at most; this one has {len(self.fields)}."

@@ -13,7 +13,6 @@ from ollim_bot.tools.server.schemas import arguments, text
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 _MOST_FOUND = 8
-_LONGEST_PAGE = 40_000
 _HEADING = re.compile(r"^#{1,4} +(.+)$", re.MULTILINE)
 _WORD = re.compile(r"\w{2,}")
 
@@ -40,7 +39,7 @@ def search_docs(folder: Path) -> Tool:
     async def run(given: Mapping[str, object]) -> ToolAnswer:
         found = await asyncio.to_thread(_found, folder, str(given["query"]))
         if not found:
-            pages = ", ".join(_pages(folder))
+            pages = ", ".join(await asyncio.to_thread(_pages, folder))
             return ToolAnswer(f"Nothing was found. There are these pages: {pages}.")
         return ToolAnswer(
             "\n\n".join(f"{one.page} — {one.heading}\n{_start(one)}" for one in found)
@@ -56,13 +55,13 @@ def search_docs(folder: Path) -> Tool:
 
 def read_doc(folder: Path) -> Tool:
     async def run(given: Mapping[str, object]) -> ToolAnswer:
-        page = str(given["page"]).removesuffix(".md")
+        page = str(given["page"]).strip().removesuffix(".md")
         pages = await asyncio.to_thread(_pages, folder)
         if page not in pages:
             message = f"There is no page {page}. There are: {', '.join(pages)}."
             return ToolAnswer(message, is_error=True)
         content = await asyncio.to_thread((folder / f"{page}.md").read_text, "utf-8")
-        return ToolAnswer(content[:_LONGEST_PAGE])
+        return ToolAnswer(content)
 
     return Tool(
         "read_doc",
@@ -99,8 +98,8 @@ def _sections(folder: Path) -> Sequence[Section]:
     for page in _pages(folder):
         content = (folder / f"{page}.md").read_text("utf-8")
         headings = [*_HEADING.finditer(content)]
-        ends = [*(heading.start() for heading in headings[1:]), len(content)]
-        for heading, end in zip(headings, ends, strict=True):
+        ends = (*(heading.start() for heading in headings[1:]), len(content))
+        for heading, end in zip(headings, ends, strict=False):
             found.append(Section(page, heading[1].strip(), content[heading.end() : end].strip()))
     return found
 

@@ -11,7 +11,7 @@ from ollim_bot.agent import Tool, ToolAnswer
 from ollim_bot.domain.forks import Discard, ForkExit, Save
 from ollim_bot.domain.runs import EnterFork, RunKind
 from ollim_bot.tools.server.bench import Workbench
-from ollim_bot.tools.server.schemas import arguments, text, whole
+from ollim_bot.tools.server.schemas import arguments, text, whole, whole_of
 
 _ONLY_IN_MAIN = "A fork is opened from the main session only; forks are not nested."
 _ONLY_IN_A_FORK = "This is not an interactive fork, so there is nothing to leave."
@@ -21,9 +21,8 @@ def enter_fork(bench: Workbench) -> Tool:
     async def run(given: Mapping[str, object]) -> ToolAnswer:
         if bench.run.policy.kind is not RunKind.MAIN:
             return ToolAnswer(_ONLY_IN_MAIN, is_error=True)
-        minutes = given.get("idle_timeout")
         topic = " ".join(str(given.get("topic") or "").split())
-        bench.run.intent = EnterFork(topic, minutes if isinstance(minutes, int) else None)
+        bench.run.intent = EnterFork(topic, whole_of(given.get("idle_timeout")))
         return ToolAnswer("The fork opens when this turn has ended. End your turn now.")
 
     return Tool(

@@ -12,18 +12,20 @@ from ollim_bot.tools.server.bench import Workbench
 from ollim_bot.tools.server.schemas import arguments, text
 
 _LONGEST = 80
+_WHO = {"user_name": "the owner is", "bot_name": "you are"}
 
 
 def update_names(bench: Workbench) -> Tool:
     async def run(given: Mapping[str, object]) -> ToolAnswer:
         if bench.run.policy.kind is not RunKind.MAIN:
             return ToolAnswer("Names are changed in the main conversation only.", is_error=True)
-        names = {key: " ".join(str(value).split()) for key, value in given.items() if value}
+        cleaned = {key: " ".join(str(value).split()) for key, value in given.items()}
+        names = {key: name for key, name in cleaned.items() if name}
         if not names or any(len(name) > _LONGEST for name in names.values()):
             return ToolAnswer(f"Give a name of up to {_LONGEST} characters.", is_error=True)
         await asyncio.to_thread(bench.stores.memory.transact, lambda raw: _renamed(raw, names))
-        said = " and ".join(f"{key.removesuffix('_name')}: {name}" for key, name in names.items())
-        return ToolAnswer(f"From now on, {said}.")
+        said = " and ".join(f"{_WHO[key]} called {name}" for key, name in names.items())
+        return ToolAnswer(f"From now on {said}.")
 
     return Tool(
         "update_names",

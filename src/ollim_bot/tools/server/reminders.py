@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -14,8 +15,9 @@ from ollim_bot.domain.moments import describe_with_distance
 from ollim_bot.domain.phrases import parse_moment
 from ollim_bot.errors import DuplicateId, NotFound, WrongInput
 from ollim_bot.tools.server.bench import Workbench
-from ollim_bot.tools.server.schemas import arguments, flag, number, text, whole
+from ollim_bot.tools.server.schemas import arguments, flag, number, text, whole, whole_of
 
+_MOST_MINUTES = 10 * 365 * 24 * 60
 _ONE_MOMENT = "Say when, in one way: `delay_minutes`, or `run_at`."
 _NO_CHAIN = "This is not a check of a chain, so there is nothing to follow up. Use `add_reminder`."
 _LAST_CHECK = (
@@ -53,11 +55,7 @@ def list_reminders(bench: Workbench) -> Tool:
         report = await asyncio.to_thread(bench.stores.reminders.report)
         now = bench.clock.now()
         waiting = sorted(report.jobs, key=lambda one: one.item.due(now.tzinfo or UTC))
-        lines = [
-            f"- {one.item.spec.id} · {_when(one.item, now)} · {one.item.spec.title} "
-            f"({_relative(bench, one.path)})"
-            for one in waiting
-        ]
+        lines = [f"- {_line(one.item, now)} ({_relative(bench, one.path)})" for one in waiting]
         return ToolAnswer("\n".join([*lines, *report.problems]) or "There are no reminders.")
 
     return Tool("list_reminders", "All reminders that wait, the next one first.", arguments(), run)
@@ -89,11 +87,11 @@ def follow_up_chain(bench: Workbench) -> Tool:
             return ToolAnswer(_NO_CHAIN, is_error=True)
         if not job.chain.may_follow_up:
             return ToolAnswer(_LAST_CHECK, is_error=True)
-        minutes = float(str(given["minutes_from_now"]))
-        follow_up = _follow_up(job, _later(bench.clock.now(), minutes))
-        await asyncio.to_thread(_forget_earlier, bench)
+        follow_up = _follow_up(job, _later(bench.clock.now(), given["minutes_from_now"]))
         follow_up, path = await asyncio.to_thread(_shelved, bench, follow_up)
-        bench.run.follow_up = follow_up.spec.id
+        earlier, bench.run.follow_up = bench.run.follow_up, follow_up.spec.id
+        if earlier is not None:
+            await asyncio.to_thread(_forget, bench, earlier)
         return ToolAnswer(f"Next check set: {_when(follow_up, bench.clock.now())}. File: {path}")
 
     return Tool(
@@ -119,21 +117,23 @@ def _spec(given: Mapping[str, object]) -> JobSpec:
 
 
 def _chain(given: Mapping[str, object]) -> Chain:
-    most = given.get("max_chain")
-    return Chain(most if isinstance(most, int) else 0)
+    return Chain(whole_of(given.get("max_chain")) or 0)
 
 
 def _moment(given: Mapping[str, object], now: datetime) -> datetime:
-    delay, moment = given.get("delay_minutes"), given.get("run_at")
+    delay, moment = given.get("delay_minutes"), given.get("run_at") or None
     if (delay is None) == (moment is None):
         raise WrongInput(_ONE_MOMENT)
     if moment is not None:
         return parse_moment(str(moment), now)
-    return _later(now, float(str(delay)))
+    return _later(now, delay)
 
 
-def _later(now: datetime, minutes: float) -> datetime:
+def _later(now: datetime, given: object) -> datetime:
     """To the second, and never early."""
+    minutes = float(str(given))
+    if not 0 < minutes <= _MOST_MINUTES:
+        raise WrongInput("The minutes have to be more than 0, and less than ten years.")
     exact = now.astimezone(UTC) + timedelta(minutes=minutes) + timedelta(seconds=1)
     return (exact - timedelta.resolution).replace(microsecond=0).astimezone(now.tzinfo)
 
@@ -153,11 +153,16 @@ def _follow_up(job: Reminder, moment: datetime) -> Reminder:
     return Reminder(replace(job.spec, id=os.urandom(4).hex()), moment, chain)
 
 
-def _forget_earlier(bench: Workbench) -> None:
-    """A second call in the same run takes the place of the first."""
-    earlier, bench.run.follow_up = bench.run.follow_up, None
-    if earlier is not None:
+def _forget(bench: Workbench, earlier: str) -> None:
+    """A second call in the same run takes the place of the first, unless that is gone already."""
+    with suppress(NotFound):
         bench.stores.reminders.remove(earlier)
+
+
+def _line(reminder: Reminder, now: datetime) -> str:
+    spec = reminder.spec
+    paused = [] if spec.enabled else ["paused"]
+    return " · ".join([spec.id, _when(reminder, now), *paused, spec.title])
 
 
 def _when(reminder: Reminder, now: datetime) -> str:

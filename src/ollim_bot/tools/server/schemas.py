@@ -33,9 +33,14 @@ def whole(about: str, low: int) -> Schema:
     return {"type": "integer", "description": about, "minimum": low}
 
 
+def whole_of(value: object) -> int | None:
+    """What was given for a `whole`: to JSON, 3.0 is one too."""
+    return int(value) if isinstance(value, int | float) else None
+
+
 def number(about: str) -> Schema:
     return {"type": "number", "description": about, "exclusiveMinimum": 0}
 
 
-def listed(about: str, item: Mapping[str, object], most: int) -> Schema:
-    return {"type": "array", "description": about, "items": dict(item), "maxItems": most}
+def listed(about: str, item: Mapping[str, object]) -> Schema:
+    return {"type": "array", "description": about, "items": dict(item)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mimetypes
+import os
 from pathlib import Path
 
 from ollim_bot.domain.chat import Attachment
@@ -16,8 +17,9 @@ def sendable(root: Path, given: str) -> Attachment:
     """Raises `WrongInput` with why it cannot be sent."""
     if refusal := Reach(root).to_read(given):
         raise WrongInput(refusal)
-    home = root.resolve()
-    path = (home / given).resolve()
+    # Unlike `Path.resolve`, this takes a link that leads to itself as it is.
+    home = Path(os.path.realpath(root))
+    path = Path(os.path.realpath(home / given))
     if not path.is_file() or not path.is_relative_to(home):
         raise WrongInput(f"{given} is not a file of the data directory.")
     relative = path.relative_to(home)

@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from ollim_bot.agent import Refusal, Tool, ToolCall, Toolset
 from ollim_bot.tools.server.bench import Workbench
 from ollim_bot.tools.server.docs import docs_tools
+from ollim_bot.tools.server.embed import discord_embed
 from ollim_bot.tools.server.forking import enter_fork, exit_fork, save_context
-from ollim_bot.tools.server.messaging import discord_embed, ping_user, send_file
+from ollim_bot.tools.server.messaging import ping_user, send_file
 from ollim_bot.tools.server.names import update_names
 from ollim_bot.tools.server.reminders import (
     add_reminder,
@@ -55,15 +56,15 @@ def discord_tools(bench: Workbench) -> Sequence[Tool]:
 
 def toolset(bench: Workbench, gate: Gate) -> Toolset:
     """`gate` judges what is not ours to judge: files, commands, addresses."""
-    run = bench.run
 
     async def noted(call: ToolCall) -> Refusal | None:
         refusal = None if _decides_itself(bench, call) else await gate(call)
         if refusal is None:
-            run.tools_used.append(call.tool)
+            bench.run.tools_used.append(call.tool)
         return refusal
 
     async def may_end() -> str | None:
+        run = bench.run
         if not run.owes_report or run.times_sent_back >= MOST_SENT_BACK:
             return None
         run.times_sent_back += 1

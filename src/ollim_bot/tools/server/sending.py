@@ -1,0 +1,110 @@
+"""How the tools send: a message of the run, paid for where it is the bot's own initiative."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from dataclasses import dataclass
+
+from ollim_bot.agent import ToolAnswer
+from ollim_bot.domain.cards import Card
+from ollim_bot.domain.chat import Attachment, Author, ChatMessage, numbered_id
+from ollim_bot.domain.outgoing import Charge
+from ollim_bot.domain.ping_rules import Refused, charged
+from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.runs import RefusedPing, Run
+from ollim_bot.errors import NotSent
+from ollim_bot.tools.server.bench import Workbench
+from ollim_bot.tools.server.schemas import flag
+
+CRITICAL = flag("true only for what cannot wait: skips the budget, once in a run")
+
+
+def message_of(
+    bench: Workbench,
+    words: str,
+    *,
+    card: Card | None = None,
+    attachments: tuple[Attachment, ...] = (),
+) -> ChatMessage:
+    run, now = bench.run, bench.clock.now()
+    return ChatMessage(
+        numbered_id(now, secrets.randbits(20)),
+        now,
+        Author.BACKGROUND if run.policy.kind.is_background else Author.ASSISTANT,
+        words,
+        attachments=attachments,
+        session=run.session,
+        card=card,
+        job=run.label,
+    )
+
+
+async def sent(bench: Workbench, message: ChatMessage, *, is_critical: bool) -> ToolAnswer:
+    """Only what a background run sends is a ping: everything else is part of a conversation."""
+    if bench.run.policy.kind.is_background:
+        return await _pinged(bench, message, is_critical=is_critical)
+    try:
+        await bench.poster.send(message, bench.run)
+    except NotSent as failed:
+        return _not_sent(failed)
+    bench.run.pings.append(message.id)
+    return ToolAnswer("Sent.")
+
+
+async def _pinged(bench: Workbench, message: ChatMessage, *, is_critical: bool) -> ToolAnswer:
+    config = await asyncio.to_thread(bench.stores.config.read)
+    run = bench.run
+    payment = _PaymentOfPing(bench, run, message, is_critical, config.critical_daily_cap)
+    try:
+        await bench.poster.send(message, run, payment.pay)
+    except NotSent as failed:
+        payment.take_back()
+        return _not_sent(failed)
+    if payment.refusal:
+        run.refused_pings.append(RefusedPing(payment.refusal, message.text))
+        return ToolAnswer(payment.refusal, is_error=True)
+    return ToolAnswer("Sent.")
+
+
+@dataclass(slots=True)
+class _PaymentOfPing:
+    """Counts for the run as soon as it is paid, so that two calls at once are not both the first.
+
+    `refusal` is why it was not paid, if it was not.
+    """
+
+    bench: Workbench
+    run: Run
+    message: ChatMessage
+    is_critical: bool
+    daily_cap: int
+    refusal: str = ""
+    charge: Charge | None = None
+
+    def pay(self, budget: PingBudget) -> tuple[PingBudget, Charge | None]:
+        after, verdict = charged(
+            budget,
+            self.run,
+            self.bench.clock.now(),
+            wants_critical=self.is_critical,
+            is_busy=self.bench.is_busy(),
+            daily_cap=self.daily_cap,
+        )
+        if isinstance(verdict, Refused):
+            self.refusal = verdict.reason
+            return after, None
+        self.charge = verdict.charge
+        self.run.critical_used |= verdict.charge is Charge.CRITICAL
+        self.run.pings.append(self.message.id)
+        return after, verdict.charge
+
+    def take_back(self) -> None:
+        """For the run alone; what was paid is given back by whoever could not send it."""
+        if self.charge is not None:
+            self.run.pings.remove(self.message.id)
+            self.run.critical_used &= self.charge is not Charge.CRITICAL
+
+
+def _not_sent(failed: NotSent) -> ToolAnswer:
+    return ToolAnswer(f"It could not be sent: {failed}", is_error=True)

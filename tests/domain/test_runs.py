@@ -1,0 +1,92 @@
+"""Runs: what a job may do, and when one may not end yet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.domain.strategies import reminders, routines, webhooks
+
+from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, ReportMode
+from ollim_bot.domain.runs import Run, RunKind, RunPolicy
+
+NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
+SPEC = JobSpec(id="a", message="Call mum", background=True)
+
+
+def run_of(mode: ReportMode, *, has_pinged: bool = False, has_reported: bool = False) -> Run:
+    run = Run(RunPolicy(RunKind.BACKGROUND, (), mode), NOON)
+    run.pings.extend([MessageId("1")] * has_pinged)
+    run.reports.extend(["Done."] * has_reported)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("mode", "silent", "after_a_ping"),
+    [
+        (ReportMode.ALWAYS, True, True),
+        (ReportMode.ON_PING, False, True),
+        (ReportMode.FREELY, False, False),
+        (ReportMode.BLOCKED, False, False),
+    ],
+)
+def test_what_a_run_owes_is_decided_by_its_mode(
+    mode: ReportMode, silent: bool, after_a_ping: bool
+) -> None:
+    assert run_of(mode).owes_report is silent
+    assert run_of(mode, has_pinged=True).owes_report is after_a_ping
+
+
+@pytest.mark.parametrize("mode", ReportMode)
+@pytest.mark.parametrize("has_pinged", [True, False])
+def test_a_run_that_has_reported_owes_nothing(mode: ReportMode, has_pinged: bool) -> None:
+    assert not run_of(mode, has_pinged=has_pinged, has_reported=True).owes_report
+
+
+@pytest.mark.parametrize("kind", [RunKind.MAIN, RunKind.FORK])
+def test_a_conversation_owes_nothing_whatever_it_sends(kind: RunKind) -> None:
+    assert not Run(RunPolicy(kind, ()), NOON, pings=[MessageId("1")]).owes_report
+
+
+@given(reminders | routines | webhooks, st.lists(st.text()).map(tuple))
+def test_the_policy_of_a_run_is_what_its_job_says(job: Job, tools: tuple[str, ...]) -> None:
+    policy = RunPolicy.of_job(job, tools)
+    spec = job.spec
+    assert policy.kind is (RunKind.ISOLATED if spec.isolated else RunKind.BACKGROUND)
+    assert policy.kind.is_background
+    assert (policy.tools, policy.report, policy.allow_ping) == (
+        tools,
+        spec.update_main_session,
+        spec.allow_ping,
+    )
+
+
+@pytest.mark.parametrize(
+    ("reminder", "must"),
+    [
+        (Reminder(SPEC, NOON), True),
+        (Reminder(replace(SPEC, must=False), NOON), False),
+        (Reminder(SPEC, NOON, Chain(2)), False),
+        (Reminder(replace(SPEC, must=True), NOON, Chain(2)), True),
+        (Reminder(replace(SPEC, allow_ping=False), NOON), False),
+    ],
+)
+def test_a_run_must_speak_where_its_reminder_must_come(reminder: Reminder, must: bool) -> None:
+    assert RunPolicy.of_job(reminder, ()).must is must
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_background"),
+    [
+        (RunKind.MAIN, False),
+        (RunKind.FORK, False),
+        (RunKind.BACKGROUND, True),
+        (RunKind.ISOLATED, True),
+    ],
+)
+def test_two_kinds_of_runs_are_in_the_background(kind: RunKind, is_background: bool) -> None:
+    assert kind.is_background is is_background

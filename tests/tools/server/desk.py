@@ -1,0 +1,126 @@
+"""The tools of one run, upon stores without a disk and a chat that only remembers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from ollim_bot.agent import Tool, ToolAnswer
+from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.jobs import Job, ReportMode
+from ollim_bot.domain.outgoing import Charge
+from ollim_bot.domain.ping_rules import given_back
+from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.runs import Run, RunKind, RunPolicy
+from ollim_bot.domain.sessions import SessionId
+from ollim_bot.errors import NotSent
+from ollim_bot.ports import Clock
+from ollim_bot.stores import Stores
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.memory import memory_stores
+from ollim_bot.tools.server.bench import Payment, Workbench
+from ollim_bot.tools.server.toolset import discord_tools
+
+BERLIN = ZoneInfo("Europe/Berlin")
+NOW = datetime(2026, 11, 16, 9, tzinfo=BERLIN)
+NOWHERE = Path("/nowhere")
+EVERYWHERE = tuple(RunKind)
+BACKGROUND = (RunKind.BACKGROUND, RunKind.ISOLATED)
+
+
+@dataclass
+class RememberingPoster:
+    """A `Poster`. A message waits for `lands`, if there is one; with `is_cut_off`, none arrives."""
+
+    stores: Stores
+    clock: Clock
+    messages: list[ChatMessage] = field(default_factory=list)
+    charges: list[Charge] = field(default_factory=list)
+    is_cut_off: bool = False
+    paid: asyncio.Event = field(default_factory=asyncio.Event)
+    lands: asyncio.Event | None = None
+
+    async def send(self, message: ChatMessage, _: Run, pay: Payment | None = None) -> bool:
+        charge: Charge | None = Charge.NOTHING
+        if pay is not None:
+            charge = await asyncio.to_thread(self.stores.pings.transact, pay)
+        if charge is None:
+            return False
+        self.paid.set()
+        if self.lands is not None:
+            await self.lands.wait()
+        if self.is_cut_off:
+            now = self.clock.now()
+            self.stores.pings.transact(lambda budget: (given_back(budget, charge, now), None))
+            raise NotSent("The chat cannot be reached.")
+        self.messages.append(message)
+        self.charges.append(charge)
+        return True
+
+
+@dataclass
+class Desk:
+    bench: Workbench
+    poster: RememberingPoster
+    clock: ManualClock
+    is_busy: bool = False
+
+    @property
+    def run(self) -> Run:
+        return self.bench.run
+
+    @property
+    def stores(self) -> Stores:
+        return self.bench.stores
+
+    @property
+    def budget(self) -> PingBudget:
+        return self.stores.pings.read()
+
+    def empty_the_budget(self, left: float = 0.0) -> None:
+        empty = replace(PingBudget.full(self.clock.now()), available=left)
+        self.stores.pings.transact(lambda _: (empty, None))
+
+    def tool(self, name: str) -> Tool:
+        return next(tool for tool in discord_tools(self.bench) if tool.name == name)
+
+    async def call(self, name: str, **arguments: object) -> ToolAnswer:
+        return await self.tool(name).run(arguments)
+
+    async def works(self, name: str, **arguments: object) -> str:
+        answer = await self.call(name, **arguments)
+        assert not answer.is_error, answer.text
+        return answer.text
+
+    async def is_refused(self, name: str, **arguments: object) -> str:
+        answer = await self.call(name, **arguments)
+        assert answer.is_error, answer.text
+        return answer.text
+
+
+DeskOf = Callable[..., Desk]
+
+
+def desk_of(
+    root: Path,
+    kind: RunKind = RunKind.BACKGROUND,
+    *,
+    job: Job | None = None,
+    stores: Stores | None = None,
+    report: ReportMode = ReportMode.FREELY,
+    allow_ping: bool = True,
+    must: bool = False,
+) -> Desk:
+    clock = ManualClock(NOW, BERLIN)
+    policy = RunPolicy(kind, (), report, allow_ping, must)
+    run = Run(policy, NOW, label="Check the mail", job=job, session=SessionId("s-1"))
+    stores = stores or memory_stores(NOW)
+    poster = RememberingPoster(stores, clock)
+    bench = Workbench(run, stores, clock, root, poster, lambda: False)
+    desk = Desk(bench, poster, clock)
+    bench.is_busy = lambda: desk.is_busy
+    return desk

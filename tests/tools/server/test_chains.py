@@ -1,0 +1,102 @@
+"""`follow_up_chain`: the next check of a chain, as long as there may be one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.domain.strategies import reminders
+from tests.tools.server.desk import BERLIN, EVERYWHERE, NOW, NOWHERE, DeskOf, desk_of
+
+from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.jobs import Chain, JobSpec, Reminder, Routine
+from ollim_bot.domain.runs import RunKind
+from ollim_bot.errors import WrongInput
+
+CHECK = Reminder(JobSpec(id="root", message="Has Ann answered?", background=True), NOW, Chain(2))
+
+
+@pytest.mark.parametrize("kind", EVERYWHERE)
+async def test_the_next_check_is_set_in_whatever_run_a_check_happens(
+    desk: DeskOf, kind: RunKind
+) -> None:
+    at = desk(kind, job=CHECK)
+    answer = await at.works("follow_up_chain", minutes_from_now=30)
+    (one,) = at.stores.reminders.all()
+    assert answer == f"Next check set: today 9:30 (in 30 min). File: {one.path}"
+    assert one.item.chain == Chain(2, 1, "root")
+    assert one.item.run_at == NOW + timedelta(minutes=30)
+    assert at.run.follow_up == one.item.spec.id
+
+
+@given(reminders, st.integers(1, 20))
+async def test_a_follow_up_inherits_everything_but_its_name_its_moment_and_its_depth(
+    job: Reminder, left: int
+) -> None:
+    chain = Chain(job.chain.depth + left, job.chain.depth, job.chain.parent)
+    job = replace(job, chain=chain)
+    at = desk_of(NOWHERE, job=job)
+    await at.works("follow_up_chain", minutes_from_now=30)
+    (one,) = at.stores.reminders.all()
+    assert replace(one.item.spec, id=job.spec.id) == job.spec
+    assert one.item.chain == Chain(chain.max, chain.depth + 1, chain.parent or job.spec.id)
+    assert one.item.due(BERLIN) == NOW + timedelta(minutes=30)
+
+
+async def test_a_second_call_takes_the_place_of_the_first(desk: DeskOf) -> None:
+    at = desk(job=CHECK)
+    await at.works("follow_up_chain", minutes_from_now=30)
+    await at.works("follow_up_chain", minutes_from_now=60)
+    (one,) = at.stores.reminders.all()
+    assert one.item.run_at == NOW + timedelta(hours=1)
+    assert one.item.chain.depth == 1
+    assert at.run.follow_up == one.item.spec.id
+
+
+async def test_a_second_call_that_is_wrong_leaves_the_first(desk: DeskOf) -> None:
+    at = desk(job=CHECK)
+    await at.works("follow_up_chain", minutes_from_now=30)
+    with pytest.raises(WrongInput, match="more than 0"):
+        await at.call("follow_up_chain", minutes_from_now=0)
+    (one,) = at.stores.reminders.all()
+    assert one.item.run_at == NOW + timedelta(minutes=30)
+
+
+async def test_a_second_call_does_not_mind_that_the_first_was_cancelled(desk: DeskOf) -> None:
+    at = desk(job=CHECK)
+    await at.works("follow_up_chain", minutes_from_now=30)
+    at.stores.reminders.remove(str(at.run.follow_up))
+    await at.works("follow_up_chain", minutes_from_now=60)
+    assert len(at.stores.reminders.all()) == 1
+
+
+async def test_a_chain_has_one_check_more_than_follow_ups_and_ends_with_advice(
+    desk: DeskOf,
+) -> None:
+    answers = []
+    for depth in range(4):
+        job = replace(CHECK, chain=Chain(2, depth))
+        answers.append(await desk(job=job).call("follow_up_chain", minutes_from_now=5))
+    assert [answer.is_error for answer in answers] == [False, False, True, True]
+    assert "last check" in answers[2].text
+    assert "ping the owner" in answers[2].text
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        None,
+        replace(CHECK, chain=Chain()),
+        Routine(JobSpec(id="r", message="Plan the day"), Cron.parse("0 9 * * *")),
+    ],
+)
+async def test_where_there_is_no_chain_a_reminder_is_the_way(
+    desk: DeskOf, job: Reminder | Routine | None
+) -> None:
+    at = desk(job=job)
+    reason = await at.is_refused("follow_up_chain", minutes_from_now=5)
+    assert "Use `add_reminder`" in reason
+    assert at.stores.reminders.all() == []

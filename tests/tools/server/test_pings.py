@@ -1,0 +1,162 @@
+"""`ping_user`: from background runs only, once, and within the budget."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.storage.places import DataDirectory, QuickDisk
+from tests.tools.server.desk import BACKGROUND, NOW, DeskOf, desk_of
+
+from ollim_bot.domain.chat import Author
+from ollim_bot.domain.jobs import ReportMode
+from ollim_bot.domain.outgoing import Charge
+from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.runs import RefusedPing, RunKind
+
+REPORT = "report_updates"
+
+
+@pytest.mark.parametrize("kind", BACKGROUND)
+async def test_a_ping_is_a_message_of_its_run_and_costs_a_token(
+    desk: DeskOf, kind: RunKind
+) -> None:
+    at = desk(kind)
+    assert await at.works("ping_user", message=" Three mails wait. ") == "Sent."
+    (message,) = at.poster.messages
+    assert (message.text, message.author, message.job) == (
+        "Three mails wait.",
+        Author.BACKGROUND,
+        "Check the mail",
+    )
+    assert (message.session, message.at) == ("s-1", NOW)
+    assert message.id.isdecimal()
+    assert at.run.pings == [message.id]
+    assert at.poster.charges == [Charge.TOKEN]
+    assert at.budget.tokens == 4
+
+
+@pytest.mark.parametrize("kind", [RunKind.MAIN, RunKind.FORK])
+async def test_in_a_conversation_the_answer_is_the_ping(desk: DeskOf, kind: RunKind) -> None:
+    at = desk(kind)
+    assert "your answer itself" in await at.is_refused("ping_user", message="hi")
+    assert at.poster.messages == []
+
+
+async def test_a_ping_without_words_is_none(desk: DeskOf) -> None:
+    at = desk()
+    await at.is_refused("ping_user", message=" \n")
+    assert at.budget == PingBudget.full(NOW)
+    assert not at.run.has_pinged
+
+
+@pytest.mark.parametrize(
+    ("report", "advice", "other"),
+    [(ReportMode.FREELY, REPORT, "nothing else"), (ReportMode.BLOCKED, "End without", REPORT)],
+)
+async def test_a_refused_ping_costs_nothing_says_what_to_do_and_is_remembered(
+    desk: DeskOf, report: ReportMode, advice: str, other: str
+) -> None:
+    at = desk(report=report)
+    at.is_busy = True
+    reason = await at.is_refused("ping_user", message="hi")
+    assert "in the middle of a conversation" in reason
+    assert advice in reason
+    assert other not in reason
+    assert at.budget.tokens == 5
+    assert at.poster.messages == []
+    assert at.run.refused_pings == [RefusedPing(reason, "hi")]
+    assert not at.run.has_pinged
+
+
+async def test_whether_the_owner_is_busy_is_asked_at_the_ping_and_not_at_the_start(
+    desk: DeskOf,
+) -> None:
+    at = desk()
+    at.is_busy = True
+    await at.is_refused("ping_user", message="hi")
+    at.is_busy = False
+    await at.works("ping_user", message="hi")
+
+
+async def test_of_two_pings_at_once_one_is_the_second(desk: DeskOf) -> None:
+    at = desk()
+    at.poster.lands = asyncio.Event()
+    first = asyncio.ensure_future(at.call("ping_user", message="one"))
+    async with asyncio.timeout(10):
+        await at.poster.paid.wait()
+    assert "pinged once already" in await at.is_refused("ping_user", message="two")
+    at.poster.lands.set()
+    assert not (await first).is_error
+    assert [message.text for message in at.poster.messages] == ["one"]
+    assert at.budget.tokens == 4
+
+
+async def test_of_many_runs_at_once_exactly_one_gets_the_last_token(tmp_path: Path) -> None:
+    data = DataDirectory(tmp_path / "data")
+    runs = [desk_of(data.paths.root, stores=data.open(QuickDisk())) for _ in range(8)]
+    runs[0].empty_the_budget(left=1.0)
+    answers = await asyncio.gather(*(at.call("ping_user", message="hi") for at in runs))
+    assert [answer.is_error for answer in answers].count(False) == 1
+    assert sum(len(at.poster.messages) for at in runs) == 1
+    assert sum(at.run.has_pinged for at in runs) == 1
+    assert (runs[0].budget.available, runs[0].budget.daily_used) == (0.0, 1)
+
+
+async def test_every_tool_that_speaks_counts_as_the_one_ping(desk: DeskOf) -> None:
+    at = desk()
+    (at.bench.root / "plan.md").write_text("plan")
+    await at.works("send_file", file_path="plan.md")
+    await at.is_refused("ping_user", message="hi")
+    await at.is_refused("discord_embed", title="hi")
+    await at.is_refused("send_file", file_path="plan.md")
+    assert len(at.poster.messages) == 1
+
+
+@pytest.mark.parametrize("critical", [True, False])
+async def test_a_ping_that_did_not_arrive_leaves_everything_as_it_was(
+    desk: DeskOf, critical: bool
+) -> None:
+    at = desk()
+    at.poster.is_cut_off = True
+    reason = await at.is_refused("ping_user", message="hi", critical=critical)
+    assert "The chat cannot be reached." in reason
+    assert at.budget == PingBudget.full(NOW)
+    assert not at.run.has_pinged
+    assert not at.run.critical_used
+    at.poster.is_cut_off = False
+    await at.works("ping_user", message="hi", critical=critical)
+
+
+async def test_a_critical_ping_comes_through_once_in_a_run(desk: DeskOf) -> None:
+    at = desk()
+    at.is_busy = True
+    at.empty_the_budget()
+    await at.works("ping_user", message="fire", critical=True)
+    assert at.poster.charges == [Charge.CRITICAL]
+    assert "pinged once already" in await at.is_refused("ping_user", message="x", critical=True)
+    assert (at.budget.critical_used, at.budget.daily_used) == (1, 0)
+
+
+async def test_the_owner_says_how_many_critical_pings_a_day_takes(desk: DeskOf) -> None:
+    at = desk()
+    at.stores.config.transact(lambda config: (replace(config, critical_daily_cap=1), None))
+    at.stores.pings.transact(lambda budget: (replace(budget, critical_used=1), None))
+    await at.works("ping_user", message="fire", critical=True)
+    assert at.poster.charges == [Charge.TOKEN]
+
+
+async def test_what_the_owner_ordered_comes_and_costs_nothing(desk: DeskOf) -> None:
+    at = desk(must=True)
+    at.is_busy = True
+    at.empty_the_budget()
+    await at.works("ping_user", message="Call mum")
+    assert at.poster.charges == [Charge.NOTHING]
+    assert at.budget.available == 0
+
+
+async def test_where_pings_are_switched_off_nothing_helps(desk: DeskOf) -> None:
+    at = desk(allow_ping=False)
+    assert "switched off" in await at.is_refused("ping_user", message="hi", critical=True)

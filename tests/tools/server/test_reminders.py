@@ -1,0 +1,209 @@
+"""`add_reminder`, `list_reminders`, `cancel_reminder`: what is answered is what is on the shelf."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.storage.places import DataDirectory, QuickDisk
+from tests.tools.server.desk import BERLIN, EVERYWHERE, NOW, NOWHERE, DeskOf, desk_of
+
+from ollim_bot.domain.jobs import Chain, JobSpec, Reminder
+from ollim_bot.domain.runs import RunKind
+from ollim_bot.errors import BadJob, DuplicateId, WrongInput
+
+TOMORROW = datetime(2026, 11, 17, 9, tzinfo=BERLIN)
+
+
+@pytest.fixture
+def data(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
+    return DataDirectory(tmp_path_factory.mktemp("real") / "data")
+
+
+@pytest.mark.parametrize("kind", EVERYWHERE)
+async def test_everywhere_it_answers_with_id_file_and_moment_in_words(
+    desk: DeskOf, kind: RunKind
+) -> None:
+    at = desk(kind)
+    answer = await at.works("add_reminder", prompt="Call mum", run_at="tomorrow 9am")
+    (one,) = at.stores.reminders.all()
+    assert re.fullmatch("[0-9a-f]{8}", one.item.spec.id)
+    words = "tomorrow 9:00 (in 1 d)"
+    assert answer == f"Reminder {one.item.spec.id} set: {words}. File: {one.path}"
+    assert one.item.due(BERLIN) == TOMORROW
+
+
+async def test_what_is_not_said_is_a_background_reminder_that_must_come(desk: DeskOf) -> None:
+    at = desk()
+    await at.works("add_reminder", prompt=" Call mum ", delay_minutes=90)
+    (one,) = at.stores.reminders.all()
+    spec = JobSpec(id=one.item.spec.id, message="Call mum", background=True)
+    assert one.item == Reminder(spec, NOW + timedelta(minutes=90))
+    assert one.item.must
+
+
+async def test_everything_that_is_said_is_kept(desk: DeskOf) -> None:
+    at = desk()
+    await at.works(
+        "add_reminder",
+        prompt="Has Ann answered?\nLook at the mail.",
+        run_at="2026-11-17T09:00",
+        description="Ann's\nanswer",
+        foreground=True,
+        max_chain=3,
+        must=True,
+    )
+    (one,) = at.stores.reminders.all()
+    assert one.item.spec == JobSpec(
+        id=one.item.spec.id,
+        message="Has Ann answered?\nLook at the mail.",
+        description="Ann's answer",
+        background=False,
+        must=True,
+    )
+    assert one.item.chain == Chain(3)
+    assert one.item.must
+
+
+@pytest.mark.parametrize(
+    ("said", "must"),
+    [
+        ({}, True),
+        ({"must": False}, False),
+        ({"max_chain": 2}, False),
+        ({"max_chain": 2.0}, False),
+        ({"max_chain": 2, "must": True}, True),
+    ],
+)
+async def test_whether_it_must_come_is_said_or_follows_from_the_chain(
+    desk: DeskOf, said: dict[str, object], must: bool
+) -> None:
+    at = desk()
+    await at.works("add_reminder", prompt="Call mum", delay_minutes=5, **said)
+    (one,) = at.stores.reminders.all()
+    assert one.item.must is must
+    assert one.item.chain == Chain(2 if "max_chain" in said else 0)
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ({}, "in one way: `delay_minutes`, or `run_at`"),
+        ({"delay_minutes": 5, "run_at": "tomorrow 9am"}, "in one way"),
+        ({"run_at": "2026-11-15T09:00"}, "1 d ago"),
+        ({"run_at": "yesterday"}, "does not lie ahead"),
+        ({"run_at": "soonish"}, "tomorrow 9am"),
+        ({"run_at": "tomorrow at 3"}, "tomorrow"),
+        ({"delay_minutes": 0}, "more than 0"),
+        ({"delay_minutes": -5}, "more than 0"),
+        ({"delay_minutes": 1e300}, "ten years"),
+    ],
+)
+async def test_anything_but_one_moment_ahead_is_refused_with_the_reason(
+    desk: DeskOf, said: dict[str, object], reason: str
+) -> None:
+    at = desk()
+    with pytest.raises(WrongInput, match=re.escape(reason)):
+        await at.call("add_reminder", prompt="Call mum", **said)
+    assert at.stores.reminders.all() == []
+
+
+async def test_an_empty_moment_beside_a_delay_is_none(desk: DeskOf) -> None:
+    at = desk()
+    await at.works("add_reminder", prompt="Call mum", delay_minutes=5, run_at="")
+    assert len(at.stores.reminders.all()) == 1
+
+
+async def test_a_reminder_without_words_is_refused(desk: DeskOf) -> None:
+    with pytest.raises(WrongInput, match="needs words"):
+        await desk().call("add_reminder", prompt=" ", delay_minutes=5)
+
+
+@given(st.floats(0.001, 100_000), st.integers(0, 999_999))
+async def test_a_delay_ends_on_a_second_and_never_early(minutes: float, microsecond: int) -> None:
+    at = desk_of(NOWHERE)
+    at.clock.jump(microsecond / 1e6)
+    await at.works("add_reminder", prompt="Call mum", delay_minutes=minutes)
+    (one,) = at.stores.reminders.all()
+    late = one.item.due(BERLIN) - (at.clock.now() + timedelta(minutes=minutes))
+    assert one.item.run_at.microsecond == 0
+    assert timedelta(0) <= late < timedelta(seconds=1)
+
+
+async def test_a_delay_counts_real_minutes_when_the_clocks_are_changed(desk: DeskOf) -> None:
+    at = desk()
+    before_the_change = datetime(2027, 3, 28, 1, 30, tzinfo=BERLIN)
+    at.clock.jump(before_the_change.timestamp() - NOW.timestamp())
+    before = at.clock.now()
+    await at.works("add_reminder", prompt="Call mum", delay_minutes=120)
+    (one,) = at.stores.reminders.all()
+    assert one.item.due(BERLIN).timestamp() - before.timestamp() == 7200
+
+
+async def test_with_real_files_the_answer_names_the_file_below_the_data_directory(
+    data: DataDirectory,
+) -> None:
+    at = desk_of(data.paths.root, stores=data.open(QuickDisk()))
+    answer = await at.works("add_reminder", prompt="Call mum", delay_minutes=20, max_chain=2)
+    file = answer.rpartition("File: ")[2]
+    assert file.startswith("reminders/")
+    assert "Call mum" in (data.paths.root / file).read_text()
+    listed = await at.works("list_reminders")
+    assert f"({file})" in listed
+    assert str(data.paths.root) not in listed
+
+
+async def test_a_chain_that_no_file_can_hold_is_refused(data: DataDirectory) -> None:
+    at = desk_of(data.paths.root, stores=data.open(QuickDisk()))
+    with pytest.raises(BadJob, match="max-chain"):
+        await at.call("add_reminder", prompt="Call mum", delay_minutes=20, max_chain=5000)
+    assert at.stores.reminders.all() == []
+
+
+async def test_the_list_has_id_moment_description_and_file_the_next_one_first(
+    desk: DeskOf,
+) -> None:
+    at = desk()
+    assert await at.works("list_reminders") == "There are no reminders."
+    late = Reminder(JobSpec(id="b", message="Water\nthe plants"), datetime(2026, 11, 17, 9))
+    soon = Reminder(JobSpec(id="c", message="m", description="Call mum"), NOW + timedelta(hours=1))
+    paused = Reminder(JobSpec(id="d", message="Run", enabled=False), datetime(2026, 11, 18, 9))
+    for reminder in (late, soon, paused):
+        at.stores.reminders.add(reminder)
+    assert (await at.works("list_reminders")).splitlines() == [
+        "- c · today 10:00 (in 1 h) · Call mum (reminders/c.md)",
+        "- b · tomorrow 9:00 (in 1 d) · Water the plants (reminders/b.md)",
+        "- d · Wed 18 Nov 09:00 (in 2 d) · paused · Run (reminders/d.md)",
+    ]
+
+
+async def test_a_file_that_cannot_be_understood_is_named_in_the_list(data: DataDirectory) -> None:
+    at = desk_of(data.paths.root, stores=data.open(QuickDisk()))
+    await at.works("add_reminder", prompt="Call mum", delay_minutes=20)
+    (data.paths.reminders / "bad.md").write_text("---\nid: bad\nrun-at: soonish\n---\nHm\n")
+    listed = await at.works("list_reminders")
+    assert "Call mum" in listed
+    assert "bad.md" in listed
+
+
+@pytest.mark.parametrize("kind", EVERYWHERE)
+async def test_a_cancelled_reminder_is_gone(desk: DeskOf, kind: RunKind) -> None:
+    at = desk(kind)
+    at.stores.reminders.add(Reminder(JobSpec(id="c", message="Call mum"), TOMORROW))
+    assert await at.works("cancel_reminder", reminder_id=" c ") == "Cancelled: Call mum."
+    assert at.stores.reminders.all() == []
+    reason = await at.is_refused("cancel_reminder", reminder_id="c")
+    assert reason == "There is no reminder c. `list_reminders` shows them all."
+
+
+async def test_an_id_that_two_files_have_is_not_cancelled_by_chance(data: DataDirectory) -> None:
+    at = desk_of(data.paths.root, stores=data.open(QuickDisk()))
+    for name in ("a", "b"):
+        text = "---\nid: same\nrun-at: 2026-11-17T09:00\n---\nHm\n"
+        (data.paths.reminders / f"{name}.md").write_text(text)
+    with pytest.raises(DuplicateId):
+        await at.call("cancel_reminder", reminder_id="same")
+    assert len(list(data.paths.reminders.glob("*.md"))) == 2

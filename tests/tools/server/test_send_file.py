@@ -1,0 +1,110 @@
+"""`send_file`: regular files of the data directory, and none of its secrets."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from tests.tools.house import House
+from tests.tools.server.desk import EVERYWHERE, Desk, desk_of
+
+from ollim_bot.domain.chat import Attachment, Author
+from ollim_bot.domain.runs import RunKind
+from ollim_bot.errors import WrongInput
+
+LARGEST = 25 * 1024 * 1024
+SECRETS = (
+    "state/token.json", "./state/token.json", "{data}/state/token.json", "STATE/token.json", ".env",
+    "notes/../state/token.json", "to-token.md", "to-link.md", "folder/token.json",
+    "notes/up/state/token.json", "home/data/.env", ".git/config", ".claude/agents/guide.md",
+    "to-outside.md", "../outside.md", "{home}/outside.md", "notes/far/plan.md", "spec.md",
+    "~/data/note.md", "/etc/passwd", "/dev/zero",
+)  # fmt: skip
+NO_FILES = ("", "gone.md", "notes", ".", "loop.md", "to-nothing.md", "pipe", "note.md/x", "a\0b")
+
+
+def at_home(house: House, kind: RunKind = RunKind.BACKGROUND) -> Desk:
+    return desk_of(house.data, kind)
+
+
+async def refusal(at: Desk, path: str) -> str:
+    with pytest.raises(WrongInput) as refused:
+        await at.call("send_file", file_path=path)
+    assert at.poster.messages == []
+    assert at.budget.tokens == 5
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("kind", EVERYWHERE)
+async def test_a_file_is_sent_from_everywhere(house: House, kind: RunKind) -> None:
+    at = at_home(house, kind)
+    assert await at.works("send_file", file_path="notes/plan.md", message="Here.") == "Sent."
+    (message,) = at.poster.messages
+    size = (house.data / "notes/plan.md").stat().st_size
+    file = Attachment("plan.md", "notes/plan.md", "text/markdown", size)
+    assert (message.text, message.attachments) == ("Here.", (file,))
+    assert message.author is (Author.BACKGROUND if kind.is_background else Author.ASSISTANT)
+    assert at.budget.tokens == (4 if kind.is_background else 5)
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ("{data}/note.md", "note.md"),
+        ("notes/../note.md", "note.md"),
+        ("notes/state/old.md", "notes/state/old.md"),
+        ("into/old.md", "notes/state/old.md"),
+    ],
+)
+async def test_however_its_path_is_spelled(house: House, given: str, path: str) -> None:
+    at = at_home(house)
+    await at.works("send_file", file_path=house.spelled(given))
+    (message,) = at.poster.messages
+    assert message.attachments[0].path == path
+    assert message.text == message.attachments[0].name
+
+
+async def test_a_data_directory_behind_a_link_is_one_too(house: House) -> None:
+    (house.home / "linked").symlink_to(house.data)
+    at = desk_of(house.home / "linked")
+    await at.works("send_file", file_path=str(house.home / "linked" / "note.md"))
+    assert at.poster.messages[0].attachments[0].path == "note.md"
+
+
+@pytest.mark.parametrize("path", SECRETS)
+async def test_no_secret_is_sent_by_any_spelling(house: House, path: str) -> None:
+    assert await refusal(at_home(house), house.spelled(path))
+
+
+async def test_nor_by_a_second_name_of_its_file(house: House) -> None:
+    os.link(house.data / "state/token.json", house.data / "notes/second.md")
+    assert "protected" in await refusal(at_home(house), "notes/second.md")
+
+
+@pytest.mark.parametrize(
+    "path", [".hidden.md", ".stuff/plan.md", "notes/.draft.md", "to-hidden.md"]
+)
+async def test_no_hidden_file_is_sent(house: House, path: str) -> None:
+    (house.data / ".stuff").mkdir()
+    for name in (".hidden.md", ".stuff/plan.md", "notes/.draft.md"):
+        (house.data / name).write_text("mine")
+    (house.data / "to-hidden.md").symlink_to(".hidden.md")
+    assert "hidden" in await refusal(at_home(house), path)
+
+
+@pytest.mark.parametrize("path", NO_FILES)
+async def test_what_is_no_regular_file_is_not_sent(house: House, path: str) -> None:
+    os.mkfifo(house.data / "pipe")
+    assert await refusal(at_home(house), path)
+
+
+async def test_25_mb_are_sent_and_a_byte_more_is_not(house: House) -> None:
+    file = house.data / "large.bin"
+    file.touch()
+    os.truncate(file, LARGEST + 1)
+    assert "larger than 25 MB" in await refusal(at_home(house), "large.bin")
+    os.truncate(file, LARGEST)
+    at = at_home(house)
+    await at.works("send_file", file_path="large.bin")
+    (attachment,) = at.poster.messages[0].attachments
+    assert (attachment.size, attachment.media_type) == (LARGEST, "application/octet-stream")

@@ -1,0 +1,139 @@
+"""All tools of a run: who judges a call, what is noted of it, and when the run may end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.tools.server.desk import BACKGROUND, EVERYWHERE, NOW, Desk, DeskOf, desk_of
+
+from ollim_bot.agent import Refusal, Tool, ToolCall, Toolset
+from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.jobs import ReportMode
+from ollim_bot.domain.runs import Run, RunKind, RunPolicy
+from ollim_bot.tools.server.toolset import toolset
+
+DISCORD = (
+    "discord_embed", "ping_user", "send_file", "report_updates", "enter_fork", "exit_fork",
+    "save_context", "follow_up_chain", "add_reminder", "list_reminders", "cancel_reminder",
+    "update_names",
+)  # fmt: skip
+SELF_GATED = {"discord_embed", "ping_user", "send_file", "report_updates", "follow_up_chain"}
+PARAMETERS = {
+    "discord_embed": ["title*", "description", "color", "fields", "buttons", "critical"],
+    "ping_user": ["message*", "critical"],
+    "send_file": ["file_path*", "message", "critical"],
+    "report_updates": ["message*"],
+    "enter_fork": ["topic", "idle_timeout"],
+    "exit_fork": [],
+    "save_context": [],
+    "follow_up_chain": ["minutes_from_now*"],
+    "add_reminder": [
+        "prompt*", "delay_minutes", "run_at", "description", "foreground", "max_chain", "must",
+    ],
+    "list_reminders": [],
+    "cancel_reminder": ["reminder_id*"],
+    "update_names": ["user_name", "bot_name"],
+    "search_docs": ["query*"],
+    "read_doc": ["page*"],
+}  # fmt: skip
+
+
+async def nothing(_: ToolCall) -> Refusal | None:
+    return Refusal("not available")
+
+
+async def everything(_: ToolCall) -> Refusal | None:
+    return None
+
+
+def parameters(tool: Tool) -> list[str]:
+    properties, required = tool.schema["properties"], tool.schema["required"]
+    assert isinstance(properties, dict)
+    assert isinstance(required, list)
+    assert tool.schema["additionalProperties"] is False
+    return [f"{name}*" if name in required else name for name in properties]
+
+
+async def let_through(tools: Toolset) -> set[str]:
+    names = {f"mcp__discord__{name}": name for name in DISCORD}
+    return {name for full, name in names.items() if await tools.gate(ToolCall(full, {})) is None}
+
+
+def shown(desk: Desk) -> object:
+    tools = toolset(desk.bench, everything)
+    servers = {
+        name: [(tool.name, tool.description, tool.schema) for tool in some]
+        for name, some in tools.servers.items()
+    }
+    return servers, tools.builtin
+
+
+def test_the_tools_and_their_parameters_are_these(desk: DeskOf) -> None:
+    servers = toolset(desk().bench, everything).servers
+    assert [tool.name for tool in servers["discord"]] == list(DISCORD)
+    assert [tool.name for tool in servers["docs"]] == ["search_docs", "read_doc"]
+    tools = (tool for some in servers.values() for tool in some)
+    assert {tool.name: parameters(tool) for tool in tools} == PARAMETERS
+
+
+def test_they_are_shown_alike_in_every_kind_of_run(tmp_path: Path) -> None:
+    first, *others = [shown(desk_of(tmp_path, kind)) for kind in EVERYWHERE]
+    assert all(other == first for other in others)
+
+
+@pytest.mark.parametrize("kind", BACKGROUND)
+async def test_in_the_background_what_gates_itself_needs_no_pattern(
+    desk: DeskOf, kind: RunKind
+) -> None:
+    assert await let_through(toolset(desk(kind).bench, nothing)) == SELF_GATED
+
+
+@pytest.mark.parametrize("kind", [RunKind.MAIN, RunKind.FORK])
+async def test_in_a_conversation_the_policy_judges_every_call(desk: DeskOf, kind: RunKind) -> None:
+    assert await let_through(toolset(desk(kind).bench, nothing)) == set()
+    assert await let_through(toolset(desk(kind).bench, everything)) == set(DISCORD)
+
+
+async def test_the_tools_of_the_engine_are_always_judged(desk: DeskOf) -> None:
+    tools = toolset(desk().bench, nothing)
+    for name in tools.builtin:
+        assert await tools.gate(ToolCall(name, {})) == Refusal("not available")
+
+
+async def test_calls_that_were_let_through_are_noted_in_the_run_of_the_turn(desk: DeskOf) -> None:
+    at = desk()
+    first, tools = at.run, toolset(at.bench, nothing)
+    await tools.gate(ToolCall("mcp__discord__ping_user", {}))
+    await tools.gate(ToolCall("Read", {}))
+    at.bench.run = Run(first.policy, NOW)
+    await tools.gate(ToolCall("mcp__discord__send_file", {}))
+    assert first.tools_used == ["mcp__discord__ping_user"]
+    assert at.run.tools_used == ["mcp__discord__send_file"]
+
+
+async def test_a_run_that_owes_a_report_is_sent_back_twice_at_most(desk: DeskOf) -> None:
+    at = desk(report=ReportMode.ALWAYS)
+    tools = toolset(at.bench, nothing)
+    said = [await tools.may_end() for _ in range(4)]
+    assert said[2:] == [None, None]
+    assert all("report_updates" in (reason or "") for reason in said[:2])
+    assert at.run.times_sent_back == 2
+    assert at.run.owes_report
+
+
+async def test_a_run_that_has_reported_may_end(desk: DeskOf) -> None:
+    at = desk(report=ReportMode.ON_PING)
+    tools = toolset(at.bench, nothing)
+    assert await tools.may_end() is None
+    await at.works("ping_user", message="hi")
+    assert await tools.may_end() is not None
+    await at.works("report_updates", message="Pinged.")
+    assert await tools.may_end() is None
+
+
+async def test_whether_a_turn_may_end_is_a_matter_of_its_own_run(desk: DeskOf) -> None:
+    at = desk(report=ReportMode.ALWAYS)
+    tools = toolset(at.bench, nothing)
+    at.bench.run = Run(RunPolicy(RunKind.MAIN, ()), NOW, pings=[MessageId("1")])
+    assert await tools.may_end() is None

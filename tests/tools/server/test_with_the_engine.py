@@ -1,0 +1,178 @@
+"""The tools as the real engine sees them: all of them, and every right call goes through."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from tests.engine.scene import Scene, ask, scene
+from tests.storage.places import DataDirectory
+from tests.tools.server.desk import NOW, Desk, desk_of
+from tests.tools.server.test_toolset import PARAMETERS
+
+from ollim_bot.agent import Refusal, ToolCall
+from ollim_bot.domain.jobs import Chain, JobSpec, Reminder, ReportMode
+from ollim_bot.domain.runs import EnterFork, RunKind
+from ollim_bot.offline.messages import CallTool, Reply, Say, ToolResult
+from ollim_bot.tools.server.toolset import BUILTIN, toolset
+
+CARD = {
+    "title": "Mail",
+    "description": "Three wait.",
+    "color": "green",
+    "fields": [{"name": "From", "value": "Ann", "inline": True}, {"name": "Age", "value": "2 d"}],
+    "buttons": [
+        {"label": "Yes", "action": "agent:Say yes.", "style": "primary"},
+        {"label": "Later", "action": "dismiss"},
+    ],
+    "critical": False,
+}
+IN_MAIN: Sequence[tuple[str, Mapping[str, object]]] = [
+    ("discord_embed", CARD),
+    ("discord_embed", {"title": "Bare"}),
+    ("send_file", {"file_path": "note.md", "message": "Here.", "critical": False}),
+    ("enter_fork", {"topic": "Rome", "idle_timeout": 20}),
+    ("list_reminders", {}),
+    ("update_names", {"user_name": "Sam", "bot_name": "Kit"}),
+    ("search_docs", {"query": "time zone"}),
+    ("read_doc", {"page": "settings"}),
+]
+IN_BACKGROUND: Sequence[tuple[str, Mapping[str, object]]] = [
+    ("ping_user", {"message": "Ann has not answered.", "critical": True}),
+    ("follow_up_chain", {"minutes_from_now": 30.5}),
+    ("report_updates", {"message": "Pinged about Ann."}),
+]
+WRONG: Sequence[tuple[str, Mapping[str, object]]] = [
+    ("add_reminder", {"delay_minutes": 5}),
+    ("add_reminder", {"prompt": "Call mum", "delay_minutes": "soon"}),
+    ("add_reminder", {"prompt": "Call mum", "delay_minutes": 5, "when": "now"}),
+    ("discord_embed", {"title": "t", "color": "pink"}),
+    ("discord_embed", {"title": "t", "buttons": [{"label": "Yes"}]}),
+]
+CHECK = Reminder(JobSpec(id="root", message="Has Ann answered?", background=True), NOW, Chain(2))
+
+
+@pytest.fixture
+async def stage(tmp_path: Path) -> AsyncIterator[Scene]:
+    async with scene(tmp_path) as made:
+        yield made
+
+
+def at_data(stage: Scene, kind: RunKind, **changes: object) -> Desk:
+    data = DataDirectory(stage.home / "data")
+    (data.paths.root / "note.md").write_text("note")
+    return desk_of(data.paths.root, kind, stores=data.open(), **changes)  # type: ignore[arg-type]
+
+
+async def everything(_: ToolCall) -> Refusal | None:
+    return None
+
+
+async def nothing(_: ToolCall) -> Refusal | None:
+    return Refusal("not available")
+
+
+def full_name(tool: str) -> str:
+    return f"mcp__{'docs' if tool.endswith(('_docs', '_doc')) else 'discord'}__{tool}"
+
+
+def calling(*calls: tuple[str, Mapping[str, object]]) -> Reply:
+    return Reply(tuple(CallTool(full_name(name), dict(given)) for name, given in calls))
+
+
+def told(stage: Scene) -> list[ToolResult]:
+    """What the model was told about its calls, in their order."""
+    messages = stage.model.requests[-1].messages
+    made = [str(call["id"]) for message in messages for call in message.of_type("tool_use")]
+    results = {one.call_id: one for message in messages for one in message.tool_results}
+    return [results[each] for each in made]
+
+
+async def test_a_reminder_is_added_as_a_file_and_the_model_hears_when_it_comes(
+    stage: Scene,
+) -> None:
+    at = at_data(stage, RunKind.MAIN)
+    stage.model.then(calling(("add_reminder", {"prompt": "Call mum", "run_at": "tomorrow 9am"})))
+    async with stage.session(toolset(at.bench, everything)) as session:
+        await ask(session, "remind me tomorrow at nine to call mum")
+
+    (result,) = told(stage)
+    (one,) = at.stores.reminders.all()
+    file = one.path.relative_to(at.bench.root)
+    expected = f"Reminder {one.item.spec.id} set: tomorrow 9:00 (in 1 d). File: {file}"
+    assert (result.text, result.is_error) == (expected, False)
+    assert "Call mum" in one.path.read_text()
+    assert at.run.tools_used == ["mcp__discord__add_reminder"]
+
+
+async def test_the_model_is_shown_exactly_these_tools(stage: Scene) -> None:
+    at = at_data(stage, RunKind.MAIN)
+    async with stage.session(toolset(at.bench, everything)) as session:
+        await ask(session, "hello")
+    ours = {full_name(name) for name in PARAMETERS}
+    assert len(ours) == 14
+    assert {name for name in stage.model.requests[0].tools if name.startswith("mcp__")} == ours
+    assert set(stage.model.requests[0].tools) <= ours | set(BUILTIN)
+
+
+async def test_every_right_call_of_a_conversation_goes_through(stage: Scene) -> None:
+    at = at_data(stage, RunKind.MAIN)
+    calls = [
+        *IN_MAIN,
+        ("add_reminder", {"prompt": "m", "delay_minutes": 5, "description": "d"}),
+        ("add_reminder", {"prompt": "m", "delay_minutes": 0.5, "must": True, "max_chain": 2}),
+        ("add_reminder", {"prompt": "m", "run_at": "in 2 hours", "foreground": True}),
+    ]
+    stage.model.then(calling(*calls))
+    async with stage.session(toolset(at.bench, everything)) as session:
+        await ask(session, "go")
+
+    results = told(stage)
+    assert [(one.text, one.is_error) for one in results if one.is_error] == []
+    assert len(results) == len(calls)
+    assert [message.card is not None for message in at.poster.messages].count(True) == 2
+    assert at.run.intent == EnterFork("Rome", 20)
+    assert len(at.stores.reminders.all()) == 3
+
+
+async def test_a_background_run_pings_follows_up_and_is_sent_back_for_its_report(
+    stage: Scene,
+) -> None:
+    at = at_data(stage, RunKind.BACKGROUND, job=CHECK, report=ReportMode.ON_PING)
+    ping, follow_up, report = IN_BACKGROUND
+    stage.model.then(calling(ping, follow_up), Reply((Say("Done."),)), calling(report))
+    async with stage.session(toolset(at.bench, nothing)) as session:
+        await ask(session, "check")
+
+    assert [one.is_error for one in told(stage)] == [False] * 3
+    assert [message.text for message in at.poster.messages] == ["Ann has not answered."]
+    assert at.run.reports == ["Pinged about Ann."]
+    assert at.run.times_sent_back == 1
+    assert [one.item.chain.depth for one in at.stores.reminders.all()] == [1]
+
+
+async def test_wrong_calls_never_reach_the_tool_and_a_refusal_teaches(stage: Scene) -> None:
+    at = at_data(stage, RunKind.MAIN)
+    too_many = {"title": "t", "fields": [{"name": "n", "value": "v"}] * 26}
+    stage.model.then(
+        calling(
+            *WRONG,
+            ("add_reminder", {"prompt": "Call mum", "run_at": "yesterday 9am"}),
+            ("send_file", {"file_path": "state/config.json"}),
+            ("discord_embed", too_many),
+        )
+    )
+    async with stage.session(toolset(at.bench, everything)) as session:
+        await ask(session, "go")
+
+    results = told(stage)
+    assert all(one.is_error for one in results)
+    yesterday, secret, fields = results[-3:]
+    assert "tomorrow 9am" in yesterday.text
+    assert "state/ is protected" in secret.text
+    assert "25 fields at most" in fields.text
+    assert at.stores.reminders.all() == []
+    assert at.poster.messages == []
+    assert "Traceback" not in json.dumps([one.text for one in results])
