@@ -1,11 +1,16 @@
-"""Messages and rows of the inbox for property tests, as the program may write them."""
+"""Messages, rows of inbox and outbox, and forks for property tests, as they may be written."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
 
 from hypothesis import strategies as st
 from tests.domain.strategies import instants, pending_updates, session_ids, texts
 
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color, Field
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, Spent, TurnId
+from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.inputs import (
     Accepted,
     CommandCall,
@@ -17,6 +22,7 @@ from ollim_bot.domain.inputs import (
     Taken,
     ToolCalled,
 )
+from ollim_bot.domain.outgoing import Charge, NotSent, Sending, Sent, Unsure
 
 _ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 input_ids = _ids.map(InputId)
@@ -28,6 +34,17 @@ attachments = st.lists(
 names = st.dictionaries(texts, texts, max_size=3)
 spent = st.builds(
     Spent, st.floats(0, 1e6), st.integers(0, 10**7), st.none() | st.integers(0, 10**7)
+)
+cards = st.builds(
+    Card,
+    texts,
+    texts,
+    st.sampled_from(Color),
+    st.lists(st.builds(Field, texts, texts, st.booleans()), max_size=3).map(tuple),
+    st.lists(
+        st.builds(Button, texts, texts, texts, st.sampled_from(ButtonStyle), st.booleans()),
+        max_size=3,
+    ).map(tuple),
 )
 chat_messages = st.builds(
     ChatMessage,
@@ -42,7 +59,43 @@ chat_messages = st.builds(
     is_cut_off=st.booleans(),
     spent=st.none() | spent,
     footer=texts,
+    card=st.none() | cards,
+    job=texts,
     refs=names,
+)
+numbered_messages = st.builds(
+    lambda message, number: replace(message, id=MessageId(str(number))),
+    chat_messages,
+    st.integers(0, 2**63 - 1),
+)
+outbox_rows = st.one_of(
+    st.builds(Sending, instants, chat_messages, st.sampled_from(Charge), st.integers(0, 2**40)),
+    st.builds(
+        Sending,
+        instants,
+        numbered_messages,
+        st.sampled_from(Charge),
+        st.integers(0, 2**40),
+        session_ids,
+        st.none() | session_ids,
+    ),
+    st.builds(Sent, instants, message_ids, texts),
+    st.builds(NotSent, instants, message_ids, texts),
+    st.builds(Unsure, instants, message_ids),
+)
+forks = st.builds(
+    Fork,
+    session=st.none() | session_ids,
+    main=st.none() | session_ids,
+    topic=texts,
+    idle_limit=st.integers(1, 10**12).map(lambda seconds: timedelta(seconds=seconds)),
+    last_activity=instants,
+    began=instants,
+    resumed_from=st.none() | session_ids,
+    is_prompted=st.booleans(),
+    has_answered=st.booleans(),
+    last_answer=texts,
+    main_turns=st.integers(0, 10**9),
 )
 owner_messages = st.builds(
     OwnerMessage,

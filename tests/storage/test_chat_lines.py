@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.domain.strategies import json_values
-from tests.storage.chat_strategies import chat_messages, inbox_rows
+from tests.storage.chat_strategies import cards, chat_messages, inbox_rows
 from tests.storage.places import NOW, DataDirectory
 
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color, Field
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, Spent, TurnId
 from ollim_bot.domain.inputs import (
     Accepted,
@@ -127,6 +128,61 @@ def test_a_person_can_read_the_messages() -> None:
     answer = ChatMessage(MessageId("m2"), AT, Author.ASSISTANT, "hi", spent=Spent(0.01, 900))
     stored = json.loads(CHAT_MESSAGES.encode(answer))
     assert stored["spent"] == {"cost_usd": 0.01, "context": 900}
+
+
+def test_a_person_can_read_a_card() -> None:
+    button = Button("Done", "agent", "9f3c01aa", ButtonStyle.SUCCESS, is_used=True)
+    card = Card("Mail", "3 new", Color.GREEN, (Field("From", "Ada", inline=True),), (button,))
+    shown = ChatMessage(MessageId("m1"), AT, Author.BACKGROUND, "", card=card, job="mail-check")
+    stored = json.loads(CHAT_MESSAGES.encode(shown))
+    assert stored["job"] == "mail-check"
+    assert stored["card"] == {
+        "title": "Mail",
+        "description": "3 new",
+        "color": "green",
+        "fields": [{"name": "From", "value": "Ada", "inline": True}],
+        "buttons": [
+            {
+                "label": "Done",
+                "action": "agent",
+                "data": "9f3c01aa",
+                "style": "success",
+                "is_used": True,
+            }
+        ],
+    }
+
+
+def test_a_card_without_a_title_does_not_cost_its_message() -> None:
+    shown = ChatMessage(MessageId("m1"), AT, Author.PROGRAM, "words", card=Card(""))
+    assert CHAT_MESSAGES.decode(CHAT_MESSAGES.encode(shown)) == shown
+
+
+@given(data=st.data(), card=cards.filter(lambda card: card.fields and card.buttons))
+def test_a_damaged_card_makes_a_malformed_line_or_a_right_one(
+    data: st.DataObject, card: Card
+) -> None:
+    shown = ChatMessage(MessageId("m1"), AT, Author.BACKGROUND, "words", card=card)
+    line = json.loads(CHAT_MESSAGES.encode(shown))
+    part = data.draw(
+        st.sampled_from([line["card"], line["card"]["fields"][0], line["card"]["buttons"][0]])
+    )
+    part[data.draw(st.sampled_from(sorted(part)))] = data.draw(st.just("") | json_values)
+    try:
+        entry = CHAT_MESSAGES.decode(json.dumps(line).encode())
+    except Malformed:
+        return
+    assert CHAT_MESSAGES.decode(CHAT_MESSAGES.encode(entry)) == entry
+
+
+@given(cards)
+def test_a_card_of_a_later_version_is_read_all_the_same(card: Card) -> None:
+    shown = ChatMessage(MessageId("m1"), AT, Author.BACKGROUND, "words", card=card)
+    line = json.loads(CHAT_MESSAGES.encode(shown))
+    parts = [line["card"], *line["card"].get("fields", []), *line["card"].get("buttons", [])]
+    for part in parts:
+        part["mood"] = {"is": "new"}
+    assert CHAT_MESSAGES.decode(json.dumps(line).encode()) == shown
 
 
 @pytest.mark.parametrize(

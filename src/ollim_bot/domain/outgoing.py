@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
 from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.sessions import SessionId
+
+_LARGEST = 2**63 - 1
 
 
 class Charge(StrEnum):
@@ -20,11 +25,40 @@ class Charge(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """Written before anything is sent. The id of the message is what it is told apart by."""
+    """Written before anything is sent. The id of the message is what it is told apart by.
+
+    `payment` is the number of its payment, 0 if it cost nothing. `fork` is the session that says
+    it, unless that is the main one; the id of such a message is a number.
+    """
 
     at: datetime
     message: ChatMessage
     charge: Charge = Charge.NOTHING
+    payment: int = 0
+    fork: SessionId | None = None
+    parent: SessionId | None = None
+
+    def __post_init__(self) -> None:
+        if self.fork is not None and not _is_number(self.message.id):
+            raise ValueError("the id of a fork's message is not a number")
+
+    def paid(self, budget: PingBudget, now: datetime) -> PingBudget:
+        """Having paid for this, exactly once however often it is asked."""
+        if budget.payments >= self.payment:
+            return budget
+        if self.charge is Charge.CRITICAL:
+            after, _ = budget.critical_spent(now, sys.maxsize)
+        else:
+            after, _ = budget.spent(now)
+        return replace(after, payments=self.payment)
+
+    def given_back(self, budget: PingBudget, now: datetime) -> PingBudget:
+        """With what this had cost, if it was paid for."""
+        if not 0 < self.payment <= budget.payments:
+            return budget
+        if self.charge is Charge.CRITICAL:
+            return budget.critical_given_back(now)
+        return budget.given_back(now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +83,11 @@ class Unsure:
 
     at: datetime
     id: MessageId
+
+
+def _is_number(text: str) -> bool:
+    is_short = len(text) <= len(str(_LARGEST))
+    return is_short and text.isascii() and text.isdecimal() and int(text) <= _LARGEST
 
 
 OutboxRow = Sending | Sent | NotSent | Unsure

@@ -18,7 +18,10 @@ _TOLERANCE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class PingBudget:
-    """`available` lies between 0 and `capacity`; `now` is always in the owner's zone."""
+    """`available` lies between 0 and `capacity`; `now` is always in the owner's zone.
+
+    `payments` counts what was ever paid for, so that after a crash nothing is paid for twice.
+    """
 
     capacity: int
     available: float
@@ -28,6 +31,7 @@ class PingBudget:
     critical_reset_date: date
     daily_used: int
     daily_used_reset: date
+    payments: int = 0
 
     @classmethod
     def full(cls, now: datetime) -> PingBudget:

@@ -7,10 +7,8 @@ from ollim_bot.storage.json_fields import Fields
 
 
 def card_json(card: Card) -> dict[str, object]:
-    stored: dict[str, object] = {
-        "title": card.title,
+    rest: dict[str, object] = {
         "description": card.description,
-        "color": card.color.value,
         "fields": [
             {"name": one.name, "value": one.value, "inline": one.inline} for one in card.fields
         ],
@@ -25,7 +23,8 @@ def card_json(card: Card) -> dict[str, object]:
             for one in card.buttons
         ],
     }
-    return {name: value for name, value in stored.items() if value}
+    head: dict[str, object] = {"title": card.title, "color": card.color.value}
+    return head | {name: value for name, value in rest.items() if value}
 
 
 def card_of(fields: Fields) -> Card:

@@ -10,6 +10,8 @@ from ollim_bot.storage.json_fields import FORMAT, Fields, parse_json, render_jso
 
 Warnings = tuple[str, ...]
 
+_SECOND = timedelta(seconds=1)
+
 
 class ForkCodec:
     def missing(self) -> Fork | None:
@@ -22,7 +24,8 @@ class ForkCodec:
                 session=_session(fields, "session"),
                 main=_session(fields, "main"),
                 topic=fields.text_or_none("topic") or "",
-                idle_limit=timedelta(seconds=fields.whole("idle_seconds", least=1)),
+                idle_limit=_SECOND
+                * fields.whole("idle_seconds", least=1, most=timedelta.max // _SECOND),
                 last_activity=fields.moment("last_activity"),
                 began=fields.moment("began"),
                 resumed_from=_session(fields, "resumed_from"),
@@ -42,7 +45,7 @@ class ForkCodec:
             "session": value.session,
             "main": value.main,
             "topic": value.topic,
-            "idle_seconds": int(value.idle_limit.total_seconds()),
+            "idle_seconds": max(1, value.idle_limit // _SECOND),
             "last_activity": value.last_activity.isoformat(),
             "began": value.began.isoformat(),
             "resumed_from": value.resumed_from,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.outgoing import Charge, NotSent, OutboxRow, Sending, Sent, Unsure
+from ollim_bot.domain.sessions import SessionId
 from ollim_bot.storage.codecs.messages import message_json, message_of
 from ollim_bot.storage.file_store import Malformed
 from ollim_bot.storage.json_fields import Fields, parse_json, render_json
@@ -17,8 +20,7 @@ def _encode_row(row: OutboxRow) -> bytes:
 def _row_json(row: OutboxRow) -> dict[str, object]:
     match row:
         case Sending():
-            charge = row.charge.value
-            return {"row": "sending", "message": message_json(row.message), "charge": charge}
+            return {"row": "sending", "message": message_json(row.message)} | _sending_json(row)
         case Sent():
             return {"row": "sent", "id": row.id, "ref": row.ref}
         case NotSent():
@@ -27,14 +29,16 @@ def _row_json(row: OutboxRow) -> dict[str, object]:
             return {"row": "unsure", "id": row.id}
 
 
+def _sending_json(row: Sending) -> dict[str, object]:
+    rest = {"payment": row.payment, "fork": row.fork, "parent": row.parent}
+    return {"charge": row.charge.value} | {name: value for name, value in rest.items() if value}
+
+
 def _decode_row(line: bytes) -> OutboxRow:
     fields = Fields(parse_json(line))
     at, kind = fields.moment("at"), fields.text("row")
     if kind == "sending":
-        message = fields.below("message")
-        if message is None:
-            raise Malformed("a message to be sent without the message")
-        return Sending(at, message_of(message), fields.choice("charge", Charge))
+        return _sending(at, fields)
     message_id = MessageId(fields.text("id"))
     match kind:
         case "sent":
@@ -44,6 +48,24 @@ def _decode_row(line: bytes) -> OutboxRow:
         case "unsure":
             return Unsure(at, message_id)
     raise Malformed(f"not a row of the outbox: {kind}")
+
+
+def _sending(at: datetime, fields: Fields) -> Sending:
+    message = fields.below("message")
+    if message is None:
+        raise Malformed("a message to be sent without the message")
+    fork, parent = fields.text_or_none("fork"), fields.text_or_none("parent")
+    try:
+        return Sending(
+            at,
+            message_of(message),
+            fields.choice("charge", Charge),
+            fields.whole_or_none("payment") or 0,
+            fork=SessionId(fork) if fork else None,
+            parent=SessionId(parent) if parent else None,
+        )
+    except ValueError as wrong:
+        raise Malformed(str(wrong)) from None
 
 
 OUTBOX_ROWS = LineCodec(_encode_row, _decode_row, lambda row: row.at)

@@ -118,6 +118,7 @@ class PingBudgetCodec:
             critical_reset_date=fields.day("critical_reset_date"),
             daily_used=fields.whole("daily_used"),
             daily_used_reset=fields.day("daily_used_reset"),
+            payments=fields.whole_or_none("payments") or 0,
         )
         return budget, ()
 
@@ -133,6 +134,8 @@ class PingBudgetCodec:
             "daily_used": value.daily_used,
             "daily_used_reset": value.daily_used_reset.isoformat(),
         }
+        if value.payments:
+            stored["payments"] = value.payments
         return render_json(stored, indent=1)
 
 

@@ -1,0 +1,72 @@
+"""Run as a program: write to a data directory at the same moment as another process.
+
+Arguments: data directory, name of the process, and what it does. It says `ready`, and then does it
+once for each line on stdin, whose text it is given, and says how that went.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.storage.places import NOW, DataDirectory
+
+from ollim_bot.conversation.chat_log import ChatLog
+from ollim_bot.conversation.outbox import DurableOutbox
+from ollim_bot.conversation.stage import Stage
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.outgoing import Charge
+from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.runs import Run, RunKind, RunPolicy
+from ollim_bot.domain.sessions import SessionId
+from ollim_bot.stores import Stores
+from ollim_bot.testing.clock import ManualClock
+
+WRITERS = 25
+
+
+def leave_updates(root: Path, name: str, _: str) -> str:
+    """Each writer has stores of its own, as if it were alone."""
+
+    def leave(number: int) -> None:
+        DataDirectory(root).open().leave_update(f"{name}-{number}", NOW)
+
+    with ThreadPoolExecutor(WRITERS) as writers:
+        list(writers.map(leave, range(WRITERS)))
+    return "done"
+
+
+def send_ping(root: Path, name: str, number: str) -> str:
+    return asyncio.run(_sent(DataDirectory(root).open(), name, number))
+
+
+async def _sent(stores: Stores, name: str, number: str) -> str:
+    chat = ChatLog(stores.messages)
+    outbox = DurableOutbox(stores, chat, Stage(chat, []), ManualClock(NOW))
+    message = ChatMessage(MessageId(number), NOW, Author.BACKGROUND, name)
+    run = Run(RunPolicy(RunKind.BACKGROUND, ()), NOW, session=SessionId(name))
+    return "sent" if await outbox.send(message, run, _with_a_token) else "refused"
+
+
+def _with_a_token(budget: PingBudget) -> tuple[PingBudget, Charge | None]:
+    after, is_paid = budget.spent(NOW)
+    return after, Charge.TOKEN if is_paid else None
+
+
+DEEDS: dict[str, Callable[[Path, str, str], str]] = {
+    "leave updates": leave_updates,
+    "send a ping": send_ping,
+}
+
+
+def main(root: str, name: str, deed: str) -> None:
+    print("ready", flush=True)
+    for line in sys.stdin:
+        print(DEEDS[deed](Path(root), name, line.strip()), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

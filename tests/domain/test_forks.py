@@ -1,0 +1,183 @@
+"""Interactive forks: when one is idle, when it may become the main session, how it ended."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.domain.strategies import instants, texts
+
+from ollim_bot.domain.forks import (
+    REPORT_LENGTH,
+    Discard,
+    Fork,
+    ForkExit,
+    Idleness,
+    Report,
+    Save,
+    end_title,
+)
+from ollim_bot.domain.sessions import SessionId
+
+NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
+LIMIT = timedelta(minutes=10)
+MOMENT = timedelta(microseconds=1)
+MAIN, OTHER = SessionId("main-1"), SessionId("other-1")
+FORK = Fork(SessionId("fork-1"), MAIN, "taxes", LIMIT, NOON, NOON, main_turns=3)
+
+limits = st.timedeltas(timedelta(seconds=1), timedelta(days=30))
+waits = st.timedeltas(timedelta(0), timedelta(days=60))
+gaps = st.timedeltas(timedelta(days=-400), timedelta(days=400))
+forks = st.builds(
+    lambda limit, at, is_prompted: replace(
+        FORK, idle_limit=limit, last_activity=at, is_prompted=is_prompted
+    ),
+    limits,
+    instants,
+    st.booleans(),
+)
+
+
+@pytest.mark.parametrize(
+    ("is_prompted", "idle", "expected"),
+    [
+        (False, timedelta(0), Idleness.KEEP),
+        (False, LIMIT - MOMENT, Idleness.KEEP),
+        (False, LIMIT, Idleness.PROMPT),
+        (False, timedelta(days=9), Idleness.PROMPT),
+        (False, -timedelta(days=9), Idleness.KEEP),
+        (True, timedelta(0), Idleness.KEEP),
+        (True, LIMIT - MOMENT, Idleness.KEEP),
+        (True, LIMIT, Idleness.CLOSE),
+        (True, timedelta(days=9), Idleness.CLOSE),
+        (True, -timedelta(days=9), Idleness.KEEP),
+    ],
+)
+def test_an_idle_fork_is_asked_first_and_closed_after_the_same_time_again(
+    is_prompted: bool, idle: timedelta, expected: Idleness
+) -> None:
+    assert replace(FORK, is_prompted=is_prompted).verdict(NOON + idle) is expected
+
+
+@given(forks, gaps)
+def test_nothing_is_done_before_the_time_is_over_whatever_the_clock_does(
+    fork: Fork, gap: timedelta
+) -> None:
+    is_kept = fork.verdict(fork.last_activity + gap) is Idleness.KEEP
+    assert is_kept == (gap < fork.idle_limit)
+
+
+@given(forks, instants, gaps)
+def test_what_the_owner_does_begins_the_time_anew(
+    fork: Fork, now: datetime, gap: timedelta
+) -> None:
+    """Also after a clock that went back, and also when it had been asked already."""
+    touched = fork.touched(now)
+    assert touched.verdict(now) is Idleness.KEEP
+    assert touched.verdict(now + gap) is not Idleness.CLOSE
+    assert touched.verdict(now + fork.idle_limit) is Idleness.PROMPT
+
+
+@given(forks, instants)
+def test_it_is_asked_once_and_then_closed(fork: Fork, now: datetime) -> None:
+    asked = fork.prompted(now)
+    assert asked.verdict(now) is Idleness.KEEP
+    assert asked.verdict(now + fork.idle_limit - MOMENT) is Idleness.KEEP
+    assert asked.verdict(now + fork.idle_limit) is Idleness.CLOSE
+
+
+@given(forks, waits, waits)
+def test_a_verdict_is_never_taken_back_by_time_alone(
+    fork: Fork, first: timedelta, second: timedelta
+) -> None:
+    order = [Idleness.KEEP, Idleness.PROMPT, Idleness.CLOSE]
+    early = fork.verdict(fork.last_activity + first)
+    late = fork.verdict(fork.last_activity + first + second)
+    assert order.index(early) <= order.index(late)
+
+
+def test_an_hour_that_is_repeated_or_left_out_is_not_idleness() -> None:
+    new_york = ZoneInfo("America/New_York")
+    before = datetime(2026, 3, 8, 1, 58, tzinfo=new_york)
+    after = datetime(2026, 3, 8, 3, 2, tzinfo=new_york)
+    assert FORK.touched(before).verdict(after) is Idleness.KEEP
+    first = datetime(2026, 11, 1, 1, 30, tzinfo=new_york)
+    assert FORK.touched(first).verdict(first.replace(fold=1)) is Idleness.PROMPT
+
+
+BRANCHED_OFF = [
+    # (resumed from, main then, main now, turns of main since) -> may it be saved?
+    (None, MAIN, MAIN, 0, True),
+    (None, MAIN, MAIN, 1, False),
+    (None, MAIN, OTHER, 0, False),
+    (None, MAIN, OTHER, 1, False),
+    (None, MAIN, None, 0, False),
+    (None, None, None, 0, True),
+    (None, None, None, 1, False),
+    (None, None, MAIN, 0, False),
+    (None, None, MAIN, 1, False),
+    (MAIN, MAIN, MAIN, 0, True),
+    (MAIN, MAIN, MAIN, 1, False),
+    (MAIN, MAIN, OTHER, 0, False),
+    (MAIN, MAIN, None, 0, False),
+    (MAIN, OTHER, MAIN, 0, False),
+    (OTHER, MAIN, MAIN, 0, False),
+    (OTHER, MAIN, MAIN, 1, False),
+    (OTHER, MAIN, OTHER, 0, False),
+    (OTHER, MAIN, None, 0, False),
+    (OTHER, None, None, 0, False),
+    (OTHER, None, MAIN, 0, False),
+]
+
+
+@pytest.mark.parametrize(("resumed_from", "then", "now", "turns", "may_be_saved"), BRANCHED_OFF)
+def test_it_may_take_the_place_of_main_only_where_main_stood_still(
+    resumed_from: SessionId | None,
+    then: SessionId | None,
+    now: SessionId | None,
+    turns: int,
+    may_be_saved: bool,
+) -> None:
+    fork = replace(FORK, resumed_from=resumed_from, main=then)
+    obstacle = fork.obstacle_to_saving(now, FORK.main_turns + turns)
+    assert (obstacle == "") is may_be_saved
+
+
+def test_the_obstacle_says_which_it_is() -> None:
+    gone_on = FORK.obstacle_to_saving(MAIN, 4)
+    assert gone_on == "the main conversation has gone on since it branched off"
+    resumed = replace(FORK, resumed_from=OTHER).obstacle_to_saving(MAIN, 3)
+    assert resumed == "it goes on from another conversation than today's main one"
+
+
+@pytest.mark.parametrize(
+    ("how", "title"),
+    [
+        (Save(), "Fork Ended — saved to main"),
+        (Save(is_confirmed=True), "Fork Ended — saved to main"),
+        (Report("3 mails"), "Fork Ended — summary queued"),
+        (Discard(), "Fork Ended — discarded"),
+    ],
+)
+def test_the_end_card_says_how_it_ended(how: ForkExit, title: str) -> None:
+    assert end_title(how) == title
+
+
+@given(forks, st.lists(texts | st.just("x" * 600), min_size=1, max_size=3))
+def test_the_beginning_of_the_last_answer_is_at_hand_for_the_summary(
+    fork: Fork, answers: list[str]
+) -> None:
+    assert not fork.has_answered
+    for text in answers:
+        fork = fork.answered(text)
+    assert fork.has_answered
+    assert fork.last_answer == answers[-1][:REPORT_LENGTH]
+    assert fork.touched(NOON).prompted(NOON).named(OTHER).last_answer == fork.last_answer
+
+
+def test_the_engine_names_it_once_it_runs() -> None:
+    assert replace(FORK, session=None).named(SessionId("fork-1")) == FORK
