@@ -117,7 +117,7 @@ async def test_escape_ends_the_nearest_thing_first(stage: Stage, page: Page) -> 
     assert turn.is_over
 
 
-async def test_the_focus_goes_through_the_page_in_order_and_is_always_seen(
+async def test_the_focus_goes_in_order_is_always_seen_and_can_skip_to_the_box(
     stage: Stage, page: Page
 ) -> None:
     await stage.core.say("Hello.\n\n```\ncode\n```")
@@ -143,9 +143,6 @@ async def test_the_focus_goes_through_the_page_in_order_and_is_always_seen(
         "Send",
     ]
     assert [name for name, is_visible in seen if not is_visible] == []
-
-
-async def test_the_skip_link_leads_to_the_box(page: Page) -> None:
     await page.get_by_role("link", name="Go to the message box").focus()
     await page.keyboard.press("Enter")
     await expect(box(page)).to_be_focused()

@@ -25,13 +25,22 @@ def note(page: Page, line: str) -> Locator:
     return page.get_by_role("region", name=f"Answer to {line}")
 
 
-async def test_a_slash_opens_the_menu_of_all_commands(stage: Stage, page: Page) -> None:
+async def test_a_slash_shows_all_commands_and_arrows_choose_in_a_circle(
+    stage: Stage, page: Page
+) -> None:
     await page.keyboard.press("/")
     await expect(menu(page).get_by_role("option")).to_have_count(len(stage.core.commands))
     for command in stage.core.commands:
         option = menu(page).get_by_role("option").filter(has_text=command.usage)
         await expect(option).to_contain_text(command.about)
     await expect(chosen(page)).to_contain_text("/clear")
+    await page.keyboard.press("ArrowUp")
+    await expect(chosen(page)).to_contain_text("/resume")
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("ArrowDown")
+    await expect(chosen(page)).to_contain_text("/compact")
+    active = await box(page).get_attribute("aria-activedescendant")
+    await expect(chosen(page)).to_have_id(active or "none")
 
 
 async def test_typing_filters_and_escape_closes(page: Page) -> None:
@@ -48,28 +57,15 @@ async def test_typing_filters_and_escape_closes(page: Page) -> None:
     await expect(menu(page)).to_be_hidden()
 
 
-async def test_arrows_choose_in_a_circle_and_the_box_says_which(page: Page) -> None:
-    await page.keyboard.press("/")
-    await expect(chosen(page)).to_contain_text("/clear")
-    await page.keyboard.press("ArrowUp")
-    await expect(chosen(page)).to_contain_text("/resume")
-    await page.keyboard.press("ArrowDown")
-    await page.keyboard.press("ArrowDown")
-    await expect(chosen(page)).to_contain_text("/compact")
-    active = await box(page).get_attribute("aria-activedescendant")
-    await expect(chosen(page)).to_have_id(active or "none")
-
-
-async def test_enter_runs_a_command_that_takes_nothing(stage: Stage, page: Page) -> None:
+async def test_enter_runs_a_command_that_takes_nothing_and_takes_choices_for_others(
+    stage: Stage, page: Page
+) -> None:
     await page.keyboard.type("/cl")
     await page.keyboard.press("Enter")
     await expect(note(page, "/clear")).to_contain_text("/clear is done.")
     await expect(box(page)).to_have_value("")
     assert stage.commands == ["/clear"]
     assert stage.core.received == []
-
-
-async def test_choices_of_an_argument_are_taken_with_enter(stage: Stage, page: Page) -> None:
     await page.keyboard.type("/mo")
     await page.keyboard.press("Enter")
     await expect(box(page)).to_have_value("/model ")
@@ -80,34 +76,29 @@ async def test_choices_of_an_argument_are_taken_with_enter(stage: Stage, page: P
     await expect(chosen(page)).to_have_text("sonnet")
     await page.keyboard.press("Enter")
     await expect(note(page, "/model sonnet")).to_contain_text("is done.")
-    assert stage.commands == ["/model sonnet"]
+    assert stage.commands == ["/clear", "/model sonnet"]
 
 
-async def test_what_is_typed_is_run_as_typed_unless_another_is_chosen(
-    stage: Stage, page: Page
-) -> None:
+async def test_what_is_typed_is_run_as_typed_unless_it_needs_more(stage: Stage, page: Page) -> None:
     """A choice is a proposal: other values may be right too."""
     await page.keyboard.type("/model o")
     await expect(menu(page).get_by_role("option")).to_have_text(["opus", "sonnet"])
     await page.keyboard.press("Enter")
-    await expect(note(page, "/model o")).to_be_visible()
+    await expect(note(page, "/model o")).to_contain_text("is done")
     assert stage.commands == ["/model o"]
-
-
-async def test_a_name_that_is_typed_in_full_is_run_unless_it_needs_more(
-    stage: Stage, page: Page
-) -> None:
     await page.keyboard.type("/model")
     await page.keyboard.press("Enter")
-    await expect(note(page, "/model")).to_contain_text("is done")
+    await expect(note(page, "/model").last).to_contain_text("/model is done")
     await page.keyboard.type("/resume")
     await page.keyboard.press("Enter")
     await expect(box(page)).to_have_value("/resume ")
     await expect(menu(page).get_by_role("option")).to_have_text(["aa11", "bb22"])
-    assert stage.commands == ["/model"]
+    assert stage.commands == ["/model o", "/model"]
 
 
-async def test_tab_fills_in_without_running(stage: Stage, page: Page) -> None:
+async def test_tab_fills_in_without_running_and_the_next_argument_is_named(
+    stage: Stage, page: Page
+) -> None:
     await page.keyboard.type("/mod")
     await page.keyboard.press("Tab")
     await expect(box(page)).to_have_value("/model ")
@@ -116,6 +107,13 @@ async def test_tab_fills_in_without_running(stage: Stage, page: Page) -> None:
     await expect(box(page)).to_have_value("/model sonnet")
     await expect(box(page)).to_be_focused()
     assert stage.commands == []
+    await box(page).fill("")
+    await page.keyboard.type("/compact ")
+    usage = page.locator("#menu-usage")
+    await expect(usage).to_contain_text("what to keep")
+    await expect(usage.locator("b")).to_have_text("[instructions] ")
+    await page.keyboard.type("keep the list of names")
+    await expect(usage).to_be_visible()
 
 
 async def test_values_come_from_the_server_too(page: Page) -> None:
@@ -134,15 +132,6 @@ async def test_values_come_from_the_server_too(page: Page) -> None:
     await expect(note(page, "/resume the one about boats")).to_be_visible()
 
 
-async def test_the_argument_that_is_next_is_named(page: Page) -> None:
-    await page.keyboard.type("/compact ")
-    usage = page.locator("#menu-usage")
-    await expect(usage).to_contain_text("what to keep")
-    await expect(usage.locator("b")).to_have_text("[instructions] ")
-    await page.keyboard.type("keep the list of names")
-    await expect(usage).to_be_visible()
-
-
 async def test_a_click_takes_a_command(page: Page) -> None:
     await page.keyboard.press("/")
     await menu(page).get_by_role("option", name="/model").click()
@@ -151,7 +140,9 @@ async def test_a_click_takes_a_command(page: Page) -> None:
     await expect(box(page)).to_be_focused()
 
 
-async def test_an_error_is_shown_as_one_and_can_be_removed(stage: Stage, page: Page) -> None:
+async def test_an_error_is_shown_until_removed_and_no_answer_leaves_no_note(
+    stage: Stage, page: Page
+) -> None:
     stage.core.answers["/modle"] = CommandAnswer("There is no command `/modle`.", is_error=True)
     await send(page, "/modle sonnet")
     error = note(page, "/modle sonnet")
@@ -159,15 +150,12 @@ async def test_an_error_is_shown_as_one_and_can_be_removed(stage: Stage, page: P
     await expect(error).to_contain_text("There is no command /modle.")
     await error.get_by_role("button", name="Remove this note").click()
     await expect(error).to_have_count(0)
-
-
-async def test_a_command_without_an_answer_leaves_no_note(stage: Stage, page: Page) -> None:
     stage.core.answers["/compact"] = CommandAnswer()
     await send(page, "/compact")
     await send(page, "/clear")
     await expect(note(page, "/clear")).to_contain_text("is done")
     await expect(note(page, "/compact")).to_have_count(0)
-    assert stage.commands == ["/compact", "/clear"]
+    assert stage.commands == ["/modle sonnet", "/compact", "/clear"]
 
 
 async def test_a_note_stands_where_the_conversation_was_and_passes(

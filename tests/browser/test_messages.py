@@ -70,7 +70,7 @@ async def test_a_reply_quotes_above_the_box_and_on_the_message(stage: Stage, pag
     await article.hover()
     await article.get_by_role("button", name="Reply").click()
     quote = page.locator("#reply")
-    await expect(quote).to_have_text("Ollim The dentist is at **nine**.")
+    await expect(quote).to_have_text("Ollim The dentist is at nine.")
     await expect(box(page)).to_be_focused()
 
     await send(page, "Which one?")

@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.web.scene import Scene, make_scene
 
 from ollim_bot.clock import SystemClock
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, Field
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.events import (
     Noted,
@@ -43,6 +44,21 @@ def hello(name: str) -> str:
 
 > And that is all. See https://example.org/more.
 """
+
+
+CARD = Card(
+    "Two tasks are due today",
+    "The **dentist** needs an answer; the rest can wait.",
+    fields=(
+        Field("Due", "today 15:00", inline=True),
+        Field("Project", "Home", inline=True),
+        Field("Notes", "Ask about the [bill](https://example.org)."),
+    ),
+    buttons=(
+        Button("Mark as done", "agent", "1", ButtonStyle.PRIMARY),
+        Button("Snooze for an hour", "agent", "2"),
+    ),
+)
 
 
 class Demo:
@@ -85,7 +101,8 @@ async def main(port: int, folder: Path) -> None:
     scene = make_scene(folder, clock=SystemClock(UTC), port=port)
     _ = Demo(scene)
     await scene.reception.say("Good morning. Three things are due today.")
-    await scene.reception.say("Drink water.", Author.BACKGROUND)
+    await scene.reception.say("Drink water.", Author.BACKGROUND, job="Water")
+    await scene.reception.say(CARD.text, Author.BACKGROUND, card=CARD, job="Morning briefing")
     await scene.reception.say("The bot was restarted.", Author.PROGRAM)
     print(scene.surface.address(), flush=True)
     await scene.surface.run(scene.reception)

@@ -23,7 +23,15 @@ GETS = (
     "/nothing",
     "/healthz/",
 )
-POSTS = ("/api/messages", "/api/commands", "/api/interrupt", "/api/read", "/", "/nothing")
+POSTS = (
+    "/api/messages",
+    "/api/commands",
+    "/api/clicks",
+    "/api/interrupt",
+    "/api/read",
+    "/",
+    "/nothing",
+)
 
 
 async def test_the_address_lets_in_and_takes_the_secret_out_of_the_address_bar(

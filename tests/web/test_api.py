@@ -35,6 +35,8 @@ async def test_a_message_is_acknowledged_with_what_was_kept_of_it(
         "turn": None,
         "is_cut_off": False,
         "footer": "",
+        "job": "",
+        "card": None,
     }
     [incoming] = scene.reception.received
     assert (incoming.id, incoming.surface, incoming.text) == (message_id, "web", "hello *you*")
@@ -253,6 +255,7 @@ async def test_a_body_that_never_comes_is_not_waited_for(tmp_path: Path) -> None
         ("DELETE", "/", 405),
         ("OPTIONS", "/", 405),
         ("GET", "/api/commands", 405),
+        ("GET", "/api/clicks", 405),
         ("GET", "/api/interrupt", 405),
         ("GET", "/api/read", 405),
         ("POST", "/api/completions", 405),

@@ -10,7 +10,9 @@ import pytest
 from tests.web.scene import SUNDAY
 
 from ollim_bot.chat import ChatSurface, Incoming, IncomingFile, Reception
+from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import Author, MessageId
+from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import EndCause, TextStreamed, TurnEnded
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.errors import WriteFailed
@@ -78,6 +80,26 @@ async def test_what_waits_can_be_changed_and_taken_back(
     assert [message.text for message in reception.messages] == ["other"]
     assert await reception.withdraw(InputId("i1"))
     assert not await reception.withdraw(InputId("i1"))
+
+
+async def test_a_button_is_used_once_and_not_by_a_click_that_fails(
+    reception: FakeReception, surface: RecordingSurface
+) -> None:
+    card = Card("Tea", buttons=(Button("Drink", "agent", "1"), Button("Pour", "agent", "2")))
+    message = await reception.say(card.text, card=card)
+    reception.answers["act:agent:1"] = CommandAnswer("It is hot.", is_error=True)
+    assert (await reception.click("web", message.id, "act:agent:1")).text == "It is hot."
+    assert surface.posts == [message]
+    del reception.answers["act:agent:1"]
+    assert not (await reception.click("web", message.id, "act:agent:1")).is_error
+    [_, again] = surface.posts
+    assert again.card is not None
+    assert [button.is_used for button in again.card.buttons] == [True, False]
+    assert reception.messages == [again]
+    assert (await reception.click("web", message.id, "act:agent:1")).is_error
+    assert (await reception.click("web", message.id, "act:agent:3")).is_error
+    assert (await reception.click("web", MessageId("x"), "act:agent:1")).is_error
+    assert reception.clicks == [("web", message.id, "act:agent:1")]
 
 
 async def test_history_comes_in_pages_and_what_was_missed_after_the_last(

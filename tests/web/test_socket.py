@@ -40,6 +40,7 @@ async def test_a_new_tab_is_told_all_that_it_needs(scene: Scene, own: Browser) -
                 "version": "0.0",
             },
             "missed": None,
+            "cards": [],
             "has_more": False,
             "live": None,
             "read": "m1",

@@ -45,9 +45,10 @@ class FakeReception:
 
     Files that come in are moved into `folder`, which stands for the data directory.
     `on_message` is called with each message that is new. `waiting` has the inputs that were not
-    taken yet. `answers` is by command: `/model`. A command is in `calls` when it comes and in
-    `lines` when it is done. While `may_answer` is cleared, commands and `looks` at the history
-    hang; `refusal` is raised in place of receiving a message or looking.
+    taken yet. `answers` is by command, `/model`, and for a click by its `custom_id`. A command is
+    in `calls` when it comes and in `lines` when it is done; a click comes there too and then is in
+    `clicks`. While `may_answer` is cleared, commands, clicks and `looks` at the history hang;
+    `refusal` is raised in place of receiving a message or looking.
     """
 
     def __init__(self, clock: Clock, folder: Path) -> None:
@@ -58,6 +59,7 @@ class FakeReception:
         self.calls: list[str] = []
         self.looks = 0
         self.lines: list[tuple[str, str]] = []
+        self.clicks: list[tuple[str, MessageId, str]] = []
         self.may_answer = asyncio.Event()
         self.may_answer.set()
         self.answers: dict[str, CommandAnswer] = {}
@@ -109,6 +111,24 @@ class FakeReception:
         self.lines.append((surface, line))
         word = line.partition(" ")[0]
         return self.answers.get(word, CommandAnswer(f"`{line}` is done."))
+
+    async def click(self, surface: str, message_id: MessageId, custom_id: str) -> CommandAnswer:
+        """The button is used from then on, unless the answer is an error."""
+        self.calls.append(custom_id)
+        await self.may_answer.wait()
+        message = await self.message(message_id)
+        card = message.card if message else None
+        buttons = {each.custom_id: each for each in card.buttons} if card else {}
+        if message is None or card is None or custom_id not in buttons:
+            return CommandAnswer("That button is gone.", is_error=True)
+        if buttons[custom_id].is_used:
+            return CommandAnswer("That button was used already.", is_error=True)
+        answer = self.answers.get(custom_id, CommandAnswer(f"{buttons[custom_id].label}: done."))
+        if not answer.is_error:
+            self.clicks.append((surface, message_id, custom_id))
+            buttons[custom_id] = replace(buttons[custom_id], is_used=True)
+            await self.post(replace(message, card=replace(card, buttons=tuple(buttons.values()))))
+        return answer
 
     async def interrupt(self) -> bool:
         turn = self._turn
@@ -170,25 +190,11 @@ class FakeReception:
         self,
         text: str,
         author: Author = Author.ASSISTANT,
-        *,
-        turn: TurnId | None = None,
-        reply_to: MessageId | None = None,
-        attachments: tuple[Attachment, ...] = (),
-        is_cut_off: bool = False,
-        footer: str = "",
+        **fields: object,
     ) -> ChatMessage:
-        """A message that comes by itself."""
-        message = ChatMessage(
-            MessageId(f"m{next(self._numbers)}"),
-            self._clock.now(),
-            author,
-            text,
-            reply_to=reply_to,
-            attachments=attachments,
-            turn=turn,
-            is_cut_off=is_cut_off,
-            footer=footer,
-        )
+        """A message that comes by itself; with further fields of a `ChatMessage`."""
+        message_id = MessageId(f"m{next(self._numbers)}")
+        message = ChatMessage(message_id, self._clock.now(), author, text, **fields)  # type: ignore[arg-type]
         await self.post(message)
         return message
 

@@ -9,6 +9,7 @@ from aiohttp import web
 
 from ollim_bot.chat import Incoming, Reception
 from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.surfaces.web import texts
 from ollim_bot.surfaces.web.attachments import OpenAttachment, send_attachment
 from ollim_bot.surfaces.web.frames import Json, answer_json
@@ -46,6 +47,7 @@ class Api:
             web.post("/api/messages", self._receive),
             web.get("/api/messages", self._older),
             web.post("/api/commands", self._command),
+            web.post("/api/clicks", self._click),
             web.post("/api/interrupt", self._interrupt),
             web.post("/api/read", self._mark_read),
             web.get("/api/completions", self._completions),
@@ -83,9 +85,18 @@ class Api:
 
     async def _command(self, request: web.Request) -> web.Response:
         line = _text(await self._body(request), "line")
-        answer = await self._reception.command(SURFACE, line)
-        html = await rendered(answer.text) if answer.text else ""
-        return web.json_response(answer_json(answer, html))
+        return await _answered(await self._reception.command(SURFACE, line))
+
+    async def _click(self, request: web.Request) -> web.Response:
+        body = await self._body(request)
+        wanted, custom_id = MessageId(_text(body, "message_id")), _text(body, "custom_id")
+        message = await self._reception.message(wanted)
+        if message is None:
+            raise Refused(404, texts.NO_MESSAGE)
+        buttons = message.card.buttons if message.card else ()
+        if custom_id not in [button.custom_id for button in buttons]:
+            raise Refused(404, texts.NO_BUTTON)
+        return await _answered(await self._reception.click(SURFACE, message.id, custom_id))
 
     async def _interrupt(self, request: web.Request) -> web.Response:
         await self._body(request)
@@ -124,6 +135,11 @@ class Api:
         if not isinstance(body, dict):
             raise Refused(400, texts.NOT_UNDERSTOOD)
         return body
+
+
+async def _answered(answer: CommandAnswer) -> web.Response:
+    html = await rendered(answer.text) if answer.text else ""
+    return web.json_response(answer_json(answer, html))
 
 
 def _text(body: Json, name: str) -> str:

@@ -9,13 +9,18 @@ from ollim_bot.chat import Status, TurnStart
 from ollim_bot.domain.chat import Attachment, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
 from ollim_bot.surfaces.web.live import Activity
+from ollim_bot.surfaces.web.markdown import plain
 
 Json = dict[str, object]
 
 _LONGEST_EXCERPT = 120
+# So much of a text is looked at for it: marks and addresses are longer than what they show.
+_READ_FOR_EXCERPT = 1000
 
 
-def message_json(message: ChatMessage, html: str, reply_to: ChatMessage | None) -> Json:
+def message_json(
+    message: ChatMessage, html: str, card: Json | None, reply_to: ChatMessage | None
+) -> Json:
     return {
         "id": message.id,
         "at": message.at.isoformat(),
@@ -29,11 +34,13 @@ def message_json(message: ChatMessage, html: str, reply_to: ChatMessage | None) 
         "turn": message.turn,
         "is_cut_off": message.is_cut_off,
         "footer": message.footer,
+        "job": message.job,
+        "card": card,
     }
 
 
 def _quoted(message: ChatMessage) -> Json:
-    words = " ".join(message.text[: 4 * _LONGEST_EXCERPT].split())
+    words = " ".join(plain(message.text[:_READ_FOR_EXCERPT]).split())
     if not words and message.attachments:
         words = message.attachments[0].name
     excerpt = words if len(words) <= _LONGEST_EXCERPT else f"{words[: _LONGEST_EXCERPT - 1]}…"

@@ -8,6 +8,7 @@ another one: what is shown is never changed by what comes later.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 
 import nh3
 from markdown_it import MarkdownIt
@@ -76,6 +77,22 @@ def render(text: str) -> str:
     """The same for the same text, always; never raises."""
     html: str = _PARSER.render(_SURROGATE.sub("\ufffd", text))
     return _CLEANER.clean(html)
+
+
+def plain(text: str) -> str:
+    """The words that `render` shows, without their marks; never raises."""
+    return "".join(_words(_PARSER.parse(_SURROGATE.sub("\ufffd", text))))
+
+
+def _words(tokens: Iterable[Token]) -> Iterator[str]:
+    for token in tokens:
+        if token.type == "inline":
+            yield from _words(token.children or ())
+            yield "\n"
+        elif token.type in ("softbreak", "hardbreak"):
+            yield "\n"
+        else:
+            yield token.content
 
 
 def block_starts(text: str) -> list[int]:

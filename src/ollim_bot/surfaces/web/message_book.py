@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from ollim_bot.chat import Reception
+from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.errors import OllimError
+from ollim_bot.surfaces.web.cards import card_json
 from ollim_bot.surfaces.web.frames import Json, message_json
 from ollim_bot.surfaces.web.markdown import render
 
@@ -33,8 +35,10 @@ class MessageBook:
     async def _shown(self, message: ChatMessage, near: dict[MessageId, ChatMessage]) -> Json:
         known, shown = self._kept.get(message.id, (None, {}))
         if known != message:
-            html = await rendered(message.text)
-            shown = message_json(message, html, await self._replied_to(message, near))
+            # The text of a card is its plain form, which is not to be shown a second time.
+            html = "" if message.card else await rendered(message.text)
+            card = await _card_shown(message.card) if message.card else None
+            shown = message_json(message, html, card, await self._replied_to(message, near))
         self._keep(message, shown)
         return shown
 
@@ -55,6 +59,11 @@ class MessageBook:
         self._kept[message.id] = (message, shown)
         if len(self._kept) > self._most:
             del self._kept[next(iter(self._kept))]
+
+
+async def _card_shown(card: Card) -> Json:
+    is_short = len(card.text) < _LONG
+    return card_json(card) if is_short else await asyncio.to_thread(card_json, card)
 
 
 async def rendered(text: str) -> str:

@@ -63,6 +63,7 @@ class Socket:
         missed = None if last is None else await self._missed(last)
         newest = None if missed is not None else await self._newest()
         messages, has_more = newest or (None, False)
+        cards = [] if missed is None else await self._cards()
         known = {str(message["id"]): message for message in (*(missed or ()), *(messages or ()))}
         # From here on nothing is waited for, so that no frame can come in between.
         tab.greet(
@@ -72,6 +73,7 @@ class Socket:
                 "commands": [command_json(each) for each in self._reception.commands],
                 "messages": messages,
                 "missed": missed,
+                "cards": cards,
                 "has_more": has_more,
                 "live": self._presenter.live(),
                 "read": self._read.last,
@@ -85,6 +87,11 @@ class Socket:
         if missed is None or len(missed) > self._limits.missed_messages:
             return None
         return await self._book.shown(missed)
+
+    async def _cards(self) -> list[Json]:
+        """Their buttons may have been used since the tab was told of them."""
+        newest = await self._reception.history(_NEWEST)
+        return await self._book.shown([each for each in newest if each.card and each.card.buttons])
 
     async def _newest(self) -> tuple[list[Json], bool]:
         messages = await self._reception.history(_NEWEST + 1)

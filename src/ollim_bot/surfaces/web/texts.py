@@ -9,6 +9,7 @@ WRONG_HOST = (
 WRONG_ORIGIN = "This came from another site, so nothing was done. Use the page itself."
 NOT_FOUND = "There is nothing here. The page is at `/`."
 NO_MESSAGE = "That message is not there any more."
+NO_BUTTON = "That button is not there any more."
 NO_ATTACHMENT = "That file is not there any more. Files are kept for 30 days."
 NO_PAGE = "The page is missing from this installation. Install ollim-bot again."
 FAILED = "The bot could not do that. Its log says why."

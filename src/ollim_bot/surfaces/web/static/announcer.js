@@ -3,7 +3,7 @@
 import { onArrival } from "./arrivals.js";
 import { byId, make } from "./dom.js";
 import { botName, speakers } from "./names.js";
-import { plain } from "./rich.js";
+import { spoken } from "./message.js";
 
 const HEARD_MS = 10_000;
 
@@ -11,7 +11,7 @@ const HEARD_MS = 10_000;
 export function announceArrivals(store) {
     onArrival(store, (message) => {
         if (message.author !== "owner") {
-            announce(`${speakers(botName(store.state))[message.author]}: ${plain(message.html)}`);
+            announce(`${speakers(botName(store.state))[message.author]}: ${spoken(message)}`);
         }
     });
 }

@@ -19,6 +19,10 @@ export function runCommand(line) {
     return post("/api/commands", { line });
 }
 
+export function postClick(id, customId) {
+    return post("/api/clicks", { message_id: id, custom_id: customId });
+}
+
 export function interrupt() {
     return post("/api/interrupt", {});
 }

@@ -1,8 +1,12 @@
 /** How a message looks, final or not. Clicks are told by `data-action` to whoever listens above. */
 
+import { cardElement, spokenCard } from "./card.js";
 import { arrange, icon, iconButton, make, patch, sizeInWords } from "./dom.js";
-import { rich } from "./rich.js";
+import { plain, rich } from "./rich.js";
 import { describe } from "./time.js";
+
+/** What a button is told by. */
+const NAMES = ["action", "customId"];
 
 /** @param {import("./state.js").Message} message */
 export function messageElement(message, context) {
@@ -17,22 +21,41 @@ export function messageElement(message, context) {
  */
 export function fillMessage(article, message, context) {
     const body = article.querySelector(":scope > .body");
+    const focused = article.contains(document.activeElement) ? document.activeElement : null;
     patch(body, rich(message.html));
     const when = describe(new Date(message.at), context.now);
     article.className = `message ${message.author}`;
     article.dataset.id = message.id;
-    article.setAttribute("aria-label", `${context.names[message.author]}, ${when}`);
+    const names = [context.names[message.author], message.job, when];
+    article.setAttribute("aria-label", shown(...names).join(", "));
     const parts = shown(
-        message.author === "background" && backgroundMark(message.at, when),
+        message.author === "background" && backgroundMark(message, when),
         message.reply_to && quoteButton(message.reply_to, context),
         body,
+        message.card && cardElement(message.card),
         message.attachments.length > 0 && attachmentList(message.attachments),
         message.is_cut_off && make("p", { class: "aside" }, "stopped before its end"),
         message.footer && make("p", { class: "aside" }, message.footer),
         actions(message.at, when),
     );
     arrange(article, parts);
+    if (focused && !focused.isConnected) {
+        focusAgain(article, focused);
+    }
     return article;
+}
+
+/** On the button that took the place of the one that had the focus, or else on the message. */
+function focusAgain(article, focused) {
+    const buttons = [...article.querySelectorAll("button:enabled")];
+    const isSame = (one) => NAMES.every((name) => one.dataset[name] === focused.dataset[name]);
+    const same = buttons.find(isSame);
+    (same ?? article).focus({ preventScroll: true });
+}
+
+/** The words of it alone, as a screen reader or a notification says them. */
+export function spoken(message) {
+    return shown(plain(message.html), message.card && spokenCard(message.card)).join("\n");
 }
 
 /** What is written of an answer so far. */
@@ -103,12 +126,16 @@ export function noteElement(note) {
         {
             class: note.isError ? "note is-error" : "note",
             "data-key": note.key,
-            "aria-label": `Answer to ${note.line}`,
+            "aria-label": `Answer to ${note.line ?? note.label}`,
         },
-        make("p", { class: "typed" }, make("code", {}, note.line), outcomeOf(note)),
+        make("p", { class: "typed" }, wordsOf(note), outcomeOf(note)),
         ...shown(!note.isRunning && make("div", { class: "body" }, rich(note.html))),
         ...shown(!note.isRunning && iconButton("close", "Remove this note", "drop-note")),
     );
+}
+
+function wordsOf(note) {
+    return note.line ? make("code", {}, note.line) : make("span", {}, note.label);
 }
 
 function outcomeOf(note) {
@@ -130,9 +157,10 @@ function quoteButton(quote, context) {
     return make("button", attributes, ...quoteText(quote, context));
 }
 
-function backgroundMark(at, when) {
+function backgroundMark({ at, job }, when) {
+    const name = make("span", { class: "name", title: job || null }, job || "background");
     const time = make("time", { datetime: at }, when);
-    return make("p", { class: "mark" }, icon("clock"), "background · ", time);
+    return make("p", { class: "mark" }, icon("clock"), name, " · ", time);
 }
 
 function actions(at, when) {

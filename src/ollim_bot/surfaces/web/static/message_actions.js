@@ -1,7 +1,9 @@
 /** What the buttons on messages do. */
 
 import { copyBy } from "./clipboard.js";
+import { press } from "./clicks.js";
 import { byId } from "./dom.js";
+import { spoken } from "./message.js";
 import { loadUntil } from "./older.js";
 import { noteDropped, replying } from "./state.js";
 
@@ -24,6 +26,7 @@ const ACTIONS = {
         store.change(replying, quoteOf(messageOf({ store, ...rest }, button)));
         composer.focus();
     },
+    press: (page, button) => press(page.store, messageOf(page, button), button.dataset.customId),
     jump: (page, button) => jump(page, button.dataset.to),
     again: ({ outbox }, button) => outbox.again(idOf(button)),
     discard: ({ outbox, composer }, button) => {
@@ -59,7 +62,8 @@ function messageOf({ store }, button) {
     return store.state.messages.find((message) => message.id === idOf(button));
 }
 
-function quoteOf({ id, author, text }) {
-    const line = text.replace(/\s+/g, " ").trim();
+function quoteOf(message) {
+    const { id, author, attachments } = message;
+    const line = spoken(message).replace(/\s+/g, " ").trim() || (attachments[0]?.name ?? "");
     return { id, author, excerpt: line.length > EXCERPT ? `${line.slice(0, EXCERPT)}…` : line };
 }

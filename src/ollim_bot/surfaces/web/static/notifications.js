@@ -2,8 +2,8 @@
 
 import { onArrival } from "./arrivals.js";
 import { byId, icon } from "./dom.js";
+import { spoken } from "./message.js";
 import { botName } from "./names.js";
-import { plain } from "./rich.js";
 import { unread } from "./state.js";
 
 const KEY = "ollim.notify";
@@ -63,7 +63,7 @@ export class Notifications {
         if (!this.#isUnread(message.id)) {
             return;
         }
-        const body = plain(message.html).slice(0, LONGEST);
+        const body = spoken(message).slice(0, LONGEST);
         const details = { body, tag: message.id, icon: "/static/icon.svg" };
         const notification = shown(botName(this.#store.state), details);
         notification?.addEventListener("click", () => {

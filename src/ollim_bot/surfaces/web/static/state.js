@@ -5,9 +5,14 @@
  * @typedef {"owner" | "assistant" | "background" | "program"} Author
  * @typedef {{name: string, url: string, is_image: boolean, size: number}} Attachment
  * @typedef {{id: string, author: Author, excerpt: string}} Quote
+ * @typedef {{name: string, html: string, inline: boolean}} Field
+ * @typedef {{label: string, custom_id: string, style: string, is_used: boolean,
+ *     isPressed?: boolean}} Button
+ * @typedef {{title: string, html: string, color: string, fields: Field[],
+ *     buttons: Button[]}} Card
  * @typedef {{id: string, at: string, author: Author, html: string, text: string,
  *     reply_to: Quote | null, attachments: Attachment[], turn: string | null,
- *     is_cut_off: boolean, footer: string}} Message
+ *     is_cut_off: boolean, footer: string, job: string, card: Card | null}} Message
  * @typedef {{id: string, label: string, state: "running" | "done" | "refused" | "failed",
  *     reason: string}} Tool
  * @typedef {{turn: string, since: number, blocks: string[], tail: string, tools: Tool[],
@@ -18,8 +23,8 @@
  * @typedef {{id: string, at: string, text: string, replyTo: Quote | null,
  *     files: {name: string, size: number}[], error: string, tries: number, isWaiting: boolean,
  *     isTaken: boolean}} Unsent
- * @typedef {{key: string, after: string | null, line: string, html: string, isError: boolean,
- *     isRunning: boolean}} Note
+ * @typedef {{key: string, after: string | null, line?: string, label?: string, html: string,
+ *     isError: boolean, isRunning?: boolean}} Note
  * @typedef {"opening" | "open" | "lost" | "locked"} Connection
  *
  * @typedef {object} State
@@ -34,7 +39,7 @@
  * @property {string | null} line  the message below which the unread line stands
  * @property {boolean} isSeen  whether the newest message is in front of the owner's eyes
  * @property {Unsent[]} unsent
- * @property {Note[]} notes  answers of commands, which pass
+ * @property {Note[]} notes  answers of commands and buttons, which pass
  * @property {Quote | null} replyTo
  */
 
@@ -82,7 +87,7 @@ const FRAMES = {
 function greeted(state, hello, now) {
     const caughtUp = hello.missed === null
         ? restarted(state, hello)
-        : hello.missed.reduce(arrived, state);
+        : hello.cards.reduce(renewed, hello.missed.reduce(arrived, state));
     return {
         ...caughtUp,
         connection: "open",
@@ -106,12 +111,17 @@ function restarted(state, hello) {
     };
 }
 
-/** A final message, in the order of the log. One that is known already takes its old place. */
+/**
+ * A final message, in the order of the log. One that is known already takes its old place; one that
+ * was changed but is not loaded yet comes with the older ones.
+ */
 function arrived(state, message) {
     const unsent = state.unsent.filter((one) => one.id !== message.id);
-    const place = state.messages.findIndex((known) => known.id === message.id);
-    if (place >= 0) {
-        return { ...state, unsent, messages: state.messages.with(place, message) };
+    if (state.messages.some((known) => known.id === message.id)) {
+        return { ...renewed(state, message), unsent };
+    }
+    if (state.hasMore && new Date(message.at) < new Date(state.messages[0].at)) {
+        return { ...state, unsent };
     }
     return {
         ...state,
@@ -120,6 +130,11 @@ function arrived(state, message) {
         live: answered(state.live, message),
         line: lineAt(state, message),
     };
+}
+
+function renewed(state, message) {
+    const place = state.messages.findIndex((known) => known.id === message.id);
+    return place < 0 ? state : { ...state, messages: state.messages.with(place, message) };
 }
 
 function answered(live, message) {
@@ -233,6 +248,31 @@ export function noteAnswered(state, key, html, isError) {
 
 export function noteDropped(state, key) {
     return { ...state, notes: state.notes.filter((note) => note.key !== key) };
+}
+
+/** @param {Note} note  a new one, complete, where the conversation is that it is about */
+export function noteGiven(state, note) {
+    return { ...state, notes: [...state.notes.filter((one) => one.key !== note.key), note] };
+}
+
+/** A button of a card does not take another click before its answer is there. */
+export function pressed(state, id, customId) {
+    return buttonChanged(state, id, customId, { isPressed: true });
+}
+
+export function released(state, id, customId) {
+    return buttonChanged(state, id, customId, { isPressed: false });
+}
+
+function buttonChanged(state, id, customId, change) {
+    const message = state.messages.find((one) => one.id === id);
+    if (!message?.card) {
+        return state;
+    }
+    const buttons = message.card.buttons.map(
+        (one) => (one.custom_id === customId ? { ...one, ...change } : one),
+    );
+    return renewed(state, { ...message, card: { ...message.card, buttons } });
 }
 
 /** @param {Quote | null} replyTo */

@@ -1,0 +1,39 @@
+/** Tells the server of a button that was pressed, and shows the answer as a note that passes. */
+
+import { Refused, postClick } from "./api.js";
+import { announce } from "./announcer.js";
+import { escaped, plain } from "./rich.js";
+import { noteDropped, noteGiven, pressed, released } from "./state.js";
+
+const NOT_REACHED = "The bot cannot be reached now, so nothing was done. Try again later.";
+
+/**
+ * @param {import("./store.js").Store} store
+ * @param {import("./state.js").Message} message
+ */
+export async function press(store, message, customId) {
+    const button = message.card.buttons.find((one) => one.custom_id === customId);
+    if (button.is_used || button.isPressed) {
+        return;
+    }
+    const key = `${message.id} ${customId}`;
+    store.change(noteDropped, key);
+    store.change(pressed, message.id, customId);
+    const { html, is_error: isError } = await answerTo(message.id, customId);
+    if (isError) {
+        store.change(released, message.id, customId);
+    }
+    if (html !== "" || isError) {
+        store.change(noteGiven, { key, after: message.id, label: button.label, html, isError });
+        announce(plain(html));
+    }
+}
+
+async function answerTo(id, customId) {
+    try {
+        return await postClick(id, customId);
+    } catch (error) {
+        const sentence = error instanceof Refused ? error.message : NOT_REACHED;
+        return { html: escaped(sentence), is_error: true };
+    }
+}

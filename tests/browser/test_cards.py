@@ -1,0 +1,206 @@
+"""Cards on the page: what they show, and what their buttons do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from playwright.async_api import FloatRect, Locator, Page, expect
+from tests.browser.stage import Stage, box, message, messages, texts
+from tests.engine.scene import tiny_png
+
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color, Field
+from ollim_bot.domain.chat import Attachment, Author, ChatMessage
+from ollim_bot.domain.commands import CommandAnswer
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+DONE = Button("Mark as done", "agent", "k1", ButtonStyle.PRIMARY)
+LATER = Button("Snooze", "agent", "k2")
+TASKS = Card(
+    "Two tasks are due",
+    "The **dentist** needs an answer.",
+    Color.PURPLE,
+    (
+        Field("Due", "today 15:00", inline=True),
+        Field("Effort", "*small*", inline=True),
+        Field("Notes", "Bring the card."),
+    ),
+    (DONE, LATER),
+)
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+async def said(stage: Stage, card: Card = TASKS) -> ChatMessage:
+    return await stage.core.say(card.text, card=card)
+
+
+def button(page: Page, name: str) -> Locator:
+    return messages(page).get_by_role("button", name=name)
+
+
+async def place(element: Locator) -> FloatRect:
+    found = await element.bounding_box()
+    assert found
+    return found
+
+
+async def test_a_card_shows_each_thing_once_and_can_be_heard(stage: Stage, page: Page) -> None:
+    await said(stage)
+    await expect(messages(page)).to_match_aria_snapshot("""
+        - article /Ollim, today/:
+          - group "Two tasks are due":
+            - heading "Two tasks are due" [level=2]
+            - paragraph:
+              - text: The
+              - strong: dentist
+              - text: needs an answer.
+            - term: Due
+            - definition:
+              - paragraph: today 15:00
+            - term: Effort
+            - definition:
+              - paragraph:
+                - emphasis: small
+            - term: Notes
+            - definition:
+              - paragraph: Bring the card.
+            - button "Mark as done"
+            - button "Snooze"
+    """)
+    words = "Two tasks are due\nThe dentist needs an answer.\nDue: today 15:00"
+    await expect(page.locator("#announcer")).to_contain_text(words)
+    assert (await messages(page).inner_text()).count("Two tasks are due") == 1
+    due, effort, notes = (page.get_by_text(name, exact=True) for name in ("Due", "Effort", "Notes"))
+    assert (await place(due))["y"] == (await place(effort))["y"] < (await place(notes))["y"]
+    await page.set_viewport_size({"width": 320, "height": 640})
+    assert (await place(due))["y"] < (await place(effort))["y"] < (await place(notes))["y"]
+    edge = await page.locator(".card").evaluate("it => getComputedStyle(it).borderLeftColor")
+    await stage.core.post(replace(stage.core.messages[0], card=replace(TASKS, color=Color.RED)))
+    await expect(page.locator(".card")).not_to_have_css("border-left-color", edge)
+
+
+async def test_a_click_uses_the_button_up_in_every_tab_and_is_answered(
+    stage: Stage, page: Page
+) -> None:
+    stage.core.answers[DONE.custom_id] = CommandAnswer("*Both* are done.")
+    shown = await said(stage)
+    await stage.core.say("and more")
+    other = await stage.open()
+    stage.core.may_answer.clear()
+    await button(page, "Mark as done").click()
+    await expect(button(page, "Mark as done")).to_be_disabled()
+    await button(page, "Mark as done").click(force=True)
+    await expect(button(other, "Mark as done")).to_be_enabled()
+    stage.core.may_answer.set()
+    for tab in (page, other):
+        await expect(button(tab, "Mark as done")).to_have_text("Mark as done used")
+        await expect(button(tab, "Mark as done")).to_be_disabled()
+        await expect(button(tab, "Snooze")).to_be_enabled()
+        await expect(messages(tab)).to_have_count(2)
+    note = page.get_by_role("region", name="Answer to Mark as done")
+    await expect(note.locator("em")).to_have_text("Both")
+    await expect(page.locator(".message + .note + .message")).to_contain_text("and more")
+    await expect(page.locator("#announcer")).to_contain_text("Both are done.")
+    await expect(other.locator(".note")).to_have_count(0)
+    assert stage.core.calls == [DONE.custom_id]
+    assert stage.core.clicks == [("web", shown.id, DONE.custom_id)]
+    await note.get_by_role("button", name="Remove this note").click()
+    await expect(note).to_have_count(0)
+
+
+async def test_buttons_are_used_by_keyboard_and_a_failure_can_be_tried_again(
+    stage: Stage, page: Page
+) -> None:
+    stage.core.answers[LATER.custom_id] = CommandAnswer("That task is gone.", is_error=True)
+    await said(stage)
+    await expect(button(page, "Snooze")).to_be_visible()
+    await page.get_by_role("region", name="Conversation").focus()
+    await page.keyboard.press("Tab")
+    await expect(button(page, "Mark as done")).to_be_focused()
+    await page.keyboard.press("Tab")
+    await expect(button(page, "Snooze")).to_be_focused()
+    await expect(button(page, "Snooze")).to_have_css("outline-style", "solid")
+    for number in (1, 2):
+        await page.keyboard.press("Enter")
+        note = page.get_by_role("region", name="Answer to Snooze")
+        await expect(note).to_have_text("Snooze was not doneThat task is gone.")
+        await expect(button(page, "Snooze")).to_be_enabled()
+        await expect(button(page, "Snooze")).to_be_focused()
+        assert len(stage.core.calls) == number
+    stage.core.answers[LATER.custom_id] = CommandAnswer()
+    await page.keyboard.press("Space")
+    await expect(button(page, "Snooze")).to_have_text("Snooze used")
+    await expect(note).to_have_count(0)
+    await expect(messages(page)).to_be_focused()
+    await page.keyboard.press("Shift+Tab")
+    await page.keyboard.press("Tab")
+    await expect(button(page, "Mark as done")).to_be_focused()
+
+
+async def test_what_was_used_while_the_page_was_away_is_used_when_it_is_back(
+    stage: Stage, page: Page
+) -> None:
+    shown = await said(stage)
+    await expect(button(page, "Snooze")).to_be_enabled()
+    async with stage.without_server():
+        await expect(page.locator("#connection")).not_to_have_text("")
+        await button(page, "Snooze").click()
+        note = page.get_by_role("region", name="Answer to Snooze")
+        await expect(note).to_contain_text("The bot cannot be reached now")
+        await expect(button(page, "Snooze")).to_be_enabled()
+        await stage.core.click("other", shown.id, DONE.custom_id)
+    await expect(button(page, "Mark as done")).to_have_text("Mark as done used")
+    await expect(button(page, "Snooze")).to_be_enabled()
+
+
+async def test_an_old_card_that_changes_does_not_come_as_a_new_one(stage: Stage) -> None:
+    old = replace(await stage.past(TASKS.text, minutes=300), card=TASKS)
+    await stage.core.post(old)
+    await stage.long_past(62)
+    page = await stage.open()
+    await expect(messages(page)).to_have_count(60)
+    await stage.core.click("other", old.id, DONE.custom_id)
+    await stage.core.say("new")
+    await expect(texts(page).last).to_have_text("new")
+    await expect(message(page, "old message 61")).to_have_count(1)
+    await expect(messages(page)).to_have_count(61)
+    await page.locator("#scroller").evaluate("it => { it.scrollTop = 0 }")
+    await expect(button(page, "Mark as done")).to_have_text("Mark as done used")
+
+
+async def test_a_run_is_named_a_file_comes_with_it_and_hostile_words_stay_words(
+    stage: Stage, page: Page
+) -> None:
+    folder = stage.scene.folder / "downloads"
+    folder.mkdir()
+    (folder / "a.png").write_bytes(tiny_png())
+    (folder / "b.pdf").write_bytes(b"%PDF")
+    files = (
+        Attachment("tap.png", "downloads/a.png", "image/png", 70),
+        Attachment("report.pdf", "downloads/b.pdf", "application/pdf", 4),
+    )
+    await stage.core.say(
+        "Good morning.", Author.BACKGROUND, job="Morning briefing", attachments=files
+    )
+    briefing = page.get_by_role("article", name="Ollim, in the background, Morning briefing, today")
+    await expect(briefing.locator(".mark")).to_contain_text("Morning briefing · today")
+    await expect(briefing.get_by_role("img", name="tap.png")).to_have_js_property("naturalWidth", 1)
+    async with page.expect_download() as downloading:
+        await briefing.get_by_role("link", name="report.pdf").click()
+    assert (await (await downloading.value).path()).read_bytes() == b"%PDF"
+
+    field, press = Field(HOSTILE, HOSTILE), Button(HOSTILE, "agent", HOSTILE)
+    hostile = Card(HOSTILE, HOSTILE, fields=(field,), buttons=(press,))
+    shown = await stage.core.say(hostile.text, Author.BACKGROUND, card=hostile, job=HOSTILE)
+    card = page.get_by_role("group", name=HOSTILE)
+    await expect(card.get_by_text(HOSTILE, exact=True)).to_have_count(5)
+    await expect(page.locator("img[src=x]")).to_have_count(0)
+    await card.get_by_role("button").click()
+    await expect(card.get_by_role("button")).to_have_text(f"{HOSTILE} used")
+    assert stage.core.clicks == [("web", shown.id, press.custom_id)]
+
+    await messages(page).last.hover()
+    await messages(page).last.get_by_role("button", name="Reply").click()
+    await expect(page.locator("#reply")).to_contain_text(f"Ollim {HOSTILE} {HOSTILE}")
+    await expect(box(page)).to_be_focused()
