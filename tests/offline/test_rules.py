@@ -13,6 +13,7 @@ from ollim_bot.domain.inputs import InputId, OwnerMessage, ToolCalled
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.offline import texts
 from ollim_bot.offline.messages import Block, CallTool, Message, ModelRequest, Part, Say
+from ollim_bot.offline.prompt import read_prompt
 from ollim_bot.offline.rules import OfflineModel
 from ollim_bot.offline.tagged import PING, REPORT
 from ollim_bot.prompts.context import FOR_MAIN, owner_prompt, updates_block
@@ -243,3 +244,9 @@ def test_whatever_is_said_gets_an_answer_in_words(text: str) -> None:
     (part,) = answer(said(text))
     assert isinstance(part, Say)
     assert part.text
+
+
+def test_a_task_of_several_paragraphs_is_taken_whole() -> None:
+    body = "Drink water.\n\nThen stretch.\n\nYOUR TASK:\nis not a mark in here."
+    prompt = f"[reminder-bg:a1]\n[2026-11-15 Sun 09:00 AM CET]\n\nRules.\n\nYOUR TASK:\n\n{body}"
+    assert read_prompt(prompt).task == body

@@ -12,7 +12,7 @@ from tests.web.scene import Scene
 
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.surfaces.web import texts
-from ollim_bot.surfaces.web.attachments import files_below
+from ollim_bot.surfaces.web.attachments import files_of
 from ollim_bot.surfaces.web.static_files import FOLDER
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
@@ -152,8 +152,12 @@ async def shown(scene: Scene, own: Browser, path: str) -> int:
         "../secret.txt",
         "downloads/../secret.txt",
         "downloads/../../secret.txt",
-        "secret.txt",
+        ".env",
+        ".git/config",
+        "notes/.hidden",
         "state/web_token",
+        "STATE/web_token",
+        "state/attachments/../web_token",
         "{root}/downloads/ok.txt",
         "/etc/passwd",
         "downloads",
@@ -168,12 +172,14 @@ async def shown(scene: Scene, own: Browser, path: str) -> int:
         ".",
     ],
 )
-async def test_no_path_leads_out_of_the_folders_of_attachments(
+async def test_no_path_leads_outside_or_to_what_is_hidden_or_kept_in_state(
     scene: Scene, own: Browser, path: str
 ) -> None:
     downloads = scene.folder / "downloads"
-    (downloads / "folder").mkdir(parents=True)
-    (scene.folder / "secret.txt").write_text("secret")
+    for folder in (downloads / "folder", scene.folder / "notes", scene.folder / ".git"):
+        folder.mkdir(parents=True)
+    for name in ("secret.txt", ".env", ".git/config", "notes/.hidden"):
+        (scene.folder / name).write_text("secret")
     (scene.folder.parent / "secret.txt").write_text("secret")
     (scene.folder / "state" / "web_token").write_text("secret")
     (downloads / "ok.txt").write_text("ok")
@@ -182,6 +188,16 @@ async def test_no_path_leads_out_of_the_folders_of_attachments(
     os.mkfifo(downloads / "pipe")
     assert await shown(scene, own, "downloads/ok.txt") == 200
     assert await shown(scene, own, path.format(root=scene.folder)) == 404
+
+
+async def test_a_file_that_the_bot_sent_and_a_picture_that_is_kept_can_be_had(
+    scene: Scene, own: Browser
+) -> None:
+    for path in ("notes/plan.md", "state/attachments/cat.png"):
+        file = scene.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("x")
+        assert await shown(scene, own, path) == 200
 
 
 @pytest.mark.parametrize(
@@ -209,7 +225,7 @@ async def test_no_spelling_of_an_address_leads_to_another_file(scene: Scene, pat
 def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
     (tmp_path / "downloads" / "a").mkdir(parents=True)
     (tmp_path / "downloads" / "a" / "x").write_text("x")
-    opened = files_below(tmp_path, tmp_path / "downloads")
+    opened = files_of(tmp_path, tmp_path / "state" / "attachments")
     before = len(os.listdir("/proc/self/fd"))
     opened(Attachment("x", "downloads/a/x", "text/plain", 1)).close()
     for path in ("downloads/a/y", "downloads/b/x", "downloads/a/x/y"):

@@ -27,7 +27,7 @@ from ollim_bot.storage.journal.git_journal import open_journal
 from ollim_bot.storage.policy_file import PolicyFile
 from ollim_bot.storage.stores import open_stores
 from ollim_bot.stores import Stores
-from ollim_bot.surfaces.web.attachments import files_below
+from ollim_bot.surfaces.web.attachments import files_of
 from ollim_bot.surfaces.web.read_mark import RememberedMark
 from ollim_bot.surfaces.web.secret import web_secret
 from ollim_bot.surfaces.web.surface import WebSurface
@@ -166,7 +166,7 @@ class App:
             port=settings.web_port,
             hosts=settings.web_hosts,
             secret=secret,
-            open_attachment=files_below(paths.root, paths.attachments, paths.downloads),
+            open_attachment=files_of(paths.root, paths.attachments),
             uploads=paths.state / "uploads",
             read_mark=RememberedMark(stores.memory),
             clock=self._clock,

@@ -17,6 +17,7 @@ _TIMESTAMP = re.compile(
 )
 _UPDATES = re.compile(r"RECENT BACKGROUND UPDATES \((?P<duty>[^\n]*)\)\n(?P<lines>(?:.+(?:\n|$))*)")
 _UPDATE = re.compile(r"^- (?:\([^)\n]*ago\) |\(just now\) )?(?P<text>.+(?:\n  .+)*)$", re.MULTILINE)
+_TASK = "YOUR TASK:"
 _ASIDE = re.compile(r"(?:(?:> ?.*(?:\n|$))+|Attached files:\n(?:- .*(?:\n|$))+)\n*")
 
 # The two ways in which the program asks for the answer that a restart has cut off: with the words
@@ -44,7 +45,8 @@ class SpokenPrompt:
     @property
     def task(self) -> str:
         """The body of a background job: what comes after the instructions of the program."""
-        return self.text.rstrip().rpartition("\n\n")[2].strip()
+        _, mark, task = f"\n{self.text}".partition(f"\n{_TASK}\n")
+        return (task if mark else self.text.rstrip().rpartition("\n\n")[2]).strip()
 
     @property
     def asks_to_go_on(self) -> bool:

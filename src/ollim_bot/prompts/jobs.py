@@ -5,17 +5,18 @@ from __future__ import annotations
 from datetime import datetime
 
 from ollim_bot.domain.jobs import Job, kind_of
-from ollim_bot.domain.moments import clock_time
+from ollim_bot.domain.moments import MONTHS, WEEKDAYS
 from ollim_bot.prompts.context import joined, timestamp
-from ollim_bot.prompts.tags import job_tag
+from ollim_bot.prompts.tags import job_tag, neutralised
 
 
 def background_prompt(
     job: Job, now: datetime, *, preamble: str, updates: str = "", late_since: datetime | None = None
 ) -> str:
-    """Ends with the task of the job, as its file has it."""
-    head = joined("\n", _tagged(job, late_since, background=True), timestamp(now), updates)
-    return joined("\n\n", head, preamble, job.spec.message)
+    """Ends with the task of the job. `preamble` ends with a line that says where it begins."""
+    tag = job_tag(kind_of(job), job.spec.id, background=True)
+    head = joined("\n", joined(" ", tag, _late(late_since, now)), timestamp(now), updates)
+    return joined("\n\n", head, preamble, neutralised(job.spec.message))
 
 
 def foreground_prompt(
@@ -26,12 +27,19 @@ def foreground_prompt(
     chain: str = "",
     late_since: datetime | None = None,
 ) -> str:
-    head = joined("\n", _tagged(job, late_since, background=False), timestamp(now), updates)
-    return joined("\n\n", head, chain, job.spec.message)
+    tag = job_tag(kind_of(job), job.spec.id, background=False)
+    head = joined("\n", joined(" ", tag, _late(late_since, now)), timestamp(now), updates)
+    return joined("\n\n", head, chain, neutralised(job.spec.message))
 
 
-def _tagged(job: Job, late_since: datetime | None, *, background: bool) -> str:
-    tag = job_tag(kind_of(job), job.spec.id, background=background)
-    if late_since is None:
-        return tag
-    return f"{tag} [late: was scheduled for {clock_time(late_since)}, running now]"
+def _late(since: datetime | None, now: datetime) -> str:
+    """On the clocks of `now`; with the day, if it was another one."""
+    if since is None:
+        return ""
+    local = since.astimezone(now.tzinfo)
+    hour, half = local.hour % 12 or 12, "AM" if local.hour < 12 else "PM"
+    day = f"{WEEKDAYS[local.weekday()]} {local.day} {MONTHS[local.month - 1]}"
+    moment = joined(
+        " ", day if local.date() != now.date() else "", f"{hour}:{local.minute:02} {half}"
+    )
+    return f"[late: was scheduled for {moment}, running now]"

@@ -23,11 +23,12 @@ _REPORTS = {
     ReportMode.BLOCKED: "`report_updates` is not available in this job.",
 }
 _SILENT_TO_MAIN = "The main session will not know of it; pinging still works."
-_BUSY = "The owner is being answered now: report instead of pinging, unless it is critical."
 _REGRET = (
-    "One ping for each run. Ping only what the owner would regret missing; otherwise report, or "
-    "stay silent. `critical=True` skips the budget, for what cannot wait."
+    "One ping for each run. Ping only what the owner would regret missing; otherwise {instead}. "
+    "`critical=True` skips the budget, for what cannot wait."
 )
+# Where a task of several paragraphs begins.
+TASK = "YOUR TASK:"
 
 _NO_CHAIN = Chain()
 
@@ -51,29 +52,48 @@ def build_bg_preamble(briefing: Briefing) -> str:
         "\n\n",
         _PING if briefing.allow_ping else _NO_PING,
         _update_section(briefing),
-        _BUSY if briefing.is_busy and briefing.allow_ping else "",
+        _busy_section(briefing),
         _budget_section(briefing),
         _listed("Beside the usual tools, this job may use:", briefing.allowed_tools),
         _listed("REQUIRED SKILLS", [f"Skill({name})" for name in briefing.skills]),
-        chain_section(briefing.chain),
+        chain_section(briefing.chain, briefing.allow_ping, briefing.report),
+        TASK,
     )
 
 
-def chain_section(chain: Chain) -> str:
+def chain_section(
+    chain: Chain, allow_ping: bool = True, report: ReportMode = ReportMode.FREELY
+) -> str:
+    """Says nothing of pings and reports where there can be none."""
     if chain.max == 0:
         return ""
     check = f"CHAIN CONTEXT: check {chain.depth + 1} of {chain.max + 1}."
-    follow = "Say in a ping that it is a follow-up." if chain.depth else ""
+    follow = "Say in a ping that it is a follow-up." if chain.depth and allow_ping else ""
     if chain.may_follow_up:
         leave = (
             "`follow_up_chain(minutes_from_now)` sets the next check; without it the chain ends."
         )
         return joined(" ", check, leave, follow)
-    last = (
-        "This is the last check: no further follow-up can be set. Ping only if it is unresolved "
-        "and the owner would regret it; otherwise report."
-    )
-    return joined(" ", check, last, follow)
+    last = "This is the last check: no further follow-up can be set."
+    return joined(" ", check, last, _last_words(allow_ping, report), follow)
+
+
+def _last_words(allow_ping: bool, report: ReportMode) -> str:
+    may_report = report is not ReportMode.BLOCKED
+    if allow_ping:
+        otherwise = "report" if may_report else "end"
+        return (
+            f"Ping only if it is unresolved and the owner would regret it; otherwise {otherwise}."
+        )
+    return "Report if it is unresolved." if may_report else ""
+
+
+def _busy_section(briefing: Briefing) -> str:
+    if not briefing.is_busy or not briefing.allow_ping:
+        return ""
+    can_report = briefing.report is not ReportMode.BLOCKED
+    advice = "report instead of pinging" if can_report else "do not ping"
+    return f"The owner is being answered now: {advice}, unless it is critical."
 
 
 def _update_section(briefing: Briefing) -> str:
@@ -85,7 +105,9 @@ def _update_section(briefing: Briefing) -> str:
 def _budget_section(briefing: Briefing) -> str:
     if not briefing.allow_ping:
         return ""
-    return joined("\n", briefing.budget, briefing.schedule, _REGRET)
+    can_report = briefing.report is not ReportMode.BLOCKED
+    instead = "report, or stay silent" if can_report else "stay silent"
+    return joined("\n", briefing.budget, briefing.schedule, _REGRET.format(instead=instead))
 
 
 def _listed(head: str, lines: Sequence[str]) -> str:

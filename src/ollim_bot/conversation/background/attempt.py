@@ -29,7 +29,7 @@ from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.runs import Run, RunKind
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.domain.updates import PendingUpdates
-from ollim_bot.errors import OllimError, SessionLost
+from ollim_bot.errors import SessionLost
 from ollim_bot.ports import Clock
 from ollim_bot.prompts.context import READ_ONLY, updates_block
 from ollim_bot.prompts.jobs import background_prompt
@@ -76,7 +76,7 @@ class Attempt:
         self._calls = BegunCalls()
 
     async def within(self, seconds: float) -> Outcome:
-        """Raises nothing but its cancellation; the session is closed when it returns."""
+        """The session is closed when it returns, or raises what went wrong in the program."""
         turn = asyncio.ensure_future(self._whole())
         alarm = asyncio.ensure_future(self._around.clock.sleep(seconds))
         try:
@@ -93,20 +93,14 @@ class Attempt:
 
     async def _whole(self) -> Outcome:
         try:
-            try:
-                return await self._turn()
-            except SessionLost:
-                if self.run.parent is None or self._named is not None:
-                    raise
-                # Without the conversation it can still do most of what it is for.
-                _logger.warning("A background run begins without the history of the main session")
-                self.run.parent = None
-                return await self._turn()
-        except OllimError as error:
-            return self._failed(str(error))
-        except Exception:  # whatever a job does must not hurt the others
-            _logger.exception("A background run failed")
-            return self._failed(texts.FAULT)
+            return await self._turn()
+        except SessionLost:
+            if self.run.parent is None or self._named is not None:
+                raise
+            # Without the conversation it can still do most of what it is for.
+            _logger.warning("A background run begins without the history of the main session")
+            self.run.parent = None
+            return await self._turn()
 
     async def _turn(self) -> Outcome:
         around, run = self._around, self.run

@@ -74,10 +74,10 @@ class BackgroundRuns:
             cut = Outcome(OccurrenceState.CUT_OFF, attempt.usage, texts.BOT_STOPPED)
             await _surely(self._close(run, occurrence, cut, number))
             raise
-        except Exception as error:  # what the ledger does not know of must not happen
-            _logger.exception("A background run could not begin")
+        except Exception as error:  # whatever a job does must not hurt the others
+            _logger.exception("A background run failed")
             reason = str(error) if isinstance(error, OllimError) else texts.FAULT
-            outcome = Outcome(OccurrenceState.FAILED, error=reason)
+            outcome = Outcome(OccurrenceState.FAILED, attempt.usage, reason)
         await _surely(self._end(run, occurrence, outcome, number))
         return outcome.state
 

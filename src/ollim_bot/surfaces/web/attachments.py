@@ -22,13 +22,12 @@ _CHUNK = 256 * 1024
 _LONGEST_MARK = 12
 
 
-def files_below(root: Path, *folders: Path) -> OpenAttachment:
-    """Opens what stands in one of the folders below `root`: no way up, and through no link."""
+def files_of(root: Path, kept: Path) -> OpenAttachment:
+    """Opens what stands in `kept`, and what is neither hidden nor in `state/`: through no link."""
 
     def opened(attachment: Attachment) -> BinaryIO:
         path = PurePosixPath(attachment.path)
-        is_inside = any((root / path).is_relative_to(folder) for folder in folders)
-        if path.is_absolute() or not is_inside or ".." in path.parts:
+        if not _is_for_the_owner(path, PurePosixPath(kept.relative_to(root))):
             raise FileNotFoundError(attachment.path)
         folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         for part in path.parts[:-1]:
@@ -36,6 +35,14 @@ def files_below(root: Path, *folders: Path) -> OpenAttachment:
         return os.fdopen(_step(path.name, os.O_NONBLOCK, folder), "rb")
 
     return opened
+
+
+def _is_for_the_owner(path: PurePosixPath, kept: PurePosixPath) -> bool:
+    if path.is_absolute() or ".." in path.parts or not path.name:
+        return False
+    is_open = path.parts[0].casefold() != kept.parts[0].casefold()
+    is_hidden = any(part.startswith(".") for part in path.parts)
+    return (is_open or path.is_relative_to(kept)) and not is_hidden
 
 
 def _step(name: str, flags: int, folder: int) -> int:

@@ -1,0 +1,202 @@
+"""What the ledger tells of one run, row by row, and in the words of a person."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from ollim_bot.cli.wording import columns, plain, title
+from ollim_bot.domain.moments import describe, describe_with_distance, duration_in_words
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+
+_IN_WORDS = {"timed_out": "timed out", "cut_off": "cut off", "attempt_failed": "to be tried again"}
+
+
+@dataclass(slots=True)
+class Story:
+    """All rows of one occurrence, oldest first. Later facts stand for earlier ones."""
+
+    occurrence: Occurrence
+    rows: list[LedgerRow] = field(default_factory=list)
+
+    @property
+    def id(self) -> str:
+        return self.occurrence.id
+
+    @property
+    def state(self) -> str:
+        return self.rows[-1].state
+
+    @property
+    def fired(self) -> datetime:
+        return self.rows[0].ts
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        merged: dict[str, object] = {}
+        for row in self.rows:
+            merged |= row.facts
+        return merged
+
+    @property
+    def name(self) -> str:
+        return title(str(self.facts.get("job") or self.occurrence.job_id))
+
+
+def stories(rows: Iterable[LedgerRow]) -> list[Story]:
+    """The newest first; rows that belong to no run are left out."""
+    found: dict[str, Story] = {}
+    for row in rows:
+        if row.occurrence is not None:
+            story = found.setdefault(row.occurrence.id, Story(row.occurrence))
+            story.rows.append(row)
+    return sorted(found.values(), key=lambda story: story.fired.timestamp(), reverse=True)
+
+
+def listing(found: Iterable[Story], now: datetime) -> str:
+    return columns(
+        [
+            (plain(story.id), describe(_minute(story.fired), now), _state(story), _line(story))
+            for story in found
+        ]
+    )
+
+
+def page(story: Story, now: datetime) -> str:
+    facts = [(f"  {name}", plain(text)) for name, text in _facts(story, now).items() if text]
+    rows = [(f"  {describe(_whole(row.ts), now)}", _step(row)) for row in story.rows]
+    return f"{story.name}\n{columns(facts)}\n\nstep by step\n{columns(rows)}"
+
+
+def run_object(story: Story) -> dict[str, object]:
+    occurrence = story.occurrence
+    return {
+        "id": story.id,
+        "kind": occurrence.kind.value,
+        "job_id": occurrence.job_id,
+        "by_hand": occurrence.manual,
+        "due": occurrence.scheduled_at,
+        "fired": story.fired,
+        "state": story.state,
+        "facts": dict(story.facts),
+    }
+
+
+def page_object(story: Story) -> dict[str, object]:
+    """One run with its rows."""
+    rows = [{"ts": row.ts, "state": row.state, "facts": dict(row.facts)} for row in story.rows]
+    return run_object(story) | {"rows": rows}
+
+
+def _line(story: Story) -> str:
+    note = plain(" ".join(_outcome(story.facts).split()))
+    return f"{story.name}  ({note})" if note else story.name
+
+
+def _outcome(facts: Mapping[str, object]) -> str:
+    """What came of it, in a few words."""
+    if error := str(facts.get("error") or facts.get("reason") or ""):
+        return error.removesuffix(".")
+    did = [word for word, name in (("pinged", "pings"), ("reported", "report")) if facts.get(name)]
+    why = str(facts.get("silent_because") or "")
+    return " and ".join(did) if did else f"silent: {why}" if why else ""
+
+
+def _facts(story: Story, now: datetime) -> dict[str, str]:
+    facts, occurrence = story.facts, story.occurrence
+    due = occurrence.scheduled_at
+    by_hand = ", by hand" if occurrence.manual else ""
+    return {
+        "id": story.id,
+        "what": f"{occurrence.kind} {occurrence.job_id}{by_hand}",
+        "due": describe_with_distance(due, now) if due else "",
+        "began": _began(facts, now),
+        "ended": _ended(facts, now),
+        "outcome": _state(story),
+        "reason": str(facts.get("reason") or ""),
+        "error": str(facts.get("error") or ""),
+        "attempts": str(facts.get("attempts") or ""),
+        "pings": _pings(facts),
+        "silent": str(facts.get("silent_because") or ""),
+        "report": str(facts.get("report") or ""),
+        "tools": _tools(facts),
+        "used": _used(facts),
+        "session": str(facts.get("session") or ""),
+    }
+
+
+def _began(facts: Mapping[str, object], now: datetime) -> str:
+    began = _moment(facts.get("started"))
+    late = facts.get("lateness")
+    if began is None:
+        return ""
+    words = f", {duration_in_words(timedelta(seconds=late))} late" if isinstance(late, int) else ""
+    return f"{describe(_whole(began), now)}{words}"
+
+
+def _ended(facts: Mapping[str, object], now: datetime) -> str:
+    began, ended = _moment(facts.get("started")), _moment(facts.get("ended"))
+    if ended is None:
+        return ""
+    took = "" if began is None else f", after {duration_in_words(_between(began, ended))}"
+    return f"{describe(_whole(ended), now)}{took}"
+
+
+def _pings(facts: Mapping[str, object]) -> str:
+    sent, refused = _listed(facts.get("pings")), _listed(facts.get("refused_pings"))
+    words = [f"{len(sent)} sent"] if sent else []
+    words += [
+        f"refused: “{title(str(each.get('text', '')))}”, because: {each.get('reason', '')}"
+        for each in refused
+        if isinstance(each, Mapping)
+    ]
+    return "; ".join(words)
+
+
+def _tools(facts: Mapping[str, object]) -> str:
+    counted = Counter(str(tool).rpartition("__")[2] for tool in _listed(facts.get("tools")))
+    return ", ".join(name if times == 1 else f"{name} ×{times}" for name, times in counted.items())
+
+
+def _used(facts: Mapping[str, object]) -> str:
+    tokens, cost = facts.get("tokens"), facts.get("cost_usd")
+    words = [f"{tokens} tokens"] if tokens else []
+    if isinstance(cost, int | float):
+        words.append(f"${cost:.4f}")
+    return ", ".join(words)
+
+
+def _step(row: LedgerRow) -> str:
+    attempt = row.facts.get("attempt")
+    state = _IN_WORDS.get(row.state, row.state)
+    return plain(f"{state} (attempt {attempt})" if attempt else state)
+
+
+def _state(story: Story) -> str:
+    return plain(_IN_WORDS.get(story.state, story.state))
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _moment(value: object) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(str(value))
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else None
+
+
+def _whole(moment: datetime) -> datetime:
+    return moment.replace(microsecond=0)
+
+
+def _minute(moment: datetime) -> datetime:
+    return moment.replace(second=0, microsecond=0)
+
+
+def _between(began: datetime, ended: datetime) -> timedelta:
+    return ended.astimezone(UTC) - began.astimezone(UTC)

@@ -1,0 +1,114 @@
+"""`ollim-bot runs`: what the bot did by itself, when, and why it spoke or stayed silent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.data import Data, note, open_data
+from ollim_bot.cli.json_output import json_flag, print_json
+from ollim_bot.cli.run_stories import Story, listing, page, page_object, run_object, stories
+from ollim_bot.cli.verbs import Flags, Given, Verb, run_verb
+from ollim_bot.cli.wording import plain
+from ollim_bot.domain.moments import duration_in_words
+from ollim_bot.domain.phrases.duration import parse_duration
+from ollim_bot.errors import OllimError, WrongInput
+from ollim_bot.storage.codecs.lines import LEDGER_ROWS
+from ollim_bot.storage.files import OsDisk
+from ollim_bot.storage.json_lines import JsonLines
+from ollim_bot.storage.locks import FileLock
+
+_USUAL = "7d"
+_MOST_NAMED = 3
+
+
+def run(words: Sequence[str], caller: Caller) -> None:
+    is_list = not words or (words[0].startswith("-") and words[0] not in ("--help", "-h"))
+    run_verb("runs", _VERBS, ["list", *words] if is_list else words, caller)
+
+
+def _list(given: Given, caller: Caller) -> None:
+    length = parse_duration(given.get("since", _USUAL))
+    data = open_data(caller)
+    job = given.get("job")
+    found = [
+        story
+        for story in _stories(data, data.now.astimezone(UTC) - length)
+        if job in (None, story.occurrence.job_id)
+    ]
+    if "json" in given:
+        print_json({"runs": [run_object(story) for story in found]})
+    elif found:
+        print(listing(found, data.now))
+    elif not _has_ledger(data):
+        print("No runs yet.")
+    else:
+        of_job = f" of {job}" if job else ""
+        print(plain(f"No runs{of_job} in the last {duration_in_words(length)}."))
+
+
+def _show(given: Given, caller: Caller) -> None:
+    data = open_data(caller)
+    story = _meant(str(given["run"]), _stories(data))
+    if "json" in given:
+        print_json(page_object(story))
+    else:
+        print(page(story, data.now))
+
+
+def _meant(word: str, known: Sequence[Story]) -> Story:
+    """By its id, as the newest of a job, or by the beginning of its id."""
+    for story in known:
+        if word in (story.id, story.occurrence.job_id):
+            return story
+    fitting = [story for story in known if story.id.startswith(word)]
+    if not fitting:
+        raise OllimError(f"There is no run {word}. `ollim-bot runs` shows the newest.")
+    if len(fitting) > 1:
+        some = ", ".join(story.id for story in fitting[:_MOST_NAMED])
+        raise WrongInput(f"{word} fits {len(fitting)} runs. The newest: {some}.")
+    return fitting[0]
+
+
+def _stories(data: Data, since: datetime | None = None) -> list[Story]:
+    if not _has_ledger(data):
+        return []
+    ledger = data.paths.ledger
+    log = JsonLines(
+        ledger, LEDGER_ROWS, FileLock(data.paths.lock_of(ledger)), disk=OsDisk(), rotate=True
+    )
+    view = log.read(since)
+    if view.skipped:
+        note(f"{ledger.name}: {view.skipped} unreadable line(s) left out.")
+    return stories(view.entries)
+
+
+def _has_ledger(data: Data) -> bool:
+    ledger = data.paths.ledger
+    return any(ledger.parent.glob(f"{ledger.stem}*{ledger.suffix}"))
+
+
+def _list_flags(parser: Flags) -> None:
+    parser.add_argument("--job", metavar="ID", help="only the runs of this job")
+    parser.add_argument("--since", metavar="7d", help="how far back; a week if not given")
+    json_flag(parser)
+
+
+def _show_flags(parser: Flags) -> None:
+    parser.add_argument(
+        "run", metavar="ID", help="of the run, or its beginning; of a job, for its newest run"
+    )
+    json_flag(parser)
+
+
+_VERBS = {
+    "list": Verb(
+        "the newest runs",
+        "ollim-bot runs list --job morning --since 30d",
+        _list_flags,
+        _list,
+        needs_words=False,
+    ),
+    "show": Verb("one run, whole", "ollim-bot runs show morning", _show_flags, _show),
+}

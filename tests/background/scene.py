@@ -1,0 +1,244 @@
+"""Background runs on doubles: an engine by script, stores in memory, a clock that stands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from ollim_bot.agent import AgentEngine, Refusal, SessionSpec, ToolCall, Toolset
+from ollim_bot.conversation.background.attempt import Surroundings
+from ollim_bot.conversation.background.runs import BackgroundRuns
+from ollim_bot.conversation.chat_log import ChatLog
+from ollim_bot.conversation.notices import Notices
+from ollim_bot.conversation.outbox import DurableOutbox
+from ollim_bot.conversation.stage import Stage
+from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, Routine, WebhookSpec, kind_of
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
+from ollim_bot.domain.runtime_config import RuntimeConfig
+from ollim_bot.domain.sessions import SessionEvent, SessionId
+from ollim_bot.stores import Stores
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.engine import Calls, ScriptedEngine, ScriptedSession
+from ollim_bot.testing.memory import MemoryLog, memory_stores
+from ollim_bot.testing.surface import RecordingSurface
+from ollim_bot.tools.server.toolset import Gate
+
+NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
+HOME = Path("/data")
+MAIN = SessionId("main-session")
+LIMIT = 20.0
+
+T = TypeVar("T")
+
+
+def spec(job_id: str = "abc123", **fields: Any) -> JobSpec:
+    message = fields.pop("message", "Look at the mail.")
+    given = {"description": "Morning mail", "background": True, **fields}
+    return JobSpec(id=job_id, message=message, **given)
+
+
+def routine(job_id: str = "abc123", **fields: Any) -> Routine:
+    return Routine(spec(job_id, **fields), Cron.parse("0 9 * * *"))
+
+
+def reminder(job_id: str = "abc123", chain: Chain | None = None, **fields: Any) -> Reminder:
+    return Reminder(spec(job_id, **{"must": False, **fields}), NOW, chain or Chain())
+
+
+def webhook(job_id: str = "abc123", **fields: Any) -> WebhookSpec:
+    return WebhookSpec(spec(job_id, **fields), {})
+
+
+def ping(words: str = "The bank wrote.", **more: object) -> Calls:
+    return Calls("mcp__discord__ping_user", {"message": words, **more})
+
+
+def report(words: str = "Three mails need replies.") -> Calls:
+    return Calls("mcp__discord__report_updates", {"message": words})
+
+
+class WatchedEngine(ScriptedEngine):
+    """Knows which sessions were closed, and how many were open at once.
+
+    While `may_close` is cleared, none can be closed.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open_now: list[ScriptedSession] = []
+        self.closed: list[ScriptedSession] = []
+        self.may_close = asyncio.Event()
+        self.may_close.set()
+
+    @asynccontextmanager
+    async def open(self, spec: SessionSpec, tools: Toolset) -> AsyncIterator[ScriptedSession]:
+        async with super().open(spec, tools) as session:
+            self.open_now.append(session)
+            try:
+                yield session
+            finally:
+                try:
+                    await self.may_close.wait()
+                finally:
+                    self.open_now.remove(session)
+                    self.closed.append(session)
+
+
+class BrokenLog(Generic[T]):
+    """A log that cannot take some entries."""
+
+    def __init__(self, log: MemoryLog[T], refuses: Callable[[T], bool], error: Exception) -> None:
+        self._log = log
+        self._refuses = refuses
+        self._error = error
+
+    def append(self, *entries: T) -> None:
+        if any(map(self._refuses, entries)):
+            raise self._error
+        self._log.append(*entries)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+
+@dataclass
+class Scene:
+    """`main` is the main session; a test may say that there is none, or that it is busy."""
+
+    engine: AgentEngine
+    stores: Stores
+    clock: ManualClock
+    surface: RecordingSurface
+    notices: Notices
+    poster: DurableOutbox
+    main: SessionId | None = MAIN
+    is_busy: bool = False
+    base: SessionSpec = field(default_factory=lambda: SessionSpec("You help.", HOME))
+    asked: list[tuple[str, ...]] = field(default_factory=list)
+    tasks: list[asyncio.Task[OccurrenceState]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.runs = BackgroundRuns(
+            Surroundings(
+                self.engine,
+                self.stores,
+                self.clock,
+                HOME,
+                self.poster,
+                self.notices,
+                spec=lambda: self._spec(),
+                gate=lambda patterns: self._gate(patterns),
+                is_busy=lambda: self.is_busy,
+                main=lambda: self._main(),
+            )
+        )
+
+    async def run(self, job: Job, **more: Any) -> OccurrenceState:
+        async with asyncio.timeout(LIMIT):
+            return await self.runs.run_agent_background(job, self.occurrence(job), **more)
+
+    def start(self, job: Job, due: datetime | None = None) -> asyncio.Task[OccurrenceState]:
+        work = self.runs.run_agent_background(job, self.occurrence(job, due))
+        self.tasks.append(asyncio.create_task(work))
+        return self.tasks[-1]
+
+    def occurrence(self, job: Job, due: datetime | None = None) -> Occurrence:
+        kind = kind_of(job)
+        if isinstance(job, WebhookSpec):
+            return Occurrence(kind, job.spec.id, "delivery-1")
+        return Occurrence.scheduled(kind, job.spec.id, due or self.clock.now())
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(LIMIT):
+            for patience in count():
+                if condition():
+                    return
+                await asyncio.sleep(0 if patience < 500 else 0.001)
+
+    async def settled(self) -> None:
+        """Time enough for all that can go on to have gone on."""
+        for _ in range(30):
+            await asyncio.sleep(0)
+            await asyncio.to_thread(int)
+
+    def configure(self, **changes: Any) -> None:
+        self.stores.config.transact(lambda config: (_changed(config, changes), None))
+
+    @property
+    def rows(self) -> Sequence[LedgerRow]:
+        return self.stores.ledger.read().entries
+
+    @property
+    def states(self) -> list[str]:
+        return [row.state for row in self.rows]
+
+    @property
+    def end(self) -> LedgerRow:
+        ends = [row for row in self.rows if OccurrenceState(row.state).is_end]
+        assert len(ends) == 1
+        return ends[0]
+
+    @property
+    def events(self) -> Sequence[SessionEvent]:
+        return self.stores.session_history.read().entries
+
+    @property
+    def pending(self) -> list[str]:
+        return [entry.message for entry in self.stores.updates.read().entries]
+
+    @property
+    def said(self) -> list[str]:
+        return [message.text for message in self.stores.messages.read().entries]
+
+    async def told(self) -> list[str]:
+        """What the program posts of itself, line by line."""
+        before = len(self.surface.posts)
+        await self.notices.flush()
+        return [line for text in self.surface.texts[before:] for line in text.splitlines()]
+
+    def _main(self) -> SessionId | None:
+        return self.main
+
+    async def _spec(self) -> SessionSpec:
+        return self.base
+
+    def _gate(self, patterns: tuple[str, ...]) -> Gate:
+        self.asked.append(patterns)
+
+        async def gate(_: ToolCall) -> Refusal | None:
+            return None
+
+        return gate
+
+
+def _changed(config: RuntimeConfig, changes: dict[str, object]) -> RuntimeConfig:
+    for key, value in changes.items():
+        config = config.with_value(key, str(value))
+    return config
+
+
+@asynccontextmanager
+async def scene(engine: AgentEngine, **replaced: Any) -> AsyncIterator[Scene]:
+    """`replaced` are stores that stand in for those in memory."""
+    clock = ManualClock(NOW)
+    stores = replace(memory_stores(clock.now()), **replaced)
+    surface = RecordingSurface()
+    chat = ChatLog(stores.messages)
+    stage = Stage(chat, [surface])
+    notices = Notices(stores, stage, clock, may_speak=lambda: True)
+    if isinstance(engine, ScriptedEngine):
+        engine.known.add(MAIN)
+    made = Scene(engine, stores, clock, surface, notices, DurableOutbox(stores, chat, stage, clock))
+    try:
+        yield made
+    finally:
+        for task in made.tasks:
+            task.cancel()
+        await asyncio.gather(*made.tasks, return_exceptions=True)

@@ -1,0 +1,297 @@
+"""Background runs that go wrong: told once, by the job's name, and always with an end."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.background.scene import (
+    MAIN,
+    BrokenLog,
+    WatchedEngine,
+    ping,
+    reminder,
+    report,
+    routine,
+    scene,
+)
+from tests.conversation.scene import AtOnce
+
+from ollim_bot.domain.events import EndCause, FailureKind, TurnEnded, Usage, UsageReported
+from ollim_bot.domain.jobs import ReportMode
+from ollim_bot.domain.occurrences import LedgerRow, OccurrenceState
+from ollim_bot.errors import EngineError, WriteFailed
+from ollim_bot.testing.engine import Calls, Fails, Says, Waits
+from ollim_bot.testing.memory import MemoryLog
+
+FULL = WriteFailed(Path("state/x.json"), "the disk is full.")
+INTERNAL = ("abc123", "routine-bg", "routine:", "main-session")
+
+
+def assert_told_by_name(told: list[str]) -> None:
+    [sentence] = told
+    assert "“Morning mail”" in sentence
+    assert not any(word in sentence for word in INTERNAL)
+
+
+async def test_a_failure_is_told_once_and_the_agent_is_left_a_word() -> None:
+    engine = WatchedEngine().then(Fails(FailureKind.OVERLOADED))
+    async with scene(engine) as stage:
+        assert await stage.run(routine()) is OccurrenceState.FAILED
+        sentence = "“Morning mail” did not work: It failed: overloaded."
+        assert await stage.told() == [sentence]
+        assert await stage.told() == []
+        assert stage.pending == [sentence]
+        assert stage.end.facts["error"] == "It failed: overloaded."
+        assert stage.end.facts["silent_because"] == "it did not come to its end"
+
+
+async def test_another_attempt_of_the_same_occurrence_is_not_told_again() -> None:
+    engine = WatchedEngine().then(Fails(FailureKind.OTHER)).then(Fails(FailureKind.OTHER))
+    async with scene(engine) as stage:
+        await stage.run(routine())
+        await stage.run(routine(), attempt=2)
+        assert_told_by_name(await stage.told())
+
+
+async def test_each_occurrence_is_told_for_itself() -> None:
+    engine = WatchedEngine().then(Fails(FailureKind.OTHER)).then(Fails(FailureKind.OTHER))
+    async with scene(engine) as stage:
+        await stage.run(routine())
+        stage.clock.jump(3600)
+        await stage.run(routine())
+        assert len(await stage.told()) == 2
+
+
+async def test_a_job_without_a_description_is_told_by_its_first_words() -> None:
+    engine = WatchedEngine().then(Fails(FailureKind.OTHER))
+    async with scene(engine) as stage:
+        await stage.run(routine(description="", message="Look at\n\nthe mail, " + "and on " * 30))
+        [sentence] = await stage.told()
+        assert sentence.startswith("“Look at the mail, and on")
+        assert len(sentence) < 120
+
+
+async def test_a_run_that_takes_too_long_is_stopped_and_told() -> None:
+    usage = Usage(context=900, output=100, cost_usd=0.5)
+    engine = WatchedEngine().then(UsageReported(usage), ping(), Waits())
+    async with scene(engine) as stage:
+        running = stage.start(routine())
+        await stage.until(lambda: stage.said)
+        await stage.clock.advance(1799)
+        assert not running.done()
+        await stage.clock.advance(1)
+        assert await running is OccurrenceState.TIMED_OUT
+        assert engine.closed == engine.opened
+        told = [line for line in await stage.told() if line != "The bank wrote."]
+        assert told == ["“Morning mail” did not work: it took longer than 30 min and was stopped."]
+        assert_told_by_name(told)
+        assert stage.end.state == "timed_out"
+        assert stage.end.facts["tokens"] == 1000
+        assert len(stage.end.facts["pings"]) == 1  # type: ignore[arg-type]
+        assert stage.pending == told
+        assert stage.clock.sleeping == 0
+
+
+async def test_a_run_is_not_over_before_its_session_is_closed() -> None:
+    engine = WatchedEngine().then(Waits())
+    async with scene(engine) as stage:
+        running = stage.start(routine())
+        await stage.until(lambda: engine.open_now)
+        engine.may_close.clear()
+        await stage.clock.advance(1800)
+        await stage.settled()
+        assert stage.states == ["running"]
+        engine.may_close.set()
+        assert await running is OccurrenceState.TIMED_OUT
+
+
+async def test_the_limit_is_the_one_that_is_set() -> None:
+    async with scene(WatchedEngine().then(Waits())) as stage:
+        stage.configure(bg_fork_timeout=5)
+        running = stage.start(routine())
+        await stage.until(lambda: stage.clock.sleeping)
+        await stage.clock.advance(5)
+        assert await running is OccurrenceState.TIMED_OUT
+
+
+async def test_a_run_that_ends_in_time_leaves_no_alarm() -> None:
+    async with scene(WatchedEngine()) as stage:
+        await stage.run(routine())
+        assert stage.clock.sleeping == 0
+
+
+async def test_waiting_for_a_place_does_not_count_as_running() -> None:
+    async with scene(WatchedEngine().then(Waits()).then(Waits())) as stage:
+        stage.configure(bg_concurrency=1)
+        first, second = stage.start(routine("first")), stage.start(routine("second"))
+        await stage.until(lambda: stage.clock.sleeping)
+        await stage.clock.advance(1800)
+        assert await first is OccurrenceState.TIMED_OUT
+        await stage.until(lambda: stage.clock.sleeping)
+        await stage.clock.advance(1799)
+        assert not second.done()
+
+
+async def test_wrong_tools_close_the_occurrence_and_are_told() -> None:
+    engine = WatchedEngine()
+    async with scene(engine) as stage:
+        job = routine(allowed_tools=("Bash(*)", "Read(./**.md)"))
+        assert await stage.run(job) is OccurrenceState.SKIPPED
+        assert engine.opened == []
+        assert stage.states == ["skipped"]
+        assert stage.end.facts["reason"] == "invalid tools"
+        assert stage.end.facts["silent_because"] == "it was not run"
+        told = await stage.told()
+        assert_told_by_name(told)
+        assert told[0].startswith(
+            "“Morning mail” was not run: `Bash(*)` would allow every command."
+        )
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (EngineError("Claude Code is not installed."), "Claude Code is not installed."),
+        (FULL, "state/x.json: the disk is full."),
+        (RuntimeError("secret detail"), "the bot made a mistake. The log says more."),
+    ],
+)
+@pytest.mark.parametrize("place", ["spec", "gate", "open", "turn", "prompt", "main", "history"])
+async def test_no_exception_gets_out_and_there_is_an_end(
+    place: str, error: Exception, said: str
+) -> None:
+    engine = WatchedEngine()
+    replaced: dict[str, Any] = {}
+    if place == "history":
+        replaced["session_history"] = BrokenLog(MemoryLog(lambda e: e.at), lambda _: True, error)
+    if place == "prompt":
+        replaced["pings"] = Raising(error)
+    async with scene(engine, **replaced) as stage:
+        faults: dict[str, tuple[object, str]] = {
+            "spec": (stage, "_spec"),
+            "gate": (stage, "_gate"),
+            "main": (stage, "_main"),
+            "open": (engine, "open"),
+            "turn": (engine, "next_script"),
+        }
+        if place in faults:
+            setattr(*faults[place], Raising(error).read)
+        assert await stage.run(routine()) is OccurrenceState.FAILED
+        assert stage.end.facts["error"] == said
+        assert await stage.told() == [f"“Morning mail” did not work: {said}"]
+        assert engine.open_now == []
+        stage.configure(bg_concurrency=1)
+        assert (await stage.run(routine("next"))).is_end
+
+
+class Raising:
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def read(self, *_: object) -> Any:
+        raise self._error
+
+
+async def test_an_engine_that_says_nothing_has_failed() -> None:
+    async with scene(WatchedEngine().then(TurnEnded(EndCause.INTERRUPTED))) as stage:
+        assert await stage.run(routine()) is OccurrenceState.FAILED
+        assert stage.end.facts["error"] == "it was stopped before its end."
+
+
+def broken_ledger(*states: str) -> BrokenLog[LedgerRow]:
+    return BrokenLog(MemoryLog(lambda row: row.ts), lambda row: row.state in states, FULL)
+
+
+async def test_what_the_ledger_cannot_take_is_not_run() -> None:
+    engine = WatchedEngine()
+    async with scene(engine, ledger=broken_ledger("running")) as stage:
+        assert await stage.run(routine()) is OccurrenceState.FAILED
+        assert engine.opened == []
+        assert stage.states == ["failed"]
+        assert_told_by_name(await stage.told())
+
+
+async def test_an_end_that_cannot_be_written_hurts_nobody() -> None:
+    async with scene(WatchedEngine(), ledger=broken_ledger("done")) as stage:
+        assert await stage.run(routine()) is OccurrenceState.DONE
+
+
+async def test_a_report_that_the_program_cannot_leave_does_not_cost_the_end_row() -> None:
+    async with scene(WatchedEngine(), updates=Raising(FULL)) as stage:
+        job = routine(isolated=True, update_main_session=ReportMode.ALWAYS)
+        assert await stage.run(job) is OccurrenceState.DONE
+        assert stage.end.state == "done"
+
+
+async def test_settings_that_cannot_be_read_are_the_defaults() -> None:
+    async with scene(WatchedEngine(), config=Raising(FULL)) as stage:
+        assert await stage.run(routine()) is OccurrenceState.DONE
+
+
+async def test_stopping_the_bot_cuts_a_run_off() -> None:
+    engine = WatchedEngine().then(report("Half of it."), Waits())
+    async with scene(engine) as stage:
+        running = stage.start(reminder())
+        await stage.until(lambda: stage.pending)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert stage.states == ["running", "cut_off"]
+        facts = stage.rows[-1].facts
+        assert facts["report"] == "Half of it."
+        assert facts["tools"] == ["mcp__discord__report_updates"]
+        assert facts["error"] == "the bot was stopped in the middle of it."
+        assert engine.closed == engine.opened
+        assert await stage.told() == []
+        assert stage.clock.sleeping == 0
+
+
+@pytest.mark.parametrize("steps_of_run", [(ping(), report()), (ping(),)], ids=["", "no report"])
+async def test_stopping_at_any_moment_leaves_one_last_row_or_none_at_all(
+    steps_of_run: tuple[Calls, ...],
+) -> None:
+    """However far it came: never without a last row once it began, never with two."""
+    asyncio.get_running_loop().set_default_executor(AtOnce())
+    seen = set[tuple[str, ...]]()
+    for steps in range(300):
+        engine = WatchedEngine().then(*steps_of_run, Says("x"))
+        async with scene(engine) as stage:
+            running = stage.start(routine())
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            states = tuple(stage.states)
+            assert states in ((), ("running", "cut_off"), ("running", "done"))
+            assert engine.open_now == []
+            seen.add(states)
+            if not running.cancelled():
+                break
+    assert seen == {(), ("running", "cut_off"), ("running", "done")}
+
+
+async def test_main_goes_on_while_a_run_is_going() -> None:
+    engine = WatchedEngine().then(Waits())
+    async with scene(engine) as stage:
+        _ = stage.start(routine())
+        await stage.until(lambda: engine.open_now)
+        assert engine.opened[0].spec.resume != MAIN
+        assert stage.stores.session.read() is None
+
+
+async def test_what_a_call_did_is_known_even_if_the_run_was_stopped_in_it() -> None:
+    """A ping that has arrived must not be sent again by another attempt."""
+    engine = WatchedEngine()
+    for steps in range(0, 60, 3):
+        engine.then(ping(), Waits())
+        async with scene(engine) as stage:
+            running = stage.start(routine())
+            await stage.until(lambda: engine.open_now)
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            assert len(stage.said) == len(stage.rows[-1].facts.get("pings", []))  # type: ignore[arg-type]

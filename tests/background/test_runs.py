@@ -1,0 +1,252 @@
+"""A background run: its session, its prompt, what reaches the owner, and what is left of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from tests.background.scene import (
+    HOME,
+    MAIN,
+    NOW,
+    WatchedEngine,
+    ping,
+    reminder,
+    report,
+    routine,
+    scene,
+    webhook,
+)
+
+from ollim_bot.domain.events import EndCause, SessionNamed, TurnEnded, Usage
+from ollim_bot.domain.jobs import Job, Model, ReportMode
+from ollim_bot.domain.occurrences import OccurrenceState
+from ollim_bot.domain.sessions import SessionChange, SessionId
+from ollim_bot.domain.tool_policy import DEFAULT_BG_TOOLS
+from ollim_bot.testing.engine import Calls, Says
+
+ENDED = "“Morning mail” ended without its report."
+
+
+@pytest.mark.parametrize(
+    "job", [routine(), reminder(), webhook()], ids=lambda job: type(job).__name__
+)
+async def test_a_run_branches_off_the_main_session(job: Job) -> None:
+    engine = WatchedEngine()
+    async with scene(engine) as stage:
+        assert await stage.run(job) is OccurrenceState.DONE
+        [session] = engine.opened
+        assert (session.spec.branch_of, session.spec.begin) == (MAIN, session.id)
+        [event] = stage.events
+        assert (event.session_id, event.event) == (session.id, SessionChange.BG_FORK)
+        assert event.parent_session_id == MAIN
+        assert stage.stores.session.read() is None
+        assert engine.closed == [session]
+
+
+async def test_an_isolated_run_begins_blank_and_is_shown_no_updates() -> None:
+    engine = WatchedEngine()
+    async with scene(engine) as stage:
+        stage.stores.leave_update("Secret of the main session.", NOW)
+        await stage.run(routine(isolated=True))
+        assert engine.opened[0].spec.branch_of is None
+        assert [(event.event, event.parent_session_id) for event in stage.events] == [
+            (SessionChange.ISOLATED_BG, None)
+        ]
+        assert "Secret" not in engine.prompts[0]
+
+
+async def test_a_forked_run_sees_what_waits_for_main_and_leaves_it_there() -> None:
+    engine = WatchedEngine()
+    async with scene(engine) as stage:
+        stage.stores.leave_update("The plumber came.", NOW - timedelta(minutes=5))
+        await stage.run(routine())
+        assert (
+            "RECENT BACKGROUND UPDATES (read-only — main session will also see these)\n"
+            "- (5m ago) The plumber came.\n\nBACKGROUND RUN"
+        ) in engine.prompts[0]
+        assert stage.pending == ["The plumber came."]
+
+
+@pytest.mark.parametrize("is_lost", [False, True], ids=["there is none", "the engine lost it"])
+async def test_without_a_main_session_it_begins_fresh(is_lost: bool) -> None:
+    engine = WatchedEngine()
+    async with scene(engine) as stage:
+        stage.main = MAIN if is_lost else None
+        engine.known.clear()
+        assert await stage.run(routine()) is OccurrenceState.DONE
+        assert engine.opened[0].spec.branch_of is None
+        [event] = stage.events
+        assert (event.event, event.parent_session_id) == (SessionChange.BG_FORK, None)
+        assert await stage.told() == []
+
+
+async def test_a_session_is_as_the_job_wants_it() -> None:
+    engine = WatchedEngine()
+    async with scene(engine) as stage:
+        stage.base = replace(stage.base, model="opus", thinking=4000, resume=MAIN)
+        await stage.run(routine())
+        await stage.run(reminder(model=Model.HAIKU, thinking=False))
+        specs = [session.spec for session in engine.opened]
+        assert [(each.model, each.thinking) for each in specs] == [
+            ("opus", "adaptive"),
+            ("haiku", "off"),
+        ]
+        assert {each.system_prompt for each in specs} == {"You help."}
+        assert {each.working_directory for each in specs} == {HOME}
+        assert MAIN not in {each.resume for each in specs}
+
+
+async def test_a_run_may_use_the_usual_tools_and_those_of_its_job() -> None:
+    async with scene(WatchedEngine()) as stage:
+        await stage.run(routine(allowed_tools=("WebSearch",)))
+        assert stage.asked == [(*DEFAULT_BG_TOOLS, "WebSearch")]
+
+
+async def test_its_text_is_discarded() -> None:
+    engine = WatchedEngine().then(Says("Nobody reads this."))
+    async with scene(engine) as stage:
+        await stage.run(routine())
+        assert (stage.said, stage.surface.posts, stage.pending) == ([], [], [])
+        assert stage.end.facts["silent_because"] == "it had nothing to say"
+
+
+async def test_a_ping_reaches_the_owner_marked_and_finds_its_session_again() -> None:
+    """The session is known before the first tool is called."""
+    engine = WatchedEngine().then(ping(), report(), Says("Done."))
+    async with scene(engine) as stage:
+        await stage.run(routine())
+        [message] = stage.surface.posts
+        assert (message.text, message.job) == ("The bank wrote.", "Morning mail")
+        [record] = stage.stores.fork_messages.read()
+        assert record.fork_session_id == message.session == engine.opened[0].id
+        assert record.parent_session_id == MAIN
+        facts = stage.end.facts
+        assert facts["pings"] == [message.id]
+        assert facts["report"] == "Three mails need replies."
+        assert "silent_because" not in facts
+        assert stage.pending == ["Three mails need replies."]
+
+
+async def test_the_name_that_the_engine_gives_counts() -> None:
+    named = SessionNamed(SessionId("another"))
+    async with scene(WatchedEngine().then(named, named, ping(), report())) as stage:
+        await stage.run(routine())
+        [record] = stage.stores.fork_messages.read()
+        assert record.fork_session_id == stage.end.facts["session"] == "another"
+        assert [event.session_id for event in stage.events][1:] == ["another"]
+
+
+async def test_the_end_row_tells_the_whole_story() -> None:
+    usage = Usage(context=1200, output=34, cost_usd=0.0123456)
+    engine = WatchedEngine().then(
+        Calls("Read", {"file_path": "notes/a.md"}),
+        report(),
+        TurnEnded(EndCause.COMPLETED, usage=usage),
+    )
+    async with scene(engine) as stage:
+        job = routine()
+        occurrence = stage.occurrence(job)
+        stage.clock.jump(90)
+        await stage.runs.run_agent_background(job, occurrence, attempt=2)
+        running, end = stage.rows
+        assert (running.state, running.facts) == ("running", {"attempt": 2, "job": "Morning mail"})
+        assert (end.state, end.occurrence) == ("done", occurrence)
+        assert end.facts == {
+            "job": "Morning mail",
+            "started": "2026-02-24T10:16:30+00:00",
+            "ended": "2026-02-24T10:16:30+00:00",
+            "lateness": 90,
+            "attempts": 2,
+            "session": engine.opened[0].id,
+            "report": "Three mails need replies.",
+            "tools": ["Read", "mcp__discord__report_updates"],
+            "tokens": 1234,
+            "cost_usd": 0.012346,
+            "silent_because": "it reported to the main conversation instead",
+        }
+
+
+@pytest.mark.parametrize(
+    ("fields", "busy", "why"),
+    [
+        ({"allow_ping": False}, False, "pings are switched off for this job"),
+        ({}, True, "its ping was refused: the owner is in the middle of a conversation"),
+    ],
+)
+async def test_a_refused_ping_is_in_the_row_with_its_reason(
+    fields: dict[str, Any], busy: bool, why: str
+) -> None:
+    engine = WatchedEngine().then(ping("Look."))
+    async with scene(engine) as stage:
+        stage.is_busy = busy
+        await stage.run(routine(**fields))
+        assert stage.said == []
+        facts = stage.end.facts
+        assert facts["silent_because"] == why
+        refused = facts["refused_pings"]
+        assert isinstance(refused, list)
+        assert [each["text"] for each in refused] == ["Look."]
+        assert (stage.pending, await stage.told()) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("mode", "steps", "prompts", "pending"),
+    [
+        (ReportMode.ALWAYS, [], 3, [ENDED]),
+        (ReportMode.ALWAYS, [report("  ")], 3, [ENDED]),
+        (ReportMode.ALWAYS, [report("All well.")], 1, ["All well."]),
+        (ReportMode.ON_PING, [], 1, []),
+        (ReportMode.ON_PING, [ping()], 3, [ENDED]),
+        (ReportMode.ON_PING, [ping(), report("Pinged.")], 1, ["Pinged."]),
+        (ReportMode.FREELY, [ping()], 1, []),
+        (ReportMode.FREELY, [report("By the way.")], 1, ["By the way."]),
+        (ReportMode.BLOCKED, [ping()], 1, []),
+        (ReportMode.BLOCKED, [report("Psst.")], 1, []),
+    ],
+)
+async def test_the_duty_to_report_is_met(
+    mode: ReportMode, steps: list[Calls], prompts: int, pending: list[str]
+) -> None:
+    """By the agent, who is sent back twice at most, and else by the program."""
+    engine = WatchedEngine().then(*steps)
+    async with scene(engine) as stage:
+        assert await stage.run(routine(update_main_session=mode)) is OccurrenceState.DONE
+        assert len(engine.prompts) == prompts
+        assert stage.pending == pending
+        assert stage.end.state == "done"
+
+
+async def test_who_is_sent_back_may_still_report() -> None:
+    engine = WatchedEngine().then().then(report("Late, but here."))
+    async with scene(engine) as stage:
+        await stage.run(routine(update_main_session=ReportMode.ALWAYS))
+        assert "report_updates" in engine.prompts[1]
+        assert (len(engine.prompts), stage.pending) == (2, ["Late, but here."])
+
+
+async def test_a_late_run_says_so_in_the_clocks_of_the_owner() -> None:
+    engine = WatchedEngine()
+    async with scene(engine) as stage:
+        await stage.run(routine(), late_since=NOW - timedelta(hours=2))
+        assert engine.prompts[0].startswith(
+            "[routine-bg:abc123] [late: was scheduled for 8:15 AM, running now]\n[2026-02-24"
+        )
+
+
+async def test_two_runs_at_once_never_mix() -> None:
+    engine = WatchedEngine()
+    engine.then(ping("first"), report("one"), Says("x")).then(Says("y"), report("two"))
+    async with scene(engine) as stage:
+        first = stage.start(routine("first", description="First"))
+        await stage.until(lambda: len(engine.opened) == 1)
+        second = stage.start(routine("second", description="Second"))
+        assert [await first, await second] == [OccurrenceState.DONE] * 2
+        ends = {row.facts["job"]: row.facts for row in stage.rows if row.state == "done"}
+        assert ends["First"]["report"] == "one"
+        assert ends["Second"]["report"] == "two"
+        assert len(ends["First"]["pings"]) == 1  # type: ignore[arg-type]
+        assert "pings" not in ends["Second"]
+        assert ends["First"]["session"] != ends["Second"]["session"]

@@ -1,0 +1,191 @@
+"""What the ledger tells on the command line: which run, when, and why it spoke or was silent."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.terminal import Terminal
+from tests.test_architecture import HEAVY
+
+PAGE = (Path(__file__).parents[2] / "docs" / "background-runs.md").read_text()
+
+DENTIST = "reminder:dentist:2026-11-15T11:00:00Z"
+TODAY = "routine:morning:2026-11-15T07:30:00Z"
+YESTERDAY = "routine:morning:2026-11-14T07:30:00Z"
+
+
+def row(ts: str, occurrence: str | None, state: str, **facts: object) -> str:
+    head: dict[str, object] = {"ts": ts, "state": state}
+    return json.dumps(head | ({"occurrence": occurrence} if occurrence else {}) | facts)
+
+
+ROWS = [
+    row("2026-10-01T07:30:01+00:00", "routine:old:2026-10-01T07:30:00Z", "missed", job="Old"),
+    row("2026-11-14T07:30:01+00:00", YESTERDAY, "running", attempt=1, job="Morning briefing"),
+    row(
+        "2026-11-14T07:30:09+00:00",
+        YESTERDAY,
+        "done",
+        job="Morning briefing",
+        silent_because="it had nothing to say",
+    ),
+    row("2026-11-15T07:30:02+00:00", TODAY, "running", attempt=1, job="Morning briefing"),
+    row("2026-11-15T07:31:00+00:00", None, "update_dropped", message="x"),
+    row(
+        "2026-11-15T08:00:02+00:00",
+        TODAY,
+        "timed_out",
+        job="Morning briefing",
+        error="it took longer than 30 min and was stopped.",
+        silent_because="it did not come to its end",
+        refused_pings=[{"reason": "The ping budget is used up.", "text": "Look.\x1b[31m"}],
+    ),
+    row("2026-11-15T11:00:04+00:00", DENTIST, "running", attempt=1, job="call the dentist"),
+    row(
+        "2026-11-15T11:00:16.250000+00:00",
+        DENTIST,
+        "done",
+        job="call the dentist",
+        started="2026-11-15T11:00:04+00:00",
+        ended="2026-11-15T11:00:16.250000+00:00",
+        lateness=4,
+        attempts=1,
+        session="8c1f",
+        pings=["17"],
+        report="Reminded of the dentist.",
+        tools=["Read", "Read", "mcp__discord__ping_user", "mcp__discord__report_updates"],
+        tokens=5321,
+        cost_usd=0.0123,
+    ),
+]
+
+
+@pytest.fixture
+def bot(terminal: Terminal) -> Terminal:
+    terminal.paths.locks.mkdir(parents=True)
+    terminal.write("state/ledger.jsonl", "\n".join(ROWS) + "\n")
+    return terminal
+
+
+def test_the_examples_of_the_page_are_real(bot: Terminal) -> None:
+    [*blocks] = re.findall(r"^```console\n\$ (.*?)\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 2
+    for command, shown in blocks:
+        assert bot.done(*shlex.split(command)[1:]) == shown
+
+
+def test_an_empty_ledger_says_so_and_makes_nothing(terminal: Terminal) -> None:
+    assert terminal.done("runs") == "No runs yet.\n"
+    assert terminal.json("runs", "list") == {"runs": []}
+    assert list(terminal.home.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [[], ["list"]])
+def test_list_is_what_is_meant_without_a_verb(bot: Terminal, words: list[str]) -> None:
+    everything = bot.json("runs", *words, "--since", "90d")["runs"]
+    assert [each["id"] for each in everything] == [
+        DENTIST,
+        TODAY,
+        YESTERDAY,
+        "routine:old:2026-10-01T07:30:00Z",
+    ]
+    week = bot.json("runs", *words, "--job", "morning")["runs"]
+    assert [each["id"] for each in week] == [TODAY, YESTERDAY]
+    assert bot.done("runs", *words, "--job", "old") == "No runs of old in the last 7 d.\n"
+
+
+def test_help_is_help(terminal: Terminal) -> None:
+    assert "ollim-bot runs VERB" in terminal.done("runs", "--help")
+    assert "--since" in terminal.done("help", "runs", "list")
+    assert terminal.refused("runs", "--since", "soon")
+    assert "Did you mean `show`?" in terminal.refused("runs", "get")
+
+
+def test_past_months_are_read_too(bot: Terminal) -> None:
+    bot.write(
+        "state/ledger-2026-09.jsonl",
+        row("2026-09-01T00:00:00+00:00", "routine:older:2026-09-01T00:00:00Z", "done") + "\n",
+    )
+    assert "older" in bot.done("runs", "--since", "300d")
+    assert "routine older" in bot.done("runs", "show", "older")
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        (TODAY, TODAY),
+        (YESTERDAY, YESTERDAY),
+        ("morning", TODAY),
+        ("routine:morning:2026-11-14", YESTERDAY),
+        ("rem", DENTIST),
+    ],
+)
+def test_a_run_is_found_by_id_beginning_or_job(bot: Terminal, word: str, meant: str) -> None:
+    assert f"  id       {meant}\n".split() == bot.done("runs", "show", word).splitlines()[1].split()
+    assert bot.json("runs", "show", word)["id"] == meant
+
+
+def test_what_fits_several_or_none_is_refused(bot: Terminal) -> None:
+    assert bot.refused("runs", "show", "routine:morning") == (
+        f"routine:morning fits 2 runs. The newest: {TODAY}, {YESTERDAY}.\n"
+    )
+    assert bot.refused("runs", "show", "nothing", code=1) == (
+        "There is no run nothing. `ollim-bot runs` shows the newest.\n"
+    )
+
+
+def test_a_failed_run_says_why_it_was_silent_and_what_it_wanted_to_say(bot: Terminal) -> None:
+    shown = bot.done("runs", "show", TODAY)
+    assert "  outcome  timed out\n" in shown
+    assert "  error    it took longer than 30 min and was stopped.\n" in shown
+    assert "  silent   it did not come to its end\n" in shown
+    assert "refused: “Look.?[31m”, because: The ping budget is used up.\n" in shown
+
+
+def test_json_holds_every_fact_and_row(bot: Terminal) -> None:
+    shown: dict[str, Any] = bot.json("runs", "show", "dentist")
+    assert shown["facts"]["tokens"] == 5321
+    assert (shown["kind"], shown["job_id"], shown["state"]) == ("reminder", "dentist", "done")
+    assert shown["due"] == "2026-11-15T11:00:00+00:00"
+    assert [each["state"] for each in shown["rows"]] == ["running", "done"]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"started": "never", "ended": 5, "lateness": "x", "tokens": None, "cost_usd": "much"},
+        {"pings": 3, "refused_pings": ["x"], "tools": "Read", "error": ["a"], "job": None},
+    ],
+)
+def test_facts_of_another_make_are_shown_as_far_as_they_go(
+    bot: Terminal, facts: dict[str, object]
+) -> None:
+    odd = row("2026-11-15T12:00:00+00:00", "routine:odd:2026-11-15T12:00:00Z", "x", **facts)
+    bot.write("state/ledger.jsonl", odd + "\n{torn\n")
+    answer = bot.run("runs")
+    assert (answer.code, answer.err) == (0, "note: ledger.jsonl: 1 unreadable line(s) left out.\n")
+    assert bot.run("runs", "show", "odd").code == 0
+
+
+def test_nothing_heavy_is_loaded(bot: Terminal) -> None:
+    script = (
+        "import sys; from ollim_bot.cli.main import main; main(['runs']); main(['runs', 'show',"
+        f" 'dentist']); print(sorted(set(sys.modules) & {set(HEAVY) | {'subprocess'}!r}))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**bot.environ, "PATH": os.environ["PATH"]},
+        cwd=bot.home,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.splitlines()[-1] == "[]", ran.stdout

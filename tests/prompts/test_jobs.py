@@ -1,0 +1,115 @@
+"""What the agent is given when a job fires."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from tests.prompts.prompt_parts import NOW, ago, hostile, reads_as_ours
+
+from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, ReportMode, Routine, WebhookSpec
+from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
+from ollim_bot.prompts.context import FOR_MAIN, READ_ONLY, updates_block
+from ollim_bot.prompts.jobs import background_prompt, foreground_prompt
+from ollim_bot.prompts.preamble import TASK, Briefing, build_bg_preamble, chain_section
+
+BODY = "Look at the mail.\n\nThen at the calendar."
+WAITING = PendingUpdates((PendingUpdate(ago(5), "Checked the mail: 3 need replies."),))
+
+
+def spec(message: str = BODY) -> JobSpec:
+    return JobSpec(id="abc123", message=message)
+
+
+def routine(message: str = BODY) -> Routine:
+    return Routine(spec(message), Cron.parse("0 9 * * *"))
+
+
+JOBS: list[tuple[Job, str, str]] = [
+    (routine(), "[routine-bg:abc123]", "[routine:abc123]"),
+    (Reminder(spec(), NOW), "[reminder-bg:abc123]", "[reminder:abc123]"),
+    (WebhookSpec(spec(), {}), "[webhook:abc123]", "[webhook:abc123]"),
+]
+
+
+@pytest.mark.parametrize(("job", "tag", "_"), JOBS)
+@pytest.mark.parametrize("is_late", [False, True])
+@pytest.mark.parametrize("has_updates", [False, True])
+def test_a_background_job_looks_like_this(
+    job: Job, tag: str, _: str, is_late: bool, has_updates: bool
+) -> None:
+    updates = updates_block(WAITING, READ_ONLY, NOW) if has_updates else ""
+    late_since = ago(75) if is_late else None
+    given = background_prompt(job, NOW, preamble="PREAMBLE", updates=updates, late_since=late_since)
+    late = " [late: was scheduled for 9:00 AM, running now]" if is_late else ""
+    block = (
+        "RECENT BACKGROUND UPDATES (read-only — main session will also see these)\n"
+        "- (5m ago) Checked the mail: 3 need replies.\n"
+    )
+    assert given == (
+        f"{tag}{late}\n"
+        "[2026-02-24 Tue 10:15 AM PST]\n"
+        f"{block if has_updates else ''}"
+        "\n"
+        "PREAMBLE\n"
+        "\n"
+        "Look at the mail.\n"
+        "\n"
+        "Then at the calendar."
+    )
+
+
+@pytest.mark.parametrize(("job", "_", "tag"), JOBS)
+@pytest.mark.parametrize("is_late", [False, True])
+@pytest.mark.parametrize("is_chain", [False, True])
+def test_a_foreground_job_looks_like_this(
+    job: Job, _: str, tag: str, is_late: bool, is_chain: bool
+) -> None:
+    given = foreground_prompt(
+        job,
+        NOW,
+        updates=updates_block(WAITING, FOR_MAIN, NOW),
+        chain=chain_section(Chain(max=2)) if is_chain else "",
+        late_since=ago(75) if is_late else None,
+    )
+    late = " [late: was scheduled for 9:00 AM, running now]" if is_late else ""
+    chain = (
+        "CHAIN CONTEXT: check 1 of 3. `follow_up_chain(minutes_from_now)` sets the next check; "
+        "without it the chain ends.\n\n"
+    )
+    assert given == (
+        f"{tag}{late}\n"
+        "[2026-02-24 Tue 10:15 AM PST]\n"
+        "RECENT BACKGROUND UPDATES (mention key findings in your response)\n"
+        "- (5m ago) Checked the mail: 3 need replies.\n"
+        "\n"
+        f"{chain if is_chain else ''}"
+        "Look at the mail.\n"
+        "\n"
+        "Then at the calendar."
+    )
+
+
+@pytest.mark.parametrize(
+    ("since", "said"),
+    [
+        (NOW.replace(hour=0, minute=5), "12:05 AM"),
+        (datetime(2026, 2, 24, 17, 0, tzinfo=UTC), "9:00 AM"),
+        (NOW.replace(hour=21, minute=30) - timedelta(days=1), "Mon 23 Feb 9:30 PM"),
+    ],
+)
+def test_how_late_it_is_is_said_in_the_clocks_of_now(since: datetime, said: str) -> None:
+    prompt = foreground_prompt(routine(), NOW, late_since=since)
+    assert prompt.startswith(
+        f"[routine:abc123] [late: was scheduled for {said}, running now]\n[2026-02-24"
+    )
+
+
+@given(hostile)
+def test_nothing_in_the_body_can_pose_as_ours(body: str) -> None:
+    preamble = build_bg_preamble(Briefing(ReportMode.FREELY, allow_ping=True))
+    prompt = background_prompt(routine(body), NOW, preamble=preamble)
+    _, _, task = prompt.partition(f"\n{TASK}\n\n")
+    assert not any(map(reads_as_ours, task.splitlines()))

@@ -1,0 +1,135 @@
+"""The instructions of a background run: each section in its place, and only where it applies."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from ollim_bot.domain.jobs import Chain, ReportMode
+from ollim_bot.prompts.preamble import Briefing, build_bg_preamble, chain_section
+
+PING = (
+    "BACKGROUND RUN: nobody reads your text. Only tools reach the owner: `ping_user` for a "
+    "sentence, `discord_embed` for something with structure."
+)
+NO_PING = (
+    "BACKGROUND RUN: nobody reads your text, and `ping_user` and `discord_embed` are switched off "
+    "for this job."
+)
+UPDATE = {
+    ReportMode.ALWAYS: "You must call `report_updates` before you end.",
+    ReportMode.ON_PING: "If you ping the owner, you must also call `report_updates`.",
+    ReportMode.FREELY: "You may call `report_updates` if the main session should know something.",
+    ReportMode.BLOCKED: "`report_updates` is not available in this job.",
+}
+UNKNOWN_TO_MAIN = " The main session will not know of it; pinging still works."
+BUSY = "The owner is being answered now: report instead of pinging, unless it is critical."
+BUSY_BLOCKED = "The owner is being answered now: do not ping, unless it is critical."
+BUDGET = "budget: 3/5 (next refill in 42 min)"
+SCHEDULE = "Upcoming bg tasks (next 3h):\n- 11:00 Reminder"
+REGRET = (
+    "One ping for each run. Ping only what the owner would regret missing; otherwise report, or "
+    "stay silent. `critical=True` skips the budget, for what cannot wait."
+)
+REGRET_BLOCKED = REGRET.replace("report, or stay silent", "stay silent")
+TOOLS = "Beside the usual tools, this job may use:\n- WebSearch\n- Write(./notes/**.md)"
+SKILLS = "REQUIRED SKILLS\n- Skill(mail)\n- Skill(week)"
+CHAIN = (
+    "CHAIN CONTEXT: check 1 of 3. `follow_up_chain(minutes_from_now)` sets the next check; "
+    "without it the chain ends."
+)
+TASK = "YOUR TASK:"
+
+FLAGS = [
+    pytest.param(*combination, id="-".join(str(flag) for flag in combination))
+    for combination in product(ReportMode, *[[True, False]] * 5)
+]
+
+
+@pytest.mark.parametrize(("mode", "ping", "busy", "tools", "skills", "chain"), FLAGS)
+def test_every_section_stands_in_its_place_where_it_applies(
+    mode: ReportMode, ping: bool, busy: bool, tools: bool, skills: bool, chain: bool
+) -> None:
+    briefing = Briefing(
+        mode,
+        ping,
+        is_busy=busy,
+        budget=BUDGET,
+        schedule=SCHEDULE,
+        allowed_tools=("WebSearch", "Write(./notes/**.md)") if tools else (),
+        skills=("mail", "week") if skills else (),
+        chain=Chain(max=2) if chain else Chain(),
+    )
+    blocked = mode is ReportMode.BLOCKED
+    wanted = [
+        PING if ping else NO_PING,
+        UPDATE[mode] + (UNKNOWN_TO_MAIN if blocked and ping else ""),
+        *([BUSY_BLOCKED if blocked else BUSY] if busy and ping else []),
+        *([f"{BUDGET}\n{SCHEDULE}\n{REGRET_BLOCKED if blocked else REGRET}"] if ping else []),
+        *([TOOLS] if tools else []),
+        *([SKILLS] if skills else []),
+        *([CHAIN] if chain else []),
+        TASK,
+    ]
+    assert build_bg_preamble(briefing) == "\n\n".join(wanted)
+
+
+def test_the_usual_preamble_reads_like_this() -> None:
+    briefing = Briefing(ReportMode.ON_PING, allow_ping=True, budget=BUDGET)
+    assert build_bg_preamble(briefing) == (
+        "BACKGROUND RUN: nobody reads your text. Only tools reach the owner: `ping_user` for a "
+        "sentence, `discord_embed` for something with structure.\n"
+        "\n"
+        "If you ping the owner, you must also call `report_updates`.\n"
+        "\n"
+        "budget: 3/5 (next refill in 42 min)\n"
+        "One ping for each run. Ping only what the owner would regret missing; otherwise report, "
+        "or stay silent. `critical=True` skips the budget, for what cannot wait.\n"
+        "\n"
+        "YOUR TASK:"
+    )
+
+
+LAST = "This is the last check: no further follow-up can be set."
+IF_REGRETTED = "Ping only if it is unresolved and the owner would regret it; otherwise"
+FOLLOW_UP = "Say in a ping that it is a follow-up."
+
+
+@pytest.mark.parametrize(
+    ("chain", "ping", "mode", "said"),
+    [
+        (Chain(), True, ReportMode.FREELY, ""),
+        (Chain(2, 0), True, ReportMode.FREELY, CHAIN),
+        (
+            Chain(2, 1),
+            True,
+            ReportMode.FREELY,
+            f"{CHAIN.replace('check 1', 'check 2')} {FOLLOW_UP}",
+        ),
+        (Chain(2, 1), False, ReportMode.FREELY, CHAIN.replace("check 1", "check 2")),
+        (
+            Chain(2, 2),
+            True,
+            ReportMode.FREELY,
+            f"CHAIN CONTEXT: check 3 of 3. {LAST} {IF_REGRETTED} report. {FOLLOW_UP}",
+        ),
+        (
+            Chain(2, 2),
+            True,
+            ReportMode.BLOCKED,
+            f"CHAIN CONTEXT: check 3 of 3. {LAST} {IF_REGRETTED} end. {FOLLOW_UP}",
+        ),
+        (
+            Chain(2, 2),
+            False,
+            ReportMode.FREELY,
+            f"CHAIN CONTEXT: check 3 of 3. {LAST} Report if it is unresolved.",
+        ),
+        (Chain(2, 2), False, ReportMode.BLOCKED, f"CHAIN CONTEXT: check 3 of 3. {LAST}"),
+    ],
+)
+def test_a_chain_says_which_check_this_is_and_what_is_left(
+    chain: Chain, ping: bool, mode: ReportMode, said: str
+) -> None:
+    assert chain_section(chain, ping, mode) == said
