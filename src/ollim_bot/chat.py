@@ -42,6 +42,14 @@ class Incoming:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenFork:
+    """The fork that the owner is in. `card` is the message whose buttons lead out of it."""
+
+    topic: str
+    card: MessageId
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """What a surface shows about the bot itself. `provider` is in words: `offline model`."""
 
@@ -52,6 +60,7 @@ class Status:
     user_name: str
     bot_name: str
     version: str
+    fork: OpenFork | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,7 +208,8 @@ class Bot:
     def engines(self) -> list[int]:
         """The processes of its engine that live."""
         processes = (entry for entry in Path("/proc").iterdir() if entry.name.isdigit())
-        return [int(entry.name) for entry in processes if _is_child(entry, self.pid)]
+        children = (entry for entry in processes if _is_child(entry, self.pid))
+        return [int(entry.name) for entry in children if _is_engine(entry)]
 
     def _check(self) -> None:
         if self._http is not None or not self._is_started:
@@ -237,6 +238,14 @@ def _is_child(entry: Path, pid: int) -> bool:
     except OSError:
         return False
     return int(fields[1]) == pid and fields[0] != "Z"
+
+
+def _is_engine(entry: Path) -> bool:
+    """And not git, say, which keeps the history of the files."""
+    try:
+        return b"stream-json" in (entry / "cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 def _free_port() -> int:

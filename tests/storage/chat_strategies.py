@@ -57,6 +57,7 @@ chat_messages = st.builds(
     turn=st.none() | turn_ids,
     session=st.none() | session_ids,
     is_cut_off=st.booleans(),
+    in_fork=st.booleans(),
     spent=st.none() | spent,
     footer=texts,
     card=st.none() | cards,

@@ -27,6 +27,7 @@ def message_json(message: ChatMessage) -> dict[str, object]:
         "footer": message.footer,
         "card": None if message.card is None else card_json(message.card),
         "job": message.job,
+        "in_fork": message.in_fork,
         "refs": dict(message.refs),
     }
     return head | {name: value for name, value in rest.items() if value}
@@ -50,6 +51,7 @@ def message_of(fields: Fields) -> ChatMessage:
         footer=fields.text_or_none("footer") or "",
         card=None if card is None else card_of(card),
         job=fields.text_or_none("job") or "",
+        in_fork=fields.flag("in_fork"),
         refs=fields.texts_by_name("refs"),
     )
 
