@@ -157,6 +157,9 @@ class AgentEngine(Protocol):
         Returns at once. Only the last hint counts; one for a session to resume is ignored.
         """
 
+    async def knows(self, session: SessionId) -> bool:
+        """Whether a session could be resumed, or branched off from."""
+
     async def trace(self, session: SessionId, prompt: str) -> Trace:
         """For after a crash. A session that is not known has taken nothing."""
 

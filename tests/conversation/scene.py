@@ -147,7 +147,7 @@ class Scene:
             for surface in self.surfaces
             for start in surface.starts
         )
-        return self.chat.is_idle and not self.chat.is_busy and shown
+        return self.chat.is_quiet and shown
 
     @property
     def log(self) -> list[ChatMessage]:
@@ -239,6 +239,7 @@ async def scene(
         made.tasks += [
             asyncio.create_task(talk.conversation.run()),
             asyncio.create_task(talk.notices.run()),
+            asyncio.create_task(talk.idle_watch.run()),
         ]
     try:
         async with asyncio.timeout(LONGEST):
@@ -247,7 +248,7 @@ async def scene(
         for task in made.tasks:
             task.cancel()
         await asyncio.gather(*made.tasks, return_exceptions=True)
-        await talk.session.close()
+        await talk.forks.close()
 
 
 def scripted(*texts: str) -> ScriptedEngine:

@@ -7,7 +7,6 @@ import asyncio
 from tests.conversation.scene import Scene, scene, scripted
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.domain.events import ToolRefused
 from ollim_bot.domain.inputs import InputEnd
 from ollim_bot.testing.engine import Calls, Says, ScriptedEngine
 
@@ -127,12 +126,3 @@ async def test_tools_of_the_main_session_act_at_once() -> None:
         await at.ask("remind me to drink water")
         (shelved,) = at.stores.reminders.all()
         assert shelved.item.spec.message == "drink water"
-
-
-async def test_a_fork_that_nobody_would_open_is_not_promised() -> None:
-    engine = ScriptedEngine().then(Calls("mcp__discord__enter_fork"), Says("Then here."))
-    async with scene(engine) as at:
-        await at.ask("let us branch off")
-        shown = (event for events in at.surface.events.values() for event in events)
-        refused = [event for event in shown if isinstance(event, ToolRefused)]
-    assert "not part of this version" in refused[0].reason

@@ -27,7 +27,7 @@ NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 LIMIT = timedelta(minutes=10)
 MOMENT = timedelta(microseconds=1)
 MAIN, OTHER = SessionId("main-1"), SessionId("other-1")
-FORK = Fork(SessionId("fork-1"), MAIN, "taxes", LIMIT, NOON, NOON, main_turns=3)
+FORK = Fork("f1", SessionId("fork-1"), MAIN, "taxes", LIMIT, NOON, NOON)
 
 limits = st.timedeltas(timedelta(seconds=1), timedelta(days=30))
 waits = st.timedeltas(timedelta(0), timedelta(days=60))
@@ -110,48 +110,46 @@ def test_an_hour_that_is_repeated_or_left_out_is_not_idleness() -> None:
 
 
 BRANCHED_OFF = [
-    # (resumed from, main then, main now, turns of main since) -> may it be saved?
-    (None, MAIN, MAIN, 0, True),
-    (None, MAIN, MAIN, 1, False),
-    (None, MAIN, OTHER, 0, False),
-    (None, MAIN, OTHER, 1, False),
-    (None, MAIN, None, 0, False),
-    (None, None, None, 0, True),
-    (None, None, None, 1, False),
-    (None, None, MAIN, 0, False),
-    (None, None, MAIN, 1, False),
-    (MAIN, MAIN, MAIN, 0, True),
-    (MAIN, MAIN, MAIN, 1, False),
-    (MAIN, MAIN, OTHER, 0, False),
-    (MAIN, MAIN, None, 0, False),
-    (MAIN, OTHER, MAIN, 0, False),
-    (OTHER, MAIN, MAIN, 0, False),
-    (OTHER, MAIN, MAIN, 1, False),
-    (OTHER, MAIN, OTHER, 0, False),
-    (OTHER, MAIN, None, 0, False),
-    (OTHER, None, None, 0, False),
-    (OTHER, None, MAIN, 0, False),
+    # (resumed from, main then, main now) -> may it be saved?
+    (None, MAIN, MAIN, True),
+    (None, MAIN, OTHER, False),
+    (None, MAIN, None, False),
+    (None, None, None, True),
+    (None, None, MAIN, False),
+    (MAIN, MAIN, MAIN, True),
+    (MAIN, MAIN, OTHER, False),
+    (MAIN, MAIN, None, False),
+    (MAIN, OTHER, MAIN, False),
+    (OTHER, MAIN, MAIN, False),
+    (OTHER, MAIN, OTHER, False),
+    (OTHER, MAIN, None, False),
+    (OTHER, None, None, False),
+    (OTHER, None, MAIN, False),
 ]
 
 
-@pytest.mark.parametrize(("resumed_from", "then", "now", "turns", "may_be_saved"), BRANCHED_OFF)
+@pytest.mark.parametrize(("resumed_from", "then", "now", "may_be_saved"), BRANCHED_OFF)
 def test_it_may_take_the_place_of_main_only_where_main_stood_still(
     resumed_from: SessionId | None,
     then: SessionId | None,
     now: SessionId | None,
-    turns: int,
     may_be_saved: bool,
 ) -> None:
-    fork = replace(FORK, resumed_from=resumed_from, main=then)
-    obstacle = fork.obstacle_to_saving(now, FORK.main_turns + turns)
-    assert (obstacle == "") is may_be_saved
+    fork = replace(FORK, resumed_from=resumed_from, main=then).answered("Rome.")
+    assert (fork.obstacle_to_saving(now) == "") is may_be_saved
 
 
 def test_the_obstacle_says_which_it_is() -> None:
-    gone_on = FORK.obstacle_to_saving(MAIN, 4)
+    fork = FORK.answered("Rome.")
+    gone_on = fork.obstacle_to_saving(OTHER)
     assert gone_on == "the main conversation has gone on since it branched off"
-    resumed = replace(FORK, resumed_from=OTHER).obstacle_to_saving(MAIN, 3)
+    resumed = replace(fork, resumed_from=OTHER).obstacle_to_saving(MAIN)
     assert resumed == "it goes on from another conversation than today's main one"
+
+
+@pytest.mark.parametrize("fork", [FORK, replace(FORK, session=None).answered("Rome.")])
+def test_what_was_never_answered_is_not_saved(fork: Fork) -> None:
+    assert fork.obstacle_to_saving(MAIN) == "nothing has been answered in it yet"
 
 
 @pytest.mark.parametrize(

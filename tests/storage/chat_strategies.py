@@ -86,6 +86,7 @@ outbox_rows = st.one_of(
 )
 forks = st.builds(
     Fork,
+    id=texts,
     session=st.none() | session_ids,
     main=st.none() | session_ids,
     topic=texts,
@@ -96,7 +97,9 @@ forks = st.builds(
     is_prompted=st.booleans(),
     has_answered=st.booleans(),
     last_answer=texts,
-    main_turns=st.integers(0, 10**9),
+    resumed_at=st.none() | instants,
+    model=st.none() | texts,
+    seen=st.lists(texts, max_size=3).map(tuple),
 )
 owner_messages = st.builds(
     OwnerMessage,

@@ -25,7 +25,7 @@ from ollim_bot.storage.file_store import FormatIsNewer, Malformed
 
 AT = datetime(2026, 2, 24, 10, 15, tzinfo=timezone(timedelta(hours=-8)))
 STAMP = "2026-02-24T10:15:00-08:00"
-FORK = Fork(SessionId("fork-1"), SessionId("main-1"), "taxes", timedelta(minutes=10), AT, AT)
+FORK = Fork("f1", SessionId("fork-1"), SessionId("main-1"), "taxes", timedelta(minutes=10), AT, AT)
 CODEC = ForkCodec()
 
 
@@ -38,6 +38,7 @@ def written(fork: Fork) -> bytes:
 def test_a_person_can_read_it() -> None:
     assert json.loads(written(FORK)) == {
         "version": 1,
+        "id": "f1",
         "session": "fork-1",
         "main": "main-1",
         "topic": "taxes",
@@ -48,7 +49,9 @@ def test_a_person_can_read_it() -> None:
         "is_prompted": False,
         "has_answered": False,
         "last_answer": "",
-        "main_turns": 0,
+        "resumed_at": None,
+        "model": None,
+        "seen": [],
     }
 
 

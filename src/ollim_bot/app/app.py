@@ -97,7 +97,7 @@ class App:
                 open_brain(self._settings, stores, self._engine)
             )
             talk = await self._talk(stores, brain, journal)
-            lifetime.push_async_callback(talk.session.close)
+            lifetime.push_async_callback(talk.forks.close)
             await talk.conversation.load()
             if brain.provider.problem:
                 await talk.notices.tell(brain.provider.problem)
@@ -183,7 +183,8 @@ class App:
         """The conversation dying ends everything; a surface that dies is started again."""
         async with asyncio.TaskGroup() as group:
             conversation = group.create_task(talk.conversation.run())
-            others = [talk.notices.run(), self._tell_problems(talk), self._tidied()]
+            others = [talk.notices.run(), talk.idle_watch.run()]
+            others += [self._tell_problems(talk), self._tidied()]
             others += [self._kept_up(surface, talk) for surface in self._surfaces or ()]
             if self._page_with_secret is not None:
                 others.append(self._announced(*self._page_with_secret))

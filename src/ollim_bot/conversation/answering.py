@@ -1,9 +1,9 @@
-"""Answers what the owner sent: one turn of the main session for each batch of messages."""
+"""Answers what was asked: one turn of the session that is spoken with for each batch."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
+import secrets
 from collections.abc import Awaitable, Iterable, Sequence
 from uuid import uuid4
 
@@ -11,13 +11,13 @@ from ollim_bot.agent import Prompt
 from ollim_bot.chat import TurnStart
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.auto_commit import AutoCommit
+from ollim_bot.conversation.dialogue import Dialogue
+from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.inbox import DurableInbox
-from ollim_bot.conversation.main_session import MainSession
-from ollim_bot.conversation.main_tools import main_run
 from ollim_bot.conversation.questions import Question
 from ollim_bot.conversation.running_turn import RunningTurn
 from ollim_bot.conversation.stage import Stage
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId, Spent, TurnId
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId, Spent, TurnId, numbered_id
 from ollim_bot.domain.context_use import context_warning
 from ollim_bot.domain.events import (
     EndCause,
@@ -27,13 +27,22 @@ from ollim_bot.domain.events import (
     TurnFailure,
     Usage,
 )
-from ollim_bot.domain.inputs import Ended, InboxRow, InputEnd, InputId, OwnerMessage, Taken
+from ollim_bot.domain.inputs import (
+    Asked,
+    CommandCall,
+    Ended,
+    InputEnd,
+    InputId,
+    Occasion,
+    OwnerMessage,
+    Taken,
+)
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import OllimError
 from ollim_bot.logs import log_fields
-from ollim_bot.ports import Clock, Log
-from ollim_bot.stores import Stores
+from ollim_bot.ports import Clock
+from ollim_bot.prompts.context import updates_block
 from ollim_bot.tools.server.bench import Workbench
 
 _logger = logging.getLogger(__name__)
@@ -52,9 +61,8 @@ class Answering:
 
     def __init__(
         self,
-        stores: Stores,
         inbox: DurableInbox,
-        session: MainSession,
+        forks: Forks,
         stage: Stage,
         bench: Workbench,
         auto_commit: AutoCommit,
@@ -62,9 +70,8 @@ class Answering:
         *,
         is_free: bool,
     ) -> None:
-        self._stores = stores
         self._inbox = inbox
-        self._session = session
+        self._forks = forks
         self._stage = stage
         self._bench = bench
         self._auto_commit = auto_commit
@@ -73,28 +80,34 @@ class Answering:
         self._unwanted: frozenset[InputId] = frozenset()
         self.running: RunningTurn | None = None
 
-    async def ask(self, messages: Sequence[OwnerMessage], question: Awaitable[Question]) -> bool:
+    async def ask(self, asked: Sequence[Asked], question: Awaitable[Question]) -> bool:
         """Run a turn to its end, with all that has to be shown and written down about it.
 
-        It can be stopped from the first moment on, while the question is still being made. True if
-        it was cut off, neither answered nor failed: then it has to go on.
+        It can be stopped from the first moment on, while the question is still being made, which
+        may open a fork. True if it was cut off, neither answered nor failed: then it has to go on.
         """
-        turn = self._begun(message.id for message in messages)
+        can_be_replaced = all(_can_be_replaced(each) for each in asked)
+        turn = self._begun((each.id for each in asked), can_be_replaced=can_be_replaced)
         end = TurnEnded(EndCause.INTERRUPTED)
         try:
-            end = await self._run(turn, await question)
-            return await self._conclude(turn, messages, end)
+            made = await question
+            dialogue = self._forks.current
+            if any(isinstance(each, OwnerMessage) for each in asked):
+                await dialogue.touch()
+            end = await self._run(turn, dialogue, made)
+            return await self._conclude(turn, dialogue, asked, end)
         finally:
             self.running = None
             await turn.close(end)
 
     async def run_command(self, input_id: InputId, line: str) -> tuple[RunningTurn, TurnEnded]:
         """Have the engine itself do something to the session."""
-        turn = self._begun([input_id], is_command=True)
+        turn = self._begun([input_id], can_be_replaced=False)
         end = TurnEnded(EndCause.INTERRUPTED)
+        dialogue = self._forks.current
         try:
-            await self._session.open()
-            end = await turn.follow(self._session.command(line))
+            await dialogue.open()
+            end = await turn.follow(dialogue.command(line))
         except OllimError as error:
             end = _no_engine(error)
         finally:
@@ -114,7 +127,7 @@ class Answering:
             self._unwanted = frozenset(message.id for message in self._upcoming())
             return bool(self._unwanted)
         turn.is_interrupted = True
-        await self._session.interrupt()
+        await self._forks.current.interrupt()
         return True
 
     async def make_way(self, turn: RunningTurn | None, newer: InputId) -> None:
@@ -124,34 +137,34 @@ class Answering:
         if turn.gives_way:
             await self.interrupt()
 
-    async def settle(self, claim: PendingUpdates, *, is_taken: bool) -> None:
-        """Updates that the prompt showed are done with if it was taken, and wait again if not."""
-
-        def step(pending: PendingUpdates) -> tuple[PendingUpdates, None]:
-            return pending.committed(claim) if is_taken else pending.restored(claim), None
-
-        if claim != PendingUpdates():
-            await asyncio.to_thread(self._stores.updates.transact, step)
-
-    async def end(self, messages: Sequence[OwnerMessage], how: InputEnd) -> None:
-        ids = tuple(message.id for message in messages)
+    async def end(self, asked: Sequence[Asked], how: InputEnd) -> None:
+        ids = tuple(each.id for each in asked)
         await self._inbox.append(Ended(self._clock.now(), ids, how))
 
     async def post_answer(
-        self, turn: TurnId, text: str, usage: Usage, *, is_cut_off: bool = False
+        self,
+        dialogue: Dialogue,
+        turn: TurnId,
+        text: str,
+        usage: Usage,
+        *,
+        is_cut_off: bool = False,
     ) -> None:
-        cost = 0.0 if self._is_free else self._session.cost_since_last(usage)
+        cost = 0.0 if self._is_free else dialogue.cost_since_last(usage)
+        now = self._clock.now()
         message = ChatMessage(
-            MessageId(uuid4().hex),
-            self._clock.now(),
+            numbered_id(now, secrets.randbits(20)),
+            now,
             Author.ASSISTANT,
             text,
             turn=turn,
-            session=self._session.id,
+            session=dialogue.id,
             is_cut_off=is_cut_off,
             spent=Spent(cost, usage.context, usage.window),
             footer="" if is_cut_off else context_warning(usage),
+            in_fork=dialogue.in_fork,
         )
+        await dialogue.answering(message)
         await self._stage.post(message)
 
     async def post_note(
@@ -159,84 +172,85 @@ class Answering:
     ) -> None:
         """With a name of its own it is one note, however often it is posted."""
         message_id = MessageId(name or uuid4().hex)
-        note = ChatMessage(message_id, self._clock.now(), Author.PROGRAM, text, turn=turn)
+        in_fork = self._forks.open is not None
+        note = ChatMessage(
+            message_id, self._clock.now(), Author.PROGRAM, text, turn=turn, in_fork=in_fork
+        )
         await self._stage.post(note)
 
-    def _begun(self, inputs: Iterable[InputId], *, is_command: bool = False) -> RunningTurn:
+    def _begun(self, inputs: Iterable[InputId], *, can_be_replaced: bool) -> RunningTurn:
         start = TurnStart(TurnId(uuid4().hex), self._clock.now(), tuple(inputs))
-        turn = RunningTurn(start, self._stage.present(start), is_command=is_command)
+        turn = RunningTurn(start, self._stage.present(start), can_be_replaced=can_be_replaced)
         turn.is_interrupted = not self._unwanted.isdisjoint(start.inputs)
         self._unwanted = frozenset()
         self.running = turn
         return turn
 
-    def _upcoming(self) -> Iterable[OwnerMessage]:
+    def _upcoming(self) -> Iterable[Asked]:
         """What the next turn will be about, where none has begun yet."""
         inputs = self._inbox.state.taken or self._inbox.state.next_batch()
-        return (each for each in inputs if isinstance(each, OwnerMessage))
+        return (each for each in inputs if not isinstance(each, CommandCall))
 
-    async def _run(self, turn: RunningTurn, question: Question) -> TurnEnded:
+    async def _run(self, turn: RunningTurn, dialogue: Dialogue, question: Question) -> TurnEnded:
         try:
-            session_id = await self._session.open()
+            session_id = await dialogue.open()
         except OllimError as error:
             return _no_engine(error)
         if turn.is_interrupted:
             return TurnEnded(EndCause.INTERRUPTED)
-        self._bench.run = main_run(turn.start.at, session_id)
+        self._bench.run = dialogue.run_at(turn.start.at, session_id)
         prompt_id = str(uuid4())
-        claim = await self._take(turn.start, question.attempt, prompt_id, session_id)
-        for note in (*([texts.CATCHING_UP] if claim.entries else []), *question.unreadable):
+        claim = await self._take(turn.start, dialogue, question.attempt, prompt_id, session_id)
+        is_news = bool(claim.entries) and not dialogue.in_fork
+        for note in (*([texts.CATCHING_UP] if is_news else []), *question.notes):
             turn.show(Noted(note))
         with log_fields(session=session_id, run=turn.start.turn):
             _logger.info("A turn begins (attempt %d)", question.attempt)
-            text = question.text(claim, self._clock.now(), session_id)
+            now = self._clock.now()
+            updates = updates_block(claim, dialogue.header, now)
+            text = question.text(updates, now, session_id, dialogue.resumed_at)
             prompt = Prompt(text, question.images_for(session_id), prompt_id)
-            end = await turn.follow(self._auto_commit.watching(self._session.turn(prompt)))
+            end = await turn.follow(self._auto_commit.watching(dialogue.turn(prompt)))
             _logger.info("The turn ended: %s", end.cause)
         return end
 
     async def _take(
-        self, start: TurnStart, attempt: int, prompt: str, session: SessionId
+        self, start: TurnStart, dialogue: Dialogue, attempt: int, prompt: str, session: SessionId
     ) -> PendingUpdates:
-        """Write down that the turn begins, together with the updates that it claims."""
-
-        def write(log: Log[InboxRow]) -> Sequence[InboxRow]:
-            def step(pending: PendingUpdates) -> tuple[PendingUpdates, Taken]:
-                taken = Taken(start.at, start.turn, start.inputs, attempt, prompt, session, pending)
-                log.append(taken)  # before the updates are gone from their own file
-                return PendingUpdates(), taken
-
-            return [self._stores.updates.transact(step)]
-
-        await self._inbox.record(write)
+        taken = Taken(start.at, start.turn, start.inputs, attempt, prompt, session)
+        await self._inbox.record(lambda log: dialogue.take(log, taken))
         running = self._inbox.state.running
         return running.claim if running is not None else PendingUpdates()
 
     async def _conclude(
-        self, turn: RunningTurn, messages: Sequence[OwnerMessage], end: TurnEnded
+        self, turn: RunningTurn, dialogue: Dialogue, asked: Sequence[Asked], end: TurnEnded
     ) -> bool:
         """Post what came of it and end the inputs; True if the turn was cut off instead."""
         if end.failure is not None and end.failure.kind in _CUT_OFF:
-            await self._post_rest(turn, end)
+            await self._post_rest(turn, dialogue, end)
             if end.failure.kind is FailureKind.SESSION_LOST:
-                await self._session.forget()
+                await dialogue.forget()
             return True
-        how = await self._post_outcome(turn, end)
+        how = await self._post_outcome(turn, dialogue, asked, end)
         taken = self._inbox.state.running
         if taken is not None and taken.turn == turn.start.turn:
             is_taken = turn.was_asked and (
-                end.cause is EndCause.COMPLETED or await self._session.has_taken(taken)
+                end.cause is EndCause.COMPLETED or await dialogue.has_taken(taken)
             )
-            await self.settle(taken.claim, is_taken=is_taken)
-        await self.end(messages, how)
+            await dialogue.settle(taken.claim, is_taken=is_taken)
+        await dialogue.rest()
+        await self.end(asked, how)
         return False
 
-    async def _post_outcome(self, turn: RunningTurn, end: TurnEnded) -> InputEnd:
+    async def _post_outcome(
+        self, turn: RunningTurn, dialogue: Dialogue, asked: Sequence[Asked], end: TurnEnded
+    ) -> InputEnd:
         turn_id = turn.start.turn
         if end.cause is EndCause.COMPLETED:
-            await self.post_answer(turn_id, turn.text.whole(end), end.usage)
+            if turn.text.so_far or end.text.strip() or any(map(_wants_answer, asked)):
+                await self.post_answer(dialogue, turn_id, turn.text.whole(end), end.usage)
             return InputEnd.ANSWERED
-        await self._post_rest(turn, end)
+        await self._post_rest(turn, dialogue, end)
         if end.failure is not None:
             await self.post_note(end.failure.sentence, turn_id)
             return InputEnd.FAILED
@@ -251,10 +265,21 @@ class Answering:
         waiting = (each for each in self._inbox.state.waiting if isinstance(each, OwnerMessage))
         return any(each.id not in turn.start.inputs for each in waiting)
 
-    async def _post_rest(self, turn: RunningTurn, end: TurnEnded) -> None:
+    async def _post_rest(self, turn: RunningTurn, dialogue: Dialogue, end: TurnEnded) -> None:
         """What there is of an answer that will not be whole."""
         if turn.text.so_far:
-            await self.post_answer(turn.start.turn, turn.text.so_far, end.usage, is_cut_off=True)
+            text = turn.text.so_far
+            await self.post_answer(dialogue, turn.start.turn, text, end.usage, is_cut_off=True)
+
+
+def _wants_answer(asked: Asked) -> bool:
+    """Whether somebody waits for one: nobody does when the program asks about a fork itself."""
+    return isinstance(asked, OwnerMessage) or asked.occasion is Occasion.FORK_STARTED
+
+
+def _can_be_replaced(asked: Asked) -> bool:
+    """Whether a newer message may stop it: the report that a fork ends with is not to be lost."""
+    return isinstance(asked, OwnerMessage) or asked.occasion is not Occasion.FORK_REPORT
 
 
 def _no_engine(error: OllimError) -> TurnEnded:

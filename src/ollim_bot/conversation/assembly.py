@@ -18,9 +18,16 @@ from ollim_bot.conversation.commands.sessions import SessionCommands
 from ollim_bot.conversation.commands.settings import SettingCommands
 from ollim_bot.conversation.compaction import Compaction
 from ollim_bot.conversation.conversation import Conversation
+from ollim_bot.conversation.conversation_tools import conversation_tools
+from ollim_bot.conversation.forks.buttons import ForkButtons
+from ollim_bot.conversation.forks.commands import ForkCommands
+from ollim_bot.conversation.forks.forks import Forks
+from ollim_bot.conversation.forks.idle import IdleWatch
+from ollim_bot.conversation.forks.kept import KeptFork
+from ollim_bot.conversation.forks.replies import Replies
+from ollim_bot.conversation.forks.session import ForkSession, fork_spec
 from ollim_bot.conversation.inbox import DurableInbox
-from ollim_bot.conversation.main_session import MainSession
-from ollim_bot.conversation.main_tools import main_run, main_toolset
+from ollim_bot.conversation.main_session import MainSession, main_run
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.outbox import DurableOutbox
 from ollim_bot.conversation.questions import Questions
@@ -62,7 +69,9 @@ class Talk:
 
     conversation: Conversation
     session: MainSession
+    forks: Forks
     notices: Notices
+    idle_watch: IdleWatch
 
 
 def assemble(world: World) -> Talk:
@@ -83,27 +92,37 @@ def assemble(world: World) -> Talk:
         root=world.working_directory,
         poster=outbox,
         is_busy=lambda: conversation.is_busy,
+        wants=lambda intent: fork_commands.want(intent),
     )
+    tools = conversation_tools(bench, world.gate, inbox, clock)
     session = MainSession(
+        world.engine, stores, clock, spec=world.spec, tools=tools, lost=session_lost
+    )
+    kept = KeptFork(stores.fork)
+    fork_session = ForkSession(
         world.engine,
         stores,
         clock,
-        spec=world.spec,
-        tools=main_toolset(bench, world.gate, inbox, clock),
+        kept,
+        spec=fork_spec(world.spec, kept, stores),
+        tools=tools,
         lost=session_lost,
     )
+    forks = Forks(stores, kept, session, fork_session, chat, stage, clock)
     auto_commit = AutoCommit(world.journal, world.working_directory)
-    answering = Answering(stores, inbox, session, stage, bench, auto_commit, clock, is_free=is_free)
+    answering = Answering(inbox, forks, stage, bench, auto_commit, clock, is_free=is_free)
+    fork_commands = ForkCommands(forks, inbox, clock, note=answering.post_note)
     questions = Questions(world.keeper)
     desk = CommandDesk(
         inbox,
         session,
         answering,
-        Compaction(stores, session, answering, clock),
+        Compaction(stores, forks, answering, clock),
         SessionCommands(
             world.engine, stores, session, clock, world.working_directory, is_free=is_free
         ),
         SettingCommands(stores.config),
+        fork_commands,
         clock,
         restart=world.restart,
     )
@@ -113,15 +132,27 @@ def assemble(world: World) -> Talk:
         chat=chat,
         stage=stage,
         session=session,
+        forks=forks,
+        replies=Replies(world.engine, stores, session, forks, clock),
         answering=answering,
-        recovery=Recovery(stores, inbox, chat, session, questions, answering, clock),
+        recovery=Recovery(stores, inbox, chat, forks, questions, answering, desk, clock),
         questions=questions,
         desk=desk,
-        clicks=Clicks(stores, chat, stage, clock),
+        clicks=Clicks(
+            stores,
+            chat,
+            stage,
+            clock,
+            receive=lambda message: conversation.receive(message),
+            actions=ForkButtons(forks, fork_commands, answering.interrupt).actions,
+        ),
         notices=notices,
         keeper=world.keeper,
         clock=clock,
         config=stores.config,
         status=world.status,
     )
-    return Talk(conversation, session, notices)
+    idle_watch = IdleWatch(
+        kept, clock, is_quiet=lambda: conversation.is_quiet, is_due=fork_commands.is_due
+    )
+    return Talk(conversation, session, forks, notices, idle_watch)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
+from ollim_bot.domain.sessions import SessionId
 from ollim_bot.ports import Log
 
 _AT_HAND = 500
@@ -41,6 +42,13 @@ class ChatLog:
             if message.turn == turn and is_answer:
                 return message
         return None
+
+    def context_of(self, session: SessionId) -> int:
+        """How many tokens a session had when it last answered; 0 if that is not at hand."""
+        for message in reversed(self._recent.values()):
+            if message.session == session and message.spent is not None:
+                return message.spent.context
+        return 0
 
     def since(self, last: MessageId) -> Sequence[ChatMessage] | None:
         """What came after `last`; None if that one is not at hand."""

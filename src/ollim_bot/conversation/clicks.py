@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
 
 from ollim_bot.chat import Incoming
 from ollim_bot.conversation import texts
@@ -23,14 +24,44 @@ _INPUT = "click-"
 Receive = Callable[[Incoming], Awaitable[ChatMessage]]
 
 
-class Clicks:
-    """The id of a click is that of the prompt behind its button: twice clicked is once asked."""
+class Uses(Enum):
+    """Which buttons of a card do nothing any more after a click."""
 
-    def __init__(self, stores: Stores, chat: ChatLog, stage: Stage, clock: Clock) -> None:
+    NOTHING = "nothing"
+    ITSELF = "itself"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What a button does: given the surface, the message and the button itself."""
+
+    run: Callable[[str, ChatMessage, Button], Awaitable[CommandAnswer]]
+    uses: Uses = Uses.ITSELF
+
+
+class Clicks:
+    """The id of a click is that of the prompt behind its button: twice clicked is once asked.
+
+    `actions` are those of the other parts; `receive` takes a click that sends a prompt.
+    """
+
+    def __init__(
+        self,
+        stores: Stores,
+        chat: ChatLog,
+        stage: Stage,
+        clock: Clock,
+        *,
+        receive: Receive,
+        actions: Mapping[str, Action],
+    ) -> None:
         self._stores = stores
         self._chat = chat
         self._stage = stage
         self._clock = clock
+        self._receive = receive
+        self._actions = {"agent": Action(self._ask), "dismiss": Action(nothing), **actions}
 
     async def load(self, inbox: Inbox) -> None:
         """What a crash let stand although its click was accepted is taken now."""
@@ -38,9 +69,7 @@ class Clicks:
             if isinstance(each, OwnerMessage) and each.button:
                 await self._taken(each.id.removeprefix(_INPUT))
 
-    async def click(
-        self, surface: str, message_id: MessageId, custom_id: str, receive: Receive
-    ) -> CommandAnswer:
+    async def click(self, surface: str, message_id: MessageId, custom_id: str) -> CommandAnswer:
         message = await self._chat.find(message_id)
         buttons = message.card.buttons if message and message.card else ()
         button = next((each for each in buttons if each.custom_id == custom_id), None)
@@ -48,25 +77,21 @@ class Clicks:
             return CommandAnswer(texts.BUTTON_GONE, is_error=True)
         if button.is_used:
             return CommandAnswer(texts.BUTTON_USED, is_error=True)
-        match button.action:
-            case "dismiss":
-                answer = CommandAnswer()
-            case "agent":
-                answer = await self._ask(surface, message, button, receive)
-            case _:
-                return CommandAnswer(texts.BUTTON_IDLE, is_error=True)
-        await self._stage.post(_with_used(message, custom_id))
+        action = self._actions.get(button.action)
+        if action is None:
+            return CommandAnswer(texts.BUTTON_IDLE, is_error=True)
+        answer = await action.run(surface, message, button)
+        if not answer.is_error or answer.text == texts.BUTTON_USED:
+            await self._mark_used(message, button, action.uses)
         return answer
 
-    async def _ask(
-        self, surface: str, message: ChatMessage, button: Button, receive: Receive
-    ) -> CommandAnswer:
+    async def _ask(self, surface: str, message: ChatMessage, button: Button) -> CommandAnswer:
         waiting = await asyncio.to_thread(self._stores.inquiries.read)
         _, inquiry = waiting.taken(button.data, self._clock.now().timestamp())
         if inquiry is None:
             return CommandAnswer(texts.BUTTON_USED, is_error=True)
         # Accepted first: a crash in between leaves a click that is known, and not a lost one.
-        await receive(
+        await self._receive(
             Incoming(
                 InputId(f"{_INPUT}{button.data}"),
                 surface,
@@ -79,6 +104,16 @@ class Clicks:
         await self._taken(button.data)
         return CommandAnswer()
 
+    async def _mark_used(self, message: ChatMessage, button: Button, uses: Uses) -> None:
+        assert message.card is not None
+        if uses is Uses.NOTHING:
+            return
+        buttons = tuple(
+            replace(each, is_used=each.is_used or uses is Uses.ALL or each == button)
+            for each in message.card.buttons
+        )
+        await self._stage.post(replace(message, card=replace(message.card, buttons=buttons)))
+
     async def _taken(self, key: str) -> Inquiry | None:
         now = self._clock.now().timestamp()
 
@@ -88,10 +123,5 @@ class Clicks:
         return await asyncio.to_thread(self._stores.inquiries.transact, step)
 
 
-def _with_used(message: ChatMessage, custom_id: str) -> ChatMessage:
-    assert message.card is not None
-    buttons = tuple(
-        replace(each, is_used=each.is_used or each.custom_id == custom_id)
-        for each in message.card.buttons
-    )
-    return replace(message, card=replace(message.card, buttons=buttons))
+async def nothing(_: str, __: ChatMessage, ___: Button) -> CommandAnswer:
+    return CommandAnswer()

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.answering import Answering
-from ollim_bot.conversation.main_session import MainSession
+from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.domain.events import EndCause
 from ollim_bot.domain.inputs import CommandCall
 from ollim_bot.domain.session_statistics import began_at, stretch
@@ -17,16 +17,14 @@ from ollim_bot.stores import Stores
 
 
 class Compaction:
-    def __init__(
-        self, stores: Stores, session: MainSession, answering: Answering, clock: Clock
-    ) -> None:
+    def __init__(self, stores: Stores, forks: Forks, answering: Answering, clock: Clock) -> None:
         self._stores = stores
-        self._session = session
+        self._forks = forks
         self._answering = answering
         self._clock = clock
 
     async def run(self, call: CommandCall) -> str:
-        session_id = self._session.id
+        session_id = self._forks.current.id
         if session_id is None:
             return texts.NOTHING_TO_COMPACT
         began = await self._began(session_id)

@@ -14,23 +14,27 @@ from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.clicks import Clicks
 from ollim_bot.conversation.commands.desk import CommandDesk
 from ollim_bot.conversation.commands.table import COMMANDS
+from ollim_bot.conversation.forks.forks import Forks
+from ollim_bot.conversation.forks.replies import Replies
 from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.conversation.main_session import MainSession
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.outbox import DurableOutbox
-from ollim_bot.conversation.questions import Questions
+from ollim_bot.conversation.questions import Question, Questions
 from ollim_bot.conversation.recovery import Recovery
 from ollim_bot.conversation.stage import Stage
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
 from ollim_bot.domain.inputs import (
     Accepted,
+    Asked,
     CommandCall,
     Edited,
     Ended,
     InputEnd,
     InputId,
     OwnerMessage,
+    ProgramTurn,
 )
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.errors import StorageError, WrongInput
@@ -53,6 +57,8 @@ class Conversation:
         chat: ChatLog,
         stage: Stage,
         session: MainSession,
+        forks: Forks,
+        replies: Replies,
         answering: Answering,
         recovery: Recovery,
         questions: Questions,
@@ -69,6 +75,8 @@ class Conversation:
         self._chat = chat
         self._stage = stage
         self._session = session
+        self._forks = forks
+        self._replies = replies
         self._answering = answering
         self._recovery = recovery
         self._questions = questions
@@ -96,13 +104,14 @@ class Conversation:
 
     @property
     def status(self) -> Status:
-        return replace(self._status, is_busy=self.is_busy)
+        return replace(self._status, is_busy=self.is_busy, fork=self._forks.shown)
 
     async def load(self) -> None:
         """Read what is on disk; what was accepted before is then in line again."""
         await self._chat.load()
         await self._inbox.load()
         await self._session.load()
+        await self._forks.load()
         await self._outbox.load()
         await self._clicks.load(self._inbox.state)
         await self._notices.load()
@@ -124,6 +133,11 @@ class Conversation:
     @property
     def is_idle(self) -> bool:
         return self._answering.is_idle
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing runs and nothing waits."""
+        return self.is_idle and not self._inbox.state.waiting
 
     def end_soon(self) -> None:
         """Take nothing more: `run` returns when what runs now has ended."""
@@ -157,7 +171,7 @@ class Conversation:
         return answer
 
     async def click(self, surface: str, message_id: MessageId, custom_id: str) -> CommandAnswer:
-        return await self._clicks.click(surface, message_id, custom_id, self.receive)
+        return await self._clicks.click(surface, message_id, custom_id)
 
     async def interrupt(self) -> bool:
         return await self._answering.interrupt()
@@ -178,7 +192,7 @@ class Conversation:
         await self._recovery.run()
         await self._be_quiet()
         while not self._is_ending:
-            await self._session.be_ready()
+            await self._forks.current.be_ready()
             await self._inbox.work()
             await self._take_next()
             await self._be_quiet()
@@ -203,9 +217,22 @@ class Conversation:
         # Nothing is awaited until a turn has begun: who comes after this finds one to interrupt.
         for command in (each for each in batch if isinstance(each, CommandCall)):
             await self._desk.run(command)
-        messages = tuple(each for each in batch if isinstance(each, OwnerMessage))
-        if messages and await self._answering.ask(messages, self._questions.first(messages)):
+        asked = tuple(each for each in batch if not isinstance(each, CommandCall))
+        if any(self._is_over(each) for each in asked):
+            await self._answering.end(asked, InputEnd.WITHDRAWN)
+        elif asked and await self._answering.ask(asked, self._question(asked)):
             await self._recovery.run()
+
+    def _is_over(self, asked: Asked) -> bool:
+        """Whether it was about a fork that is not open any more."""
+        fork = self._forks.open
+        return isinstance(asked, ProgramTurn) and (fork is None or asked.fork != fork.id)
+
+    async def _question(self, asked: tuple[Asked, ...]) -> Question:
+        notes = await self._replies.route(asked)
+        await self._tell_status()
+        question = await self._questions.first(asked)
+        return replace(question, notes=(*notes, *question.notes))
 
     async def _receive(self, message: Incoming) -> ChatMessage:
         async with self._door:
@@ -215,7 +242,8 @@ class Conversation:
             if not message.text.strip() and not message.files:
                 raise WrongInput(texts.NOTHING_IN_IT)
             accepted = await self._accepted(message)
-            shown = replace(_shown(accepted), refs=message.refs)
+            is_in_fork = self._forks.open is not None
+            shown = replace(_shown(accepted), refs=message.refs, in_fork=is_in_fork)
             await self._stage.post(shown)
             older = self._answering.running
         await self._answering.make_way(older, accepted.id)
@@ -247,6 +275,7 @@ class Conversation:
             message.quote or (quoted.text if quoted else ""),
             attachments,
             message.button,
+            await self._replies.origin(message.reply_to),
         )
         await self._inbox.append(Accepted(accepted.at, accepted))
         return accepted

@@ -8,12 +8,14 @@ import logging
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.answering import Answering, answer_name
 from ollim_bot.conversation.chat_log import ChatLog
+from ollim_bot.conversation.commands.desk import CommandDesk
+from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.inbox import DurableInbox
-from ollim_bot.conversation.main_session import MainSession
 from ollim_bot.conversation.questions import Questions
 from ollim_bot.domain.events import Usage
 from ollim_bot.domain.inputs import (
     MOST_ATTEMPTS,
+    Asked,
     CommandCall,
     Ended,
     InputEnd,
@@ -35,17 +37,19 @@ class Recovery:
         stores: Stores,
         inbox: DurableInbox,
         chat: ChatLog,
-        session: MainSession,
+        forks: Forks,
         questions: Questions,
         answering: Answering,
+        desk: CommandDesk,
         clock: Clock,
     ) -> None:
         self._stores = stores
         self._inbox = inbox
         self._chat = chat
-        self._session = session
+        self._forks = forks
         self._questions = questions
         self._answering = answering
+        self._desk = desk
         self._clock = clock
 
     async def run(self) -> None:
@@ -53,36 +57,42 @@ class Recovery:
         while (taken := self._inbox.state.running) is not None:
             inputs = self._inbox.state.taken
             commands = [each for each in inputs if isinstance(each, CommandCall)]
-            messages = tuple(each for each in inputs if isinstance(each, OwnerMessage))
-            if commands:
-                await self._give_up_command(commands[0])
+            asked = tuple(each for each in inputs if not isinstance(each, CommandCall))
+            if not commands:
+                await self._go_on(taken, asked)
+            elif taken.attempt < MOST_ATTEMPTS and self._desk.can_repeat(commands[0]):
+                await self._desk.run(commands[0], attempt=taken.attempt + 1)
             else:
-                await self._go_on(taken, messages)
+                await self._give_up_command(commands[0])
 
-    async def _go_on(self, taken: Taken, messages: tuple[OwnerMessage, ...]) -> None:
-        trace = await self._session.trace(taken)
+    async def _go_on(self, taken: Taken, asked: tuple[Asked, ...]) -> None:
+        dialogue = self._forks.spoken_in(in_fork=taken.in_fork)
+        trace = await dialogue.trace(taken)
         _logger.info(
             "A turn was cut off (taken: %s, complete: %s)", trace.is_taken, trace.is_complete
         )
-        await self._answering.settle(taken.claim, is_taken=trace.is_taken)
+        await dialogue.settle(taken.claim, is_taken=trace.is_taken)
         if trace.is_taken and taken.session is not None:
-            await self._session.adopt(taken.session)
+            await dialogue.adopt(taken.session)
         if self._chat.answer_of(taken.turn) is not None:
-            await self._answering.end(messages, InputEnd.ANSWERED)
+            await self._answering.end(asked, InputEnd.ANSWERED)
         elif trace.is_complete and trace.answer:
-            await self._answering.post_answer(taken.turn, trace.answer, Usage())
-            await self._answering.end(messages, InputEnd.ANSWERED)
+            await self._answering.post_answer(dialogue, taken.turn, trace.answer, Usage())
+            await self._answering.end(asked, InputEnd.ANSWERED)
         elif taken.attempt >= MOST_ATTEMPTS:
-            await self._set_aside(messages)
+            await self._set_aside(asked)
         else:
-            known_in = self._session.id if trace.is_taken else None
+            known_in = dialogue.id if trace.is_taken else None
             tools = self._inbox.state.tools
-            question = self._questions.again(messages, taken.attempt + 1, tools, known_in)
-            await self._answering.ask(messages, question)
+            question = self._questions.again(asked, taken.attempt + 1, tools, known_in)
+            await self._answering.ask(asked, question)
 
-    async def _set_aside(self, messages: tuple[OwnerMessage, ...]) -> None:
-        await self._tell(texts.set_aside(messages), messages[0].id)
-        await self._answering.end(messages, InputEnd.SET_ASIDE)
+    async def _set_aside(self, asked: tuple[Asked, ...]) -> None:
+        """What the program asked by itself was not the owner's to lose."""
+        messages = [each for each in asked if isinstance(each, OwnerMessage)]
+        if messages:
+            await self._tell(texts.set_aside(messages), messages[0].id)
+        await self._answering.end(asked, InputEnd.SET_ASIDE)
 
     async def _give_up_command(self, command: CommandCall) -> None:
         """It is not run again: nobody knows how far it had come, unless it had said so."""

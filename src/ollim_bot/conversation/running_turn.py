@@ -22,21 +22,21 @@ class RunningTurn:
     """`was_asked` is set as soon as the engine may know of it."""
 
     def __init__(
-        self, start: TurnStart, presentation: Presentation, *, is_command: bool = False
+        self, start: TurnStart, presentation: Presentation, *, can_be_replaced: bool = True
     ) -> None:
         self.start = start
         self.text = AnswerText()
         self.was_asked = False
         self.is_interrupted = False
         self.compacted: Compacted | None = None
-        self._is_command = is_command
+        self._can_be_replaced = can_be_replaced
         self._is_compacting = False
         self._presentation = presentation
 
     @property
     def gives_way(self) -> bool:
         """Whether a newer message stops it."""
-        return not self._is_command and not self._is_compacting
+        return self._can_be_replaced and not self._is_compacting
 
     def show(self, event: AgentEvent) -> None:
         self._presentation.show(event)

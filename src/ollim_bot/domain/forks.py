@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.updates import PendingUpdates
 
 REPORT_LENGTH = 500
 
@@ -21,13 +22,15 @@ class Idleness(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """The fork that is open now.
+    """The fork that is open now; `id` is that of the input that opened it.
 
-    `main` is what the main session was when the fork branched off, None if there was none, and
-    `main_turns` how many turns it had had since the program began to count; `resumed_from` is
-    another session than main that it goes on from. `session` is None until the engine has named it.
+    `main` is what the main session was when the fork branched off, None if there was none;
+    `resumed_from` is another session than main that it goes on from, which had said at `resumed_at`
+    what the owner replied to. `session` is None until the engine has named it. `model` takes the
+    place of one that is too small. `seen` are the pending updates that it was shown.
     """
 
+    id: str
     session: SessionId | None
     main: SessionId | None
     topic: str
@@ -35,14 +38,25 @@ class Fork:
     last_activity: datetime
     began: datetime
     resumed_from: SessionId | None = None
+    resumed_at: datetime | None = None
+    model: str | None = None
     is_prompted: bool = False
     has_answered: bool = False
     last_answer: str = ""
-    main_turns: int = 0
+    seen: tuple[str, ...] = ()
+
+    @property
+    def parent(self) -> SessionId | None:
+        """What it has branched off from."""
+        return self.resumed_from or self.main
 
     def touched(self, now: datetime) -> Fork:
         """The owner did something in it."""
         return replace(self, last_activity=now, is_prompted=False)
+
+    def rested(self, now: datetime) -> Fork:
+        """A turn has ended: from now on nobody does anything."""
+        return replace(self, last_activity=now)
 
     def prompted(self, now: datetime) -> Fork:
         """The agent was told that it is idle; from now on the same time again."""
@@ -54,19 +68,42 @@ class Fork:
     def named(self, session: SessionId) -> Fork:
         return replace(self, session=session)
 
+    def unseen(self, pending: PendingUpdates) -> PendingUpdates:
+        """Each update is shown to a fork once."""
+        new = tuple(entry for entry in pending.entries if entry.name not in self.seen)
+        return PendingUpdates(new, 0 if self.seen else pending.omitted)
+
+    def having_seen(self, shown: PendingUpdates) -> Fork:
+        names = (entry.name for entry in shown.entries)
+        return replace(self, seen=(*self.seen, *(name for name in names if name not in self.seen)))
+
+    def remaining(self, now: datetime) -> timedelta:
+        """How long it may still be idle; a clock that was set back makes that no longer."""
+        left = self.idle_limit - (now.astimezone(UTC) - self.last_activity.astimezone(UTC))
+        return min(max(left, timedelta()), self.idle_limit)
+
     def verdict(self, now: datetime) -> Idleness:
-        idle = now.astimezone(UTC) - self.last_activity.astimezone(UTC)
-        if idle < self.idle_limit:
+        if self.remaining(now):
             return Idleness.KEEP
         return Idleness.CLOSE if self.is_prompted else Idleness.PROMPT
 
-    def obstacle_to_saving(self, main: SessionId | None, main_turns: int) -> str:
+    def obstacle_to_saving(self, main: SessionId | None) -> str:
         """Why it cannot take the place of the main session; empty if it can."""
+        if self.session is None or not self.has_answered:
+            return "nothing has been answered in it yet"
         if self.resumed_from is not None and self.resumed_from != main:
             return "it goes on from another conversation than today's main one"
-        if main != self.main or main_turns != self.main_turns:
+        if main != self.main:
             return "the main conversation has gone on since it branched off"
         return ""
+
+    @property
+    def summary(self) -> str:
+        """What the main session gets where the agent has left no summary."""
+        about = f" about “{self.topic}”" if self.topic else ""
+        if not self.last_answer:
+            return f"A fork{about} ended without a summary; nothing was answered in it."
+        return f"A fork{about} ended without a summary. Its last answer began: {self.last_answer}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,10 +26,20 @@ _NO_UPDATES = PendingUpdates()
 
 
 @dataclass(frozen=True, slots=True)
+class ForkOrigin:
+    """The session that had sent what the owner replies to, and when; too long ago if expired."""
+
+    session: SessionId
+    at: datetime
+    is_expired: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class OwnerMessage:
     """`id` is also the id of the message in the message log; `quote` is what it replies to.
 
     `button` is the label of a button that was pressed; the text is then the prompt behind it.
+    `origin` is set where a fork or a background run had sent what it replies to.
     """
 
     id: InputId
@@ -40,11 +50,17 @@ class OwnerMessage:
     quote: str = ""
     attachments: tuple[Attachment, ...] = ()
     button: str = ""
+    origin: ForkOrigin | None = None
+
+    @property
+    def opens_fork(self) -> bool:
+        """Whether it is to be answered in a branch of the session that it replies to."""
+        return self.origin is not None and not self.origin.is_expired
 
 
 @dataclass(frozen=True, slots=True)
 class CommandCall:
-    """A slash command that waits its turn; `name` is without the slash."""
+    """A slash command, or what a button or the agent asks for, that waits its turn."""
 
     id: InputId
     surface: str
@@ -53,7 +69,29 @@ class CommandCall:
     arguments: Mapping[str, str] = field(default_factory=dict)
 
 
-Input = OwnerMessage | CommandCall
+class Occasion(StrEnum):
+    """Why the program itself asks the agent something."""
+
+    FORK_STARTED = "fork_started"
+    FORK_IDLE = "fork_idle"
+    FORK_REPORT = "fork_report"
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramTurn:
+    """A turn that nobody wrote a message for, in `fork`; `topic` is that of one that begins."""
+
+    id: InputId
+    surface: str
+    at: datetime
+    occasion: Occasion
+    fork: str
+    topic: str = ""
+
+
+# What a turn of the agent can be about.
+Asked = OwnerMessage | ProgramTurn
+Input = Asked | CommandCall
 
 
 class InputEnd(StrEnum):
@@ -85,7 +123,8 @@ class Taken:
     """A turn begins. `claim` holds the pending updates that its prompt shows.
 
     Written before anything is asked of the engine; `prompt` is the id under which the engine's own
-    record of `session` has the prompt, if it was taken.
+    record of `session` has the prompt, if it was taken. In a fork the updates wait for the main
+    session all the same.
     """
 
     at: datetime
@@ -95,6 +134,7 @@ class Taken:
     prompt: str = ""
     session: SessionId | None = None
     claim: PendingUpdates = _NO_UPDATES
+    in_fork: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +208,7 @@ class Inbox:
         return any(each.id == input_id for each in self.waiting)
 
     def next_batch(self) -> tuple[Input, ...]:
-        """Messages that wait together are one prompt; a command or a click is alone."""
+        """Messages that wait together are one prompt; all else is alone."""
         return tuple(takewhile(_is_plain, self.waiting)) or self.waiting[:1]
 
     def rows(self) -> tuple[InboxRow, ...]:
@@ -226,7 +266,7 @@ def _narrowed(turn: Taken, accepted: tuple[Input, ...]) -> Taken | None:
 
 
 def _is_plain(each: Input) -> bool:
-    return isinstance(each, OwnerMessage) and not each.button
+    return isinstance(each, OwnerMessage) and not each.button and not each.opens_fork
 
 
 def _edited(each: Input, input_id: InputId, text: str) -> Input:

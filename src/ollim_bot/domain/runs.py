@@ -78,7 +78,6 @@ class Run:
     reports: list[str] = field(default_factory=list)
     tools_used: list[str] = field(default_factory=list)
     times_sent_back: int = 0
-    intent: Intent | None = None
     follow_up: str | None = None
 
     @property

@@ -69,6 +69,9 @@ class ClaudeEngine:
         """Whether a process waits, and a session of the last hint would be there at once."""
         return self._spare is not None and self._spare.is_ready
 
+    async def knows(self, session: SessionId) -> bool:
+        return await asyncio.to_thread(self._transcripts.find, session) is not None
+
     async def trace(self, session: SessionId, prompt: str) -> Trace:
         return await asyncio.to_thread(self._transcripts.trace, session, prompt)
 
@@ -110,16 +113,13 @@ class ClaudeEngine:
     ) -> Connection:
         """A name that a session of before has is not given twice: that session goes on."""
         start = partial(self._start, tools, refused)
-        if spec.resume is None and spec.begin is not None and await self._is_taken(spec.begin):
+        if spec.resume is None and spec.begin is not None and await self.knows(spec.begin):
             try:
                 return await start(replace(spec, resume=spec.begin))
             except SessionLost:
                 # Its record has no word in it, and still the engine will not give its name again.
                 return await start(replace(spec, begin=None))
         return await start(spec)
-
-    async def _is_taken(self, name: SessionId) -> bool:
-        return await asyncio.to_thread(self._transcripts.find, name) is not None
 
     async def _start(
         self, tools: Toolset, refused: dict[str, str], spec: SessionSpec

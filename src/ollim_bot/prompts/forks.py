@@ -32,12 +32,17 @@ def resumed_fork_prompt(now: datetime, began: datetime, words: str, updates: str
     return joined("\n\n", head, words)
 
 
-def idle_prompt(now: datetime) -> str:
-    return joined("\n", f"{FORK_TIMEOUT} {_IDLE}", timestamp(now))
+def idle_prompt(now: datetime, updates: str = "") -> str:
+    return joined("\n", f"{FORK_TIMEOUT} {_IDLE}", timestamp(now), updates)
 
 
-def report_prompt(now: datetime) -> str:
-    return joined("\n", f"{SYSTEM} {_REPORT}", timestamp(now))
+def report_prompt(now: datetime, updates: str = "") -> str:
+    return joined("\n", f"{SYSTEM} {_REPORT}", timestamp(now), updates)
+
+
+def button_words(prompt: str) -> str:
+    """A click, where it is the first thing that is said in a fork."""
+    return f"{BUTTON} {neutralised(prompt)}"
 
 
 def button_prompt(prompt: str, now: datetime, updates: str = "") -> str:

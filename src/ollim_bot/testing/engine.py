@@ -111,6 +111,9 @@ class ScriptedEngine:
     def warm(self, spec: SessionSpec, _: Toolset) -> None:
         self.warmed.append(spec)
 
+    async def knows(self, session: SessionId) -> bool:
+        return session in self.known
+
     async def trace(self, session: SessionId, prompt: str) -> Trace:
         return self.traces.get((session, prompt), Trace(is_taken=False))
 

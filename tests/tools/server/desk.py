@@ -15,7 +15,7 @@ from ollim_bot.domain.jobs import Job, ReportMode
 from ollim_bot.domain.outgoing import Charge
 from ollim_bot.domain.ping_rules import given_back
 from ollim_bot.domain.pings import PingBudget
-from ollim_bot.domain.runs import Run, RunKind, RunPolicy
+from ollim_bot.domain.runs import Intent, Run, RunKind, RunPolicy
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import NotSent
 from ollim_bot.ports import Clock
@@ -68,6 +68,10 @@ class Desk:
     poster: RememberingPoster
     clock: ManualClock
     is_busy: bool = False
+    wanted: list[Intent] = field(default_factory=list)
+
+    async def want(self, intent: Intent) -> None:
+        self.wanted.append(intent)
 
     @property
     def run(self) -> Run:
@@ -123,4 +127,5 @@ def desk_of(
     bench = Workbench(run, stores, clock, root, poster, lambda: False)
     desk = Desk(bench, poster, clock)
     bench.is_busy = lambda: desk.is_busy
+    bench.wants = desk.want
     return desk

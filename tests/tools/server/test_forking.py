@@ -25,27 +25,27 @@ async def test_a_fork_is_opened_from_the_main_session(
 ) -> None:
     at = desk(RunKind.MAIN)
     assert "End your turn" in await at.works("enter_fork", **given)
-    assert at.run.intent == intent
+    assert at.wanted == [intent]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in EVERYWHERE if kind is not RunKind.MAIN])
 async def test_and_from_nowhere_else(desk: DeskOf, kind: RunKind) -> None:
     at = desk(kind)
     assert "main session only" in await at.is_refused("enter_fork", topic="Rome")
-    assert at.run.intent is None
+    assert at.wanted == []
 
 
 @pytest.mark.parametrize(("name", "intent"), EXITS)
 async def test_a_fork_is_left_from_within(desk: DeskOf, name: str, intent: ForkExit) -> None:
     at = desk(RunKind.FORK)
     assert "when this turn has ended" in await at.works(name)
-    assert at.run.intent == intent
+    assert at.wanted == [intent]
 
 
 async def test_what_the_agent_saves_is_not_confirmed_yet(desk: DeskOf) -> None:
     at = desk(RunKind.FORK)
     assert "The owner is asked" in await at.works("save_context")
-    assert at.run.intent == Save(is_confirmed=False)
+    assert at.wanted == [Save(is_confirmed=False)]
 
 
 @pytest.mark.parametrize(("name", "_"), EXITS)
@@ -55,4 +55,4 @@ async def test_where_there_is_no_fork_there_is_nothing_to_leave(
 ) -> None:
     at = desk(kind)
     assert "nothing to leave" in await at.is_refused(name)
-    assert at.run.intent is None
+    assert at.wanted == []

@@ -41,13 +41,13 @@ async def test_an_empty_report_is_no_report(desk: DeskOf, kind: RunKind) -> None
     assert "needs words" in await at.is_refused("report_updates", message=" \n ")
     assert at.run.owes_report
     assert at.stores.updates.read().entries == ()
-    assert at.run.intent is None
+    assert at.wanted == []
 
 
 async def test_in_a_fork_it_is_the_way_out_that_leaves_a_summary(desk: DeskOf) -> None:
     at = desk(RunKind.FORK)
     await at.works("report_updates", message="We chose Rome.")
-    assert at.run.intent == Report("We chose Rome.")
+    assert at.wanted == [Report("We chose Rome.")]
     assert at.stores.updates.read().entries == ()
 
 

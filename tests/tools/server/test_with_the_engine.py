@@ -133,7 +133,7 @@ async def test_every_right_call_of_a_conversation_goes_through(stage: Scene) -> 
     assert [(one.text, one.is_error) for one in results if one.is_error] == []
     assert len(results) == len(calls)
     assert [message.card is not None for message in at.poster.messages].count(True) == 2
-    assert at.run.intent == EnterFork("Rome", 20)
+    assert at.wanted == [EnterFork("Rome", 20)]
     assert len(at.stores.reminders.all()) == 3
 
 

@@ -13,6 +13,7 @@ from ollim_bot.conversation.commands.sessions import SessionCommands
 from ollim_bot.conversation.commands.settings import SettingCommands
 from ollim_bot.conversation.commands.table import COMMANDS, read_line
 from ollim_bot.conversation.compaction import Compaction
+from ollim_bot.conversation.forks.commands import ForkCommands
 from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.conversation.main_session import MainSession
 from ollim_bot.domain.chat import TurnId
@@ -36,6 +37,7 @@ class CommandDesk:
         compaction: Compaction,
         sessions: SessionCommands,
         settings: SettingCommands,
+        forks: ForkCommands,
         clock: Clock,
         *,
         restart: Callable[[], None],
@@ -44,6 +46,7 @@ class CommandDesk:
         self._session = session
         self._answering = answering
         self._sessions = sessions
+        self._forks = forks
         self._clock = clock
         self._restart = restart
         self._waiting: dict[InputId, asyncio.Future[CommandAnswer]] = {}
@@ -61,6 +64,7 @@ class CommandDesk:
             "clear": self._clear,
             "compact": compaction.run,
             "resume": lambda call: sessions.resume(call.arguments),
+            **forks.in_line,
         }
 
     async def call(self, surface: str, line: str) -> CommandAnswer:
@@ -73,27 +77,32 @@ class CommandDesk:
         except OllimError as error:
             return CommandAnswer(str(error), is_error=True)
 
-    async def run(self, call: CommandCall) -> None:
+    def can_repeat(self, call: CommandCall) -> bool:
+        """Whether one that was cut off may be run again from its beginning."""
+        return call.name in self._forks.in_line
+
+    async def run(self, call: CommandCall, attempt: int = 1) -> None:
         """It is the turn of a command that waited in line."""
         asker = self._waiting.get(call.id)
         answer = CommandAnswer(texts.command_cut_off(call.name), is_error=True)
         try:
-            answer = await self._run(call, is_heard=asker is not None and not asker.done())
+            is_heard = asker is not None and not asker.done()
+            answer = await self._run(call, attempt, is_heard=is_heard)
         finally:
             if asker is not None and not asker.done():
                 asker.set_result(answer)
 
-    async def _run(self, call: CommandCall, *, is_heard: bool) -> CommandAnswer:
+    async def _run(self, call: CommandCall, attempt: int, *, is_heard: bool) -> CommandAnswer:
         """What it says goes into the conversation; an error only where nobody else hears of it."""
         now = self._clock.now()
-        await self._inbox.append(Taken(now, TurnId(uuid4().hex), (call.id,)))
+        await self._inbox.append(Taken(now, TurnId(uuid4().hex), (call.id,), attempt))
         try:
             text = await self._in_line[call.name](call)
             answer, end = CommandAnswer(), InputEnd.ANSWERED
         except OllimError as error:
             text = str(error)
             answer, end = CommandAnswer(text, is_error=True), InputEnd.FAILED
-        if not answer.is_error or not is_heard:
+        if text and (not answer.is_error or not is_heard):
             await self._answering.post_note(text, name=answer_name(call.id))
         await self._inbox.append(Ended(self._clock.now(), (call.id,), end))
         return answer
@@ -124,6 +133,7 @@ class CommandDesk:
             del self._waiting[call.id]
 
     async def _clear(self, _: CommandCall) -> str:
+        await self._forks.discard()
         return texts.CLEARED if await self._session.clear() else texts.NOTHING_TO_CLEAR
 
     async def _interrupt(self, _: Mapping[str, str]) -> str:

@@ -12,7 +12,7 @@ from ollim_bot.domain.chat import ChatMessage, Spent
 from ollim_bot.domain.context_use import percent_used, thousands
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.session_statistics import answers
-from ollim_bot.domain.sessions import SessionChange
+from ollim_bot.domain.sessions import Cause, SessionChange
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import Clock
 from ollim_bot.prompts.first_words import first_words
@@ -53,7 +53,7 @@ class SessionCommands:
         found = await self._found(arguments["id"].strip().lower())
         if found.id == self._session.id:
             return "That is the conversation you are in."
-        await self._session.swap(found.id)
+        await self._session.swap(found.id, Cause.RESUMED)
         when = self._when(found)
         return f"Back in the conversation of {when}: “{first_words(found.first_prompt)}”."
 

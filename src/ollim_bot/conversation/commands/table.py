@@ -20,6 +20,11 @@ COMMANDS: tuple[CommandSpec, ...] = (
         (Argument("instructions", "what to keep, in your words", takes_rest=True),),
     ),
     CommandSpec("cost", "What today and this conversation have cost"),
+    CommandSpec(
+        "fork",
+        "Branch off for a side topic, apart from the main conversation",
+        (Argument("topic", "what it is about", takes_rest=True),),
+    ),
     CommandSpec("interrupt", "Stop the answer that is being written"),
     CommandSpec(
         "model",

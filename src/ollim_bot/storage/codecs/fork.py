@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.sessions import SessionId
@@ -21,6 +21,7 @@ class ForkCodec:
         fields = Fields(versioned(parse_json(raw)))
         return (
             Fork(
+                id=fields.text("id"),
                 session=_session(fields, "session"),
                 main=_session(fields, "main"),
                 topic=fields.text_or_none("topic") or "",
@@ -32,7 +33,9 @@ class ForkCodec:
                 is_prompted=fields.flag("is_prompted"),
                 has_answered=fields.flag("has_answered"),
                 last_answer=fields.text_or_none("last_answer") or "",
-                main_turns=fields.whole("main_turns"),
+                resumed_at=_moment(fields, "resumed_at"),
+                model=fields.text_or_none("model"),
+                seen=tuple(fields.texts("seen")),
             ),
             (),
         )
@@ -42,6 +45,7 @@ class ForkCodec:
             return None
         stored: dict[str, object] = {
             "version": FORMAT,
+            "id": value.id,
             "session": value.session,
             "main": value.main,
             "topic": value.topic,
@@ -52,7 +56,9 @@ class ForkCodec:
             "is_prompted": value.is_prompted,
             "has_answered": value.has_answered,
             "last_answer": value.last_answer,
-            "main_turns": value.main_turns,
+            "resumed_at": None if value.resumed_at is None else value.resumed_at.isoformat(),
+            "model": value.model,
+            "seen": list(value.seen),
         }
         return render_json(stored, indent=2)
 
@@ -60,3 +66,7 @@ class ForkCodec:
 def _session(fields: Fields, name: str) -> SessionId | None:
     text = fields.text_or_none(name)
     return SessionId(text) if text else None
+
+
+def _moment(fields: Fields, name: str) -> datetime | None:
+    return None if fields.text_or_none(name) is None else fields.moment(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from ollim_bot.domain.chat import MessageId, TurnId
@@ -10,11 +11,14 @@ from ollim_bot.domain.inputs import (
     CommandCall,
     Edited,
     Ended,
+    ForkOrigin,
     InboxRow,
     Input,
     InputEnd,
     InputId,
+    Occasion,
     OwnerMessage,
+    ProgramTurn,
     Taken,
     ToolCalled,
 )
@@ -52,7 +56,7 @@ def _taken_json(row: Taken) -> dict[str, object]:
         "prompt": row.prompt,
         "session": row.session,
         "claim": updates_json(row.claim),
-    }
+    } | ({"in_fork": True} if row.in_fork else {})
 
 
 def _input_json(given: Input) -> dict[str, object]:
@@ -63,14 +67,26 @@ def _input_json(given: Input) -> dict[str, object]:
     }
     if isinstance(given, CommandCall):
         return {"command": head | {"name": given.name, "arguments": dict(given.arguments)}}
+    if isinstance(given, ProgramTurn):
+        why = {"occasion": given.occasion.value, "fork": given.fork, "topic": given.topic}
+        return {"program": head | why}
     rest = {
         "reply_to": given.reply_to,
         "quote": given.quote,
         "attachments": attachments_json(given.attachments),
         "button": given.button,
+        "origin": None if given.origin is None else _origin_json(given.origin),
     }
     said = {"text": given.text} | {name: value for name, value in rest.items() if value}
     return {"message": head | said}
+
+
+def _origin_json(origin: ForkOrigin) -> dict[str, object]:
+    return {
+        "session": origin.session,
+        "at": origin.at.isoformat(),
+        "is_expired": origin.is_expired,
+    }
 
 
 def _decode_row(line: bytes) -> InboxRow:
@@ -102,6 +118,7 @@ def _taken(at: datetime, fields: Fields) -> Taken:
         prompt=fields.text("prompt"),
         session=None if session is None else SessionId(session),
         claim=updates_of(fields.items("claim")),
+        in_fork=fields.flag("in_fork"),
     )
 
 
@@ -110,16 +127,19 @@ def _inputs(fields: Fields) -> tuple[InputId, ...]:
 
 
 def _input(fields: Fields) -> Input:
-    message, command = fields.below("message"), fields.below("command")
-    if message is not None:
-        return _owner_message(message)
-    if command is not None:
-        return _command_call(command)
+    makers: Mapping[str, Callable[[Fields], Input]] = {
+        "message": _owner_message,
+        "command": _command_call,
+        "program": _program_turn,
+    }
+    for name, make in makers.items():
+        if (below := fields.below(name)) is not None:
+            return make(below)
     raise Malformed("neither a message nor a command was accepted")
 
 
 def _owner_message(fields: Fields) -> OwnerMessage:
-    reply_to = fields.text_or_none("reply_to")
+    reply_to, origin = fields.text_or_none("reply_to"), fields.below("origin")
     return OwnerMessage(
         InputId(fields.text("id")),
         fields.text("surface"),
@@ -129,6 +149,23 @@ def _owner_message(fields: Fields) -> OwnerMessage:
         quote=fields.text_or_none("quote") or "",
         attachments=attachments_of(fields),
         button=fields.text_or_none("button") or "",
+        origin=None if origin is None else _origin(origin),
+    )
+
+
+def _origin(fields: Fields) -> ForkOrigin:
+    session = SessionId(fields.text("session"))
+    return ForkOrigin(session, fields.moment("at"), fields.flag("is_expired"))
+
+
+def _program_turn(fields: Fields) -> ProgramTurn:
+    return ProgramTurn(
+        InputId(fields.text("id")),
+        fields.text("surface"),
+        fields.moment("at"),
+        fields.choice("occasion", Occasion),
+        fields.text("fork"),
+        fields.text("topic"),
     )
 
 

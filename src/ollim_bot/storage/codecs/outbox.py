@@ -5,7 +5,16 @@ from __future__ import annotations
 from datetime import datetime
 
 from ollim_bot.domain.chat import MessageId
-from ollim_bot.domain.outgoing import Charge, NotSent, OutboxRow, Sending, Sent, Unsure
+from ollim_bot.domain.outgoing import (
+    Charge,
+    NotSent,
+    OutboxRow,
+    Sending,
+    Sent,
+    Settled,
+    Tried,
+    Unsure,
+)
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.storage.codecs.messages import message_json, message_of
 from ollim_bot.storage.file_store import Malformed
@@ -21,17 +30,26 @@ def _row_json(row: OutboxRow) -> dict[str, object]:
     match row:
         case Sending():
             return {"row": "sending", "message": message_json(row.message)} | _sending_json(row)
+        case Tried():
+            return {"row": "tried", "id": row.id} | _given(refs=list(row.refs))
         case Sent():
             return {"row": "sent", "id": row.id, "ref": row.ref}
         case NotSent():
-            return {"row": "not_sent", "id": row.id, "reason": row.reason}
+            rest = _given(refund=row.refund, service=row.service)
+            return {"row": "not_sent", "id": row.id, "reason": row.reason} | rest
         case Unsure():
-            return {"row": "unsure", "id": row.id}
+            return {"row": "unsure", "id": row.id} | _given(service=row.service)
+        case Settled():
+            return {"row": "settled", "id": row.id}
 
 
 def _sending_json(row: Sending) -> dict[str, object]:
-    rest = {"payment": row.payment, "fork": row.fork, "parent": row.parent}
-    return {"charge": row.charge.value} | {name: value for name, value in rest.items() if value}
+    rest = _given(payment=row.payment, fork=row.fork, parent=row.parent)
+    return {"charge": row.charge.value} | rest
+
+
+def _given(**values: object) -> dict[str, object]:
+    return {name: value for name, value in values.items() if value}
 
 
 def _decode_row(line: bytes) -> OutboxRow:
@@ -40,13 +58,19 @@ def _decode_row(line: bytes) -> OutboxRow:
     if kind == "sending":
         return _sending(at, fields)
     message_id = MessageId(fields.text("id"))
+    service = fields.text_or_none("service") or ""
     match kind:
+        case "tried":
+            return Tried(at, message_id, tuple(fields.texts("refs")))
         case "sent":
             return Sent(at, message_id, fields.text_or_none("ref") or "")
         case "not_sent":
-            return NotSent(at, message_id, fields.text("reason"))
+            refund = fields.whole_or_none("refund") or 0
+            return NotSent(at, message_id, fields.text("reason"), refund, service)
         case "unsure":
-            return Unsure(at, message_id)
+            return Unsure(at, message_id, service)
+        case "settled":
+            return Settled(at, message_id)
     raise Malformed(f"not a row of the outbox: {kind}")
 
 

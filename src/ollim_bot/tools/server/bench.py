@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -10,7 +10,7 @@ from typing import Protocol
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.outgoing import Charge
 from ollim_bot.domain.pings import PingBudget
-from ollim_bot.domain.runs import Run
+from ollim_bot.domain.runs import Intent, Run
 from ollim_bot.ports import Clock
 from ollim_bot.stores import Stores
 
@@ -29,11 +29,16 @@ class Poster(Protocol):
         """
 
 
+async def _nothing(_: Intent) -> None:
+    """Of a background run nothing can become."""
+
+
 @dataclass(slots=True)
 class Workbench:
     """`run` may be another from turn to turn of one session; `root` is the data directory.
 
-    `is_busy` says whether the owner is being answered now.
+    `is_busy` says whether the owner is being answered now. `wants` is told what is to become of the
+    conversation when this turn has ended; what it was told is not forgotten by a crash.
     """
 
     run: Run
@@ -42,3 +47,4 @@ class Workbench:
     root: Path
     poster: Poster
     is_busy: Callable[[], bool]
+    wants: Callable[[Intent], Awaitable[None]] = _nothing

@@ -22,7 +22,7 @@ def enter_fork(bench: Workbench) -> Tool:
         if bench.run.policy.kind is not RunKind.MAIN:
             return ToolAnswer(_ONLY_IN_MAIN, is_error=True)
         topic = " ".join(str(given.get("topic") or "").split())
-        bench.run.intent = EnterFork(topic, whole_of(given.get("idle_timeout")))
+        await bench.wants(EnterFork(topic, whole_of(given.get("idle_timeout"))))
         return ToolAnswer("The fork opens when this turn has ended. End your turn now.")
 
     return Tool(
@@ -61,7 +61,7 @@ def _leaving(bench: Workbench, name: str, about: str, how: ForkExit, answer: str
     async def run(_: Mapping[str, object]) -> ToolAnswer:
         if bench.run.policy.kind is not RunKind.FORK:
             return ToolAnswer(_ONLY_IN_A_FORK, is_error=True)
-        bench.run.intent = how
+        await bench.wants(how)
         return ToolAnswer(answer)
 
     return Tool(name, about, arguments(), run)

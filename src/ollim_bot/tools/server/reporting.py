@@ -28,7 +28,7 @@ def report_updates(bench: Workbench) -> Tool:
         if not summary:
             return ToolAnswer(_EMPTY, is_error=True)
         if policy.kind is RunKind.FORK:
-            bench.run.intent = Report(summary)
+            await bench.wants(Report(summary))
             return ToolAnswer(
                 "The fork ends after this turn, and the main session gets the summary."
             )

@@ -1,0 +1,158 @@
+"""Opens an interactive fork, and ends it in one of three ways; each step may be repeated."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+from ollim_bot.chat import OpenFork
+from ollim_bot.conversation.chat_log import ChatLog
+from ollim_bot.conversation.dialogue import Dialogue
+from ollim_bot.conversation.forks import cards
+from ollim_bot.conversation.forks.kept import KeptFork
+from ollim_bot.conversation.forks.session import ForkSession
+from ollim_bot.conversation.main_session import MainSession
+from ollim_bot.conversation.stage import Stage
+from ollim_bot.domain.cards import Card
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.forks import Discard, Fork, ForkExit, Report, Save
+from ollim_bot.domain.inputs import ForkOrigin
+from ollim_bot.domain.model_windows import fitting_model
+from ollim_bot.domain.sessions import Cause, SessionId
+from ollim_bot.ports import Clock
+from ollim_bot.stores import Stores
+
+
+class Forks:
+    """At most one is open. Whoever speaks, speaks with `current`.
+
+    What a crash cuts off is done again from its beginning, under the same names, until it is whole.
+    """
+
+    def __init__(
+        self,
+        stores: Stores,
+        kept: KeptFork,
+        main: MainSession,
+        session: ForkSession,
+        chat: ChatLog,
+        stage: Stage,
+        clock: Clock,
+    ) -> None:
+        self._stores = stores
+        self._kept = kept
+        self._main = main
+        self._session = session
+        self._chat = chat
+        self._stage = stage
+        self._clock = clock
+
+    @property
+    def open(self) -> Fork | None:
+        return self._kept.fork
+
+    @property
+    def current(self) -> Dialogue:
+        return self._main if self.open is None else self._session
+
+    @property
+    def shown(self) -> OpenFork | None:
+        fork = self.open
+        return None if fork is None else OpenFork(fork.topic, cards.entry_id(fork.id))
+
+    def spoken_in(self, *, in_fork: bool) -> Dialogue:
+        """Where a turn was begun."""
+        return self._session if in_fork and self.open is not None else self._main
+
+    async def load(self) -> None:
+        await self._kept.load()
+
+    async def close(self) -> None:
+        """End the engine's processes; everything can be opened again."""
+        await self._session.close()
+        await self._main.close()
+
+    async def enter(
+        self,
+        fork_id: str,
+        *,
+        topic: str = "",
+        idle_minutes: int | None = None,
+        origin: ForkOrigin | None = None,
+    ) -> Fork:
+        """`origin` is what it goes on from, where that is not the main session."""
+        config = await asyncio.to_thread(self._stores.config.read)
+        now, wanted = self._clock.now(), config.model_fork or config.model_main
+        source = origin.session if origin else self._main.id
+        fitting = fitting_model(wanted, self._length_of(source)) if wanted else None
+        fork = self.open or Fork(
+            fork_id,
+            session=None,
+            main=self._main.id,
+            topic=topic,
+            idle_limit=timedelta(minutes=idle_minutes or config.fork_idle_timeout),
+            last_activity=now,
+            began=now,
+            resumed_from=origin.session if origin else None,
+            resumed_at=origin.at if origin else None,
+            model=None if fitting == wanted else fitting,
+        )
+        if self.open is None:
+            await self._kept.keep(fork)
+        await self.post_card(cards.entry_id(fork.id), cards.entry_card(fork, wanted))
+        return fork
+
+    async def end(self, how: ForkExit) -> None:
+        """Saving has to have no obstacle."""
+        fork = self.open
+        if fork is None:
+            return
+        await self._session.close()
+        match how:
+            case Save():
+                if fork.session is not None and fork.session != self._main.id:
+                    await self._main.swap(fork.session, Cause.SAVED)
+            case Report(summary):
+                now, name = self._clock.now(), f"fork-{fork.id}"
+                await asyncio.to_thread(self._stores.leave_update, summary, now, name)
+            case Discard():
+                pass
+        await self._close_entry(fork)
+        await self.post_card(MessageId(f"fork-end-{fork.id}"), cards.end_card(how))
+        await self._kept.keep(None)
+
+    async def prompted(self) -> None:
+        """The agent is being told that nobody says anything."""
+        await self._kept.change(lambda fork: fork.prompted(self._clock.now()))
+
+    def obstacle_to_saving(self, fork: Fork) -> str:
+        """Empty also where a crash has cut off the saving after the main session was replaced."""
+        if fork.session is not None and fork.session == self._main.id:
+            return ""
+        return fork.obstacle_to_saving(self._main.id)
+
+    async def post_card(self, message_id: MessageId, card: Card) -> None:
+        if self._chat.recent(message_id) is None:
+            await self._stage.post(
+                ChatMessage(
+                    message_id,
+                    self._clock.now(),
+                    Author.PROGRAM,
+                    card.text,
+                    card=card,
+                    in_fork=True,
+                )
+            )
+
+    async def _close_entry(self, fork: Fork) -> None:
+        """Its buttons lead nowhere any more."""
+        entry = await self._chat.find(cards.entry_id(fork.id))
+        if entry is None or entry.card is None:
+            return
+        used = tuple(replace(button, is_used=True) for button in entry.card.buttons)
+        await self._stage.post(replace(entry, card=replace(entry.card, buttons=used)))
+
+    def _length_of(self, session: SessionId | None) -> int:
+        """In tokens, as its last answer told; 0 where that is not known."""
+        return self._chat.context_of(session) if session is not None else 0

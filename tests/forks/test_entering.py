@@ -1,0 +1,159 @@
+"""A fork is opened by a command or by the agent, is seen, and takes what is said from then on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.conversation.scene import scripted
+from tests.forks.branch import ENTER, branch
+
+from ollim_bot.chat import OpenFork
+from ollim_bot.domain.cards import ButtonStyle, Color
+from ollim_bot.domain.chat import MessageId, Spent
+from ollim_bot.domain.events import FailureKind
+from ollim_bot.domain.sessions import SessionChange
+from ollim_bot.testing.engine import Calls, Fails, Says, ScriptedEngine, Waits
+
+
+async def test_a_topic_is_answered_in_a_branch_of_the_main_session() -> None:
+    async with branch(engine := scripted("Hello.", "Rome is best in May.")) as at:
+        await at.at.ask("hi")
+        main = at.main
+        await at.enter("a trip to Rome")
+        fork = at.fork
+        assert fork is not None
+        assert engine.opened[-1].spec.branch_of == main
+        assert engine.prompts[-1].startswith(
+            "[fork-started] Topic: a trip to Rome\n[2026-02-24 Tue"
+        )
+        assert at.at.answers[-1].text == "Rome is best in May."
+        assert at.at.answers[-1].in_fork
+        assert at.main == main
+        (event,) = at.happened(SessionChange.INTERACTIVE_FORK)
+        assert (event.session_id, event.parent_session_id) == (fork.session, main)
+
+
+async def test_without_a_topic_it_waits_for_the_owner() -> None:
+    async with branch(engine := scripted("I am here.")) as at:
+        await at.enter()
+        assert engine.prompts[-1].startswith("[fork-started] No topic yet.")
+
+
+async def test_the_entry_card_names_the_topic_and_three_ways_out() -> None:
+    async with branch(scripted()) as at:
+        await at.enter("taxes")
+        card = at.entry().card
+        assert card is not None
+        assert (card.title, card.description) == ("Forked Session", "Topic: taxes")
+        assert card.color is Color.PURPLE
+        assert [(one.label, one.action, one.style) for one in card.buttons] == [
+            ("Save Context", "fork_save", ButtonStyle.SUCCESS),
+            ("Report", "fork_report", ButtonStyle.PRIMARY),
+            ("Exit Fork", "fork_exit", ButtonStyle.DANGER),
+        ]
+
+
+async def test_a_card_without_a_topic_says_that_it_is_separate() -> None:
+    async with branch(scripted()) as at:
+        await at.enter()
+        card = at.entry().card
+        assert card is not None
+        assert "separate from the main conversation" in card.description
+
+
+async def test_while_it_is_open_every_message_goes_to_it_and_that_is_seen() -> None:
+    async with branch(scripted("Hello.", "Rome.", "In May.", "Back.")) as at:
+        await at.at.ask("hi")
+        await at.enter("Rome")
+        fork = at.fork
+        assert fork is not None
+        assert at.at.chat.status.fork == OpenFork("Rome", MessageId(f"fork-{fork.id}"))
+        assert at.at.surface.statuses[-1].fork == at.at.chat.status.fork
+        assert await at.at.ask("when?") == "In May."
+        assert at.at.answers[-1].session == fork.session
+        assert at.at.message("when?").in_fork
+        await at.press("Exit Fork")
+        assert at.at.chat.status.fork is None
+        assert await at.at.ask("hello again") == "Back."
+        assert at.at.answers[-1].session == at.main
+        assert not at.at.message("hello again").in_fork
+
+
+async def test_the_agent_opens_one_when_its_turn_has_ended() -> None:
+    engine = ScriptedEngine()
+    engine.then(Calls(ENTER, {"topic": "Rome", "idle_timeout": 25}), Says("Let us branch off."))
+    async with branch(engine.answers("Rome, then.")) as at:
+        await at.at.ask("plan Rome")
+        assert at.fork is not None
+        assert at.fork.topic == "Rome"
+        assert at.fork.idle_limit.total_seconds() == 25 * 60
+        assert [answer.text for answer in at.at.answers] == ["Let us branch off.", "Rome, then."]
+
+
+async def test_an_agent_that_asks_twice_opens_one() -> None:
+    engine = ScriptedEngine().then(Calls(ENTER, {"topic": "a"}), Calls(ENTER, {"topic": "b"}))
+    async with branch(engine.answers("Here.")) as at:
+        await at.at.ask("branch off")
+        assert at.fork is not None
+        assert at.fork.topic == "a"
+        assert at.titles == ["Forked Session"]
+
+
+async def test_there_is_one_at_a_time_and_none_in_another() -> None:
+    async with branch(scripted("Rome.")) as at:
+        await at.enter("Rome")
+        answer = await at.at.chat.command("web", "/fork Paris")
+        assert answer.is_error
+        assert answer.text.startswith("You are in a fork already.")
+        assert at.fork is not None
+        assert at.fork.topic == "Rome"
+
+
+async def test_it_thinks_as_forks_are_set_to_and_has_its_own_model() -> None:
+    async with branch(engine := scripted("Hello.", "Rome.")) as at:
+        at.at.stores.config.transact(lambda config: (replace(config, model_fork="haiku"), None))
+        await at.at.ask("hi")
+        await at.enter("Rome")
+        assert engine.opened[-1].spec.model == "haiku"
+        assert engine.opened[-1].spec.thinking == "adaptive"
+
+
+async def test_a_model_that_is_too_small_is_replaced_and_the_card_says_so() -> None:
+    async with branch(engine := scripted("Hello.", "Rome.")) as at:
+        at.at.stores.config.transact(lambda config: (replace(config, model_fork="haiku"), None))
+        await at.at.ask("hi")
+        long = replace(at.at.answers[-1], spent=Spent(context=190_000, window=1_000_000))
+        at.at.stores.messages.append(long)
+        await at.at.chat.load()
+        await at.enter("Rome")
+        assert engine.opened[-1].spec.model == "sonnet"
+        card = at.entry().card
+        assert card is not None
+        assert "does not fit into haiku, so sonnet answers here" in card.description
+
+
+async def test_a_fork_without_a_main_conversation_begins_blank() -> None:
+    async with branch(engine := scripted("Rome.")) as at:
+        await at.enter("Rome")
+        assert engine.opened[-1].spec.branch_of is None
+        assert at.main is None
+
+
+async def test_a_message_replaces_the_first_answer_while_it_is_written() -> None:
+    engine = ScriptedEngine().then(Says("Rome is"), Waits()).answers("Paris it is.")
+    async with branch(engine) as at:
+        answer = await at.at.chat.command("web", "/fork Rome")
+        assert not answer.is_error
+        await at.at.until(lambda: len(engine.prompts) == 1)
+        assert await at.at.ask("no, Paris") == "Paris it is."
+        assert at.fork is not None
+
+
+async def test_one_whose_first_turn_fails_can_still_be_left() -> None:
+    engine = ScriptedEngine().then(Fails(FailureKind.OVERLOADED))
+    async with branch(engine) as at:
+        await at.enter("Rome")
+        assert "It failed" in at.at.told[-1]
+        await at.press("Exit Fork")
+        assert at.fork is None
+        assert at.titles[-1] == "Fork Ended — discarded"

@@ -1,0 +1,256 @@
+"""The three ways out of a fork: each does what its card says, and what cannot be done says why."""
+
+from __future__ import annotations
+
+from tests.conversation.scene import scripted
+from tests.forks.branch import EXIT, SAVE, branch, reports
+
+from ollim_bot.conversation import texts
+from ollim_bot.domain.sessions import SessionChange
+from ollim_bot.testing.engine import Says, ScriptedEngine, Waits
+
+
+async def test_saving_makes_the_fork_the_main_conversation() -> None:
+    async with branch(engine := scripted("Hello.", "Rome.", "Still Rome.")) as at:
+        await at.at.ask("hi")
+        before = at.main
+        await at.enter("Rome")
+        fork = at.fork
+        assert fork is not None
+        await at.press("Save Context")
+        assert at.fork is None
+        assert at.main == fork.session
+        assert at.titles[-1] == "Fork Ended — saved to main"
+        (event,) = at.happened(SessionChange.SWAPPED)
+        assert (event.session_id, event.parent_session_id) == (fork.session, before)
+        assert await at.at.ask("and now?") == "Still Rome."
+        assert engine.opened[-1].spec.resume == fork.session
+
+
+async def test_pending_updates_stay_pending_when_a_fork_is_saved() -> None:
+    async with branch(engine := scripted("Rome.", "I see.")) as at:
+        at.at.stores.leave_update("3 mails.", at.at.clock.now())
+        await at.enter("Rome")
+        await at.press("Save Context")
+        assert at.at.pending == ["3 mails."]
+        await at.at.ask("and now?")
+        assert "mention key findings" in engine.prompts[-1]
+        assert "3 mails." in engine.prompts[-1]
+
+
+async def test_a_report_queues_a_summary_and_drops_the_fork() -> None:
+    engine = scripted("Hello.", "Rome.").then(reports("We chose Rome."), Says("Reported."))
+    async with branch(engine) as at:
+        await at.at.ask("hi")
+        before = at.main
+        await at.enter("Rome")
+        await at.press("Report")
+        assert engine.prompts[-1].startswith("[system] ")
+        assert "`report_updates`" in engine.prompts[-1]
+        assert at.fork is None
+        assert at.main == before
+        assert at.at.pending == ["We chose Rome."]
+        card = at.cards[-1].card
+        assert card is not None
+        assert card.title == "Fork Ended — summary queued"
+        assert card.description == "We chose Rome."
+
+
+async def test_an_agent_that_does_not_report_is_reported_for() -> None:
+    async with branch(scripted("Rome is best in May." + "x" * 600, "No.")) as at:
+        await at.enter("Rome")
+        await at.press("Report")
+        assert at.fork is None
+        (summary,) = at.at.pending
+        assert summary.startswith("A fork about “Rome” ended without a summary.")
+        assert summary.endswith("Its last answer began: No.")
+
+
+async def test_what_is_reported_for_an_agent_is_cut_and_comes_from_its_last_answer() -> None:
+    engine = scripted("Rome is best in May." + "x" * 600).then()
+    async with branch(engine) as at:
+        await at.enter("Rome")
+        await at.press("Report")
+        (summary,) = at.at.pending
+        assert summary.endswith("Rome is best in May." + "x" * 480)
+
+
+async def test_leaving_drops_everything() -> None:
+    async with branch(scripted("Hello.", "Rome.")) as at:
+        await at.at.ask("hi")
+        before = at.main
+        await at.enter("Rome")
+        await at.press("Exit Fork")
+        assert (at.fork, at.main, at.at.pending) == (None, before, [])
+        assert at.titles[-1] == "Fork Ended — discarded"
+
+
+async def test_the_agent_leaves_by_itself_when_its_turn_has_ended() -> None:
+    engine = scripted("Rome.").then(EXIT, Says("Bye."))
+    async with branch(engine) as at:
+        await at.enter("Rome")
+        await at.at.ask("that is all")
+        assert at.fork is None
+        assert at.titles[-1] == "Fork Ended — discarded"
+        assert at.at.answers[-1].text == "Bye."
+
+
+async def test_the_agent_reports_by_itself() -> None:
+    engine = scripted("Rome.").then(reports("Rome in May."), Says("Done."))
+    async with branch(engine) as at:
+        await at.enter("Rome")
+        await at.at.ask("sum up")
+        assert at.fork is None
+        assert at.at.pending == ["Rome in May."]
+
+
+async def test_the_owner_is_asked_when_the_agent_wants_to_save() -> None:
+    engine = scripted("Rome.").then(SAVE, Says("Shall I?"))
+    async with branch(engine) as at:
+        await at.enter("Rome")
+        fork = at.fork
+        assert fork is not None
+        await at.at.ask("keep this")
+        assert at.titles[-1] == "Save this fork?"
+        assert at.fork is not None
+        question = at.cards[-1]
+        await at.press("Save Context", question)
+        assert at.main == fork.session
+        assert at.fork is None
+        again = await at.press("Save Context", question)
+        assert (again.is_error, again.text) == (True, texts.BUTTON_USED)
+
+
+async def test_the_owner_may_keep_talking_instead() -> None:
+    engine = scripted("Rome.").then(SAVE, Says("Shall I?")).answers("Go on.")
+    async with branch(engine) as at:
+        await at.enter("Rome")
+        await at.at.ask("keep this")
+        question = at.cards[-1]
+        await at.press("Keep Talking")
+        assert at.fork is not None
+        assert (await at.press("Save Context", question)).is_error
+        assert await at.at.ask("more") == "Go on."
+
+
+async def test_saving_is_refused_when_main_has_gone_on_and_a_report_is_offered() -> None:
+    engine = scripted("Old.", "New.", "Rome.").then(reports("Rome."))
+    async with branch(engine) as at:
+        await at.at.ask("the old one")
+        old = at.main
+        await at.at.chat.command("web", "/clear")
+        await at.at.ask("the new one")
+        await at.enter("Rome")
+        fork = at.fork
+        assert fork is not None
+        await at.at.chat.command("web", f"/resume {old}")
+        await at.press("Save Context")
+        assert at.main == old
+        assert at.fork is not None
+        refused = at.cards[-1]
+        assert refused.card is not None
+        assert refused.card.title == "Not saved"
+        assert "the main conversation has gone on" in refused.card.description
+        await at.press("Report", refused)
+        assert at.fork is None
+        assert at.at.pending == ["Rome."]
+
+
+async def test_buttons_of_a_fork_that_is_over_do_nothing() -> None:
+    async with branch(scripted("Rome.", "Paris.")) as at:
+        await at.enter("Rome")
+        old = at.entry()
+        await at.press("Exit Fork")
+        await at.enter("Paris")
+        for label in ("Save Context", "Report", "Exit Fork"):
+            answer = await at.press(label, old)
+            assert (answer.is_error, answer.text) == (True, texts.BUTTON_USED)
+        assert at.fork is not None
+        assert at.fork.topic == "Paris"
+
+
+async def test_pressing_twice_is_leaving_once() -> None:
+    async with branch(scripted("Rome.")) as at:
+        await at.enter("Rome")
+        entry = at.entry()
+        for label in ("Report", "Report", "Exit Fork", "Save Context"):
+            await at.pressed(label, entry)
+        await at.at.quiet()
+        assert at.fork is None
+        ended = [title for title in at.titles if title.startswith("Fork Ended")]
+        assert ended == ["Fork Ended — discarded"] or len(ended) == 1
+        assert len(at.at.pending) <= 1
+
+
+async def test_leaving_does_not_wait_for_the_end_of_an_answer() -> None:
+    engine = scripted("Rome.").then(Says("A long"), Waits())
+    async with branch(engine) as at:
+        await at.enter("Rome")
+        await at.at.send("tell me all")
+        await at.at.until(lambda: len(engine.prompts) == 2)
+        await at.press("Exit Fork")
+        assert at.fork is None
+        assert at.at.answers[-1].is_cut_off
+
+
+async def test_leaving_waits_for_the_first_answer() -> None:
+    engine = ScriptedEngine().then(Says("Rome"), Waits())
+    async with branch(engine) as at:
+        await at.at.chat.command("web", "/fork Rome")
+        await at.at.until(lambda: len(engine.prompts) == 1)
+        await at.pressed("Exit Fork")
+        assert at.fork is not None
+        await at.at.chat.interrupt()
+        await at.at.quiet()
+        assert at.fork is None
+
+
+async def test_there_is_nothing_to_report_before_the_first_answer() -> None:
+    engine = ScriptedEngine().then(Waits())
+    async with branch(engine) as at:
+        await at.at.chat.command("web", "/fork Rome")
+        await at.at.until(lambda: len(engine.prompts) == 1)
+        await at.pressed("Report")
+        await at.at.chat.interrupt()
+        await at.at.quiet()
+        assert at.fork is not None
+        assert "nothing to report" in at.at.told[-1]
+        await at.press("Save Context")
+        assert at.titles[-1] == "Not saved"
+
+
+async def test_clearing_discards_the_fork_and_the_conversation() -> None:
+    async with branch(scripted("Hello.", "Rome.", "New.")) as at:
+        await at.at.ask("hi")
+        await at.enter("Rome")
+        await at.at.chat.command("web", "/clear")
+        assert (at.fork, at.main) == (None, None)
+        assert at.titles[-1] == "Fork Ended — discarded"
+        assert await at.at.ask("hello") == "New."
+
+
+async def test_a_message_that_comes_while_the_fork_reports_goes_to_main() -> None:
+    engine = scripted("Hello.", "Rome.").then(Waits()).answers("Here again.")
+    async with branch(engine) as at:
+        await at.at.ask("hi")
+        await at.enter("Rome")
+        await at.pressed("Report")
+        await at.at.until(lambda: len(engine.prompts) == 3)
+        await at.at.send("one more thing")
+        assert at.fork is not None
+        await at.at.chat.interrupt()
+        await at.at.quiet()
+        assert at.fork is None
+        assert at.at.answers[-1].text == "Here again."
+        assert at.at.answers[-1].session == at.main
+
+
+async def test_compacting_in_a_fork_is_about_the_fork() -> None:
+    async with branch(engine := scripted("Hello.", "Rome.")) as at:
+        await at.at.ask("hi")
+        main = at.main
+        await at.enter("Rome")
+        await at.at.chat.command("web", "/compact")
+        assert engine.prompts[-1] == "/compact"
+        assert engine.opened[-1].spec.branch_of == main
+        assert len(engine.opened) == 2

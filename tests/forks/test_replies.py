@@ -1,0 +1,215 @@
+"""A reply to what a fork or a background run had said goes on from there."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from tests.conversation.scene import Scene, scripted
+from tests.forks.branch import branch
+
+from ollim_bot.conversation.forks import cards
+from ollim_bot.domain.cards import Button, Card
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId, numbered_id
+from ollim_bot.domain.events import Noted
+from ollim_bot.domain.fork_messages import ForkMessage
+from ollim_bot.domain.inquiries import Inquiry
+from ollim_bot.domain.sessions import SessionChange, SessionId
+from ollim_bot.testing.engine import ScriptedEngine
+
+RUN = SessionId("run-1")
+DAY = timedelta(days=1)
+
+
+async def pinged(
+    at: Scene, session: SessionId = RUN, ago: timedelta = timedelta(hours=2), number: int = 7
+) -> MessageId:
+    """A background run had said something."""
+    sent = at.clock.now() - ago
+    message = ChatMessage(
+        numbered_id(sent, number), sent, Author.BACKGROUND, "3 mails need you.", session=session
+    )
+    record = ForkMessage(int(message.id), session, SessionId("main-0"), sent.timestamp())
+    at.stores.messages.append(message)
+    at.stores.fork_messages.transact(lambda known: ((*known, record), None))
+    await at.chat.load()
+    return message.id
+
+
+def notes(at: Scene) -> list[str]:
+    events = (event for shown in at.surface.events.values() for event in shown)
+    return [event.text for event in events if isinstance(event, Noted)]
+
+
+async def test_it_opens_a_fork_from_the_session_that_had_said_it() -> None:
+    engine = scripted("Hello.", "The bank wrote.")
+    engine.known.add(RUN)
+    async with branch(engine) as at:
+        await at.at.ask("hi")
+        main = at.main
+        ping = await pinged(at.at)
+        assert await at.at.ask("which ones?", reply_to=ping) == "The bank wrote."
+        assert engine.opened[-1].spec.branch_of == RUN
+        assert engine.prompts[-1].startswith("[fork-started] [stale-fork: 2h ago] ")
+        assert engine.prompts[-1].endswith("> 3 mails need you.\n\nwhich ones?")
+        assert at.fork is not None
+        assert (at.fork.resumed_from, at.main) == (RUN, main)
+        (event,) = at.happened(SessionChange.INTERACTIVE_FORK)
+        assert event.parent_session_id == RUN
+        assert at.titles == ["Forked Session"]
+
+
+async def test_such_a_fork_cannot_become_the_main_conversation() -> None:
+    engine = scripted("Hello.", "The bank wrote.")
+    engine.known.add(RUN)
+    async with branch(engine) as at:
+        await at.at.ask("hi")
+        await at.at.ask("which ones?", reply_to=await pinged(at.at))
+        await at.press("Save Context")
+        assert at.titles[-1] == "Not saved"
+        assert at.fork is not None
+
+
+async def test_an_expired_one_is_answered_in_main_with_the_quote_and_that_is_said() -> None:
+    engine = scripted("Hello.", "I see.")
+    engine.known.add(RUN)
+    async with branch(engine) as at:
+        await at.at.ask("hi")
+        ping = await pinged(at.at, ago=8 * DAY)
+        assert await at.at.ask("which ones?", reply_to=ping) == "I see."
+        assert at.fork is None
+        assert notes(at.at) == ["this session has expired — starting fresh with quoted context"]
+        assert "> 3 mails need you.\n\nwhich ones?" in engine.prompts[-1]
+        assert at.at.answers[-1].session == at.main
+
+
+@pytest.mark.parametrize("ago", [38 * DAY, 400 * DAY])
+async def test_one_that_nobody_remembers_is_only_quoted(ago: timedelta) -> None:
+    engine = scripted("I see.")
+    engine.known.add(RUN)
+    async with branch(engine) as at:
+        await at.at.ask("which ones?", reply_to=await pinged(at.at, ago=ago))
+        assert (at.fork, notes(at.at)) == (None, [])
+        assert "> 3 mails need you." in engine.prompts[-1]
+
+
+async def test_one_whose_session_is_gone_is_only_quoted() -> None:
+    async with branch(engine := scripted("I see.")) as at:
+        await at.at.ask("which ones?", reply_to=await pinged(at.at))
+        assert at.fork is None
+        assert "> 3 mails need you." in engine.prompts[-1]
+
+
+async def test_one_of_a_fork_that_was_saved_is_an_ordinary_message() -> None:
+    async with branch(scripted("Rome.", "And on.")) as at:
+        await at.enter("Rome")
+        said = at.at.answers[-1].id
+        await at.press("Save Context")
+        await at.at.ask("why Rome?", reply_to=said)
+        assert at.fork is None
+        assert at.at.answers[-1].session == at.main
+
+
+async def test_one_of_a_fork_that_ended_goes_on_from_it() -> None:
+    async with branch(engine := scripted("Hello.", "Rome.", "For the food.")) as at:
+        await at.at.ask("hi")
+        await at.enter("Rome")
+        fork = at.fork
+        said = at.at.answers[-1].id
+        await at.press("Exit Fork")
+        assert await at.at.ask("why Rome?", reply_to=said) == "For the food."
+        assert fork is not None
+        assert engine.opened[-1].spec.branch_of == fork.session
+        assert at.fork is not None
+        assert at.fork.session != fork.session
+
+
+async def test_in_a_fork_a_reply_becomes_context_of_it_and_that_is_said() -> None:
+    engine = scripted("Rome.", "Noted.")
+    engine.known.add(RUN)
+    async with branch(engine) as at:
+        ping = await pinged(at.at)
+        await at.enter("Rome")
+        fork = at.fork
+        await at.at.ask("which ones?", reply_to=ping)
+        assert at.fork is not None
+        assert fork is not None
+        assert at.fork.id == fork.id
+        assert notes(at.at) == [cards.TAKEN_HERE]
+        assert "> 3 mails need you." in engine.prompts[-1]
+
+
+async def test_a_reply_to_the_fork_one_is_in_needs_no_word() -> None:
+    async with branch(scripted("Rome.", "For the food.")) as at:
+        await at.enter("Rome")
+        await at.at.ask("why?", reply_to=at.at.answers[-1].id)
+        assert notes(at.at) == []
+
+
+async def test_two_replies_to_one_message_branch_twice() -> None:
+    engine = scripted("The bank.", "The gym.")
+    engine.known.add(RUN)
+    async with branch(engine) as at:
+        ping = await pinged(at.at)
+        await at.at.ask("which ones?", reply_to=ping)
+        first = at.fork
+        await at.press("Exit Fork")
+        await at.at.ask("which others?", reply_to=ping)
+        second = at.fork
+        assert first is not None
+        assert second is not None
+        assert len({first.session, second.session, RUN}) == 3
+        branches = [opened.spec.branch_of for opened in engine.opened if opened.spec.branch_of]
+        assert branches == [RUN, RUN]
+
+
+async def test_a_button_on_a_message_of_a_run_opens_a_fork_from_it() -> None:
+    engine = scripted("Hello.", "Drafted.")
+    engine.known.add(RUN)
+    async with branch(engine) as at:
+        await at.at.ask("hi")
+        sent = at.at.clock.now() - timedelta(hours=2)
+        inquiry = Inquiry("a1b2c3d4", "draft the replies", sent.timestamp())
+        at.at.stores.inquiries.transact(lambda known: (known.stored(inquiry), None))
+        card = Card("3 mails", buttons=(Button("Draft replies", "agent", "a1b2c3d4"),))
+        message = ChatMessage(
+            numbered_id(sent, 7), sent, Author.BACKGROUND, card.text, session=RUN, card=card
+        )
+        record = ForkMessage(int(message.id), RUN, None, sent.timestamp())
+        at.at.stores.messages.append(message)
+        at.at.stores.fork_messages.transact(lambda known: ((*known, record), None))
+        await at.at.chat.load()
+        await at.press("Draft replies", message)
+        assert at.at.answers[-1].text == "Drafted."
+        assert engine.opened[-1].spec.branch_of == RUN
+        assert engine.prompts[-1].endswith("\n\n[button] draft the replies")
+        assert at.fork is not None
+
+
+async def test_a_reply_does_not_join_the_messages_that_wait_with_it() -> None:
+    engine = ScriptedEngine().answers("Both.", "The bank.")
+    engine.known.add(RUN)
+    async with branch(engine, runs=False) as at:
+        ping = await pinged(at.at)
+        stores = at.at.stores
+        await at.at.send("hello")
+        await at.at.send("which ones?", reply_to=ping)
+    async with branch(engine, stores=stores) as at:
+        await at.at.quiet()
+        assert len(engine.prompts) == 2
+        assert engine.prompts[0].endswith("\n\nhello")
+        assert engine.prompts[1].startswith("[fork-started] ")
+
+
+async def test_a_fork_from_a_session_that_has_gone_meanwhile_answers_and_tells() -> None:
+    engine = scripted("I try.")
+    engine.known.add(RUN)
+    async with branch(engine, runs=False) as at:
+        ping = await pinged(at.at)
+        await at.at.send("which ones?", reply_to=ping)
+        stores = at.at.stores
+    engine.known.discard(RUN)
+    async with branch(engine, stores=stores) as at:
+        await at.at.quiet()
+        assert at.at.answers[-1].text == "I try."
+        assert at.fork is None
