@@ -86,12 +86,16 @@ class RecallingEngine:
     @asynccontextmanager
     async def open(self, spec: SessionSpec, tools: Toolset) -> AsyncIterator[RecallingSession]:
         self.fate.step("the engine is opened")
-        if spec.resume is not None and spec.resume not in self.records:
-            raise SessionLost(spec.resume)
+        before = spec.resume or spec.branch_of
+        if before is not None and before not in self.records:
+            raise SessionLost(before)
         yield RecallingSession(self, spec, tools)
 
     def warm(self, spec: SessionSpec, tools: Toolset) -> None:
         raise NotImplementedError(spec, tools)
+
+    async def knows(self, session: SessionId) -> bool:
+        return session in self.records
 
     async def trace(self, session: SessionId, prompt: str) -> Trace:
         self.fate.check()
@@ -230,7 +234,11 @@ class RecallingSession:
 def _answer(record: Sequence[Entry]) -> str:
     """To the words that it was told last, in this prompt or before it."""
     asked = [each.text for each in record if isinstance(each, Asked)]
-    words = next(text for text in reversed(asked) if text.endswith((WRITE, "hello")))
+    of_forks = ("[fork-started]", "[system] The owner wants to end this fork")
+    known = [t for t in asked if t.endswith((WRITE, "hello")) or t.startswith(of_forks)]
+    words = known[-1]
+    if words.startswith(of_forks):
+        return "I am here."
     return "Hello." if words.endswith("hello") else ANSWER
 
 

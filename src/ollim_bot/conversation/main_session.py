@@ -15,7 +15,7 @@ from ollim_bot.conversation.session_log import log_once
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.inputs import InboxRow, Taken
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
-from ollim_bot.domain.sessions import Cause, Session, SessionChange, SessionEvent, SessionId
+from ollim_bot.domain.sessions import Cause, Session, SessionEvent, SessionId
 from ollim_bot.domain.tool_policy import MAIN_TOOLS
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import SessionLost
@@ -141,10 +141,10 @@ class MainSession(Dialogue):
     async def _become(self, session_id: SessionId, cause: Cause) -> None:
         """Logged first: a crash in between may not take an event out of the history."""
         session, event = self._session.after(session_id, cause, self._clock.now())
-        if event is not None and event.event is SessionChange.CREATED:
-            await log_once(self._stores, event)
-        elif event is not None:
+        if event is not None and cause is Cause.COMPACTED:
             await self._log(event)
+        elif event is not None:
+            await log_once(self._stores, event)
         await self._keep(session)
 
     async def _keep(self, session: Session) -> None:

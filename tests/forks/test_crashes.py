@@ -1,0 +1,84 @@
+"""A crash at any step of a fork's life: it is opened once, answers once and ends once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+from tests.conversation.fate import Crash, Fate
+from tests.conversation.scene import Scene
+from tests.conversation.story import UPDATES, Story
+from tests.forks.branch import Branch
+
+from ollim_bot.domain.inputs import Accepted, CommandCall, OwnerMessage
+from ollim_bot.domain.sessions import SessionChange
+
+pytestmark = pytest.mark.usefixtures("at_once")
+
+WAYS_OUT = {
+    "Save Context": ("fork_save", "Fork Ended — saved to main"),
+    "Report": ("fork_report", "Fork Ended — summary queued"),
+    "Exit Fork": ("fork_exit", "Fork Ended — discarded"),
+}
+
+
+def accepted(story: Story, is_it: Callable[[object], bool]) -> bool:
+    return any(isinstance(row, Accepted) and is_it(row.input) for row in story.rows)
+
+
+def has_called(story: Story, name: str) -> bool:
+    return accepted(story, lambda one: isinstance(one, CommandCall) and one.name == name)
+
+
+async def live(scene: Scene, story: Story, way_out: str) -> None:
+    """The owner does each thing until it was accepted."""
+    at = Branch(scene)
+    await scene.quiet()
+    if not has_called(story, "fork"):
+        asked = asyncio.create_task(scene.chat.command("web", "/fork Rome"))
+        await scene.until(asked.done)
+        await asked
+    await scene.quiet()
+    if not accepted(story, lambda one: isinstance(one, OwnerMessage)):
+        await scene.send("hello", "m1")
+    await scene.quiet()
+    if not has_called(story, WAYS_OUT[way_out][0]):
+        await at.pressed(way_out, at.entry())
+    await scene.quiet()
+
+
+@pytest.mark.parametrize("way_out", WAYS_OUT)
+async def test_whenever_the_bot_dies_a_fork_is_opened_answered_and_ended_once(way_out: str) -> None:
+    step, fate = 0, Fate()
+    while not step or fate.is_dead:
+        step += 1
+        story = Story()
+        await story.begin(is_resumed=True)
+        main = story.stores.session.read()
+        fate = Fate(step)
+        for each in (fate, Fate()):
+            with suppress(Crash):
+                async with story.life(each) as scene:
+                    await live(scene, story, way_out)
+        where = f"crash at step {step}: {fate.steps[-1]}"
+
+        assert story.stores.fork.read() is None, where
+        cards = {one.id: one for one in story.stores.messages.read().entries if one.card}
+        titles = [one.card.title for one in cards.values() if one.card]
+        assert titles == ["Forked Session", WAYS_OUT[way_out][1]], where
+        events = story.stores.session_history.read().entries
+        (forked,) = [one for one in events if one.event is SessionChange.INTERACTIVE_FORK]
+        assert forked.parent_session_id == main, where
+        assert story.texts.count("Hello.") == 2, where
+        assert [story.times_shown(update) for update in UPDATES] == [1, 1], where
+        swapped = [one.session_id for one in events if one.event is SessionChange.SWAPPED]
+        is_saved = way_out == "Save Context"
+        assert swapped == ([forked.session_id] if is_saved else []), where
+        assert story.stores.session.read() == (forked.session_id if is_saved else main), where
+        pending = [entry.message for entry in story.stores.updates.read().entries]
+        assert pending[:2] == [*UPDATES], where
+        assert len(pending) == (3 if way_out == "Report" else 2), where
+        assert not story.waits, where
+    assert step > 40
