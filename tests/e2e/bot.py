@@ -134,6 +134,31 @@ class Bot:
             answer: Message = await response.json()
             return answer
 
+    async def press(self, label: str) -> Message:
+        """A button of the newest card that has it and lets it be pressed."""
+        cards = [one for one in await self.messages() if one["card"]]
+        for message in reversed(cards):
+            for button in message["card"]["buttons"]:
+                if button["label"] == label and not button["is_used"]:
+                    return await self._clicked(message["id"], button["custom_id"])
+        raise AssertionError(f"There is no button {label!r}.")
+
+    async def _clicked(self, message: str, custom_id: str) -> Message:
+        body = {"message_id": message, "custom_id": custom_id}
+        async with self.http.post(f"{self.url}/api/clicks", json=body) as response:
+            assert response.status == 200, await response.text()
+            answer: Message = await response.json()
+            return answer
+
+    async def title(self, title: str) -> None:
+        """Wait for a card of this title."""
+
+        async def found() -> bool:
+            shown = await self.messages()
+            return any(one["card"] and one["card"]["title"] == title for one in shown)
+
+        await self.until(found)
+
     async def interrupt(self) -> bool:
         async with self.http.post(f"{self.url}/api/interrupt", json={}) as response:
             return bool((await response.json())["stopped"])
