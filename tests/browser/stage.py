@@ -17,6 +17,8 @@ from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 
 _SERVER_GONE = ("ERR_CONNECTION_REFUSED", "ERR_EMPTY_RESPONSE", "ERR_CONNECTION_RESET", "WebSocket")
 
+_READY = re.compile("^Write (to Ollim|in the fork)$")
+
 _HIDE = """hidden => {
     Object.defineProperty(document, "hidden", {get: () => hidden, configurable: true});
     document.dispatchEvent(new Event("visibilitychange"));
@@ -73,7 +75,7 @@ class Stage:
         if options:
             await page.set_viewport_size({"width": options["width"], "height": options["height"]})
         await page.goto(self.scene.surface.address())
-        await expect(box(page)).to_have_attribute("placeholder", "Write to Ollim")
+        await expect(box(page)).to_have_attribute("placeholder", _READY)
         return page
 
     async def past(
@@ -135,6 +137,22 @@ def sent(page: Page, text: str) -> Locator:
 
 def texts(page: Page) -> Locator:
     return messages(page).locator(".body")
+
+
+async def listen(page: Page) -> None:
+    """Write down what is announced from now on."""
+    await page.evaluate("""() => {
+        window.announced = [];
+        new MutationObserver((records) => {
+            const nodes = records.flatMap((record) => [...record.addedNodes]);
+            announced.push(...nodes.map((node) => node.textContent));
+        }).observe(document.getElementById("announcer"), {childList: true});
+    }""")
+
+
+async def announced(page: Page) -> list[str]:
+    heard: list[str] = await page.evaluate("announced")
+    return heard
 
 
 async def send(page: Page, text: str) -> None:

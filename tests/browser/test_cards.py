@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from playwright.async_api import FloatRect, Locator, Page, expect
+from playwright.async_api import FloatRect, Locator, Page, Route, expect
 from tests.browser.stage import Stage, box, message, messages, texts
 from tests.engine.scene import tiny_png
 
@@ -107,6 +107,23 @@ async def test_a_click_uses_the_button_up_in_every_tab_and_is_answered(
     assert stage.core.clicks == [("web", shown.id, DONE.custom_id)]
     await note.get_by_role("button", name="Remove this note").click()
     await expect(note).to_have_count(0)
+
+
+async def test_a_button_that_stays_can_be_pressed_again(stage: Stage, page: Page) -> None:
+    await said(stage)
+    answer = {"text": "", "html": "", "is_error": False}
+    pressed: list[str] = []
+
+    async def answered(route: Route) -> None:
+        pressed.append(route.request.url)
+        await route.fulfill(json=answer)
+
+    await page.route("**/api/clicks", answered)
+    for number in (1, 2):
+        await button(page, "Snooze").click()
+        await expect(button(page, "Snooze")).to_be_enabled()
+        await expect(button(page, "Snooze")).to_be_focused()
+        assert len(pressed) == number
 
 
 async def test_buttons_are_used_by_keyboard_and_a_failure_can_be_tried_again(

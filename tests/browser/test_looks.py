@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from typing import Any, Literal
 
 import pytest
 from playwright.async_api import Page, expect
 from tests.browser.stage import Stage, box, message, messages, send
 
+from ollim_bot.chat import OpenFork
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color, Field
-from ollim_bot.domain.chat import Author
+from ollim_bot.domain.chat import Author, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import Noted, TextStreamed, ToolFailed, ToolRefused, ToolStarted
 from ollim_bot.domain.moments import describe
@@ -134,16 +136,32 @@ async def show_everything(stage: Stage, page: Page) -> None:
     await expect(message(page, "so far")).to_be_visible()
 
 
+async def in_fork(stage: Stage, page: Page) -> OpenFork:
+    """One that could not be left, with all that it shows."""
+    fork = OpenFork("averyveryverylongwordthatdoesnotendanywheresoon" * 3, MessageId("none"))
+    await stage.core.change(fork=fork)
+    stage.expect_complaint("404")
+    await page.locator("#fork").get_by_role("button", name="Report").click()
+    await expect(page.locator("#fork-answer")).to_be_visible()
+    for author in Author:
+        await stage.core.say(RICH, author, in_fork=True)
+    await stage.core.say(CARD.text, Author.PROGRAM, card=CARD, in_fork=True)
+    await expect(page.locator(".in-fork > .card")).to_be_attached()
+    return fork
+
+
 async def test_every_text_can_be_read_and_nothing_moves_but_what_streams(
     stage: Stage, page: Page
 ) -> None:
     await show_everything(stage, page)
     themes: list[Literal["light", "dark"]] = ["light", "dark"]
-    for theme in themes:
+    for fork, theme in product((None, await in_fork(stage, page)), themes):
+        await stage.core.change(fork=fork)
+        await expect(page.locator("#fork")).to_be_visible(visible=fork is not None)
         await page.emulate_media(color_scheme=theme)
         contrasts: list[tuple[str, float]] = await page.evaluate(_CONTRASTS)
         assert len(contrasts) > 200
-        assert [(theme, text, ratio) for text, ratio in contrasts if ratio < 4.5] == []
+        assert [(fork, theme, *each) for each in contrasts if each[1] < 4.5] == []
     assert await page.evaluate(_MOVING) == 0
 
 
@@ -167,6 +185,7 @@ async def test_the_page_goes_with_the_system_until_the_switch_is_used(stage: Sta
 async def test_nothing_goes_beyond_the_edge(stage: Stage) -> None:
     page = await stage.open(width=320, height=640)
     await show_everything(stage, page)
+    await in_fork(stage, page)
     for width in (320, 768):
         await page.set_viewport_size({"width": width, "height": 640})
         assert await page.evaluate(_OVERFLOWING) == []

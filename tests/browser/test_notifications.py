@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import pytest_asyncio
 from playwright.async_api import Page, expect
 from tests.browser.stage import Stage, message, scroll_to, set_hidden
 
+from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import Author
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -122,4 +125,33 @@ async def test_a_message_read_in_another_tab_is_not_notified(stage: Stage, page:
     await expect(message(other, "seen over there")).to_be_visible()
     await expect(message(page, "seen over there")).to_be_attached()
     await expect(page).to_have_title("Ollim")
+    assert await shown(page) == []
+
+
+async def test_a_question_is_notified_until_it_is_answered_elsewhere(
+    stage: Stage, page: Page
+) -> None:
+    await press_bell(page, pressed=True)
+    await set_hidden(page, True)
+    card = Card("Allow Bash?", "```\nls\n```", buttons=(Button("No", "approve", "k1:no"),))
+    plain = await stage.core.say("Card", Author.PROGRAM, card=replace(card, buttons=()))
+    asked = await stage.core.say(card.text, Author.PROGRAM, card=card)
+    await expect(page).to_have_title("(2) Answer needed · Ollim")
+    assert await shown(page) == [["Ollim", "Allow Bash?\nls"]]
+    await stage.core.post(replace(plain, text="changed"))
+    await expect(message(page, "Card")).to_have_count(0)
+    assert await page.evaluate("record.closed") == []
+    await stage.core.post(replace(asked, card=replace(card, buttons=())))
+    await expect(page).to_have_title("(2) Ollim")
+    assert await page.evaluate("record.closed") == [asked.id]
+
+
+async def test_a_question_answered_at_once_is_not_notified(stage: Stage, page: Page) -> None:
+    await press_bell(page, pressed=True)
+    await set_hidden(page, True)
+    card = Card("Allow Bash?", buttons=(Button("No", "approve", "k1:no"),))
+    asked = await stage.core.say(card.text, Author.PROGRAM, card=card)
+    await expect(page).to_have_title("(1) Answer needed · Ollim")
+    await stage.core.post(replace(asked, card=replace(card, buttons=())))
+    await expect(page).to_have_title("(1) Ollim")
     assert await shown(page) == []

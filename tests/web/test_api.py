@@ -36,6 +36,7 @@ async def test_a_message_is_acknowledged_with_what_was_kept_of_it(
         "is_cut_off": False,
         "footer": "",
         "job": "",
+        "in_fork": False,
         "card": None,
     }
     [incoming] = scene.reception.received

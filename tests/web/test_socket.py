@@ -11,6 +11,7 @@ import pytest
 from tests.web.browser import Browser, browser, eventually, stranger
 from tests.web.scene import Scene, make_scene, running
 
+from ollim_bot.chat import OpenFork
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.events import TextStreamed
 from ollim_bot.surfaces.web.limits import Limits
@@ -38,6 +39,7 @@ async def test_a_new_tab_is_told_all_that_it_needs(scene: Scene, own: Browser) -
                 "user_name": "Ada",
                 "bot_name": "Ollim",
                 "version": "0.0",
+                "fork": None,
             },
             "missed": None,
             "cards": [],
@@ -234,3 +236,17 @@ async def test_what_is_shown_before_anybody_serves_is_no_error(tmp_path: Path) -
         assert hello["status"]["is_busy"] is True
         await turn.end()
         assert (await tab.until("ended"))["turn"] == turn.start.turn
+
+
+async def test_every_tab_knows_the_fork_and_what_was_said_in_it(scene: Scene, own: Browser) -> None:
+    fork = {"topic": "taxes", "card": "m1"}
+    async with own.tab() as (tab, _):
+        card = await scene.reception.say("Forked Session", Author.PROGRAM, in_fork=True)
+        await scene.reception.change(fork=OpenFork("taxes", card.id))
+        assert (await tab.until("message"))["message"]["in_fork"] is True
+        assert (await tab.until("status"))["status"]["fork"] == fork
+        async with own.tab() as (_, hello):
+            assert hello["status"]["fork"] == fork
+            assert [message["in_fork"] for message in hello["messages"]] == [True]
+        await scene.reception.change(fork=None)
+        assert (await tab.until("status"))["status"]["fork"] is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
-from ollim_bot.chat import Status, TurnStart
+from ollim_bot.chat import OpenFork, Status, TurnStart
 from ollim_bot.domain.chat import Attachment, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
 from ollim_bot.surfaces.web.live import Activity
@@ -35,6 +35,7 @@ def message_json(
         "is_cut_off": message.is_cut_off,
         "footer": message.footer,
         "job": message.job,
+        "in_fork": message.in_fork,
         "card": card,
     }
 
@@ -65,7 +66,12 @@ def status_json(status: Status) -> Json:
         "user_name": status.user_name,
         "bot_name": status.bot_name,
         "version": status.version,
+        "fork": None if status.fork is None else _fork(status.fork),
     }
+
+
+def _fork(fork: OpenFork) -> Json:
+    return {"topic": fork.topic, "card": fork.card}
 
 
 def command_json(command: CommandSpec) -> Json:

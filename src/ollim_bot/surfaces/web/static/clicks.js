@@ -2,6 +2,7 @@
 
 import { Refused, postClick } from "./api.js";
 import { announce } from "./announcer.js";
+import { leaving, leavingAnswered } from "./leaving.js";
 import { escaped, plain } from "./rich.js";
 import { noteDropped, noteGiven, pressed, released } from "./state.js";
 
@@ -20,13 +21,27 @@ export async function press(store, message, customId) {
     store.change(noteDropped, key);
     store.change(pressed, message.id, customId);
     const { html, is_error: isError } = await answerTo(message.id, customId);
-    if (isError) {
-        store.change(released, message.id, customId);
-    }
+    store.change(released, message.id, customId);
     if (html !== "" || isError) {
         store.change(noteGiven, { key, after: message.id, label: button.label, html, isError });
         announce(plain(html));
     }
+}
+
+/**
+ * One of the buttons of the card with which the fork began, pressed at the top of the page.
+ * @param {import("./store.js").Store} store
+ * @param {{customId: string, label: string}} way
+ */
+export async function leave(store, card, { customId, label }) {
+    store.change(leaving, card);
+    const { html, is_error: isError } = await answerTo(card, customId);
+    store.change(leavingAnswered, card, isError ? html : "");
+    if (html !== "" && !isError) {
+        const after = store.state.messages.at(-1)?.id ?? null;
+        store.change(noteGiven, { key: `${card} ${customId}`, after, label, html, isError });
+    }
+    announce(plain(html));
 }
 
 async function answerTo(id, customId) {

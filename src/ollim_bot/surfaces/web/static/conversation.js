@@ -1,6 +1,7 @@
 /** The list of what was said, in order, with everything that stands between. */
 
 import { arrange, byId, make } from "./dom.js";
+import { openFork } from "./leaving.js";
 import { LiveElement, fillMessage, messageElement, noteElement, unsentElement } from "./message.js";
 import { botName, speakers } from "./names.js";
 import { Scroll } from "./scroll.js";
@@ -124,30 +125,33 @@ export class Conversation {
         return live?.finished();
     }
 
-    live(live) {
+    live(live, isInFork) {
         if (!this.#live.has(live.turn)) {
             this.#live.set(live.turn, new LiveElement());
         }
         const element = this.#live.get(live.turn);
-        element.show(live, this.#context.names.assistant);
+        element.show(live, this.#context.names.assistant, isInFork);
         return element.article;
     }
 
-    unsent(unsent) {
-        return unsentElement(unsent, this.#context);
+    unsent(unsent, isInFork) {
+        return unsentElement(unsent, this.#context, isInFork);
     }
 }
 
 function* items(state, context) {
     yield* notesAfter(state, null);
     let before = null;
+    let wasInFork = false;
     for (const [place, message] of state.messages.entries()) {
         const at = new Date(message.at);
         // A background run says by itself when it spoke.
         if (message.author !== "background" && (before === null || isApart(before, at))) {
-            yield momentItem(message, describe(at, context.now));
+            const isWithin = wasInFork && message.in_fork;
+            yield momentItem(message, describe(at, context.now), isWithin);
         }
         before = at;
+        wasInFork = message.in_fork;
         const build = (view, old) => view.message(message, old);
         yield { key: `message ${message.id}`, of: message, build };
         yield* notesAfter(state, message.id);
@@ -155,12 +159,15 @@ function* items(state, context) {
             yield { key: "unread", of: null, build: unreadLine };
         }
     }
+    const isInFork = openFork(state) !== null;
     const live = state.live && steady(state.live);
     if (isWriting(live)) {
-        yield { key: `live ${live.turn}`, of: live, build: (view) => view.live(live) };
+        const build = (view) => view.live(live, isInFork);
+        yield { key: `live ${live.turn}`, of: live, build };
     }
     for (const unsent of state.unsent) {
-        yield { key: `unsent ${unsent.id}`, of: unsent, build: (view) => view.unsent(unsent) };
+        const build = (view) => view.unsent(unsent, isInFork);
+        yield { key: `unsent ${unsent.id}`, of: unsent, build };
     }
 }
 
@@ -170,10 +177,10 @@ function* notesAfter(state, id) {
     }
 }
 
-function momentItem(message, words) {
+function momentItem(message, words, isInFork) {
     const time = () => make("time", { datetime: message.at }, words);
-    const build = () => make("p", { class: "moment" }, time());
-    return { key: `moment ${message.id} ${words}`, of: null, build };
+    const build = () => make("p", { class: isInFork ? "moment in-fork" : "moment" }, time());
+    return { key: `moment ${message.id} ${words}`, of: isInFork, build };
 }
 
 function unreadLine() {

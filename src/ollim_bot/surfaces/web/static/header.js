@@ -1,7 +1,9 @@
 /** The bar at the top: who this is, what thinks for it, and whether it can be reached. */
 
 import { byId, icon, say } from "./dom.js";
+import { openFork } from "./leaving.js";
 import { botName } from "./names.js";
+import { isAsked } from "./questions.js";
 import { unread } from "./state.js";
 
 const CONNECTION = {
@@ -10,6 +12,8 @@ const CONNECTION = {
     lost: "reconnecting…",
     locked: "This page needs its key. Run `ollim-bot web url` and open the address that it prints.",
 };
+
+const ASKED = "Answer needed";
 
 /** @param {import("./store.js").Store} store */
 export function showHeader(store) {
@@ -29,7 +33,13 @@ export function showHeader(store) {
 
 function titleOf(state) {
     const count = unread(state).length;
-    return count > 0 ? `(${count}) ${botName(state)}` : botName(state);
+    const fork = openFork(state);
+    const name = [
+        isAsked(state) && ASKED,
+        fork && (fork.topic ? `Fork: ${fork.topic}` : "Fork"),
+        botName(state),
+    ].filter(Boolean).join(" · ");
+    return count > 0 ? `(${count}) ${name}` : name;
 }
 
 function showStatus(status) {
@@ -39,7 +49,7 @@ function showStatus(status) {
     say(offline, `${status.provider} — not a language model`);
     byId("provider").hidden = status.is_offline;
     say(byId("provider"), [status.provider, status.model].filter(Boolean).join(" · "));
-    byId("box").placeholder = `Write to ${status.bot_name}`;
+    byId("box").placeholder = status.fork ? "Write in the fork" : `Write to ${status.bot_name}`;
 }
 
 /** The switch between dark and light; what is chosen against the system's wish is remembered. */

@@ -5,6 +5,7 @@ import { Composer } from "./composer.js";
 import { Conversation } from "./conversation.js";
 import { byId } from "./dom.js";
 import { showEmptyState } from "./empty.js";
+import { showFork } from "./fork.js";
 import { showHeader, showThemeSwitch } from "./header.js";
 import { listenToKeys } from "./keys.js";
 import { listenToMessages } from "./message_actions.js";
@@ -28,6 +29,7 @@ const composer = new Composer(store, outbox, () => conversation.scroll.toEnd());
 showHeader(store);
 showThemeSwitch();
 showStatusLine(store);
+showFork(store, conversation.scroll, () => composer.focus());
 showEmptyState(store, (text) => {
     composer.write(text);
     composer.focus();

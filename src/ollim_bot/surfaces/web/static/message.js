@@ -24,9 +24,10 @@ export function fillMessage(article, message, context) {
     const focused = article.contains(document.activeElement) ? document.activeElement : null;
     patch(body, rich(message.html));
     const when = describe(new Date(message.at), context.now);
-    article.className = `message ${message.author}`;
+    article.className = `message ${message.author}${message.in_fork ? " in-fork" : ""}`;
     article.dataset.id = message.id;
-    const names = [context.names[message.author], message.job, when];
+    const place = message.in_fork && "in a fork";
+    const names = [context.names[message.author], place, message.job, when];
     article.setAttribute("aria-label", shown(...names).join(", "));
     const parts = shown(
         message.author === "background" && backgroundMark(message, when),
@@ -66,8 +67,9 @@ export class LiveElement {
     #counts = [];
 
     /** @param {import("./state.js").Live} live */
-    show(live, name) {
+    show(live, name, isInFork) {
         this.article.setAttribute("aria-label", `${name} is writing`);
+        this.article.classList.toggle("in-fork", isInFork);
         const differs = this.#blocks.findIndex((block, place) => live.blocks[place] !== block);
         const kept = differs < 0 ? this.#blocks.length : differs;
         this.#counts.length = kept;
@@ -89,13 +91,13 @@ export class LiveElement {
 }
 
 /** @param {import("./state.js").Unsent} unsent */
-export function unsentElement(unsent, context) {
+export function unsentElement(unsent, context, isInFork) {
     const state = unsent.error ? "not sent" : "not sent yet";
     const files = unsent.files.map(namedFile);
     return make(
         "article",
         {
-            class: "message owner",
+            class: isInFork ? "message owner in-fork" : "message owner",
             "data-id": unsent.id,
             tabindex: "-1",
             "aria-label": `${context.names.owner}, ${state}`,

@@ -4,6 +4,7 @@ import { onArrival } from "./arrivals.js";
 import { byId, icon } from "./dom.js";
 import { spoken } from "./message.js";
 import { botName } from "./names.js";
+import { isQuestion } from "./questions.js";
 import { unread } from "./state.js";
 
 const KEY = "ollim.notify";
@@ -54,13 +55,13 @@ export class Notifications {
 
     #arrived(message) {
         const isForThis = message.author === "assistant" || message.author === "background";
-        if (isForThis && document.hidden && this.#isOn) {
+        if ((isForThis || isQuestion(message)) && document.hidden && this.#isOn) {
             setTimeout(() => this.#notify(message), GRACE_MS);
         }
     }
 
     #notify(message) {
-        if (!this.#isUnread(message.id)) {
+        if (!this.#isNews(message)) {
             return;
         }
         const body = spoken(message).slice(0, LONGEST);
@@ -70,20 +71,22 @@ export class Notifications {
             window.focus();
             notification.close();
         });
-        this.#open.set(message.id, notification);
+        this.#open.set(message, notification);
     }
 
     #closeRead() {
-        for (const [id, notification] of this.#open) {
-            if (!this.#isUnread(id)) {
+        for (const [message, notification] of this.#open) {
+            if (!this.#isNews(message)) {
                 notification?.close();
-                this.#open.delete(id);
+                this.#open.delete(message);
             }
         }
     }
 
-    #isUnread(id) {
-        return unread(this.#store.state).some((message) => message.id === id);
+    /** Not seen yet; and a question not answered elsewhere. */
+    #isNews(message) {
+        const now = unread(this.#store.state).find((one) => one.id === message.id);
+        return now !== undefined && (!isQuestion(message) || isQuestion(now));
     }
 }
 

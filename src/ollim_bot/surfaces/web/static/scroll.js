@@ -38,13 +38,13 @@ export class Scroll {
         this.#moved();
     }
 
-    /** Make a change of the content; what the reader sees stays where it is. */
+    /** Make a change of the content, or of what stands above it; what the reader sees stays put. */
     around(change) {
         const anchor = this.isFollowing ? null : this.#firstVisible();
-        const before = anchor && this.#offset(anchor);
+        const before = anchor?.getBoundingClientRect().top;
         change();
         if (anchor?.isConnected) {
-            this.#scroller.scrollTop += this.#offset(anchor) - before;
+            this.#scroller.scrollTop += anchor.getBoundingClientRect().top - before;
         }
         this.#settle();
     }

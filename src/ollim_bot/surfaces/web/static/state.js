@@ -12,7 +12,9 @@
  *     buttons: Button[]}} Card
  * @typedef {{id: string, at: string, author: Author, html: string, text: string,
  *     reply_to: Quote | null, attachments: Attachment[], turn: string | null,
- *     is_cut_off: boolean, footer: string, job: string, card: Card | null}} Message
+ *     is_cut_off: boolean, footer: string, job: string, in_fork: boolean,
+ *     card: Card | null}} Message
+ * @typedef {{topic: string, card: string}} Fork
  * @typedef {{id: string, label: string, state: "running" | "done" | "refused" | "failed",
  *     reason: string}} Tool
  * @typedef {{turn: string, since: number, blocks: string[], tail: string, tools: Tool[],
@@ -41,6 +43,8 @@
  * @property {Unsent[]} unsent
  * @property {Note[]} notes  answers of commands and buttons, which pass
  * @property {Quote | null} replyTo
+ * @property {{card: string, isAsked: boolean, html: string} | null} wayOut  what came of the last
+ *     try to leave a fork
  */
 
 /** @type {State} */
@@ -58,6 +62,7 @@ export const START = Object.freeze({
     unsent: [],
     notes: [],
     replyTo: null,
+    wayOut: null,
 });
 
 /** A frame of the server; those of a kind that is not known change nothing. */
@@ -266,7 +271,8 @@ export function released(state, id, customId) {
 
 function buttonChanged(state, id, customId, change) {
     const message = state.messages.find((one) => one.id === id);
-    if (!message?.card) {
+    const button = message?.card?.buttons.find((one) => one.custom_id === customId);
+    if (!button || Boolean(button.isPressed) === change.isPressed) {
         return state;
     }
     const buttons = message.card.buttons.map(

@@ -2,6 +2,7 @@
 
 import { interrupt } from "./api.js";
 import { byId, make, patch, say } from "./dom.js";
+import { isAsked } from "./questions.js";
 import { elapsed } from "./time.js";
 
 const OUTCOMES = { running: "runs", done: "done", refused: "refused", failed: "failed" };
@@ -15,7 +16,7 @@ export function showStatusLine(store) {
 
     const show = () => {
         const live = shownTurn(store.state);
-        say(doing, live ? labelOf(live) : waitingLabel(store.state));
+        say(doing, live ? labelOf(live, isAsked(store.state)) : waitingLabel(store.state));
         remark.textContent = live && isWordless(live) ? live.notes.at(-1) ?? "" : "";
         stop.hidden = !live;
         showSteps(live ? stepsOf(live) : []);
@@ -58,7 +59,10 @@ function waitingLabel({ status, messages, connection }) {
 }
 
 /** @param {import("./state.js").Live} live */
-function labelOf(live) {
+function labelOf(live, isAsking) {
+    if (isAsking) {
+        return "Answer needed";
+    }
     const running = live.tools.findLast((tool) => tool.state === "running");
     if (running && ["", "Thinking…"].includes(live.phase)) {
         return running.label;

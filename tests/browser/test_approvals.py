@@ -1,0 +1,147 @@
+"""Questions whether something may be done: read whole, answered once, and hard to overlook."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from playwright.async_api import Locator, Page, expect
+from tests.browser.stage import (
+    Stage,
+    announced,
+    box,
+    listen,
+    message,
+    messages,
+    scroll_to,
+    set_hidden,
+)
+
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.events import ToolStarted
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+COMMAND = (
+    "curl -s 'https://example.org/" + "a-very-long-address-" * 20 + "'\n"
+    "    | jq .results > notes/found.json"
+)
+ONCE = Button("Once", "approve", "k1:once", ButtonStyle.PRIMARY)
+ALWAYS = Button("Always", "approve", "k1:always")
+NO = Button("No", "approve", "k1:no", ButtonStyle.DANGER)
+ASK = Card("Allow Bash?", f"```\n{COMMAND}\n```", Color.YELLOW, buttons=(ONCE, ALWAYS, NO))
+ALLOWED = replace(ASK, title="Bash: allowed once", buttons=())
+
+
+async def ask(stage: Stage) -> ChatMessage:
+    return await stage.core.say(ASK.text, Author.PROGRAM, card=ASK)
+
+
+def button(page: Page, name: str) -> Locator:
+    return messages(page).get_by_role("button", name=name, exact=True)
+
+
+@pytest.mark.parametrize("width", [320, 1000])
+async def test_the_whole_command_can_be_read(stage: Stage, width: int) -> None:
+    page = await stage.open(width=width, height=640)
+    await ask(stage)
+    code = messages(page).locator("pre")
+    await expect(code).to_have_text(f"{COMMAND}\n")
+    assert await code.inner_text() == f"{COMMAND}\n", "its lines are not kept"
+    hidden = "it => [it.scrollWidth - it.clientWidth, it.scrollHeight - it.clientHeight]"
+    assert await code.evaluate(hidden) == [0, 0]
+    await expect(code).to_have_css("overflow-y", "auto")
+    assert await page.evaluate("document.documentElement.scrollWidth") == width
+    for name in ("Once", "Always", "No"):
+        await expect(button(page, name)).to_be_in_viewport(ratio=1)
+
+
+async def test_a_question_does_not_take_the_focus_and_is_answered_by_keyboard(
+    stage: Stage, page: Page
+) -> None:
+    stage.core.answers[NO.custom_id] = CommandAnswer()
+    await page.keyboard.type("half a th")
+    asked = await ask(stage)
+    await expect(button(page, "No")).to_be_visible()
+    await expect(box(page)).to_be_focused()
+    await page.keyboard.type("ought")
+    await expect(box(page)).to_have_value("half a thought")
+    # Back over what stands between: adding files, and the message's own two buttons.
+    for _ in range(4):
+        await page.keyboard.press("Shift+Tab")
+    await expect(button(page, "No")).to_be_focused()
+    await expect(button(page, "No")).to_have_css("outline-style", "solid")
+    await page.keyboard.press("Shift+Tab")
+    await expect(button(page, "Always")).to_be_focused()
+    await page.keyboard.press("Tab")
+    await page.keyboard.press("Enter")
+    await expect(button(page, "No used")).to_be_disabled()
+    assert stage.core.clicks == [("web", asked.id, NO.custom_id)]
+    await expect(box(page)).to_have_value("half a thought")
+
+
+async def test_an_answer_closes_the_question_in_every_tab(stage: Stage, page: Page) -> None:
+    other = await stage.open()
+    asked = await ask(stage)
+    await stage.core.say("meanwhile")
+    for tab in (page, other):
+        await expect(button(tab, "Once")).to_be_visible()
+    await button(other, "Once").focus()
+    await box(page).focus()
+    await stage.core.post(replace(asked, card=ALLOWED, text=ALLOWED.text))
+    for tab in (page, other):
+        await expect(message(tab, "Bash: allowed once")).to_be_visible()
+        await expect(messages(tab)).to_have_count(2)
+        await expect(button(tab, "Once")).to_have_count(0)
+        await expect(tab).to_have_title("Ollim")
+    await expect(box(page)).to_be_focused()
+    await expect(message(other, "Bash: allowed once")).to_be_focused()
+
+
+async def test_a_question_that_expired_says_so_when_it_is_answered(
+    stage: Stage, page: Page
+) -> None:
+    stage.core.answers[ONCE.custom_id] = CommandAnswer("That question has expired.", is_error=True)
+    await ask(stage)
+    await button(page, "Once").click()
+    note = page.get_by_role("region", name="Answer to Once")
+    await expect(note).to_have_text("Once was not doneThat question has expired.")
+
+
+async def test_it_is_said_that_an_answer_is_needed_until_there_is_one(
+    stage: Stage, page: Page
+) -> None:
+    turn = stage.core.begin()
+    await turn.show(ToolStarted("1", "Bash", {"command": "curl"}))
+    doing = page.locator("#doing")
+    await expect(doing).to_have_text("Bash(curl)")
+    await listen(page)
+    asked = await ask(stage)
+    await expect(page).to_have_title("Answer needed · Ollim")
+    await expect(doing).to_have_text("Answer needed")
+    await stage.core.say("another message")
+    await expect(message(page, "another message")).to_be_visible()
+    await expect(page).to_have_title("Answer needed · Ollim")
+    spoken, _ = await announced(page)
+    assert spoken.startswith("Program: Allow Bash?\ncurl -s")
+    used = tuple(replace(each, is_used=True) for each in ASK.buttons)
+    await stage.core.post(replace(asked, card=replace(ASK, buttons=used)))
+    await expect(page).to_have_title("Ollim")
+    await expect(doing).to_have_text("Bash(curl)")
+    assert len(await announced(page)) == 2
+    await turn.end()
+
+
+async def test_who_reads_further_up_sees_that_something_came(stage: Stage) -> None:
+    await stage.long_past(40)
+    page = await stage.open()
+    await scroll_to(page, 200)
+    await expect(page.get_by_role("button", name="To the end")).to_be_visible()
+    await ask(stage)
+    await expect(page).to_have_title("(1) Answer needed · Ollim")
+    await page.get_by_role("button", name="New messages").click()
+    await expect(button(page, "Once")).to_be_in_viewport(ratio=1)
+    await set_hidden(page, True)
+    await expect(page).to_have_title("Answer needed · Ollim")

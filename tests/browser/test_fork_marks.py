@@ -1,0 +1,160 @@
+"""A fork in the conversation: nothing jumps, it is said once, and what was said in it is marked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from playwright.async_api import Locator, Page, expect
+from tests.browser.fork_scene import (
+    NOT_SAVED,
+    SAVE,
+    banner,
+    end,
+    enter,
+    way,
+)
+from tests.browser.stage import (
+    Stage,
+    announced,
+    box,
+    is_at_end,
+    listen,
+    message,
+    messages,
+    scroll_to,
+    sent,
+)
+
+from ollim_bot.chat import OpenFork
+from ollim_bot.domain.chat import Author, MessageId
+from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.events import TextStreamed
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def top_of(element: Locator) -> float:
+    found = await element.bounding_box()
+    assert found
+    return found["y"]
+
+
+async def test_the_text_that_is_read_does_not_jump(stage: Stage) -> None:
+    await stage.long_past()
+    page = await stage.open()
+    await scroll_to(page, 900)
+    await expect(page.get_by_role("button", name="To the end")).to_be_visible()
+    read = message(page, "old message 20")
+    before = await top_of(read)
+    card = await enter(stage)
+    await expect(banner(page)).to_be_visible()
+    assert abs(await top_of(read) - before) <= 1
+    stage.core.answers[SAVE.custom_id] = CommandAnswer(NOT_SAVED, is_error=True)
+    await way(page, "Save Context").click()
+    await expect(page.locator("#fork-answer")).to_be_visible()
+    assert abs(await top_of(read) - before) <= 1
+    await end(stage, card)
+    await expect(page.locator("#fork")).to_be_hidden()
+    assert abs(await top_of(read) - before) <= 1
+
+
+async def test_who_is_at_the_end_stays_there(stage: Stage) -> None:
+    await stage.long_past(30)
+    page = await stage.open()
+    place = await top_of(box(page))
+    card = await enter(stage)
+    await expect(banner(page)).to_be_visible()
+    assert await is_at_end(page)
+    await expect(message(page, "Topic: taxes")).to_be_in_viewport(ratio=1)
+    await end(stage, card)
+    await expect(page.locator("#fork")).to_be_hidden()
+    assert await is_at_end(page)
+    assert await top_of(box(page)) == place
+
+
+async def test_what_was_said_in_a_fork_stays_marked(stage: Stage, page: Page) -> None:
+    await stage.core.say("before")
+    card = await enter(stage)
+    await stage.core.say("a question", Author.OWNER, in_fork=True)
+    turn = stage.core.begin()
+    await turn.show(TextStreamed("an answer"))
+    marked = page.locator("#log > .in-fork")
+    await expect(marked).to_have_count(3)
+    await stage.core.say("an answer", in_fork=True, turn=turn.start.turn)
+    await turn.end()
+    await stage.core.say("a reminder", Author.BACKGROUND, job="Tea")
+    await end(stage, card)
+    await stage.core.say("after")
+    for _ in range(2):
+        await expect(messages(page)).to_have_count(7)
+        await expect(marked).to_have_count(4)
+        await expect(page.get_by_role("article", name="in a fork")).to_have_count(4)
+        await expect(page.get_by_role("article", name="You, in a fork, today")).to_contain_text(
+            "a question"
+        )
+        lines: list[list[float]] = await marked.evaluate_all("""all => all.map((it) => {
+            const line = getComputedStyle(it, "::before");
+            const {top, bottom, right} = it.getBoundingClientRect();
+            const start = right - parseFloat(line.width) - parseFloat(line.borderLeftWidth);
+            return [start, top + parseFloat(line.top), bottom - parseFloat(line.bottom)];
+        })""")
+        column = await message(page, "before").bounding_box()
+        assert column
+        for (start, _, end_of_one), (_, start_of_next, _) in pairwise(lines[:3]):
+            assert abs(end_of_one - start_of_next) <= 1, "the line has a gap"
+            assert 0 < start < column["x"]
+        assert len({round(start) for start, _, _ in lines}) == 1, "the line is not straight"
+        await page.reload()
+
+
+async def test_a_message_on_its_way_into_a_fork_is_marked_too(stage: Stage, page: Page) -> None:
+    await enter(stage)
+    await expect(banner(page)).to_be_visible()
+    async with stage.without_server():
+        await box(page).fill("are you there?")
+        await box(page).press("Enter")
+        await expect(page.locator(".owner.in-fork")).to_contain_text("not sent yet")
+    await expect(sent(page, "are you there?")).to_have_count(1)
+
+
+async def test_the_cards_of_the_program_look_like_cards(stage: Stage, page: Page) -> None:
+    card = await enter(stage)
+    await end(stage, card)
+    entry, ended, said = (messages(page).nth(place) for place in range(3))
+    await expect(entry.get_by_role("button", name="used")).to_have_count(3)
+    await expect(ended).to_contain_text("Fork Ended — discarded")
+    await stage.core.say("an answer")
+    await expect(said).to_contain_text("an answer")
+    look = "it => [getComputedStyle(it).fontSize, getComputedStyle(it).color]"
+    assert await entry.evaluate(look) == await said.evaluate(look)
+    dash = "it => getComputedStyle(it.querySelector('.body'), '::before').content"
+    assert [await each.evaluate(dash) for each in (entry, ended)] == ["none", "none"]
+
+
+async def test_it_is_announced_once(stage: Stage, page: Page) -> None:
+    await listen(page)
+    card = await enter(stage)
+    await expect(banner(page)).to_be_visible()
+    await stage.core.change(is_busy=True)
+    await stage.core.say("an answer", in_fork=True)
+    await end(stage, card)
+    await expect(page.locator("#fork")).to_be_hidden()
+    await stage.core.change(fork=OpenFork("rent", MessageId("to come")))
+    await expect(banner(page, "Fork: rent")).to_be_visible()
+    await stage.core.change(is_busy=False)
+    await stage.core.post(replace(card, id=MessageId("to come")))
+    await expect(messages(page)).to_have_count(4)
+    assert await announced(page) == [
+        "Program: Forked Session\nTopic: taxes",
+        "Ollim: an answer",
+        "Program: Fork Ended — discarded",
+        "Fork: rent",
+    ]
+
+
+async def test_who_opens_the_page_in_a_fork_is_told_so(stage: Stage) -> None:
+    await enter(stage)
+    page = await stage.open()
+    await expect(page.locator("#announcer")).to_have_text("Fork: taxes")
