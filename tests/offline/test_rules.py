@@ -82,7 +82,7 @@ def report(text: str) -> tuple[Part, ...]:
         ("[button] what can you do", texts.WHAT_I_CAN_DO),
         (f"[fork-started] Topic: taxes.\n{STAMP}", texts.fork_about("taxes")),
         ("[fork-started] No topic: wait for the owner.", texts.FORK_WITHOUT_TOPIC),
-        ("[fork-started] [stale-fork: 2h ago] Resumed.", texts.FORK_RESUMED),
+        ("[fork-started] [stale-fork: 2h ago] From an earlier session.", texts.FORK_RESUMED),
         ("[fork-timeout] Idle for 10 minutes.", texts.FORK_IDLE),
         ("[system] The night was quiet.", texts.PROGRAM_SPOKE),
         ("what time is it", texts.NO_CLOCK),

@@ -40,7 +40,7 @@ def open_fork(situation: Situation) -> Part:
     text = situation.prompt.text
     if topic := _TOPIC.match(text):
         return Say(texts.fork_about(topic[1].rstrip(" .")))
-    return Say(texts.FORK_RESUMED if "resumed" in text.lower() else texts.FORK_WITHOUT_TOPIC)
+    return Say(texts.FORK_RESUMED if "earlier session" in text else texts.FORK_WITHOUT_TOPIC)
 
 
 def hear_program(situation: Situation) -> Part:

@@ -13,6 +13,7 @@ from ollim_bot.prompts.tags import one_line
 PARTS = (
     "role",
     "prompts",
+    "forks",
     "answers",
     "jobs",
     "nothing-fires-yet",
