@@ -203,7 +203,7 @@ def world(
     parts: dict[str, Any] = {
         "keeper": FakeKeeper(),
         "spec": plain_spec,
-        "gate": let_through,
+        "gate": lambda *_: let_through,
         "journal": RememberingJournal(),
         "working_directory": HOME,
         "status": STATUS,
@@ -231,7 +231,16 @@ async def scene(
     surfaces = [RecordingSurface()] if surfaces is None else surfaces
     keeper = FakeKeeper()
     talk = assemble(
-        world(engine, stores, clock, surfaces, keeper=keeper, spec=spec, gate=gate, **changes)
+        world(
+            engine,
+            stores,
+            clock,
+            surfaces,
+            keeper=keeper,
+            spec=spec,
+            gate=lambda *_: gate,
+            **changes,
+        )
     )
     made = Scene(talk, stores, clock, surfaces, keeper)
     await talk.conversation.load()

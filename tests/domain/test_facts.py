@@ -12,15 +12,17 @@ from tests.domain.strategies import instants, json_values, session_ids, texts
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.facts import MOST_TOLD, Facts, Move
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.tool_policy import Pattern
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 NAMES = (
     *("provider", "parked", "moving", "user_name", "bot_name"),
-    *("web_read", "heartbeat", "told", "last_told_at"),
+    *("web_read", "heartbeat", "told", "last_told_at", "granted"),
 )
 
 kinds = st.sampled_from(["offline", "claude", "ollama"])
 names = st.text(min_size=1)
+patterns = st.sampled_from(["Bash(git status *)", "Write(./notes/**)", "Skill"]).map(Pattern.of)
 anything = st.dictionaries(st.sampled_from([*NAMES, "seen_on_discord"]), json_values)
 
 Change = Callable[[Facts], Facts]
@@ -42,6 +44,8 @@ changes: st.SearchStrategy[Change] = st.one_of(
         lambda keys, now: lambda facts: facts.having_told(keys, now), st.lists(texts), instants
     ),
     st.builds(lambda key: lambda facts: facts.without_told(key), texts),
+    st.builds(lambda one: lambda facts: facts.granting(one), patterns),
+    st.just(Facts.without_grants),
 )
 
 
@@ -157,3 +161,23 @@ def test_a_change_that_was_begun_is_finished_before_another(
     begun = Facts(raw).moving_to(first, SessionId("s1"))
     if begun.moving is not None:
         assert begun.moving_to(second, SessionId("s2")) == begun
+
+
+@given(st.lists(patterns))
+def test_what_was_granted_is_known_once_each_until_all_of_it_is_taken_back(
+    granted: list[Pattern],
+) -> None:
+    facts = Facts({"user_name": "Ada"})
+    for each in granted:
+        facts = facts.granting(each)
+    assert set(facts.granted) == set(granted)
+    assert len(facts.granted) == len(set(granted))
+    assert facts.granted[-1:] == tuple(granted[-1:])
+    assert facts.without_grants().raw == {"user_name": "Ada"}
+
+
+def test_a_wrong_grant_allows_nothing_and_hides_none_of_the_others() -> None:
+    stored = ["Bash(*)", 7, "Skill", "", None, "Write(./state/**)"]
+    assert Facts({"granted": stored}).granted == (Pattern("Skill"),)
+    for wrong in ("Skill", {"Skill": 1}, 7, None):
+        assert Facts({"granted": wrong}).granted == ()

@@ -66,6 +66,19 @@ def test_only_the_project_is_asked_for_its_settings() -> None:
     assert json.loads(options.settings or "")["disableSkillShellExecution"] is True
 
 
+def test_no_file_is_read_past_the_gate() -> None:
+    """Notes for the engine and mentions in a text name files, which it would read by itself."""
+    environment = child_environment({}, {}, Path("/bin"))
+    assert environment["CLAUDE_CODE_DISABLE_CLAUDE_MDS"] == "1"
+    assert environment["CLAUDE_CODE_DISABLE_FILE_MENTIONS"] == "1"
+
+
+def test_the_engine_has_a_wall_of_its_own_behind_the_gate() -> None:
+    denied = json.loads(started(SPEC).settings or "")["permissions"]["deny"]
+    for name in ("state/**", ".env*", ".git/**"):
+        assert {f"Read(./{name})", f"Edit(./{name})"} <= {*denied}
+
+
 @pytest.mark.parametrize(
     ("thinking", "kind"),
     [("off", "disabled"), ("adaptive", "adaptive"), (4000, "enabled")],

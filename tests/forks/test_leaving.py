@@ -50,6 +50,7 @@ async def test_a_report_queues_a_summary_and_drops_the_fork() -> None:
         assert at.fork is None
         assert at.main == before
         assert at.at.pending == ["We chose Rome."]
+        assert [answer.text for answer in at.at.answers] == ["Hello.", "Rome."]
         card = at.cards[-1].card
         assert card is not None
         assert card.title == "Fork Ended — summary queued"

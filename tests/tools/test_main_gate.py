@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 from tests.tools.house import House
 
-from ollim_bot.agent import ToolCall
+from ollim_bot.agent import Refusal, ToolCall
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.tools.main_gate import main_gate
 from ollim_bot.tools.reach import Reach
@@ -59,7 +59,7 @@ async def test_what_the_main_session_is_for_passes(
         ("Write", {"file_path": ".claude/agents/x.md"}, ".claude/ is protected."),
         ("Grep", {"pattern": "x"}, "protected files"),
         ("Grep", {"pattern": "x", "path": "routines"}, "allowed: `Grep(./**.md)`."),
-        ("Bash", {"command": "ls notes"}, "`Bash(ollim-bot reminder *)`"),
+        ("Bash", {"command": "ls note.md"}, "`Bash(ollim-bot reminder *)`"),
         ("Bash", {"command": "ollim-bot config"}, "`Bash` is not allowed here"),
         ("Bash", {"command": "ollim-bot help; ls"}, "one plain command"),
         ("WebFetch", {"url": "http://localhost:8421"}, "on this machine"),
@@ -123,3 +123,121 @@ async def test_nothing_waits_for_the_disk_or_the_network(reach: Reach) -> None:
     gate = main_gate(reach, resolver=resolver)
     assert await gate(ToolCall("WebFetch", {"url": "https://example.com/"})) is None
     assert threads != [threading.get_ident()]
+
+
+GUARDED: list[tuple[str, dict[str, object]]] = [
+    ("Read", {"file_path": "state/token.json"}),
+    ("Write", {"file_path": "/etc/passwd", "content": "x"}),
+    ("Edit", {"file_path": "tool-policy.yaml", "old_string": "a", "new_string": "b"}),
+    ("Bash", {"command": "cat .env"}),
+    ("Bash", {"command": "git status; ls"}),
+    ("Bash", {"command": "cd notes"}),
+    ("WebFetch", {"url": "http://127.0.0.1"}),
+    ("LS", {"path": "state"}),
+]
+
+
+class Decider:
+    """Says the same to every call that it is asked about."""
+
+    def __init__(self, says: Refusal | None = None) -> None:
+        self.asked: list[tuple[ToolCall, str]] = []
+        self.says = says
+
+    async def decide(self, call: ToolCall, objection: str) -> Refusal | None:
+        self.asked.append((call, objection))
+        return self.says
+
+
+def nothing() -> Sequence[Pattern]:
+    return ()
+
+
+@pytest.mark.parametrize(("tool", "arguments"), GUARDED)
+async def test_nobody_can_allow_what_a_guard_objects_to_nor_is_asked(
+    reach: Reach, tool: str, arguments: dict[str, object]
+) -> None:
+    yes = Decider()
+    gate = main_gate(reach, allowed=nothing, undecided=yes.decide, resolver=known)
+    assert await gate(ToolCall(tool, arguments)) is not None
+    assert yes.asked == []
+
+
+@pytest.mark.parametrize(("tool", "arguments"), GUARDED)
+async def test_nor_does_a_granted_pattern(
+    reach: Reach, tool: str, arguments: dict[str, object]
+) -> None:
+    names = ("Read", "Write", "Edit", "LS", "WebFetch", "Bash(cat *)", "Bash(git *)", "Bash(cd *)")
+    gate = main_gate(reach, granted=lambda: [Pattern.of(name) for name in names], resolver=known)
+    assert await gate(ToolCall(tool, arguments)) is not None
+
+
+async def test_what_is_granted_passes_beside_what_the_policy_allows(reach: Reach) -> None:
+    no = Decider(Refusal("no"))
+    granted = [Pattern.of("Write(./notes/**)")]
+    gate = main_gate(reach, granted=lambda: granted, undecided=no.decide)
+    assert await gate(ToolCall("Write", {"file_path": "notes/x.py"})) is None
+    assert await gate(ToolCall("Write", {"file_path": "note.md"})) is None
+    assert no.asked == []
+    granted.clear()
+    assert await gate(ToolCall("Write", {"file_path": "notes/x.py"})) == Refusal("no")
+
+
+@pytest.mark.parametrize("says", [None, Refusal("The owner said no.")])
+async def test_what_no_pattern_allows_is_decided_elsewhere(
+    reach: Reach, says: Refusal | None
+) -> None:
+    decider = Decider(says)
+    gate = main_gate(reach, undecided=decider.decide)
+    for by_subagent in (False, True):
+        call = ToolCall("Write", {"file_path": "notes/x.py"}, by_subagent)
+        assert await gate(call) == says
+        asked, objection = decider.asked[-1]
+        assert asked == call
+        assert "allowed: `Write(./**.md)`" in objection
+
+
+async def test_what_changed_while_somebody_decided_is_seen(house: House) -> None:
+    """A folder that became a link to what is protected."""
+    new = house.data / "new"
+    new.mkdir()
+
+    async def slow_yes(_: ToolCall, __: str) -> Refusal | None:
+        new.rmdir()
+        new.symlink_to("state")
+        return None
+
+    gate = main_gate(Reach(house.data), undecided=slow_yes)
+    refusal = await gate(ToolCall("Read", {"file_path": "new/token.json"}))
+    assert refusal is not None
+    assert "state/ is protected." in refusal.reason
+
+
+async def test_no_name_is_looked_up_before_the_call_is_wanted(reach: Reach) -> None:
+    """Else a name could carry words to whoever answers for it."""
+    looked_up: list[str] = []
+
+    def resolver(host: str) -> Sequence[str]:
+        looked_up.append(host)
+        return ["10.0.0.1"]
+
+    call = ToolCall("WebFetch", {"url": "https://words.example.com/"})
+    no, yes = Decider(Refusal("no")), Decider()
+    refusing = main_gate(reach, allowed=nothing, undecided=no.decide, resolver=resolver)
+    assert await refusing(call) == Refusal("no")
+    assert looked_up == []
+
+    asking = main_gate(reach, allowed=nothing, undecided=yes.decide, resolver=resolver)
+    refusal = await asking(call)
+    assert refusal is not None
+    assert "on this machine or its network" in refusal.reason
+    assert looked_up == ["words.example.com"]
+
+
+async def test_a_name_that_leads_home_is_not_fetched_though_a_pattern_allows_it(
+    reach: Reach,
+) -> None:
+    gate = main_gate(reach, resolver=lambda _: ["192.168.0.7"])
+    refusal = await gate(ToolCall("WebFetch", {"url": "https://words.example.com/"}))
+    assert refusal is not None
+    assert "on this machine or its network" in refusal.reason

@@ -31,7 +31,7 @@ from ollim_bot.surfaces.web.attachments import files_of
 from ollim_bot.surfaces.web.read_mark import RememberedMark
 from ollim_bot.surfaces.web.secret import web_secret
 from ollim_bot.surfaces.web.surface import WebSurface
-from ollim_bot.tools.main_gate import main_gate
+from ollim_bot.tools.main_gate import Allowed, Gate, Undecided, main_gate
 from ollim_bot.tools.reach import Reach
 from ollim_bot.upkeep.instance import single_instance
 
@@ -138,7 +138,7 @@ class App:
                 surfaces=self._surfaces,
                 keeper=FileAttachments(paths, self._clock.now),
                 spec=persona.spec,
-                gate=main_gate(Reach(paths.root, (TEXTS,)), allowed=self._allowed_in_main),
+                gate=self._gate,
                 journal=journal,
                 working_directory=paths.root,
                 restart=lambda: self.stop(Ending.RESTART),
@@ -153,6 +153,10 @@ class App:
                 ),
             )
         )
+
+    def _gate(self, granted: Allowed, undecided: Undecided) -> Gate:
+        reach = Reach(self._settings.paths.root, (TEXTS,))
+        return main_gate(reach, allowed=self._allowed_in_main, granted=granted, undecided=undecided)
 
     def _allowed_in_main(self) -> Sequence[Pattern]:
         return [Pattern.of(text) for text in self._policy.read().main]

@@ -35,6 +35,7 @@ from ollim_bot.domain.inputs import (
     InputId,
     Occasion,
     OwnerMessage,
+    ProgramTurn,
     Taken,
 )
 from ollim_bot.domain.sessions import SessionId
@@ -46,6 +47,8 @@ from ollim_bot.prompts.context import updates_block
 from ollim_bot.tools.server.bench import Workbench
 
 _logger = logging.getLogger(__name__)
+
+_REPORT = Occasion.FORK_REPORT
 
 # The engine's process or its session is gone, but the same can be asked again.
 _CUT_OFF = (FailureKind.ENGINE_DIED, FailureKind.SESSION_LOST)
@@ -247,7 +250,8 @@ class Answering:
     ) -> InputEnd:
         turn_id = turn.start.turn
         if end.cause is EndCause.COMPLETED:
-            if turn.text.so_far or end.text.strip() or any(map(_wants_answer, asked)):
+            has_words = bool(turn.text.so_far or end.text.strip())
+            if any(map(_wants_answer, asked)) or (has_words and not self._ends_with_report(asked)):
                 await self.post_answer(dialogue, turn_id, turn.text.whole(end), end.usage)
             return InputEnd.ANSWERED
         await self._post_rest(turn, dialogue, end)
@@ -259,6 +263,12 @@ class Answering:
         if not turn.text.so_far:
             await self.post_note(texts.STOPPED, turn_id)
         return InputEnd.STOPPED
+
+    def _ends_with_report(self, asked: Sequence[Asked]) -> bool:
+        """Whether all that was asked for is there, so that words about it would only be noise."""
+        is_asked = any(isinstance(e, ProgramTurn) and e.occasion is _REPORT for e in asked)
+        calls = (each for each in self._inbox.state.waiting if isinstance(each, CommandCall))
+        return is_asked and any("summary" in call.arguments for call in calls)
 
     def _is_superseded(self, turn: RunningTurn) -> bool:
         """Whether a newer message waits; those of a turn that was never taken wait too."""
@@ -279,7 +289,7 @@ def _wants_answer(asked: Asked) -> bool:
 
 def _can_be_replaced(asked: Asked) -> bool:
     """Whether a newer message may stop it: the report that a fork ends with is not to be lost."""
-    return isinstance(asked, OwnerMessage) or asked.occasion is not Occasion.FORK_REPORT
+    return isinstance(asked, OwnerMessage) or asked.occasion is not _REPORT
 
 
 def _no_engine(error: OllimError) -> TurnEnded:

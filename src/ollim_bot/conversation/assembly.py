@@ -10,9 +10,10 @@ from ollim_bot.agent import AgentEngine, SessionSpec
 from ollim_bot.chat import AttachmentKeeper, ChatSurface, Status
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.answering import Answering
+from ollim_bot.conversation.approvals.approvals import Approvals
 from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.chat_log import ChatLog
-from ollim_bot.conversation.clicks import Clicks
+from ollim_bot.conversation.clicks import Action, Clicks, Uses
 from ollim_bot.conversation.commands.desk import CommandDesk
 from ollim_bot.conversation.commands.sessions import SessionCommands
 from ollim_bot.conversation.commands.settings import SettingCommands
@@ -36,17 +37,17 @@ from ollim_bot.conversation.stage import Stage
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.ports import Clock, Journal
 from ollim_bot.stores import Stores
+from ollim_bot.tools.main_gate import Allowed, Gate, Undecided
 from ollim_bot.tools.server.bench import Workbench
-from ollim_bot.tools.server.toolset import Gate
 
 
 @dataclass(frozen=True, slots=True)
 class World:
     """Everything outside that a conversation needs.
 
-    `spec` says what a session is to be like now; `gate` is asked before each call of a tool;
-    `restart` has the whole bot begin anew. `patience` is how many seconds a slow surface is waited
-    for.
+    `spec` says what a session is to be like now; `gate` makes what is asked before each call of a
+    tool, given what the owner has allowed since and who decides about the rest; `restart` has the
+    whole bot begin anew. `patience` is how many seconds a slow surface is waited for.
     """
 
     engine: AgentEngine
@@ -55,7 +56,7 @@ class World:
     surfaces: Sequence[ChatSurface]
     keeper: AttachmentKeeper
     spec: Callable[[], Awaitable[SessionSpec]]
-    gate: Gate
+    gate: Callable[[Allowed, Undecided], Gate]
     journal: Journal
     working_directory: Path
     status: Status
@@ -94,11 +95,15 @@ def assemble(world: World) -> Talk:
         is_busy=lambda: conversation.is_busy,
         wants=lambda intent: fork_commands.want(intent),
     )
-    tools = conversation_tools(bench, world.gate, inbox, clock)
+    kept = KeptFork(stores.fork)
+    approvals = Approvals(
+        stores, stage, clock, world.working_directory, in_fork=lambda: kept.fork is not None
+    )
+    gate = world.gate(approvals.granted, approvals.decide)
+    tools = conversation_tools(bench, gate, inbox, clock)
     session = MainSession(
         world.engine, stores, clock, spec=world.spec, tools=tools, lost=session_lost
     )
-    kept = KeptFork(stores.fork)
     fork_session = ForkSession(
         world.engine,
         stores,
@@ -122,6 +127,7 @@ def assemble(world: World) -> Talk:
             world.engine, stores, session, clock, world.working_directory, is_free=is_free
         ),
         SettingCommands(stores.config),
+        approvals,
         fork_commands,
         clock,
         restart=world.restart,
@@ -135,6 +141,7 @@ def assemble(world: World) -> Talk:
         forks=forks,
         replies=Replies(world.engine, stores, session, forks, clock),
         answering=answering,
+        approvals=approvals,
         recovery=Recovery(stores, inbox, chat, forks, questions, answering, desk, clock),
         questions=questions,
         desk=desk,
@@ -144,7 +151,10 @@ def assemble(world: World) -> Talk:
             stage,
             clock,
             receive=lambda message: conversation.receive(message),
-            actions=ForkButtons(forks, fork_commands, answering.interrupt).actions,
+            actions={
+                "approve": Action(approvals.answer, Uses.NOTHING),
+                **ForkButtons(forks, fork_commands, answering.interrupt).actions,
+            },
         ),
         notices=notices,
         keeper=world.keeper,

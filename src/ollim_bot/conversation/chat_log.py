@@ -50,6 +50,10 @@ class ChatLog:
                 return message.spent.context
         return 0
 
+    def with_open_button(self, action: str) -> Sequence[ChatMessage]:
+        """Those at hand that can still be clicked."""
+        return [each for each in self._recent.values() if _can_be_clicked(each, action)]
+
     def since(self, last: MessageId) -> Sequence[ChatMessage] | None:
         """What came after `last`; None if that one is not at hand."""
         ids = list(self._recent)
@@ -90,3 +94,8 @@ class ChatLog:
         while len(self._recent) > _AT_HAND:
             self._recent.pop(next(iter(self._recent)))
             self._is_all = False
+
+
+def _can_be_clicked(message: ChatMessage, action: str) -> bool:
+    buttons = message.card.buttons if message.card else ()
+    return any(button.action == action and not button.is_used for button in buttons)

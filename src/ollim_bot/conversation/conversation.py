@@ -10,6 +10,7 @@ from dataclasses import replace
 from ollim_bot.chat import AttachmentKeeper, Incoming, Status
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.answering import Answering
+from ollim_bot.conversation.approvals.approvals import Approvals
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.clicks import Clicks
 from ollim_bot.conversation.commands.desk import CommandDesk
@@ -60,6 +61,7 @@ class Conversation:
         forks: Forks,
         replies: Replies,
         answering: Answering,
+        approvals: Approvals,
         recovery: Recovery,
         questions: Questions,
         desk: CommandDesk,
@@ -78,6 +80,7 @@ class Conversation:
         self._forks = forks
         self._replies = replies
         self._answering = answering
+        self._approvals = approvals
         self._recovery = recovery
         self._questions = questions
         self._desk = desk
@@ -114,6 +117,7 @@ class Conversation:
         await self._forks.load()
         await self._outbox.load()
         await self._clicks.load(self._inbox.state)
+        await self._approvals.load(self._chat.with_open_button("approve"))
         await self._notices.load()
         for waiting in (*self._inbox.state.taken, *self._inbox.state.waiting):
             if isinstance(waiting, OwnerMessage) and not self._chat.recent(MessageId(waiting.id)):

@@ -10,6 +10,7 @@ from datetime import datetime
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.provider import ProviderKind
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.tool_policy import Pattern, problems
 
 MOST_TOLD = 200
 
@@ -121,6 +122,21 @@ class Facts:
         """So that it is told when it comes again."""
         told = {name: when.isoformat() for name, when in self.told.items() if name != key}
         return self._with(told=told) if key in self.told else self
+
+    @property
+    def granted(self) -> tuple[Pattern, ...]:
+        """What the owner has allowed for good when asked; a wrong pattern allows nothing."""
+        stored = self.raw.get("granted")
+        texts = stored if isinstance(stored, list | tuple) else ()
+        right = (each for each in texts if isinstance(each, str) and not problems(each).errors)
+        return tuple(Pattern.of(each) for each in right)
+
+    def granting(self, pattern: Pattern) -> Facts:
+        patterns = [each for each in self.granted if each != pattern]
+        return self._with(granted=[str(each) for each in (*patterns, pattern)])
+
+    def without_grants(self) -> Facts:
+        return self._with(granted=None)
 
     def _with(self, **changes: object) -> Facts:
         """None takes a fact away."""

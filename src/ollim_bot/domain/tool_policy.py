@@ -51,7 +51,7 @@ SEARCH_ARGUMENTS: Mapping[str, str] = {"Glob": "pattern", "Grep": "glob"}
 _NEVER_WRITTEN = frozenset({"state", "tool-policy.yaml", ".claude"})
 WRITING = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 
-_WORD_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
+WORD_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "Skill": ("skill", "args"),
     "Agent": ("subagent_type",),
     "Task": ("subagent_type",),
@@ -185,15 +185,19 @@ def matches(pattern: Pattern, tool: str, arguments: Mapping[str, object], root: 
 def _allows_argument(wanted: str, tool: str, arguments: Mapping[str, object], root: str) -> bool:
     if tool in FILE_ARGUMENTS:
         path = _text(arguments, FILE_ARGUMENTS[tool])
-        return fits(_from_root(wanted), relative(path, root))
+        return fits(from_root(wanted), relative(path, root))
     if tool in SEARCH_ARGUMENTS:
-        return covers(_from_root(wanted), searched(tool, arguments, root))
-    if tool in _WORD_ARGUMENTS:
-        words = " ".join(_text(arguments, name) for name in _WORD_ARGUMENTS[tool]).split()
+        return covers(from_root(wanted), searched(tool, arguments, root))
+    if tool in WORD_ARGUMENTS:
+        words = " ".join(_text(arguments, name) for name in WORD_ARGUMENTS[tool]).split()
         return _same_words(wanted.split(), [Word(word) for word in words])
     url = _text(arguments, "url") if tool == "WebFetch" else ""
     # What only looks like the end of a host must not pass for it: `https://a.example?.b.example/`.
-    return _PLAIN_HOST.match(url) is not None and fits(wanted, url)
+    host = _PLAIN_HOST.match(url)
+    if host is None:
+        return False
+    # A host alone is the top page of its site.
+    return fits(wanted, url) or (host[0] == url and fits(wanted, f"{url}/"))
 
 
 def _allows_command(wanted: str, command: str) -> bool:
@@ -237,7 +241,7 @@ def searched(tool: str, arguments: Mapping[str, object], root: str) -> str:
     return relative(posixpath.join(where, glob), root)
 
 
-def _from_root(glob: str) -> str:
+def from_root(glob: str) -> str:
     return glob if glob.startswith(("/", "./")) else f"./{glob}"
 
 

@@ -27,6 +27,9 @@ _SETTINGS = {
             "Read(./state/**)",
             "Read(./.env*)",
             "Read(./.git/**)",
+            "Edit(./state/**)",
+            "Edit(./.env*)",
+            "Edit(./.git/**)",
             "Edit(./.claude/**)",
             "Edit(./tool-policy.yaml)",
         ]
@@ -49,6 +52,9 @@ _MANNERS = {
     "CLAUDE_CODE_DISABLE_CRON": "1",
     "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
     "CLAUDE_CODE_DISABLE_WORKFLOWS": "1",
+    # The files that these notes and mentions name would be read without any hook being asked.
+    "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
+    "CLAUDE_CODE_DISABLE_FILE_MENTIONS": "1",
     "CLAUDE_CODE_DISABLE_BUNDLED_SKILLS": "1",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_AUTOUPDATER": "1",

@@ -1,14 +1,14 @@
-"""The gate of the main session: a call is made if a pattern allows it and no guard objects."""
+"""The gate of the main session and its interactive forks: guards, then patterns, then the mode."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
 
 from ollim_bot.agent import Refusal, ToolCall
-from ollim_bot.domain.tool_policy import MAIN_TOOLS, Pattern, matches
+from ollim_bot.domain.permissions import is_allowed
+from ollim_bot.domain.tool_policy import MAIN_TOOLS, Pattern
 from ollim_bot.tools import texts
 from ollim_bot.tools.addresses import Resolver, resolve
 from ollim_bot.tools.guards import address_guard, state_dir_guard
@@ -17,36 +17,70 @@ from ollim_bot.tools.reach import Reach
 Gate = Callable[[ToolCall], Awaitable[Refusal | None]]
 Allowed = Callable[[], Sequence[Pattern]]
 
+# Decides about a call that no pattern allows; the text is what to say if it is refused.
+Undecided = Callable[[ToolCall, str], Awaitable[Refusal | None]]
+
 
 def main_tools() -> Sequence[Pattern]:
     """What is allowed where the owner has said nothing else."""
     return [Pattern.of(text) for text in MAIN_TOOLS]
 
 
-def main_gate(reach: Reach, *, allowed: Allowed = main_tools, resolver: Resolver = resolve) -> Gate:
-    """`allowed` is asked at every call, so that a change of the policy counts at once.
+def _nothing() -> Sequence[Pattern]:
+    return ()
 
+
+async def _refused(_: ToolCall, objection: str) -> Refusal | None:
+    return Refusal(objection)
+
+
+def main_gate(
+    reach: Reach,
+    *,
+    allowed: Allowed = main_tools,
+    granted: Allowed = _nothing,
+    undecided: Undecided = _refused,
+    resolver: Resolver = resolve,
+) -> Gate:
+    """No pattern and no decision lets a call through that a guard objects to.
+
+    `allowed` and `granted` are asked at every call, in a thread, so that a change counts at once.
     Calls of subagents are judged like all others.
     """
 
-    def judge(call: ToolCall) -> str | None:
-        return (
-            state_dir_guard(call, reach)
-            or _objection(call, allowed(), reach.root)
-            or address_guard(call, resolver)
-        )
+    def judge(call: ToolCall) -> tuple[str | None, str | None]:
+        """A guard's reason, if any, and else the objection that no pattern allows it, if so."""
+        # No name is looked up before it is clear that the call is wanted: that tells it to others.
+        if reason := state_dir_guard(call, reach) or address_guard(call, _unknown):
+            return reason, None
+        if objection := _objection(call, (*allowed(), *granted()), reach):
+            return None, objection
+        return address_guard(call, resolver), None
+
+    def judge_again(call: ToolCall) -> str | None:
+        return state_dir_guard(call, reach) or address_guard(call, resolver)
 
     async def gate(call: ToolCall) -> Refusal | None:
-        reason = await asyncio.to_thread(judge, call)
+        reason, objection = await asyncio.to_thread(judge, call)
+        if objection is not None:
+            refusal = await undecided(call, objection)
+            if refusal is not None:
+                return refusal
+            # Whoever decided may have taken minutes, in which a link can be made.
+            reason = await asyncio.to_thread(judge_again, call)
         return Refusal(reason) if reason else None
 
     return gate
 
 
-def _objection(call: ToolCall, allowed: Sequence[Pattern], root: Path) -> str | None:
+def _unknown(_: str) -> Sequence[str]:
+    return ()
+
+
+def _objection(call: ToolCall, allowed: Sequence[Pattern], reach: Reach) -> str | None:
     # The engine names files from where its folder really is.
-    roots = (str(root), os.path.realpath(root))
+    roots = (str(reach.root), os.path.realpath(reach.root))
     named = [pattern for pattern in allowed if pattern.names(call.tool)]
-    if any(matches(each, call.tool, call.arguments, start) for each in named for start in roots):
+    if is_allowed(named, call.tool, call.arguments, *roots):
         return None
     return texts.not_allowed(call.tool, [str(pattern) for pattern in named])

@@ -9,6 +9,8 @@ from uuid import uuid4
 from ollim_bot import __version__
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.answering import Answering, answer_name
+from ollim_bot.conversation.approvals.approvals import Approvals
+from ollim_bot.conversation.commands.permissions import PermissionCommands
 from ollim_bot.conversation.commands.sessions import SessionCommands
 from ollim_bot.conversation.commands.settings import SettingCommands
 from ollim_bot.conversation.commands.table import COMMANDS, read_line
@@ -37,6 +39,7 @@ class CommandDesk:
         compaction: Compaction,
         sessions: SessionCommands,
         settings: SettingCommands,
+        approvals: Approvals,
         forks: ForkCommands,
         clock: Clock,
         *,
@@ -47,12 +50,14 @@ class CommandDesk:
         self._answering = answering
         self._sessions = sessions
         self._forks = forks
+        self._approvals = approvals
         self._clock = clock
         self._restart = restart
         self._waiting: dict[InputId, asyncio.Future[CommandAnswer]] = {}
         self._at_once: Mapping[str, AtOnce] = {
             "config": settings.config,
             "model": settings.model,
+            "permissions": PermissionCommands(approvals).permissions,
             "thinking": settings.thinking,
             "sessions": sessions.list,
             "cost": sessions.cost,
@@ -133,6 +138,7 @@ class CommandDesk:
             del self._waiting[call.id]
 
     async def _clear(self, _: CommandCall) -> str:
+        await self._approvals.reset()
         await self._forks.discard()
         return texts.CLEARED if await self._session.clear() else texts.NOTHING_TO_CLEAR
 

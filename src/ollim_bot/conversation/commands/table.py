@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ollim_bot.domain.commands import Argument, CommandSpec
 from ollim_bot.domain.near_words import nearest
-from ollim_bot.domain.runtime_config import CONFIG_KEYS
+from ollim_bot.domain.runtime_config import CONFIG_KEYS, PermissionMode
 from ollim_bot.errors import WrongInput
 
 _MODELS = ("opus", "sonnet", "haiku", "default")
@@ -35,6 +35,11 @@ COMMANDS: tuple[CommandSpec, ...] = (
         "thinking",
         "How much the model thinks before it answers",
         (Argument("mode", "off, adaptive, or a number of tokens", _THINKING),),
+    ),
+    CommandSpec(
+        "permissions",
+        "What happens to a call that nothing allows yet",
+        (Argument("mode", "how it is decided, for now", tuple(PermissionMode)),),
     ),
     CommandSpec("sessions", "Earlier conversations"),
     CommandSpec(

@@ -1,0 +1,1 @@
+"""Approvals: the owner is asked about calls that nothing allows yet."""

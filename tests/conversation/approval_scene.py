@@ -1,0 +1,106 @@
+"""Questions to the owner on a stage of their own: a log, a surface, and a clock that stands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+from ollim_bot.agent import Refusal, ToolCall
+from ollim_bot.conversation.approvals.approvals import Approvals
+from ollim_bot.conversation.chat_log import ChatLog
+from ollim_bot.conversation.stage import Stage
+from ollim_bot.domain.cards import Button, Card
+from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.facts import Facts
+from ollim_bot.domain.runtime_config import PermissionMode
+from ollim_bot.stores import Stores
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.memory import memory_stores
+from ollim_bot.testing.surface import RecordingSurface
+
+NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
+ROOT = Path("/data")
+LIMIT = 10.0
+WRITE = ToolCall("Write", {"file_path": "notes/a.txt", "content": "hello"})
+
+T = TypeVar("T")
+
+
+@dataclass
+class Questions:
+    """`approvals` on stores that outlive it; `again` begins a new life on the same ones."""
+
+    stores: Stores = field(default_factory=lambda: memory_stores(NOW))
+    clock: ManualClock = field(default_factory=lambda: ManualClock(NOW))
+    surface: RecordingSurface = field(default_factory=RecordingSurface)
+
+    def __post_init__(self) -> None:
+        self.chat = ChatLog(self.stores.messages)
+        stage = Stage(self.chat, [self.surface], patience=0.05)
+        self.approvals = Approvals(self.stores, stage, self.clock, ROOT)
+
+    async def again(self) -> Questions:
+        next_life = Questions(self.stores, self.clock)
+        await next_life.chat.load()
+        return next_life
+
+    def ask(self, call: ToolCall = WRITE) -> asyncio.Task[Refusal | None]:
+        return asyncio.create_task(self.approvals.ask(call))
+
+    async def asked(self, *calls: ToolCall) -> list[asyncio.Task[Refusal | None]]:
+        """Asked about, each on a card that can be seen."""
+        asking = []
+        for call in calls or (WRITE,):
+            seen = len(self.cards)
+            asking.append(self.ask(call))
+            await self.until(lambda seen=seen: len(self.cards) > seen)  # type: ignore[misc]
+        return asking
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(LIMIT):
+            while not holds():  # noqa: ASYNC110 - it holds by what threads do, too
+                await asyncio.sleep(0.001)
+
+    async def within(self, work: Awaitable[T]) -> T:
+        async with asyncio.timeout(LIMIT):
+            return await work
+
+    async def set_mode(self, mode: PermissionMode, *, seconds: int = 600) -> None:
+        config = self.stores.config.read().with_value("permission_mode", mode.value)
+        changed = config.with_value("approval_timeout", seconds)
+        self.stores.config.transact(lambda _: (changed, None))
+
+    async def click(self, word: str, place: int = -1) -> CommandAnswer:
+        """On a card as it is seen now: the newest, or the one of a place."""
+        message = self.shown[place]
+        return await self.within(self.approvals.answer("web", message, button(message, word)))
+
+    @property
+    def shown(self) -> list[ChatMessage]:
+        """Each message as it was posted last."""
+        return list({message.id: message for message in self.surface.posts}.values())
+
+    @property
+    def cards(self) -> list[Card]:
+        return [message.card for message in self.shown if message.card is not None]
+
+    @property
+    def granted(self) -> list[str]:
+        return [str(pattern) for pattern in Facts(self.stores.memory.read()).granted]
+
+
+def button(message: ChatMessage, word: str) -> Button:
+    assert message.card is not None
+    return next(each for each in message.card.buttons if each.data.endswith(f":{word}"))
+
+
+def outcome(card: Card) -> str:
+    """What the card says came of it; empty while it is open."""
+    said = [field.value for field in card.fields if field.name == "Answer"]
+    assert [each.is_used for each in card.buttons] == [bool(said)] * len(card.buttons)
+    return "".join(said)

@@ -1,0 +1,266 @@
+"""Modes decide what no pattern does; what is allowed for good is what was asked, and no more."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from ollim_bot.domain.permissions import (
+    LONGEST_GRANT,
+    Verdict,
+    grant_for,
+    is_allowed,
+    verdict,
+)
+from ollim_bot.domain.runtime_config import PermissionMode
+from ollim_bot.domain.shell_words import shell_words
+from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, Problems, matches, problems, relative
+
+ROOT = "/home/me/.ollim-bot"
+REAL = "/mnt/disk/data"
+WRITING = ("Write", "Edit", "MultiEdit", "NotebookEdit")
+OTHERS = ("Read", "Bash", "WebFetch", "mcp__mail__send", "Agent")
+
+words = st.sampled_from(
+    ["git", "status", "ollim-bot", "tasks", "-la", "--x=1", "'a b'", "'*'", "rm", "notes", "*.md",
+     "'a;b'", "./x", "run", "''", "'$(x)'", "a)b", '"q"', "config"]
+)  # fmt: skip
+commands = st.lists(words, min_size=1, max_size=4).map(" ".join) | st.text(max_size=12)
+parts = st.sampled_from(["notes", "a.txt", "..", ".", "st*te", "state", "deep", "x y", ".env"])
+paths = st.lists(parts, min_size=1, max_size=4).map("/".join) | st.text(max_size=8)
+places = st.builds(lambda start, path: start + path, st.sampled_from(["", "/", f"{ROOT}/"]), paths)
+globs = st.lists(
+    st.sampled_from(["notes", "*", "**", "a?", "*.txt", "{a,b}", ".."]), max_size=3
+).map("/".join)
+hosts = st.sampled_from(["example.com", "Example.com:8080", "a.b", "[2606::1]", "x@a.b", "a.b?"])
+ends = st.sampled_from(["", "/", "/a/b?c=d", "?q", "#x", "/../x", "\\@evil.com/"])
+urls = st.builds(
+    lambda scheme, host, end: f"{scheme}://{host}{end}",
+    st.sampled_from(["https", "http", "HTTPS", "ftp"]),
+    hosts,
+    ends,
+)
+calls: st.SearchStrategy[tuple[str, dict[str, object]]] = st.one_of(
+    st.tuples(st.just("Bash"), commands.map(lambda command: {"command": command})),
+    st.sampled_from(sorted(FILE_ARGUMENTS)).flatmap(
+        lambda tool: st.tuples(st.just(tool), places.map(lambda at: {FILE_ARGUMENTS[tool]: at}))
+    ),
+    st.tuples(
+        st.just("Grep"), st.builds(lambda at, glob: {"path": at, "glob": glob}, paths, globs)
+    ),
+    st.tuples(st.just("Glob"), globs.map(lambda glob: {"pattern": glob})),
+    st.tuples(st.just("WebFetch"), urls.map(lambda url: {"url": url})),
+    st.tuples(st.just("Skill"), st.text(max_size=6).map(lambda name: {"skill": name})),
+    st.tuples(
+        st.sampled_from(
+            ["mcp__mail__send", "mcp__mail__*", "mcp__mail", "TodoWrite", "*", "A*", ""]
+        ),
+        st.just({}),
+    ),
+    st.tuples(st.text(max_size=8), st.just({})),
+)
+
+
+def granted(tool: str, /, **arguments: object) -> str:
+    return str(grant_for(tool, arguments, ROOT) or "")
+
+
+@pytest.mark.parametrize(
+    ("mode", "edits", "others"),
+    [
+        (PermissionMode.DONT_ASK, Verdict.REFUSE, Verdict.REFUSE),
+        (PermissionMode.DEFAULT, Verdict.ASK, Verdict.ASK),
+        (PermissionMode.ACCEPT_EDITS, Verdict.LET_THROUGH, Verdict.ASK),
+        (PermissionMode.BYPASS, Verdict.LET_THROUGH, Verdict.LET_THROUGH),
+    ],
+)
+def test_each_mode_decides_about_what_no_pattern_allows(
+    mode: PermissionMode, edits: Verdict, others: Verdict
+) -> None:
+    assert {verdict(mode, tool) for tool in WRITING} == {edits}
+    assert {verdict(mode, tool) for tool in OTHERS} == {others}
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("git status", "Bash(git status *)"),
+        ("git log -3 'a b'", "Bash(git log *)"),
+        ("ollim-bot tasks add 'x; y'", "Bash(ollim-bot tasks *)"),
+        ("ollim-bot", "Bash(ollim-bot)"),
+        ("date", "Bash(date)"),
+        ("ls -la notes", "Bash(ls -la notes)"),
+        ("git --no-pager log", "Bash(git --no-pager log)"),
+        ("git 'status'", "Bash(git status *)"),
+        ("rm notes", "Bash(rm notes)"),
+        ("npm run x", "Bash(npm run x)"),
+        ("ollim-bot config set model opus", "Bash(ollim-bot config set model opus)"),
+        ("python -c 'print(1)'", "Bash(python -c print(1))"),
+        ("echo 'a b'", ""),
+        ("echo '*'", ""),
+        ("cat *.md", ""),
+        ("'g*t' status", ""),
+        ("echo ''", ""),
+        ("git 'log;x'", ""),
+        ("echo '`x`'", ""),
+        ("a; b", ""),
+        ("", ""),
+        (f"echo {'x' * LONGEST_GRANT}", ""),
+        ("echo 'a\u202eb'", ""),
+    ],
+)
+def test_a_command_is_known_by_its_first_words(command: str, expected: str) -> None:
+    assert granted("Bash", command=command) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("notes/a.txt", "Write(./notes/**)"),
+        (f"{ROOT}/notes/deep/a.txt", "Write(./notes/deep/**)"),
+        ("a.txt", "Write(./a.txt)"),
+        ("notes/../a.txt", "Write(./a.txt)"),
+        ("no*es/a.txt", ""),
+        ("a?.txt", ""),
+        ("notes/a`.txt", "Write(./notes/**)"),
+        ("no`tes/a.txt", ""),
+        ("state/a.txt", ""),
+        (".env", ""),
+        (".", ""),
+        ("", ""),
+        ("a\nb/c", ""),
+    ],
+)
+def test_a_file_is_known_by_its_folder(path: str, expected: str) -> None:
+    assert granted("Write", file_path=path) == expected
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://example.com/a/b?c", "WebFetch(https://example.com/**)"),
+        ("https://example.com", "WebFetch(https://example.com/**)"),
+        ("http://example.com:8080/", "WebFetch(http://example.com:8080/**)"),
+        ("https://example.com@evil.com/", ""),
+        ("https://example.com?x", ""),
+        ("https://*.com/", ""),
+        ("ftp://example.com/", ""),
+        ("", ""),
+    ],
+)
+def test_an_address_is_known_by_its_site(url: str, expected: str) -> None:
+    assert granted("WebFetch", url=url) == expected
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://example.com.evil.com/",
+        "https://example.com@evil.com/",
+        "https://example.comevil.com/",
+        "https://evil.com/example.com/",
+        "https://evil.com\\.example.com/",
+        "https://www.example.com/",
+        "http://example.com/",
+        "https://example.com:8443/",
+    ],
+)
+def test_a_site_that_only_looks_like_it_is_another_one(url: str) -> None:
+    site = grant_for("WebFetch", {"url": "https://example.com/a"}, ROOT)
+    assert site is not None
+    assert not matches(site, "WebFetch", {"url": url}, ROOT)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "expected"),
+    [
+        ("Grep", {"pattern": "x", "path": "notes"}, "Grep(./notes)"),
+        ("Grep", {"pattern": "x", "path": "notes", "glob": "*.txt"}, "Grep(./notes/**)"),
+        ("Grep", {"pattern": "x", "glob": "*.txt"}, "Grep(./**/*.txt)"),
+        ("Grep", {"pattern": "x"}, ""),
+        ("Glob", {"pattern": "notes/*.txt"}, "Glob(./notes/**)"),
+        ("Glob", {"pattern": "*.txt"}, "Glob(./*.txt)"),
+        ("Glob", {"pattern": "{a,b}/*"}, ""),
+        ("Glob", {"pattern": "../*"}, ""),
+        ("Skill", {"skill": "mail", "args": "x y"}, "Skill(mail *)"),
+        ("Skill", {"skill": "*"}, ""),
+        ("Skill", {"skill": "mail now"}, ""),
+        ("Agent", {"subagent_type": "guide", "prompt": "x"}, "Agent(guide)"),
+        ("Agent", {"prompt": "x"}, "Agent"),
+        ("mcp__mail__send", {"to": "x"}, "mcp__mail__send"),
+        ("mcp__mail__*", {}, ""),
+        ("WebSearch", {"query": "x"}, "WebSearch"),
+        ("TodoWrite", {"todos": []}, "TodoWrite"),
+    ],
+)  # fmt: skip
+def test_other_tools_are_known_by_where_they_look_or_by_their_name(
+    tool: str, arguments: dict[str, object], expected: str
+) -> None:
+    assert granted(tool, **arguments) == expected
+
+
+def test_a_folder_with_two_names_gives_the_same_pattern_under_both() -> None:
+    for path in ("notes/a.txt", f"{ROOT}/notes/a.txt", f"{REAL}/notes/a.txt"):
+        for roots in ((ROOT, REAL), (REAL, ROOT)):
+            grant = grant_for("Write", {"file_path": path}, *roots)
+            assert str(grant) == "Write(./notes/**)"
+            assert grant is not None
+            assert is_allowed([grant], "Write", {"file_path": path}, *roots)
+
+
+@given(calls)
+def test_a_grant_is_right_and_allows_the_call_it_was_made_for(
+    call: tuple[str, dict[str, object]],
+) -> None:
+    grant = grant_for(*call, ROOT)
+    if grant is not None:
+        assert problems(str(grant)) == Problems()
+        assert len(str(grant)) <= LONGEST_GRANT
+        assert str(grant).isprintable()
+        assert matches(grant, *call, ROOT)
+
+
+@given(calls, calls)
+def test_a_grant_never_allows_another_tool(
+    call: tuple[str, dict[str, object]], other: tuple[str, dict[str, object]]
+) -> None:
+    grant = grant_for(*call, ROOT)
+    assert grant is None or other[0] == call[0] or not matches(grant, *other, ROOT)
+
+
+@given(commands, commands)
+@example("git status", "git push")
+@example("echo a", "echo a b")
+def test_a_grant_for_a_command_allows_its_first_words_or_itself_only(
+    asked: str, other: str
+) -> None:
+    grant = grant_for("Bash", {"command": asked}, ROOT)
+    assume(grant is not None)
+    assert grant is not None
+    if matches(grant, "Bash", {"command": other}, ROOT):
+        first, second = (shell_words(command) or () for command in (asked, other))
+        is_same = [word.text for word in first] == [word.text for word in second]
+        assert is_same or [word.text for word in first[:2]] == [word.text for word in second[:2]]
+        assert is_same or str(grant).endswith(" *)")
+
+
+@given(places, places)
+@example("notes/a.txt", "notes-2/a.txt")
+@example("a.txt", "notes/a.txt")
+def test_a_grant_for_a_file_stays_in_its_folder(asked: str, other: str) -> None:
+    grant = grant_for("Write", {"file_path": asked}, ROOT)
+    if grant is not None and matches(grant, "Write", {"file_path": other}, ROOT):
+        first, second = relative(asked, ROOT), relative(other, ROOT)
+        folder = first.rpartition("/")[0]
+        assert first == second or (folder not in ("", ".") and second.startswith(f"{folder}/"))
+
+
+@given(urls, urls)
+def test_a_grant_for_an_address_stays_on_its_site(asked: str, other: str) -> None:
+    grant = grant_for("WebFetch", {"url": asked}, ROOT)
+    if grant is not None and matches(grant, "WebFetch", {"url": other}, ROOT):
+        first, second = urlsplit(asked), urlsplit(other)
+        assert (first.scheme, first.netloc) == (second.scheme, second.netloc)

@@ -1,0 +1,78 @@
+"""A gate may wait for a person: the engine waits with it, and can be interrupted meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.engine.scene import Scene, ask, texts
+
+from ollim_bot.agent import Refusal, ToolCall, Toolset
+from ollim_bot.domain.events import EndCause, ToolEnded, ToolRefused, TurnEnded
+from ollim_bot.offline.messages import CallTool, Reply
+
+A_WHILE = 0.5
+
+
+class Person:
+    """Is asked by the gate, and answers when the test does."""
+
+    def __init__(self) -> None:
+        self.asked: list[ToolCall] = []
+        self.is_given_up = asyncio.Event()
+        self.is_asked = asyncio.Event()
+        self.answer: asyncio.Future[Refusal | None] = asyncio.get_running_loop().create_future()
+
+    async def gate(self, call: ToolCall) -> Refusal | None:
+        self.asked.append(call)
+        self.is_asked.set()
+        try:
+            return await asyncio.shield(self.answer)
+        except asyncio.CancelledError:
+            self.is_given_up.set()
+            raise
+
+
+def write(stage: Scene, name: str) -> CallTool:
+    return CallTool("Write", {"file_path": str(stage.home / "data" / name), "content": "hello"})
+
+
+@pytest.mark.parametrize("says", [None, Refusal("The owner said no.")])
+async def test_the_answer_of_a_person_counts_though_it_takes_a_while(
+    stage: Scene, says: Refusal | None
+) -> None:
+    person = Person()
+    stage.model.then(Reply((write(stage, "a.txt"), write(stage, "b.txt")))).answers("Done.")
+    async with stage.session(Toolset(builtin=("Write",), gate=person.gate)) as session:
+        turn = asyncio.create_task(ask(session, "write them"))
+        await person.is_asked.wait()
+        await asyncio.wait({turn}, timeout=A_WHILE)
+        assert not turn.done()
+        person.answer.set_result(says)
+        events = await turn
+
+    expected = ToolEnded if says is None else ToolRefused
+    ends = [event for event in events if isinstance(event, ToolEnded | ToolRefused)]
+    assert [type(event) for event in ends] == [expected] * 2
+    assert (stage.home / "data" / "a.txt").exists() is (says is None)
+    assert texts(events)[-1] == "Done."
+    assert not person.is_given_up.is_set()
+
+
+async def test_an_interrupted_turn_waits_for_no_answer_and_makes_no_call(stage: Scene) -> None:
+    person = Person()
+    stage.model.then(Reply((write(stage, "a.txt"),))).answers("Again.")
+    async with stage.session(Toolset(builtin=("Write",), gate=person.gate)) as session:
+        turn = asyncio.create_task(ask(session, "write it"))
+        await person.is_asked.wait()
+        began = asyncio.get_running_loop().time()
+        await session.interrupt()
+        end = (await turn)[-1]
+        assert asyncio.get_running_loop().time() - began < 2
+        assert isinstance(end, TurnEnded)
+        assert end.cause is EndCause.INTERRUPTED
+        await person.is_given_up.wait()
+
+        person.answer.set_result(None)
+        assert texts(await ask(session, "and now?")) == ["Again."]
+    assert not (stage.home / "data" / "a.txt").exists()

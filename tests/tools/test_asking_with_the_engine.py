@@ -1,0 +1,120 @@
+"""The real engine asks its owner: the call waits on a card, and is made as the card says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from tests.engine.scene import Scene, ask, scene
+
+from ollim_bot.agent import Toolset
+from ollim_bot.conversation.approvals.approvals import Approvals
+from ollim_bot.conversation.chat_log import ChatLog
+from ollim_bot.conversation.stage import Stage
+from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.events import EndCause, TurnEnded
+from ollim_bot.domain.runtime_config import PermissionMode
+from ollim_bot.offline.messages import CallTool, Reply
+from ollim_bot.stores import Stores
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.memory import memory_stores
+from ollim_bot.testing.surface import RecordingSurface
+from ollim_bot.tools.main_gate import main_gate
+from ollim_bot.tools.reach import Reach
+
+NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
+
+
+@dataclass
+class Owner:
+    """Sees cards, and clicks on them."""
+
+    approvals: Approvals
+    surface: RecordingSurface
+
+    async def sees(self, words: str) -> ChatMessage:
+        """A card that says this, as it was shown last."""
+        async with asyncio.timeout(10), self.surface.news:
+            await self.surface.news.wait_for(lambda: words in "".join(self.surface.texts[-1:]))
+        return self.surface.posts[-1]
+
+    async def clicks(self, message: ChatMessage, word: str) -> None:
+        assert message.card is not None
+        (button,) = (each for each in message.card.buttons if each.data.endswith(word))
+        assert not (await self.approvals.answer("web", message, button)).is_error
+
+
+@pytest.fixture
+async def stage(tmp_path: Path) -> AsyncIterator[Scene]:
+    async with scene(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+async def owner(stage: Scene) -> Owner:
+    stores: Stores = memory_stores(NOW)
+    surface = RecordingSurface()
+    shown = Stage(ChatLog(stores.messages), [surface])
+    approvals = Approvals(stores, shown, ManualClock(NOW), stage.spec.working_directory)
+    await approvals.set_mode(PermissionMode.DEFAULT)
+    return Owner(approvals, surface)
+
+
+@pytest.fixture
+def tools(stage: Scene, owner: Owner) -> Toolset:
+    gate = main_gate(
+        Reach(stage.spec.working_directory),
+        granted=owner.approvals.granted,
+        undecided=owner.approvals.decide,
+    )
+    return Toolset(builtin=("Write", "Bash"), gate=gate)
+
+
+def write(name: str) -> CallTool:
+    return CallTool("Write", {"file_path": name, "content": "hello"})
+
+
+def written(stage: Scene) -> list[str]:
+    folder = stage.spec.working_directory
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*.txt"))
+
+
+async def test_a_call_is_made_when_the_owner_says_so_and_its_like_are_from_then_on(
+    stage: Scene, owner: Owner, tools: Toolset
+) -> None:
+    stage.model.then(
+        Reply((write("notes/a.txt"),)),
+        Reply((write("notes/b.txt"), write("state/c.txt"))),
+        Reply((CallTool("Bash", {"command": "echo hi > notes/d.txt"}),)),
+    ).answers("Done.")
+    async with stage.session(tools) as session:
+        turn = asyncio.create_task(ask(session, "write"))
+        card = await owner.sees("Allow Write?")
+        assert written(stage) == []
+        await owner.clicks(card, "always")
+        await turn
+
+    assert written(stage) == ["notes/a.txt", "notes/b.txt"]
+    assert len({message.id for message in owner.surface.posts}) == 1
+    assert "Allowed from now on: `Write(./notes/**)`" in owner.surface.posts[-1].text
+    told = [result.is_error for each in stage.model.requests for result in each.tool_results]
+    assert told == [False, False, True, True]
+
+
+async def test_an_interruption_ends_the_question(
+    stage: Scene, owner: Owner, tools: Toolset
+) -> None:
+    stage.model.then(Reply((write("notes/a.txt"),)))
+    async with stage.session(tools) as session:
+        turn = asyncio.create_task(ask(session, "write"))
+        card = await owner.sees("Allow Write?")
+        await session.interrupt()
+        end = (await turn)[-1]
+        assert isinstance(end, TurnEnded)
+        assert end.cause is EndCause.INTERRUPTED
+        assert (await owner.sees("No longer needed.")).id == card.id
+    assert written(stage) == []
