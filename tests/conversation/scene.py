@@ -16,11 +16,14 @@ from ollim_bot.agent import AgentEngine, Refusal, SessionSpec, ToolCall
 from ollim_bot.chat import ChatSurface, Incoming, IncomingFile, Status
 from ollim_bot.conversation.assembly import Talk, World, assemble
 from ollim_bot.conversation.conversation import Conversation
+from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
 from ollim_bot.domain.events import TurnEnded
 from ollim_bot.domain.inputs import Accepted, Ended, InboxRow, InputEnd, InputId, OwnerMessage
 from ollim_bot.domain.sessions import SessionChange
 from ollim_bot.errors import WrongInput
+from ollim_bot.storage.jobs.checking import JobFileChecker
+from ollim_bot.storage.jobs.former import FormerTexts
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
@@ -205,6 +208,8 @@ def world(
         "spec": plain_spec,
         "gate": lambda *_: let_through,
         "journal": RememberingJournal(),
+        "job_files": JobFileChecker(DataPaths(HOME)),
+        "former": FormerTexts(DataPaths(HOME), RememberingJournal()),
         "working_directory": HOME,
         "status": STATUS,
         "restart": lambda: None,

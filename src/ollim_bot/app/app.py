@@ -23,6 +23,8 @@ from ollim_bot.ports import Clock, Journal
 from ollim_bot.settings import Secret, Settings
 from ollim_bot.storage.attachments.keeper import FileAttachments
 from ollim_bot.storage.bootstrap import TEXTS, prepare_data_directory
+from ollim_bot.storage.jobs.checking import JobFileChecker
+from ollim_bot.storage.jobs.former import FormerTexts
 from ollim_bot.storage.journal.git_journal import open_journal
 from ollim_bot.storage.policy_file import PolicyFile
 from ollim_bot.storage.stores import open_stores
@@ -31,6 +33,7 @@ from ollim_bot.surfaces.web.attachments import files_of
 from ollim_bot.surfaces.web.read_mark import RememberedMark
 from ollim_bot.surfaces.web.secret import web_secret
 from ollim_bot.surfaces.web.surface import WebSurface
+from ollim_bot.tools.job_validator import JobValidator
 from ollim_bot.tools.main_gate import Allowed, Gate, Undecided, main_gate
 from ollim_bot.tools.reach import Reach
 from ollim_bot.upkeep.instance import single_instance
@@ -75,6 +78,7 @@ class App:
         self._is_wanted_to_end = asyncio.Event()
         self._problems: asyncio.Queue[str] = asyncio.Queue()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._job_files = JobFileChecker(settings.paths)
         self._policy = PolicyFile(settings.paths, self._problem)
         self._page_with_secret: tuple[WebSurface, Secret] | None = None
 
@@ -140,6 +144,8 @@ class App:
                 spec=persona.spec,
                 gate=self._gate,
                 journal=journal,
+                job_files=self._job_files,
+                former=FormerTexts(paths, journal),
                 working_directory=paths.root,
                 restart=lambda: self.stop(Ending.RESTART),
                 status=Status(
@@ -156,7 +162,13 @@ class App:
 
     def _gate(self, granted: Allowed, undecided: Undecided) -> Gate:
         reach = Reach(self._settings.paths.root, (TEXTS,))
-        return main_gate(reach, allowed=self._allowed_in_main, granted=granted, undecided=undecided)
+        return main_gate(
+            reach,
+            allowed=self._allowed_in_main,
+            granted=granted,
+            undecided=undecided,
+            job_guard=JobValidator(reach.root, self._job_files, self._allowed_in_main),
+        )
 
     def _allowed_in_main(self) -> Sequence[Pattern]:
         return [Pattern.of(text) for text in self._policy.read().main]

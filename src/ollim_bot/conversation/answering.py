@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
+from typing import Protocol
 from uuid import uuid4
 
 from ollim_bot.agent import Prompt
 from ollim_bot.chat import TurnStart
 from ollim_bot.conversation import texts
-from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.dialogue import Dialogue
 from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.inbox import DurableInbox
@@ -20,6 +20,7 @@ from ollim_bot.conversation.stage import Stage
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, Spent, TurnId, numbered_id
 from ollim_bot.domain.context_use import context_warning
 from ollim_bot.domain.events import (
+    AgentEvent,
     EndCause,
     FailureKind,
     Noted,
@@ -54,6 +55,14 @@ _REPORT = Occasion.FORK_REPORT
 _CUT_OFF = (FailureKind.ENGINE_DIED, FailureKind.SESSION_LOST)
 
 
+class Watch(Protocol):
+    """Looks at the events of a turn as they pass, for the sake of what they change."""
+
+    def __call__(
+        self, events: AsyncIterator[AgentEvent], *, in_fork: bool
+    ) -> AsyncIterator[AgentEvent]: ...
+
+
 def answer_name(command: InputId) -> MessageId:
     """The message in the log that says what came of a command."""
     return MessageId(f"answer-{command}")
@@ -68,7 +77,7 @@ class Answering:
         forks: Forks,
         stage: Stage,
         bench: Workbench,
-        auto_commit: AutoCommit,
+        watch: Watch,
         clock: Clock,
         *,
         is_free: bool,
@@ -77,7 +86,7 @@ class Answering:
         self._forks = forks
         self._stage = stage
         self._bench = bench
-        self._auto_commit = auto_commit
+        self._watch = watch
         self._clock = clock
         self._is_free = is_free
         self._unwanted: frozenset[InputId] = frozenset()
@@ -213,7 +222,8 @@ class Answering:
             updates = updates_block(claim, dialogue.header, now)
             text = question.text(updates, now, session_id, dialogue.resumed_at)
             prompt = Prompt(text, question.images_for(session_id), prompt_id)
-            end = await turn.follow(self._auto_commit.watching(dialogue.turn(prompt)))
+            events = self._watch(dialogue.turn(prompt), in_fork=dialogue.in_fork)
+            end = await turn.follow(events)
             _logger.info("The turn ended: %s", end.cause)
         return end
 

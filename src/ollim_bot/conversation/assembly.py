@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,15 +28,18 @@ from ollim_bot.conversation.forks.kept import KeptFork
 from ollim_bot.conversation.forks.replies import Replies
 from ollim_bot.conversation.forks.session import ForkSession, fork_spec
 from ollim_bot.conversation.inbox import DurableInbox
+from ollim_bot.conversation.job_echo import Former, JobEcho
 from ollim_bot.conversation.main_session import MainSession, main_run
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.outbox import DurableOutbox
 from ollim_bot.conversation.questions import Questions
 from ollim_bot.conversation.recovery import Recovery
 from ollim_bot.conversation.stage import Stage
+from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.ports import Clock, Journal
 from ollim_bot.stores import Stores
+from ollim_bot.tools.job_validator import JobChecker
 from ollim_bot.tools.main_gate import Allowed, Gate, Undecided
 from ollim_bot.tools.server.bench import Workbench
 
@@ -58,6 +61,8 @@ class World:
     spec: Callable[[], Awaitable[SessionSpec]]
     gate: Callable[[Allowed, Undecided], Gate]
     journal: Journal
+    job_files: JobChecker
+    former: Former
     working_directory: Path
     status: Status
     restart: Callable[[], None]
@@ -100,7 +105,11 @@ def assemble(world: World) -> Talk:
         stores, stage, clock, world.working_directory, in_fork=lambda: kept.fork is not None
     )
     gate = world.gate(approvals.granted, approvals.decide)
-    tools = conversation_tools(bench, gate, inbox, clock)
+    echo = JobEcho(
+        world.working_directory, world.job_files, world.former, stores, stage.post, clock
+    )
+    job_watch = echo.watch()
+    tools = conversation_tools(bench, job_watch.noting(gate), inbox, clock)
     session = MainSession(
         world.engine, stores, clock, spec=world.spec, tools=tools, lost=session_lost
     )
@@ -115,7 +124,11 @@ def assemble(world: World) -> Talk:
     )
     forks = Forks(stores, kept, session, fork_session, chat, stage, clock)
     auto_commit = AutoCommit(world.journal, world.working_directory)
-    answering = Answering(inbox, forks, stage, bench, auto_commit, clock, is_free=is_free)
+
+    def watch(events: AsyncIterator[AgentEvent], *, in_fork: bool) -> AsyncIterator[AgentEvent]:
+        return job_watch.watching(auto_commit.watching(events), in_fork=in_fork)
+
+    answering = Answering(inbox, forks, stage, bench, watch, clock, is_free=is_free)
     fork_commands = ForkCommands(forks, inbox, clock, note=answering.post_note)
     questions = Questions(world.keeper)
     desk = CommandDesk(
@@ -153,6 +166,7 @@ def assemble(world: World) -> Talk:
             receive=lambda message: conversation.receive(message),
             actions={
                 "approve": Action(approvals.answer, Uses.NOTHING),
+                "undo": Action(echo.undo),
                 **ForkButtons(forks, fork_commands, answering.interrupt).actions,
             },
         ),

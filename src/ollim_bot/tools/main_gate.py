@@ -20,6 +20,9 @@ Allowed = Callable[[], Sequence[Pattern]]
 # Decides about a call that no pattern allows; the text is what to say if it is refused.
 Undecided = Callable[[ToolCall, str], Awaitable[Refusal | None]]
 
+# Gives a reason to refuse a call that no pattern can allow; asked in a thread.
+Guard = Callable[[ToolCall], str | None]
+
 
 def main_tools() -> Sequence[Pattern]:
     """What is allowed where the owner has said nothing else."""
@@ -28,6 +31,10 @@ def main_tools() -> Sequence[Pattern]:
 
 def _nothing() -> Sequence[Pattern]:
     return ()
+
+
+def _no_objection(_: ToolCall) -> str | None:
+    return None
 
 
 async def _refused(_: ToolCall, objection: str) -> Refusal | None:
@@ -40,25 +47,26 @@ def main_gate(
     allowed: Allowed = main_tools,
     granted: Allowed = _nothing,
     undecided: Undecided = _refused,
+    job_guard: Guard = _no_objection,
     resolver: Resolver = resolve,
 ) -> Gate:
     """No pattern and no decision lets a call through that a guard objects to.
 
     `allowed` and `granted` are asked at every call, in a thread, so that a change counts at once.
-    Calls of subagents are judged like all others.
+    `job_guard` knows what may stand in job files. Calls of subagents are judged like all others.
     """
 
     def judge(call: ToolCall) -> tuple[str | None, str | None]:
         """A guard's reason, if any, and else the objection that no pattern allows it, if so."""
         # No name is looked up before it is clear that the call is wanted: that tells it to others.
-        if reason := state_dir_guard(call, reach) or address_guard(call, _unknown):
+        if reason := guarded(call, _unknown):
             return reason, None
         if objection := _objection(call, (*allowed(), *granted()), reach):
             return None, objection
         return address_guard(call, resolver), None
 
-    def judge_again(call: ToolCall) -> str | None:
-        return state_dir_guard(call, reach) or address_guard(call, resolver)
+    def guarded(call: ToolCall, look_up: Resolver) -> str | None:
+        return state_dir_guard(call, reach) or job_guard(call) or address_guard(call, look_up)
 
     async def gate(call: ToolCall) -> Refusal | None:
         reason, objection = await asyncio.to_thread(judge, call)
@@ -67,7 +75,7 @@ def main_gate(
             if refusal is not None:
                 return refusal
             # Whoever decided may have taken minutes, in which a link can be made.
-            reason = await asyncio.to_thread(judge_again, call)
+            reason = await asyncio.to_thread(guarded, call, resolver)
         return Refusal(reason) if reason else None
 
     return gate

@@ -1,0 +1,65 @@
+"""Files that tell the agent what to do: how they are named, what was found in one, what changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from ollim_bot.domain.jobs import Job
+
+
+class JobFolder(StrEnum):
+    ROUTINES = "routines"
+    REMINDERS = "reminders"
+    WEBHOOKS = "webhooks"
+    SKILLS = "skills"
+
+
+@dataclass(frozen=True, slots=True)
+class JobFile:
+    """A job, or a skill. `name` is what stands below the folder: `daily.md`, `mail/SKILL.md`."""
+
+    folder: JobFolder
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.folder}/{self.name}"
+
+    @property
+    def is_skill(self) -> bool:
+        return self.folder is JobFolder.SKILLS
+
+
+@dataclass(frozen=True, slots=True)
+class FileReading:
+    """What a text would be in a file. `problems` are sentences with file and line.
+
+    `job` is None for a skill, and where there are problems. `tools` are its `allowed-tools`, also
+    where something else is wrong, and `tools_line` is where they stand.
+    """
+
+    problems: tuple[str, ...] = ()
+    job: Job | None = None
+    tools: tuple[str, ...] = ()
+    tools_line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobChange:
+    """`before` is None where there was no file; `key` is 8 hexadecimal characters."""
+
+    key: str
+    file: JobFile
+    before: str | None
+    after: str
+    at: datetime
+
+
+class UndoEnd(StrEnum):
+    """What came of the wish to have a change undone."""
+
+    REMOVED = "removed"
+    RESTORED = "restored"
+    CHANGED_SINCE = "changed since"
+    GONE = "gone"

@@ -1,0 +1,81 @@
+"""Which job or skill files a path leads to, however it is spelled."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from ollim_bot.domain.job_files import JobFile, JobFolder
+
+_OF_JOBS = (JobFolder.ROUTINES, JobFolder.REMINDERS, JobFolder.WEBHOOKS)
+_SKILL = "SKILL.md"
+
+
+def job_files(root: Path, path: str) -> tuple[JobFile, ...]:
+    """Also those that are links to where it leads. None for a path to anything else."""
+    whole = os.path.join(root, path)
+    # The engine leaves out `..` before it follows links; a disk does so after.
+    places = (os.path.realpath(os.path.normpath(whole)), os.path.realpath(whole))
+    found = (file for place in dict.fromkeys(places) for file in _files_at(root, place))
+    return tuple(dict.fromkeys(found))
+
+
+def _files_at(root: Path, place: str) -> Iterator[JobFile]:
+    folder, name = os.path.split(place)
+    for jobs in _OF_JOBS:
+        if _is_job_name(name) and _is_same_folder(folder, root / jobs):
+            yield JobFile(jobs, name)
+        yield from (JobFile(jobs, each) for each in _other_names(root / jobs, place))
+    above, skill = os.path.split(folder)
+    if name.casefold() == _SKILL.casefold() and _is_same_folder(above, root / JobFolder.SKILLS):
+        yield JobFile(JobFolder.SKILLS, f"{skill}/{name}")
+    for each in _listed(root / JobFolder.SKILLS):
+        if _leads_to(os.path.join(each.path, _SKILL), place):
+            yield JobFile(JobFolder.SKILLS, f"{each.name}/{_SKILL}")
+
+
+def _is_job_name(name: str) -> bool:
+    return name.casefold().endswith(".md") and not name.startswith(".")
+
+
+def _is_same_folder(one: str, other: Path) -> bool:
+    """By the disk, which knows whether capitals matter to it; by name where there is none yet."""
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return one.casefold() == os.path.realpath(other).casefold()
+
+
+def _other_names(folder: Path, place: str) -> Iterator[str]:
+    """Names in a folder that are links to a file elsewhere, of either kind."""
+    number = _number_of_linked(place)
+    for entry in _listed(folder):
+        is_candidate = entry.is_symlink() or entry.inode() == number
+        if is_candidate and _is_job_name(entry.name) and _leads_to(entry.path, place):
+            yield entry.name
+
+
+def _number_of_linked(place: str) -> int | None:
+    try:
+        status = os.stat(place)
+    except OSError:
+        return None
+    return status.st_ino if status.st_nlink > 1 else None
+
+
+def _leads_to(path: str, place: str) -> bool:
+    if os.path.realpath(path) == place:
+        return True
+    try:
+        return os.path.samefile(path, place)
+    except OSError:
+        return False
+
+
+def _listed(folder: Path) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            yield from entries
+    except OSError:
+        return

@@ -1,0 +1,125 @@
+"""A data directory, an agent that writes jobs into it, and the owner who is told of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from ollim_bot.agent import Refusal, ToolCall
+from ollim_bot.conversation.job_echo import JobEcho, JobWatch
+from ollim_bot.data_paths import DataPaths
+from ollim_bot.domain.cards import Card
+from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.events import (
+    AgentEvent,
+    EndCause,
+    ToolEnded,
+    ToolRefused,
+    ToolStarted,
+    TurnEnded,
+)
+from ollim_bot.errors import WriteFailed
+from ollim_bot.storage.bootstrap import prepare_data_directory
+from ollim_bot.storage.files import OsDisk
+from ollim_bot.storage.jobs.checking import JobFileChecker
+from ollim_bot.storage.jobs.former import FormerTexts
+from ollim_bot.stores import Stores
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.journal import RememberingJournal
+from ollim_bot.testing.memory import memory_stores
+
+BERLIN = ZoneInfo("Europe/Berlin")
+NOW = datetime(2026, 2, 24, 10, 0, tzinfo=BERLIN)
+PATH = "routines/daily.md"
+
+
+def routine(*lines: str, cron: str = "30 8 * * 1-5", body: str = "Plan the day.") -> str:
+    more = "".join(f"{line}\n" for line in lines)
+    return f'---\nid: daily\ncron: "{cron}"\ndescription: Plan\n{more}---\n{body}\n'
+
+
+async def no_plans(call: ToolCall) -> Refusal | None:
+    return Refusal("not now") if "refused" in str(call.arguments) else None
+
+
+class BrokenDisk(OsDisk):
+    """Nothing is written in `state/`."""
+
+    def write(self, path: Path, data: bytes, mode: int) -> None:
+        if "state" in path.parts:
+            raise OSError(28, "No space left on device")
+        super().write(path, data, mode)
+
+
+@dataclass
+class Stage:
+    """What the owner sees. The agent writes with `Write`, as the engine would let it."""
+
+    root: Path
+    is_full: bool = False
+    refusals: list[WriteFailed] = field(default_factory=list)
+    posted: dict[str, ChatMessage] = field(default_factory=dict)
+    posts: int = 0
+    clock: ManualClock = field(default_factory=lambda: ManualClock(NOW, BERLIN))
+    journal: RememberingJournal = field(default_factory=RememberingJournal)
+
+    def __post_init__(self) -> None:
+        self.stores: Stores = memory_stores(NOW)
+        prepare_data_directory(DataPaths(self.root))
+        self.echo = self.started()
+
+    def started(self) -> JobEcho:
+        """As after a restart."""
+        paths = DataPaths(self.root)
+        disk = BrokenDisk() if self.is_full else OsDisk()
+        former = FormerTexts(paths, self.journal, disk)
+        files = JobFileChecker(paths)
+        return JobEcho(self.root, files, former, self.stores, self.post, self.clock)
+
+    async def post(self, message: ChatMessage) -> None:
+        if self.refusals:
+            raise self.refusals.pop()
+        self.posted[message.id] = message
+        self.posts += 1
+
+    @property
+    def cards(self) -> list[Card]:
+        return [message.card for message in self.posted.values() if message.card]
+
+    @property
+    def message(self) -> ChatMessage:
+        (message,) = self.posted.values()
+        return message
+
+    async def turn(self, *writes: tuple[str, str], **more: object) -> None:
+        async for _ in self.events(self.echo.watch(), *writes, **more):
+            pass
+
+    def events(
+        self, watch: JobWatch, *writes: tuple[str, str], **more: object
+    ) -> AsyncIterator[AgentEvent]:
+        gate = watch.noting(no_plans)
+
+        async def events() -> AsyncIterator[AgentEvent]:
+            for number, (path, content) in enumerate(writes):
+                arguments = {"file_path": path, "content": content}
+                yield ToolStarted(str(number), "Write", arguments)
+                refusal = await gate(ToolCall("Write", arguments))
+                if refusal is not None:
+                    yield ToolRefused(str(number), "Write", refusal.reason)
+                    continue
+                (self.root / path).parent.mkdir(exist_ok=True)
+                (self.root / path).write_text(content)
+                yield ToolEnded(str(number))
+            yield TurnEnded(EndCause.COMPLETED)
+
+        return watch.watching(events(), **more)  # type: ignore[arg-type]
+
+    async def undo(self) -> CommandAnswer:
+        message = self.message
+        assert message.card is not None
+        return await self.started().undo("web", message, message.card.buttons[0])

@@ -1,0 +1,220 @@
+"""The owner sees every job that the agent has written."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.conversation.echo_scene import PATH, Stage, no_plans, routine
+
+from ollim_bot.agent import ToolCall
+from ollim_bot.domain.chat import Author
+from ollim_bot.domain.events import (
+    AgentEvent,
+    EndCause,
+    TextStreamed,
+    ToolEnded,
+    ToolFailed,
+    ToolRefused,
+    ToolStarted,
+    TurnEnded,
+)
+from ollim_bot.errors import WriteFailed
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(tmp_path / "data")
+
+
+async def test_a_new_routine_is_told_with_its_next_three_moments(stage: Stage) -> None:
+    await stage.turn((PATH, routine()))
+    (card,) = stage.cards
+    assert card.title == "Routine added: Plan"
+    assert card.description == (
+        "At 08:30 on Monday through Friday.\n"
+        "Next: tomorrow 8:30, Thu 26 Feb 08:30, Fri 27 Feb 08:30."
+    )
+    assert [button.label for button in card.buttons] == ["Undo"]
+    assert len(card.buttons[0].custom_id) <= 100
+    assert card.problems() == []
+    assert stage.message.author is Author.PROGRAM
+    assert stage.message.text == card.text
+    assert stage.posts == 1
+
+
+async def test_the_moments_are_in_the_owners_zone_whatever_the_jobs_is(stage: Stage) -> None:
+    await stage.turn((PATH, routine("timezone: Asia/Tokyo", cron="0 9 * * *")))
+    assert stage.cards[0].description == (
+        "At 09:00 every day (Asia/Tokyo).\nNext: tomorrow 1:00, Thu 26 Feb 01:00, Fri 27 Feb 01:00."
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "title", "line"),
+    [
+        (PATH, routine("enabled: false"), "Routine added: Plan", "It is paused, and does not run."),
+        (
+            "reminders/call.md",
+            "---\nid: r1\nrun-at: 2026-02-25T09:00\n---\nCall the dentist.\n",
+            "Reminder added: Call the dentist.",
+            "Due: tomorrow 9:00 (in 23 h).",
+        ),
+        (
+            "reminders/call.md",
+            "---\nid: r1\nrun-at: 2026-02-24T09:30\n---\nCall.\n",
+            "Reminder added: Call.",
+            "Was due: today 9:30 (30 min ago).",
+        ),
+        (
+            "webhooks/ci.md",
+            "---\nid: ci\nfields: {type: object}\n---\nLook.\n",
+            "Webhook added: Look.",
+            "It runs when something is sent to it.",
+        ),
+    ],
+)
+async def test_each_kind_of_job_is_told_in_its_words(
+    stage: Stage, path: str, text: str, title: str, line: str
+) -> None:
+    await stage.turn((path, text))
+    (card,) = stage.cards
+    assert (card.title, card.description) == (title, line)
+
+
+async def test_tools_that_a_job_may_use_are_named(stage: Stage) -> None:
+    await stage.turn((PATH, routine('allowed-tools: ["Read(./a.md)", WebSearch]')))
+    assert stage.cards[0].description.endswith("It may also use: `Read(./a.md)`, `WebSearch`")
+
+
+async def test_a_long_text_makes_no_card_that_is_too_long(stage: Stage) -> None:
+    tools = ", ".join(f'"Read(./{"x" * 90}{n}.md)"' for n in range(60))
+    text = f'---\nid: a\ncron: "@daily"\nallowed-tools: [{tools}]\n---\n{"word " * 500}\n'
+    await stage.turn((PATH, text))
+    assert stage.cards[0].problems() == []
+
+
+async def test_a_changed_routine_is_told_as_changed(stage: Stage) -> None:
+    (stage.root / PATH).write_text(routine())
+    await stage.turn((PATH, routine(cron="0 12 * * *")))
+    (card,) = stage.cards
+    assert card.title == "Routine changed: Plan"
+    assert "today 12:00" in card.description
+
+
+async def test_nothing_is_told_where_no_job_was_changed(stage: Stage) -> None:
+    (stage.root / PATH).write_text(routine())
+    await stage.turn(
+        (PATH, routine()),
+        ("notes/plan.md", routine()),
+        ("skills/mail/SKILL.md", "---\nname: mail\ndescription: x\n---\nx\n"),
+        ("routines/refused.md", routine()),
+        ("routines/wrong.md", "no job"),
+    )
+    assert stage.cards == []
+
+
+async def test_a_call_that_failed_is_not_told(stage: Stage) -> None:
+    watch = stage.echo.watch()
+    await watch.noting(no_plans)(ToolCall("Write", {"file_path": PATH, "content": routine()}))
+
+    async def events() -> AsyncIterator[AgentEvent]:
+        yield ToolFailed("1", "the file has not been read")
+        yield TurnEnded(EndCause.COMPLETED)
+
+    assert len([event async for event in watch.watching(events())]) == 2
+    assert stage.cards == []
+
+
+async def test_what_the_owner_wrote_after_a_refusal_is_not_told(stage: Stage) -> None:
+    events = stage.events(stage.echo.watch(), ("routines/refused.md", routine()))
+    async for event in events:
+        if isinstance(event, ToolRefused):
+            (stage.root / "routines/refused.md").write_text(routine())
+    assert stage.cards == []
+
+
+async def test_all_that_a_turn_does_to_a_job_is_one_card_and_one_undo(stage: Stage) -> None:
+    (stage.root / PATH).write_text(routine())
+    await stage.turn((PATH, routine(cron="0 11 * * *")), (PATH, routine(cron="0 12 * * *")))
+    (card,) = stage.cards
+    assert "today 12:00" in card.description
+    assert not (await stage.undo()).is_error
+    assert (stage.root / PATH).read_text() == routine()
+
+
+async def test_two_turns_are_two_cards(stage: Stage) -> None:
+    watch = stage.echo.watch()
+    for cron in ("0 11 * * *", "0 12 * * *"):
+        async for _ in stage.events(watch, (PATH, routine(cron=cron))):
+            pass
+    assert [card.title for card in stage.cards] == ["Routine added: Plan", "Routine changed: Plan"]
+
+
+async def test_the_card_is_there_before_the_tool_is_said_to_have_ended(stage: Stage) -> None:
+    events = stage.events(stage.echo.watch(), (PATH, routine()))
+    seen = [(type(event), len(stage.cards)) async for event in events]
+    assert seen == [(ToolStarted, 0), (ToolEnded, 1), (TurnEnded, 1)]
+
+
+async def test_what_a_subagent_wrote_is_told_when_the_turn_ends(stage: Stage) -> None:
+    """Nothing is heard of its calls but what the gate hears."""
+    watch = stage.echo.watch()
+    gate = watch.noting(no_plans)
+
+    async def events() -> AsyncIterator[AgentEvent]:
+        await gate(ToolCall("Write", {"file_path": PATH, "content": ""}, by_subagent=True))
+        (stage.root / PATH).write_text(routine())
+        yield TextStreamed("Done.")
+        yield TurnEnded(EndCause.COMPLETED)
+
+    async for _ in watch.watching(events()):
+        pass
+    assert [card.title for card in stage.cards] == ["Routine added: Plan"]
+
+
+async def test_what_was_written_before_a_run_was_cut_off_is_told(stage: Stage) -> None:
+    watch = stage.echo.watch()
+    gate = watch.noting(no_plans)
+    has_written = asyncio.Event()
+
+    async def events() -> AsyncIterator[AgentEvent]:
+        await gate(ToolCall("Write", {"file_path": PATH, "content": ""}))
+        (stage.root / PATH).write_text(routine())
+        has_written.set()
+        await asyncio.Event().wait()
+        yield TurnEnded(EndCause.COMPLETED)
+
+    async def run() -> None:
+        async for _ in watch.watching(events()):
+            pass
+
+    task = asyncio.create_task(run())
+    await asyncio.wait_for(has_written.wait(), 10)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert len(stage.cards) == 1
+
+
+async def test_a_card_says_where_it_belongs(stage: Stage) -> None:
+    await stage.turn((PATH, routine()), job="Morning mail", in_fork=True)
+    assert (stage.message.job, stage.message.in_fork) == ("Morning mail", True)
+
+
+async def test_on_a_full_disk_a_job_is_told_without_an_undo(tmp_path: Path) -> None:
+    stage = Stage(tmp_path / "data", is_full=True)
+    await stage.turn((PATH, routine()))
+    (card,) = stage.cards
+    assert card.title == "Routine added: Plan"
+    assert card.buttons == ()
+
+
+async def test_a_card_that_could_not_be_posted_hurts_no_turn_and_is_posted_later(
+    stage: Stage,
+) -> None:
+    stage.refusals.append(WriteFailed(stage.root, "could not be written."))
+    await stage.turn((PATH, routine()))
+    assert len(stage.cards) == 1

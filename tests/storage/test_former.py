@@ -1,0 +1,150 @@
+"""A change can be undone once, as long as nobody has changed the file since."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from tests.storage.places import NOW, DataDirectory
+
+from ollim_bot.domain.job_files import JobChange, JobFile, JobFolder, UndoEnd
+from ollim_bot.errors import Unreadable, WriteFailed
+from ollim_bot.storage.files import OsDisk
+from ollim_bot.storage.jobs.former import FormerTexts
+
+DAILY = JobFile(JobFolder.ROUTINES, "daily.md")
+KEY = "0123abcd"
+
+
+def former(data: DataDirectory) -> FormerTexts:
+    """As a new process would see it."""
+    return FormerTexts(data.paths, data.journal)
+
+
+def changed(data: DataDirectory, before: str | None, after: str, key: str = KEY) -> Path:
+    path = data.paths.routines / "daily.md"
+    path.write_text(after, newline="")
+    former(data).keep(JobChange(key, DAILY, before, after, NOW))
+    return path
+
+
+def test_a_changed_file_gets_back_what_it_held(data: DataDirectory) -> None:
+    path = changed(data, "before\r\n\udcff", "after\n")
+    assert former(data).undo(KEY) == (UndoEnd.RESTORED, DAILY)
+    assert path.read_bytes() == b"before\r\n\xff"
+    assert data.journal.notes == [(path, "undo: routines/daily.md")]
+
+
+def test_a_new_file_goes_away_again(data: DataDirectory) -> None:
+    path = changed(data, None, "after\n")
+    assert former(data).undo(KEY) == (UndoEnd.REMOVED, DAILY)
+    assert not path.exists()
+
+
+def test_it_works_once(data: DataDirectory) -> None:
+    path = changed(data, "before", "after")
+    with ThreadPoolExecutor(4) as threads:
+        ends = sorted(end for end, _ in threads.map(lambda _: former(data).undo(KEY), range(4)))
+    assert ends == [UndoEnd.GONE] * 3 + [UndoEnd.RESTORED]
+    path.write_text("after")
+    assert former(data).undo(KEY) == (UndoEnd.GONE, None)
+    assert path.read_text() == "after"
+
+
+@pytest.mark.parametrize("now", ["newer", "after ", None])
+def test_what_was_changed_since_is_left_alone(data: DataDirectory, now: str | None) -> None:
+    path = changed(data, "before", "after")
+    path.unlink()
+    if now is not None:
+        path.write_text(now)
+    assert former(data).undo(KEY) == (UndoEnd.CHANGED_SINCE, DAILY)
+    assert (path.read_text() if path.exists() else None) == now
+    assert data.journal.notes == []
+
+
+def test_after_a_crash_on_the_way_it_is_brought_to_its_end(data: DataDirectory) -> None:
+    path = changed(data, "before", "after")
+    path.write_text("before")
+    assert former(data).undo(KEY) == (UndoEnd.RESTORED, DAILY)
+    assert former(data).undo(KEY) == (UndoEnd.GONE, None)
+
+
+def test_a_later_change_under_the_same_key_is_undone_to_the_first_text(
+    data: DataDirectory,
+) -> None:
+    changed(data, "before", "after")
+    path = changed(data, "before", "later")
+    assert former(data).undo(KEY)[0] is UndoEnd.RESTORED
+    assert path.read_text() == "before"
+
+
+def test_a_link_stays_a_link(data: DataDirectory) -> None:
+    real = data.paths.root / "plan.md"
+    (data.paths.routines / "daily.md").symlink_to(real)
+    path = changed(data, "before", "after")
+    former(data).undo(KEY)
+    assert path.is_symlink()
+    assert real.read_text() == "before"
+
+
+def test_what_is_kept_is_for_nobody_else_and_for_thirty_days(data: DataDirectory) -> None:
+    changed(data, "before", "after")
+    kept = data.paths.state / "undo" / f"{KEY}.json"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    for days, is_there in ((29, True), (31, False)):
+        written = (NOW - timedelta(days=days)).timestamp()
+        os.utime(kept, (written, written))
+        changed(data, "x", "y", key="99999999")
+        assert kept.exists() is is_there
+    assert former(data).undo(KEY) == (UndoEnd.GONE, None)
+
+
+@pytest.mark.parametrize("key", ["", f"../undo/{KEY}", "0123ABCD", "0123abcd0", "ffffffff"])
+def test_an_unknown_key_undoes_nothing(data: DataDirectory, key: str) -> None:
+    changed(data, "before", "after")
+    assert former(data).undo(key) == (UndoEnd.GONE, None)
+
+
+def row(**changes: object) -> str:
+    known = {"version": 1, "folder": "routines", "name": "daily.md", "before": "x", "after": "y"}
+    return json.dumps({**known, **changes})
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", "{}", "null", row(version=2), row(folder="state"), row(before=7)],
+)
+def test_what_cannot_be_understood_undoes_nothing(data: DataDirectory, content: str) -> None:
+    path = changed(data, "before", "after")
+    (data.paths.state / "undo" / f"{KEY}.json").write_text(content)
+    assert former(data).undo(KEY) == (UndoEnd.GONE, None)
+    assert path.read_text() == "after"
+
+
+class FullDisk(OsDisk):
+    def write(self, path: Path, data: bytes, mode: int) -> None:  # noqa: ARG002
+        raise OSError(28, "No space left on device")
+
+
+def test_a_full_disk_leaves_everything_as_it_is(data: DataDirectory) -> None:
+    path = changed(data, "before", "after")
+    full = FormerTexts(data.paths, data.journal, FullDisk())
+    with pytest.raises(WriteFailed):
+        full.undo(KEY)
+    with pytest.raises(WriteFailed):
+        full.keep(JobChange("11111111", DAILY, None, "x", NOW))
+    assert path.read_text() == "after"
+    assert former(data).undo(KEY)[0] is UndoEnd.RESTORED
+
+
+def test_a_file_that_cannot_be_read_is_left_alone(data: DataDirectory) -> None:
+    path = changed(data, None, "after")
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(Unreadable):
+        former(data).undo(KEY)

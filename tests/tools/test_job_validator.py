@@ -1,0 +1,216 @@
+"""Jobs and skills that the agent writes are right, and may do no more than the agent itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from ollim_bot.agent import ToolCall
+from ollim_bot.data_paths import DataPaths
+from ollim_bot.domain.tool_policy import MAIN_TOOLS, Pattern
+from ollim_bot.storage.bootstrap import prepare_data_directory
+from ollim_bot.storage.jobs.checking import JobFileChecker
+from ollim_bot.tools.job_validator import JobValidator
+
+DAILY = '---\nid: daily\ncron: "0 9 * * *"\n---\nPlan the day.\n'
+OWNERS = '---\nid: own\ncron: "0 9 * * *"\nallowed-tools: ["Bash(git log)"]\n---\nLook.\n'
+MAIL = "---\nname: mail\ndescription: Reads mail.\n---\nRead it.\n"
+
+
+@dataclass
+class Desk:
+    """A data directory, and the validator at its door."""
+
+    root: Path
+    allowed: list[str] = field(default_factory=lambda: list(MAIN_TOOLS))
+
+    def patterns(self) -> Sequence[Pattern]:
+        return [Pattern.of(text) for text in self.allowed]
+
+    def refused(self, tool: str, **arguments: object) -> str:
+        checker = JobFileChecker(DataPaths(self.root))
+        validator = JobValidator(self.root, checker, self.patterns)
+        return validator(ToolCall(tool, arguments)) or ""
+
+    def write(self, path: str, content: str) -> str:
+        return self.refused("Write", file_path=path, content=content)
+
+    def edit(self, path: str, old: str, new: str) -> str:
+        return self.refused("Edit", file_path=path, old_string=old, new_string=new)
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    root = tmp_path / "data"
+    prepare_data_directory(DataPaths(root))
+    (root / "routines/daily.md").write_text(DAILY)
+    (root / "routines/own.md").write_text(OWNERS)
+    (root / "skills/mail").mkdir()
+    (root / "skills/mail/SKILL.md").write_text(MAIL)
+    return Desk(root)
+
+
+def routine(*lines: str, job_id: str = "new") -> str:
+    more = "".join(f"{line}\n" for line in lines)
+    return f'---\nid: {job_id}\ncron: "0 8 * * *"\n{more}---\nDo it.\n'
+
+
+def skill(*lines: str) -> str:
+    return "---\nname: new\ndescription: x\n" + "".join(f"{line}\n" for line in lines) + "---\nx\n"
+
+
+def test_right_jobs_and_skills_and_all_other_files_pass(desk: Desk) -> None:
+    reminder = "---\nid: r1\nrun-at: 2026-11-16T09:00\n---\nCall.\n"
+    webhook = "---\nid: w1\nfields: {type: object}\n---\nLook.\n"
+    assert desk.write("routines/new.md", routine("background: true")) == ""
+    assert desk.write("routines/daily.md", DAILY.replace("9", "10")) == ""
+    assert desk.write("reminders/r.md", reminder) == ""
+    assert desk.write("webhooks/w.md", webhook) == ""
+    assert desk.write("skills/new/SKILL.md", skill("allowed-tools: [WebSearch]")) == ""
+    assert desk.edit("routines/daily.md", "Plan the day", "Plan it") == ""
+    assert desk.write("notes/plan.md", "no job at all") == ""
+    assert desk.write("routines/old/plan.md", "no job at all") == ""
+    assert desk.refused("Read", file_path="routines/daily.md") == ""
+    assert desk.refused("Write", content="x") == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "words"),
+    [
+        ("routines/new.md", "Plan.", "routines/new.md:1: the first line must be --- alone"),
+        ("routines/new.md", routine("cron: x"), "routines/new.md:4: cron stands here and in line"),
+        ("routines/new.md", routine("isolated: true"), "routines/new.md:4: isolated: is for back"),
+        ("routines/new.md", routine("late: maybe"), "it takes one of run, skip, tell"),
+        ("routines/new.md", routine("disallowed-tools: [Bash]"), "disallowed-tools"),
+        ("reminders/r.md", "---\nid: r\n---\nx\n", "reminders/r.md: run-at: is missing"),
+        ("webhooks/w.md", "---\nid: w\nfields: {}\n---\nx\n", "webhooks/w.md:3: fields: "),
+        ("skills/new/SKILL.md", "x", "skills/new/SKILL.md:1: the first line"),
+        ("skills/new/SKILL.md", "---\nname: new\n---\nx\n", "description: is missing"),
+        ("skills/other/SKILL.md", skill(), "SKILL.md:2: name: must be the name of its folder, ot"),
+        ("skills/new/SKILL.md", skill("allowed-tools: Read"), "it takes a list"),
+        ("skills/new/SKILL.md", skill("hooks: {}"), "SKILL.md:4: hooks: is not a field of a skill"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_file_line_and_what_is_right(
+    desk: Desk, path: str, content: str, words: str
+) -> None:
+    reason = desk.write(path, content)
+    assert words in reason
+    assert reason.startswith("Nothing was changed.")
+    assert not (desk.root / path).exists()
+
+
+def test_all_that_is_wrong_is_said_at_once(desk: Desk) -> None:
+    reason = desk.write("routines/new.md", routine("late: x", "model: gpt", "must: 3"))
+    assert len(reason.splitlines()) == 4
+
+
+def test_it_is_the_result_of_an_edit_that_counts(desk: Desk) -> None:
+    assert "minute" in desk.edit("routines/daily.md", "0 9 *", "99 9 *")
+    assert "exactly so" in desk.edit("routines/daily.md", "0 7 *", "0 8 *")
+    (desk.root / "routines/broken.md").write_text(routine("late: x", job_id="broken"))
+    assert desk.edit("routines/broken.md", "late: x", "late: run") == ""
+    assert "late" in desk.edit("routines/broken.md", "Do it", "Do that")
+
+
+def test_an_edit_that_the_engine_would_read_loosely_is_refused(desk: Desk) -> None:
+    (desk.root / "routines/daily.md").write_text(DAILY.replace("Plan the day.", "“Plan”"))
+    assert "exactly so" in desk.edit("routines/daily.md", '"Plan"', "x")
+
+
+@pytest.mark.parametrize(
+    "path", ["notes/../routines/x.md", "{root}/routines/x.md", "up/routines/x.md", "to-job.md"]
+)
+def test_no_spelling_of_a_path_gets_past_it(desk: Desk, path: str) -> None:
+    (desk.root / "up").symlink_to(".")
+    (desk.root / "to-job.md").symlink_to("routines/daily.md")
+    assert "must be --- alone" in desk.write(path.replace("{root}", str(desk.root)), "wrong")
+
+
+def test_lines_that_only_some_readers_see_are_refused(desk: Desk) -> None:
+    reason = desk.write("routines/new.md", routine("description: a\rlate: run"))
+    assert "routines/new.md:4: a carriage return" in reason
+
+
+def test_bytes_that_are_no_text_are_refused(desk: Desk) -> None:
+    (desk.root / "routines/daily.md").write_bytes(DAILY.encode() + b"\xff\n")
+    assert "routines/daily.md:6: is not UTF-8 text" in desk.edit("routines/daily.md", "day", "x")
+    assert desk.write("routines/daily.md", DAILY) == ""
+
+
+def test_what_cannot_be_read_is_not_written(desk: Desk) -> None:
+    (desk.root / "routines/folder.md").mkdir()
+    assert "cannot be read" in desk.edit("routines/folder.md", "a", "b")
+
+
+def test_a_second_file_with_an_id_is_refused_and_names_the_first(desk: Desk) -> None:
+    reason = desk.write("routines/renamed.md", DAILY)
+    assert "daily is that of routines/daily.md already" in reason
+    assert desk.write("reminders/r.md", "---\nid: daily\nrun-at: 2026-11-16T09:00\n---\nx\n") == ""
+    assert "routines/daily.md" in desk.edit("routines/own.md", "id: own", "id: daily")
+
+
+def test_a_file_whose_id_was_doubled_before_can_still_be_mended(desk: Desk) -> None:
+    (desk.root / "routines/again.md").write_text(DAILY)
+    assert desk.edit("routines/again.md", "Plan the day", "Plan") == ""
+    assert desk.edit("routines/again.md", "id: daily", "id: again") == ""
+
+
+@pytest.mark.parametrize(
+    ("tools", "words"),
+    [
+        ('["Bash(git log)"]', "routines/new.md:4: allowed-tools: `Bash(git log)` goes beyond"),
+        ('["Read(./**)"]', "Allowed: `Read(./**.md)`, `Read(./downloads/**)`, or less"),
+        ("[NotebookEdit]", "Leave it out; only the owner can add more, by hand."),
+        ("[Bash]", "would allow every command"),
+        ('["Read(./notes/*.md)", Write]', "`Write` goes beyond"),
+    ],
+)
+def test_a_job_may_do_no_more_than_the_conversation(desk: Desk, tools: str, words: str) -> None:
+    assert words in desk.write("routines/new.md", routine(f"allowed-tools: {tools}"))
+
+
+def test_a_skill_may_do_no_more_either(desk: Desk) -> None:
+    reason = desk.write("skills/new/SKILL.md", skill('allowed-tools: ["Bash(rm *)"]'))
+    assert "skills/new/SKILL.md:4: allowed-tools: `Bash(rm *)` goes beyond" in reason
+
+
+def test_what_the_owner_allows_now_counts_now(desk: Desk) -> None:
+    content = routine('allowed-tools: ["Bash(git log)"]')
+    desk.allowed.append("Bash(git *)")
+    assert desk.write("routines/new.md", content) == ""
+    desk.allowed.pop()
+    assert "goes beyond" in desk.write("routines/new.md", content)
+
+
+def test_what_the_owner_has_allowed_a_job_stays_in_that_file_only(desk: Desk) -> None:
+    assert desk.edit("routines/own.md", "Look.", "Look twice.") == ""
+    assert desk.write("routines/own.md", OWNERS.replace("9", "10")) == ""
+    assert "goes beyond" in desk.edit("routines/own.md", "git log", "git push")
+    assert "goes beyond" in desk.write("routines/copy.md", OWNERS.replace("id: own", "id: copy"))
+
+
+def test_what_stood_in_a_file_that_was_wrong_otherwise_stays_too(desk: Desk) -> None:
+    (desk.root / "routines/own.md").write_text(OWNERS.replace("cron", "late: x\ncron"))
+    assert desk.edit("routines/own.md", "late: x\n", "late: run\n") == ""
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ("--allowed-tool 'Bash(git log)'", "`Bash(git log)` goes beyond"),
+        ("--allowed-tool='Bash(git log)'", "`Bash(git log)` goes beyond"),
+        ("--allowed-tool WebSearch --allowed-tool Write", "`Write` goes beyond"),
+        ("--allowed-tool Bash", "would allow every command"),
+        ("--allowed-tool WebSearch", ""),
+        ("--allowed-tool", ""),
+        ("-m 'allowed tools'", ""),
+    ],
+)
+def test_a_command_allows_no_more_either(desk: Desk, flags: str, words: str) -> None:
+    reason = desk.refused("Bash", command=f"ollim-bot routine add -m x --cron '0 9 * * *' {flags}")
+    assert words in reason
+    assert bool(reason) is bool(words)
