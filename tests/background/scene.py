@@ -11,24 +11,32 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from ollim_bot.agent import AgentEngine, Refusal, SessionSpec, ToolCall, Toolset
+from ollim_bot.agent import AgentEngine, SessionSpec, Toolset
+from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.background.attempt import Surroundings
 from ollim_bot.conversation.background.runs import BackgroundRuns
 from ollim_bot.conversation.chat_log import ChatLog
+from ollim_bot.conversation.job_echo import JobEcho
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.outbox import DurableOutbox
 from ollim_bot.conversation.stage import Stage
+from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, Routine, WebhookSpec, kind_of
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import SessionEvent, SessionId
+from ollim_bot.domain.tool_policy import DEFAULT_BG_TOOLS
+from ollim_bot.storage.jobs.checking import JobFileChecker
+from ollim_bot.storage.jobs.former import FormerTexts
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import Calls, ScriptedEngine, ScriptedSession
+from ollim_bot.testing.journal import RememberingJournal
 from ollim_bot.testing.memory import MemoryLog, memory_stores
 from ollim_bot.testing.surface import RecordingSurface
-from ollim_bot.tools.server.toolset import Gate
+from ollim_bot.tools.background_gate import BackgroundTools
+from ollim_bot.tools.reach import Reach
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 HOME = Path("/data")
@@ -121,8 +129,10 @@ class Scene:
     main: SessionId | None = MAIN
     is_busy: bool = False
     base: SessionSpec = field(default_factory=lambda: SessionSpec("You help.", HOME))
-    asked: list[tuple[str, ...]] = field(default_factory=list)
+    root: Path = HOME
+    allowed: tuple[str, ...] = DEFAULT_BG_TOOLS
     tasks: list[asyncio.Task[OccurrenceState]] = field(default_factory=list)
+    journal: RememberingJournal = field(default_factory=RememberingJournal)
 
     def __post_init__(self) -> None:
         self.runs = BackgroundRuns(
@@ -130,15 +140,23 @@ class Scene:
                 self.engine,
                 self.stores,
                 self.clock,
-                HOME,
+                self.root,
                 self.poster,
                 self.notices,
+                BackgroundTools(Reach(self.root), lambda: self._usual()),
+                self._echo(),
+                AutoCommit(self.journal, self.root),
                 spec=lambda: self._spec(),
-                gate=lambda patterns: self._gate(patterns),
                 is_busy=lambda: self.is_busy,
                 main=lambda: self._main(),
             )
         )
+
+    def _echo(self) -> JobEcho:
+        paths = DataPaths(self.root)
+        former = FormerTexts(paths, self.journal)
+        files = JobFileChecker(paths)
+        return JobEcho(self.root, files, former, self.stores, self.surface.post, self.clock)
 
     async def run(self, job: Job, **more: Any) -> OccurrenceState:
         async with asyncio.timeout(LIMIT):
@@ -209,13 +227,8 @@ class Scene:
     async def _spec(self) -> SessionSpec:
         return self.base
 
-    def _gate(self, patterns: tuple[str, ...]) -> Gate:
-        self.asked.append(patterns)
-
-        async def gate(_: ToolCall) -> Refusal | None:
-            return None
-
-        return gate
+    def _usual(self) -> tuple[str, ...]:
+        return self.allowed
 
 
 def _changed(config: RuntimeConfig, changes: dict[str, object]) -> RuntimeConfig:
@@ -225,17 +238,20 @@ def _changed(config: RuntimeConfig, changes: dict[str, object]) -> RuntimeConfig
 
 
 @asynccontextmanager
-async def scene(engine: AgentEngine, **replaced: Any) -> AsyncIterator[Scene]:
-    """`replaced` are stores that stand in for those in memory."""
+async def scene(
+    engine: AgentEngine, *, root: Path = HOME, stores: Stores | None = None, **replaced: Any
+) -> AsyncIterator[Scene]:
+    """`replaced` are stores that stand in for those in memory; `root` is the data directory."""
     clock = ManualClock(NOW)
-    stores = replace(memory_stores(clock.now()), **replaced)
+    stores = replace(stores or memory_stores(clock.now()), **replaced)
     surface = RecordingSurface()
     chat = ChatLog(stores.messages)
     stage = Stage(chat, [surface])
     notices = Notices(stores, stage, clock, may_speak=lambda: True)
     if isinstance(engine, ScriptedEngine):
         engine.known.add(MAIN)
-    made = Scene(engine, stores, clock, surface, notices, DurableOutbox(stores, chat, stage, clock))
+    poster = DurableOutbox(stores, chat, stage, clock)
+    made = Scene(engine, stores, clock, surface, notices, poster, root=root)
     try:
         yield made
     finally:

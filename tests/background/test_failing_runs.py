@@ -159,7 +159,7 @@ async def test_wrong_tools_close_the_occurrence_and_are_told() -> None:
         (RuntimeError("secret detail"), "the bot made a mistake. The log says more."),
     ],
 )
-@pytest.mark.parametrize("place", ["spec", "gate", "open", "turn", "prompt", "main", "history"])
+@pytest.mark.parametrize("place", ["spec", "policy", "open", "turn", "prompt", "main", "history"])
 async def test_no_exception_gets_out_and_there_is_an_end(
     place: str, error: Exception, said: str
 ) -> None:
@@ -172,7 +172,7 @@ async def test_no_exception_gets_out_and_there_is_an_end(
     async with scene(engine, **replaced) as stage:
         faults: dict[str, tuple[object, str]] = {
             "spec": (stage, "_spec"),
-            "gate": (stage, "_gate"),
+            "policy": (stage, "_usual"),
             "main": (stage, "_main"),
             "open": (engine, "open"),
             "turn": (engine, "next_script"),
@@ -193,6 +193,8 @@ class Raising:
 
     def read(self, *_: object) -> Any:
         raise self._error
+
+    transact = read
 
 
 async def test_an_engine_that_says_nothing_has_failed() -> None:

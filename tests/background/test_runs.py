@@ -24,7 +24,6 @@ from ollim_bot.domain.events import EndCause, SessionNamed, TurnEnded, Usage
 from ollim_bot.domain.jobs import Job, Model, ReportMode
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.sessions import SessionChange, SessionId
-from ollim_bot.domain.tool_policy import DEFAULT_BG_TOOLS
 from ollim_bot.testing.engine import Calls, Says
 
 ENDED = "“Morning mail” ended without its report."
@@ -97,12 +96,6 @@ async def test_a_session_is_as_the_job_wants_it() -> None:
         assert {each.system_prompt for each in specs} == {"You help."}
         assert {each.working_directory for each in specs} == {HOME}
         assert MAIN not in {each.resume for each in specs}
-
-
-async def test_a_run_may_use_the_usual_tools_and_those_of_its_job() -> None:
-    async with scene(WatchedEngine()) as stage:
-        await stage.run(routine(allowed_tools=("WebSearch",)))
-        assert stage.asked == [(*DEFAULT_BG_TOOLS, "WebSearch")]
 
 
 async def test_its_text_is_discarded() -> None:

@@ -1,112 +1,111 @@
-"""Background runs with the real engine: the cached history is kept, and main is left alone."""
+"""What background runs send to the model: the cached history is kept, and main is left alone."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
-from pathlib import Path
+from datetime import timedelta
 
 import pytest
-from tests.background.scene import Scene, reminder, routine, scene, webhook
-from tests.engine import scene as real
-from tests.engine.scene import LIMIT, ask, end_of, engine_at, spoken
+from tests.background.real_scene import RealScene, as_bytes, history, instructions
+from tests.background.scene import NOW, reminder, routine, webhook
+from tests.engine.scene import ask, end_of, spoken
 
-from ollim_bot.agent import Refusal, ToolCall, Toolset
-from ollim_bot.domain.jobs import Job
+from ollim_bot.domain.jobs import Chain, Job, Model
 from ollim_bot.domain.occurrences import OccurrenceState
-from ollim_bot.domain.runs import Run, RunKind, RunPolicy
-from ollim_bot.domain.tool_policy import MAIN_TOOLS
-from ollim_bot.offline.messages import CallTool, Hang, ModelRequest, Reply, Say
-from ollim_bot.tools.server.bench import Workbench
-from ollim_bot.tools.server.toolset import toolset
+from ollim_bot.domain.sessions import SessionChange
+from ollim_bot.offline.messages import Hang
+
+JOBS: dict[str, Job] = {
+    "routine-bg": routine(),
+    "reminder-bg": reminder(),
+    "chain": reminder(chain=Chain(max=2, depth=1, parent="root")),
+    "webhook": webhook(),
+    "restricted": routine(allowed_tools=("WebSearch",), allow_ping=False),
+}
+TAGS = {
+    "routine-bg": "[routine-bg:abc123]",
+    "reminder-bg": "[reminder-bg:abc123]",
+    "chain": "[reminder-bg:abc123]",
+    "webhook": "[webhook:abc123]",
+    "restricted": "[routine-bg:abc123]",
+}
 
 
-@pytest.fixture
-async def model(tmp_path: Path) -> AsyncIterator[real.Scene]:
-    async with asyncio.timeout(LIMIT), real.scene(tmp_path) as made:
-        yield made
-
-
-def main_tools(stage: Scene, home: Path) -> Toolset:
-    async def gate(_: ToolCall) -> Refusal | None:
-        return None
-
-    run = Run(RunPolicy(RunKind.MAIN, MAIN_TOOLS), stage.clock.now())
-    bench = Workbench(run, stage.stores, stage.clock, home, stage.poster, lambda: False)
-    return toolset(bench, gate)
-
-
-def history(request: ModelRequest) -> list[object]:
-    """Without the marks that say how far the cache goes, which move on with the conversation."""
-    messages = request.body["messages"]
-    assert isinstance(messages, list)
-    return [_unmarked(each) for each in messages]
-
-
-def _unmarked(value: object) -> object:
-    if isinstance(value, Mapping):
-        return {key: _unmarked(each) for key, each in value.items() if key != "cache_control"}
-    return [_unmarked(each) for each in value] if isinstance(value, list) else value
-
-
-@pytest.mark.parametrize(
-    "job", [routine(), reminder(), webhook()], ids=lambda job: type(job).__name__
-)
-async def test_a_forked_run_keeps_the_cache_and_main_goes_on_untouched(
-    model: real.Scene, job: Job
-) -> None:
-    engine = engine_at(model.home, model.url)
-    model.model.when("YOUR TASK", Hang())
-    async with scene(engine) as stage:
-        stage.base = replace(model.spec, thinking="adaptive")
-        tools = main_tools(stage, model.home)
-        async with engine.open(stage.base, tools) as main:
-            await ask(main, "my cat is called Miso")
-            await ask(main, "and my dog Bo")
-            stage.main = main.id
-            _ = stage.start(job)
-            forked = await model.model.seen(3)
-            assert (await end_of(main, "go on")).text == "ok"
-            assert main.id == stage.main
-            before, after = model.model.requests[1], model.model.requests[3]
-    assert forked.body["tools"] == before.body["tools"]
-    assert _unmarked(forked.body["system"]) == _unmarked(before.body["system"])
+@pytest.mark.parametrize("name", JOBS)
+async def test_a_forked_run_keeps_all_that_the_cache_holds(real: RealScene, name: str) -> None:
+    stage, model = real.stage, real.model
+    async with real.engine.open(stage.base, real.main_tools()) as main:
+        await ask(main, "my cat is called Miso")
+        await ask(main, "and my dog Bo")
+        stage.main = main.id
+        assert await stage.run(JOBS[name]) is OccurrenceState.DONE
+    before, forked = model.requests[1:]
+    for part in ("tools", "system"):
+        assert as_bytes(forked.body[part]) == as_bytes(before.body[part])
     said = history(before)
     assert history(forked)[: len(said)] == said
     assert spoken(forked)[:4] == ["my cat is called Miso", "ok", "and my dog Bo", "ok"]
-    assert spoken(forked)[4].startswith(f"[{stage.rows[0].occurrence.kind}")  # type: ignore[union-attr]
+    assert spoken(forked)[4].startswith(TAGS[name])
     assert len(spoken(forked)) == 5
-    assert "YOUR TASK" not in str(after.body)
 
 
-async def test_an_isolated_run_has_no_history(model: real.Scene) -> None:
-    engine = engine_at(model.home, model.url)
-    async with scene(engine) as stage:
-        stage.base = model.spec
-        async with engine.open(stage.base, main_tools(stage, model.home)) as main:
-            await ask(main, "my cat is called Miso")
-            stage.main = main.id
-            assert await stage.run(routine(isolated=True)) is OccurrenceState.DONE
-        request = model.model.requests[1]
-        assert "Miso" not in str(request.body)
-        assert request.body["tools"] == model.model.requests[0].body["tools"]
-        assert len(spoken(request)) == 1
+async def test_main_goes_on_untouched_while_a_run_is_going(real: RealScene) -> None:
+    stage, model = real.stage, real.model
+    model.when("YOUR TASK", Hang())
+    async with real.engine.open(stage.base, real.main_tools()) as main:
+        await ask(main, "my cat is called Miso")
+        stage.main = main.id
+        _ = stage.start(routine())
+        await model.seen(2)
+        assert (await end_of(main, "go on")).text == "ok"
+        assert main.id == stage.main
+    assert spoken(model.requests[2]) == ["my cat is called Miso", "ok", "go on"]
 
 
-async def test_a_run_pings_and_is_sent_back_until_it_reports(model: real.Scene) -> None:
-    model.model.then(
-        Reply((CallTool("mcp__discord__ping_user", {"message": "The bank wrote."}),)),
-        Reply((Say("Done."),)),
-        Reply((CallTool("mcp__discord__report_updates", {"message": "Pinged about the bank."}),)),
-    )
-    async with scene(engine_at(model.home, model.url)) as stage:
-        stage.base = model.spec
-        stage.main = None
-        assert await stage.run(routine()) is OccurrenceState.DONE
-        assert stage.said == ["The bank wrote."]
-        assert stage.pending == ["Pinged about the bank."]
-        [event] = stage.events
-        [record] = stage.stores.fork_messages.read()
-        assert record.fork_session_id == event.session_id == stage.end.facts["session"]
-        assert stage.end.facts["tokens"]
+@pytest.mark.parametrize("name", JOBS)
+async def test_an_isolated_run_has_the_same_tools_and_system_but_no_history(
+    real: RealScene, name: str
+) -> None:
+    stage, model = real.stage, real.model
+    job = replace(JOBS[name], spec=replace(JOBS[name].spec, isolated=True))
+    async with real.engine.open(stage.base, real.main_tools()) as main:
+        await ask(main, "my cat is called Miso")
+        stage.main = main.id
+        assert await stage.run(job) is OccurrenceState.DONE
+    before, isolated = model.requests
+    assert as_bytes(isolated.body["tools"]) == as_bytes(before.body["tools"])
+    assert instructions(isolated) == instructions(before)
+    assert "Miso" not in str(isolated.body)
+    (prompt,) = spoken(isolated)
+    assert prompt.startswith(TAGS[name])
+    [event] = stage.events
+    assert (event.event, event.parent_session_id) == (SessionChange.ISOLATED_BG, None)
+
+
+@pytest.mark.parametrize("isolated", [False, True], ids=["forked", "isolated"])
+async def test_the_prompt_is_tag_time_updates_preamble_and_task(
+    real: RealScene, isolated: bool
+) -> None:
+    stage = real.stage
+    stage.stores.leave_update("The plumber came.", NOW - timedelta(minutes=5))
+    job = routine(isolated=isolated, message="Look at the mail.\n\nTwice.")
+    await stage.run(job, late_since=NOW - timedelta(hours=1))
+    (prompt,) = spoken(real.model.requests[0])
+    head, _, rest = prompt.partition("\n\n")
+    updates = [
+        "RECENT BACKGROUND UPDATES (read-only — main session will also see these)",
+        "- (5m ago) The plumber came.",
+    ]
+    assert head.splitlines() == [
+        "[routine-bg:abc123] [late: was scheduled for 9:15 AM, running now]",
+        "[2026-02-24 Tue 10:15 AM UTC]",
+        *([] if isolated else updates),
+    ]
+    assert rest.startswith("BACKGROUND RUN: nobody reads your text.")
+    assert rest.endswith("YOUR TASK:\n\nLook at the mail.\n\nTwice.")
+    assert stage.pending == ["The plumber came."]
+
+
+async def test_a_job_says_which_model_it_wants(real: RealScene) -> None:
+    await real.stage.run(routine(model=Model.HAIKU))
+    assert "haiku" in real.model.requests[0].model

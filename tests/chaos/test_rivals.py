@@ -23,10 +23,10 @@ PATIENCE = 30.0
 
 
 class Rival:
-    def __init__(self, root: Path, name: str, deed: str) -> None:
+    def __init__(self, root: Path, name: str, deed: str, program: str) -> None:
         self.name = name
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.chaos.rival", str(root), name, deed],
+            [sys.executable, "-m", program, str(root), name, deed],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -56,8 +56,8 @@ def _pipe(pipe: IO[str] | None) -> IO[str]:
 
 
 @contextmanager
-def rivals(root: Path, deed: str) -> Iterator[list[Rival]]:
-    both = [Rival(root, name, deed) for name in ("a", "b")]
+def rivals(root: Path, deed: str, program: str = "tests.chaos.rival") -> Iterator[list[Rival]]:
+    both = [Rival(root, name, deed, program) for name in ("a", "b")]
     try:
         assert [each.answer() for each in both] == ["ready", "ready"]
         yield both

@@ -8,12 +8,20 @@ import re
 import shlex
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.cli.terminal import Terminal
 from tests.test_architecture import HEAVY
+
+from ollim_bot.cli.run_stories import listing, stories
+from ollim_bot.cli.runs import meant
+from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 
 PAGE = (Path(__file__).parents[2] / "docs" / "background-runs.md").read_text()
 
@@ -68,10 +76,20 @@ ROWS = [
 ]
 
 
+MESSAGES = [
+    json.dumps({"at": f"2026-11-15T11:00:{at}+00:00", "id": name, "author": who, "text": text})
+    for at, name, who, text in [
+        ("05", "16", "owner", "hello"),
+        ("15", "17", "background", "Call the dentist,\nit is time."),
+    ]
+]
+
+
 @pytest.fixture
 def bot(terminal: Terminal) -> Terminal:
     terminal.paths.locks.mkdir(parents=True)
     terminal.write("state/ledger.jsonl", "\n".join(ROWS) + "\n")
+    terminal.write("state/messages.jsonl", "\n".join(MESSAGES) + "\n")
     return terminal
 
 
@@ -89,7 +107,7 @@ def test_an_empty_ledger_says_so_and_makes_nothing(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize("words", [[], ["list"]])
-def test_list_is_what_is_meant_without_a_verb(bot: Terminal, words: list[str]) -> None:
+def test_list_is_what_ismeant_without_a_verb(bot: Terminal, words: list[str]) -> None:
     everything = bot.json("runs", *words, "--since", "90d")["runs"]
     assert [each["id"] for each in everything] == [
         DENTIST,
@@ -147,7 +165,56 @@ def test_a_failed_run_says_why_it_was_silent_and_what_it_wanted_to_say(bot: Term
     assert "  outcome  timed out\n" in shown
     assert "  error    it took longer than 30 min and was stopped.\n" in shown
     assert "  silent   it did not come to its end\n" in shown
-    assert "refused: “Look.?[31m”, because: The ping budget is used up.\n" in shown
+    assert "  pings    refused: “Look.?[31m”, because the ping budget is used up\n" in shown
+
+
+def test_a_run_that_is_going_says_since_when(bot: Terminal) -> None:
+    going = row("2026-11-15T13:00:00+00:00", "routine:new:2026-11-15T13:00:00Z", "running")
+    bot.write("state/ledger.jsonl", going + "\n")
+    shown = bot.done("runs", "show", "new")
+    assert "  began    today 14:00\n  outcome  running\n" in shown
+
+
+def test_what_was_sent_and_is_forgotten_is_still_counted(bot: Terminal) -> None:
+    bot.write("state/messages.jsonl", "")
+    assert "  pings    1 sent\n" in bot.done("runs", "show", "dentist")
+    (bot.paths.messages).unlink()
+    assert "  pings    1 sent\n" in bot.done("runs", "show", "dentist")
+
+
+def test_what_was_not_run_is_not_also_called_silent(bot: Terminal) -> None:
+    facts = {"reason": "invalid tools", "error": "x", "silent_because": "it was not run"}
+    skipped = row(
+        "2026-11-15T13:00:00+00:00", "routine:new:2026-11-15T13:00:00Z", "skipped", **facts
+    )
+    bot.write("state/ledger.jsonl", skipped + "\n")
+    assert "silent" not in bot.done("runs", "show", "new")
+
+
+def test_only_a_second_attempt_is_worth_a_word(bot: Terminal) -> None:
+    rows = [
+        row("2026-11-15T13:00:00+00:00", TODAY, "running", attempt=1),
+        row("2026-11-15T13:01:00+00:00", TODAY, "running", attempt=2),
+        row("2026-11-15T13:02:00+00:00", TODAY, "done", attempts=2),
+    ]
+    bot.write("state/ledger.jsonl", "\n".join(rows) + "\n")
+    shown = bot.done("runs", "show", "morning")
+    assert "  attempts  2\n" in shown
+    assert "  today 14:00  running\n  today 14:01  running (attempt 2)\n" in shown
+
+
+moments = st.datetimes(datetime(2026, 11, 10), datetime(2026, 11, 15), timezones=st.just(UTC))
+occurrences = st.builds(
+    Occurrence.scheduled, st.sampled_from(JobKind), st.sampled_from("ab"), moments
+) | st.builds(Occurrence.by_hand, st.sampled_from(JobKind), st.sampled_from("ab"), moments)
+
+
+@given(st.lists(occurrences.filter(lambda one: one.manual or one.kind != "webhook"), max_size=12))
+def test_the_word_of_each_line_finds_its_run(some: list[Occurrence]) -> None:
+    noon = datetime(2026, 11, 15, 12, tzinfo=UTC)
+    known = stories(LedgerRow(one.scheduled_at or noon, "done", one) for one in some)
+    lines = listing(known, noon).splitlines() if known else []
+    assert [meant(line.split()[0], known).id for line in lines] == [one.id for one in known]
 
 
 def test_json_holds_every_fact_and_row(bot: Terminal) -> None:

@@ -21,6 +21,7 @@ from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
 from ollim_bot.domain.events import TurnEnded
 from ollim_bot.domain.inputs import Accepted, Ended, InboxRow, InputEnd, InputId, OwnerMessage
 from ollim_bot.domain.sessions import SessionChange
+from ollim_bot.domain.tool_policy import DEFAULT_BG_TOOLS
 from ollim_bot.errors import WrongInput
 from ollim_bot.storage.jobs.checking import JobFileChecker
 from ollim_bot.storage.jobs.former import FormerTexts
@@ -30,6 +31,8 @@ from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.testing.journal import RememberingJournal
 from ollim_bot.testing.memory import memory_stores
 from ollim_bot.testing.surface import RecordingSurface
+from ollim_bot.tools.background_gate import BackgroundTools
+from ollim_bot.tools.reach import Reach
 from ollim_bot.tools.server.toolset import Gate
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
@@ -208,6 +211,7 @@ def world(
         "spec": plain_spec,
         "gate": lambda *_: let_through,
         "journal": RememberingJournal(),
+        "background_tools": BackgroundTools(Reach(HOME), lambda: DEFAULT_BG_TOOLS),
         "job_files": JobFileChecker(DataPaths(HOME)),
         "former": FormerTexts(DataPaths(HOME), RememberingJournal()),
         "working_directory": HOME,

@@ -33,6 +33,7 @@ from ollim_bot.surfaces.web.attachments import files_of
 from ollim_bot.surfaces.web.read_mark import RememberedMark
 from ollim_bot.surfaces.web.secret import web_secret
 from ollim_bot.surfaces.web.surface import WebSurface
+from ollim_bot.tools.background_gate import BackgroundTools
 from ollim_bot.tools.job_validator import JobValidator
 from ollim_bot.tools.main_gate import Allowed, Gate, Undecided, main_gate
 from ollim_bot.tools.reach import Reach
@@ -78,7 +79,9 @@ class App:
         self._is_wanted_to_end = asyncio.Event()
         self._problems: asyncio.Queue[str] = asyncio.Queue()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._reach = Reach(settings.paths.root, (TEXTS,))
         self._job_files = JobFileChecker(settings.paths)
+        self._job_guard = JobValidator(settings.paths.root, self._job_files, self._allowed_in_main)
         self._policy = PolicyFile(settings.paths, self._problem)
         self._page_with_secret: tuple[WebSurface, Secret] | None = None
 
@@ -143,6 +146,9 @@ class App:
                 keeper=FileAttachments(paths, self._clock.now),
                 spec=persona.spec,
                 gate=self._gate,
+                background_tools=BackgroundTools(
+                    self._reach, lambda: self._policy.read().background, job_guard=self._job_guard
+                ),
                 journal=journal,
                 job_files=self._job_files,
                 former=FormerTexts(paths, journal),
@@ -161,13 +167,12 @@ class App:
         )
 
     def _gate(self, granted: Allowed, undecided: Undecided) -> Gate:
-        reach = Reach(self._settings.paths.root, (TEXTS,))
         return main_gate(
-            reach,
+            self._reach,
             allowed=self._allowed_in_main,
             granted=granted,
             undecided=undecided,
-            job_guard=JobValidator(reach.root, self._job_files, self._allowed_in_main),
+            job_guard=self._job_guard,
         )
 
     def _allowed_in_main(self) -> Sequence[Pattern]:
@@ -206,7 +211,9 @@ class App:
                 others.append(self._announced(*self._page_with_secret))
             services = [group.create_task(service) for service in others]
             await self._is_wanted_to_end.wait()
-            await self._end(talk.conversation, conversation)
+            await asyncio.gather(
+                self._end(talk.conversation, conversation), talk.background.close()
+            )
             for service in services:
                 service.cancel()
 

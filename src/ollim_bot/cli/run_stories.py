@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from ollim_bot.cli.wording import columns, plain, title
+from ollim_bot.cli.wording import columns, plain, small, title
 from ollim_bot.domain.moments import describe, describe_with_distance, duration_in_words
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+
+# How much of an instant in an id is the day, and how much the minute.
+_DAY, _TO_THE_MINUTE = len("2026-11-16"), len("2026-11-16T08:00")
 
 _IN_WORDS = {"timed_out": "timed out", "cut_off": "cut off", "attempt_failed": "to be tried again"}
 
@@ -55,17 +58,20 @@ def stories(rows: Iterable[LedgerRow]) -> list[Story]:
     return sorted(found.values(), key=lambda story: story.fired.timestamp(), reverse=True)
 
 
-def listing(found: Iterable[Story], now: datetime) -> str:
+def listing(found: Sequence[Story], now: datetime) -> str:
+    """Each line begins with the word by which `runs show` finds the run."""
     return columns(
         [
-            (plain(story.id), describe(_minute(story.fired), now), _state(story), _line(story))
-            for story in found
+            (plain(word), describe(_minute(story.fired), now), _state(story), _line(story))
+            for word, story in zip(_words(found), found, strict=True)
         ]
     )
 
 
-def page(story: Story, now: datetime) -> str:
-    facts = [(f"  {name}", plain(text)) for name, text in _facts(story, now).items() if text]
+def page(story: Story, now: datetime, said: Sequence[str] = ()) -> str:
+    """`said` is what it has sent, as far as that is still known."""
+    known = _facts(story, now) | {"pings": _pings(story.facts, said)}
+    facts = [(f"  {name}", plain(text)) for name, text in known.items() if text]
     rows = [(f"  {describe(_whole(row.ts), now)}", _step(row)) for row in story.rows]
     return f"{story.name}\n{columns(facts)}\n\nstep by step\n{columns(rows)}"
 
@@ -90,6 +96,26 @@ def page_object(story: Story) -> dict[str, object]:
     return run_object(story) | {"rows": rows}
 
 
+def _words(found: Sequence[Story]) -> Iterator[str]:
+    """For the newest run of a job its id, for the others as much of theirs as tells them apart."""
+    counted = Counter(word for story in found for word in _beginnings(story))
+    named = set[str]()
+    for story in found:
+        job = story.occurrence.job_id
+        alone = (word for word in _beginnings(story) if counted[word] == 1)
+        yield next(alone, story.id) if job in named else job
+        named.add(job)
+
+
+def _beginnings(story: Story) -> Sequence[str]:
+    """Up to the day, and up to the minute."""
+    occurrence = story.occurrence
+    if occurrence.scheduled_at is None:
+        return ()
+    head = f"{occurrence.kind}:{occurrence.job_id}:"
+    return [head + occurrence.key[:length] for length in (_DAY, _TO_THE_MINUTE)]
+
+
 def _line(story: Story) -> str:
     note = plain(" ".join(_outcome(story.facts).split()))
     return f"{story.name}  ({note})" if note else story.name
@@ -101,7 +127,7 @@ def _outcome(facts: Mapping[str, object]) -> str:
         return error.removesuffix(".")
     did = [word for word, name in (("pinged", "pings"), ("reported", "report")) if facts.get(name)]
     why = str(facts.get("silent_because") or "")
-    return " and ".join(did) if did else f"silent: {why}" if why else ""
+    return " and ".join(did) if did else f"silent, because {why}" if why else ""
 
 
 def _facts(story: Story, now: datetime) -> dict[str, str]:
@@ -112,14 +138,14 @@ def _facts(story: Story, now: datetime) -> dict[str, str]:
         "id": story.id,
         "what": f"{occurrence.kind} {occurrence.job_id}{by_hand}",
         "due": describe_with_distance(due, now) if due else "",
-        "began": _began(facts, now),
+        "began": _began(story, now),
         "ended": _ended(facts, now),
         "outcome": _state(story),
         "reason": str(facts.get("reason") or ""),
         "error": str(facts.get("error") or ""),
-        "attempts": str(facts.get("attempts") or ""),
-        "pings": _pings(facts),
-        "silent": str(facts.get("silent_because") or ""),
+        "attempts": _attempts(facts),
+        "pings": "",
+        "silent": "" if story.state == "skipped" else str(facts.get("silent_because") or ""),
         "report": str(facts.get("report") or ""),
         "tools": _tools(facts),
         "used": _used(facts),
@@ -127,8 +153,16 @@ def _facts(story: Story, now: datetime) -> dict[str, str]:
     }
 
 
-def _began(facts: Mapping[str, object], now: datetime) -> str:
-    began = _moment(facts.get("started"))
+def _attempts(facts: Mapping[str, object]) -> str:
+    """Nobody wonders about a single one."""
+    attempts = facts.get("attempts") or facts.get("attempt")
+    return "" if attempts in (None, 1) else str(attempts)
+
+
+def _began(story: Story, now: datetime) -> str:
+    facts = story.facts
+    running = (row.ts for row in reversed(story.rows) if row.state == "running")
+    began = _moment(facts.get("started")) or next(running, None)
     late = facts.get("lateness")
     if began is None:
         return ""
@@ -144,15 +178,26 @@ def _ended(facts: Mapping[str, object], now: datetime) -> str:
     return f"{describe(_whole(ended), now)}{took}"
 
 
-def _pings(facts: Mapping[str, object]) -> str:
+def _pings(facts: Mapping[str, object], said: Sequence[str]) -> str:
     sent, refused = _listed(facts.get("pings")), _listed(facts.get("refused_pings"))
-    words = [f"{len(sent)} sent"] if sent else []
+    words = [f"sent: {_quoted(text)}" for text in said]
+    if len(sent) > len(said):
+        words.append(f"{len(sent) - len(said)} sent")
     words += [
-        f"refused: “{title(str(each.get('text', '')))}”, because: {each.get('reason', '')}"
+        f"refused: {_quoted(str(each.get('text', '')))}, because {_why(str(each.get('reason')))}"
         for each in refused
         if isinstance(each, Mapping)
     ]
     return "; ".join(words)
+
+
+def _quoted(text: str) -> str:
+    return f"“{title(text)}”"
+
+
+def _why(reason: str) -> str:
+    """The first sentence; what follows is advice for the agent."""
+    return small(reason.partition(". ")[0].removesuffix("."))
 
 
 def _tools(facts: Mapping[str, object]) -> str:
@@ -171,7 +216,7 @@ def _used(facts: Mapping[str, object]) -> str:
 def _step(row: LedgerRow) -> str:
     attempt = row.facts.get("attempt")
     state = _IN_WORDS.get(row.state, row.state)
-    return plain(f"{state} (attempt {attempt})" if attempt else state)
+    return plain(state if attempt in (None, 1) else f"{state} (attempt {attempt})")
 
 
 def _state(story: Story) -> str:

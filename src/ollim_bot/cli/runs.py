@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, note, open_data
@@ -15,12 +17,15 @@ from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.phrases.duration import parse_duration
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.storage.codecs.lines import LEDGER_ROWS
+from ollim_bot.storage.codecs.messages import CHAT_MESSAGES
 from ollim_bot.storage.files import OsDisk
-from ollim_bot.storage.json_lines import JsonLines
+from ollim_bot.storage.json_lines import JsonLines, LineCodec
 from ollim_bot.storage.locks import FileLock
 
 _USUAL = "7d"
 _MOST_NAMED = 3
+
+T = TypeVar("T")
 
 
 def run(words: Sequence[str], caller: Caller) -> None:
@@ -50,14 +55,14 @@ def _list(given: Given, caller: Caller) -> None:
 
 def _show(given: Given, caller: Caller) -> None:
     data = open_data(caller)
-    story = _meant(str(given["run"]), _stories(data))
+    story = meant(str(given["run"]), _stories(data))
     if "json" in given:
         print_json(page_object(story))
     else:
-        print(page(story, data.now))
+        print(page(story, data.now, _said(data, story)))
 
 
-def _meant(word: str, known: Sequence[Story]) -> Story:
+def meant(word: str, known: Sequence[Story]) -> Story:
     """By its id, as the newest of a job, or by the beginning of its id."""
     for story in known:
         if word in (story.id, story.occurrence.job_id):
@@ -74,14 +79,24 @@ def _meant(word: str, known: Sequence[Story]) -> Story:
 def _stories(data: Data, since: datetime | None = None) -> list[Story]:
     if not _has_ledger(data):
         return []
-    ledger = data.paths.ledger
-    log = JsonLines(
-        ledger, LEDGER_ROWS, FileLock(data.paths.lock_of(ledger)), disk=OsDisk(), rotate=True
-    )
+    return stories(_read(data, data.paths.ledger, LEDGER_ROWS, since))
+
+
+def _said(data: Data, story: Story) -> list[str]:
+    """What the owner saw of it."""
+    sent = story.facts.get("pings")
+    if not isinstance(sent, list) or not sent:
+        return []
+    messages = _read(data, data.paths.messages, CHAT_MESSAGES, story.fired)
+    return [message.text for message in messages if message.id in sent]
+
+
+def _read(data: Data, path: Path, codec: LineCodec[T], since: datetime | None) -> Sequence[T]:
+    log = JsonLines(path, codec, FileLock(data.paths.lock_of(path)), disk=OsDisk(), rotate=True)
     view = log.read(since)
     if view.skipped:
-        note(f"{ledger.name}: {view.skipped} unreadable line(s) left out.")
-    return stories(view.entries)
+        note(f"{path.name}: {view.skipped} unreadable line(s) left out.")
+    return view.entries
 
 
 def _has_ledger(data: Data) -> bool:

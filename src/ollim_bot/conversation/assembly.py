@@ -12,9 +12,12 @@ from ollim_bot.conversation import texts
 from ollim_bot.conversation.answering import Answering
 from ollim_bot.conversation.approvals.approvals import Approvals
 from ollim_bot.conversation.auto_commit import AutoCommit
+from ollim_bot.conversation.background.attempt import Surroundings
+from ollim_bot.conversation.background.runs import BackgroundRuns
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.clicks import Action, Clicks, Uses
 from ollim_bot.conversation.commands.desk import CommandDesk
+from ollim_bot.conversation.commands.pings import PingCommands
 from ollim_bot.conversation.commands.sessions import SessionCommands
 from ollim_bot.conversation.commands.settings import SettingCommands
 from ollim_bot.conversation.compaction import Compaction
@@ -39,6 +42,7 @@ from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.ports import Clock, Journal
 from ollim_bot.stores import Stores
+from ollim_bot.tools.background_gate import BackgroundTools
 from ollim_bot.tools.job_validator import JobChecker
 from ollim_bot.tools.main_gate import Allowed, Gate, Undecided
 from ollim_bot.tools.server.bench import Workbench
@@ -60,6 +64,7 @@ class World:
     keeper: AttachmentKeeper
     spec: Callable[[], Awaitable[SessionSpec]]
     gate: Callable[[Allowed, Undecided], Gate]
+    background_tools: BackgroundTools
     journal: Journal
     job_files: JobChecker
     former: Former
@@ -78,6 +83,7 @@ class Talk:
     forks: Forks
     notices: Notices
     idle_watch: IdleWatch
+    background: BackgroundRuns
 
 
 def assemble(world: World) -> Talk:
@@ -140,6 +146,7 @@ def assemble(world: World) -> Talk:
             world.engine, stores, session, clock, world.working_directory, is_free=is_free
         ),
         SettingCommands(stores.config),
+        PingCommands(stores.pings, clock),
         approvals,
         fork_commands,
         clock,
@@ -179,4 +186,20 @@ def assemble(world: World) -> Talk:
     idle_watch = IdleWatch(
         kept, clock, is_quiet=lambda: conversation.is_quiet, is_due=fork_commands.is_due
     )
-    return Talk(conversation, session, forks, notices, idle_watch)
+    background = BackgroundRuns(
+        Surroundings(
+            world.engine,
+            stores,
+            clock,
+            world.working_directory,
+            outbox,
+            notices,
+            world.background_tools,
+            echo,
+            auto_commit,
+            spec=world.spec,
+            is_busy=lambda: conversation.is_busy,
+            main=lambda: session.id,
+        )
+    )
+    return Talk(conversation, session, forks, notices, idle_watch, background)

@@ -26,6 +26,11 @@ class Refused:
 Verdict = Allowed | Refused
 
 
+def is_ordered(run: Run) -> bool:
+    """Whether its next ping is what the owner has ordered, and not the bot's initiative."""
+    return run.policy.must and run.policy.allow_ping and not run.has_pinged
+
+
 def charged(
     budget: PingBudget,
     run: Run,
@@ -43,7 +48,7 @@ def charged(
     """
     if not run.policy.allow_ping:
         return budget, Refused(f"Pings are switched off for this job. {_instead(run)}")
-    if run.policy.must and not run.has_pinged:
+    if is_ordered(run):
         return budget, Allowed(Charge.NOTHING)
     if wants_critical and not run.critical_used:
         paid, is_paid = budget.critical_spent(now, daily_cap)

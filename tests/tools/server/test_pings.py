@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from asyncio import Task
 from dataclasses import replace
+from datetime import timedelta
+from itertools import count
 from pathlib import Path
 
 import pytest
 from tests.storage.places import DataDirectory, QuickDisk
-from tests.tools.server.desk import BACKGROUND, NOW, DeskOf, desk_of
+from tests.tools.server.desk import BACKGROUND, NOW, Desk, DeskOf, desk_of
 
+from ollim_bot.agent import ToolAnswer
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.jobs import ReportMode
 from ollim_bot.domain.outgoing import Charge
@@ -150,13 +154,103 @@ async def test_the_owner_says_how_many_critical_pings_a_day_takes(desk: DeskOf) 
 
 async def test_what_the_owner_ordered_comes_and_costs_nothing(desk: DeskOf) -> None:
     at = desk(must=True)
-    at.is_busy = True
     at.empty_the_budget()
     await at.works("ping_user", message="Call mum")
     assert at.poster.charges == [Charge.NOTHING]
     assert at.budget.available == 0
+    assert "pinged once already" in await at.is_refused("ping_user", message="And dad")
+
+
+async def waiting(at: Desk, name: str = "ping_user", **arguments: object) -> Task[ToolAnswer]:
+    """A call that waits for a quiet moment."""
+    given = arguments or {"message": "Call mum"}
+    call = asyncio.ensure_future(at.call(name, **given))
+    async with asyncio.timeout(10):
+        for _ in count():
+            if at.clock.sleeping:
+                break
+            await asyncio.sleep(0)
+    return call
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("ping_user", {"message": "Call mum"}),
+        ("discord_embed", {"title": "Call mum"}),
+        ("send_file", {"file_path": "plan.md"}),
+    ],
+)
+async def test_what_the_owner_ordered_lets_the_owner_finish_first(
+    desk: DeskOf, name: str, given: dict[str, object]
+) -> None:
+    at = desk(must=True)
+    (at.bench.root / "plan.md").write_text("plan")
+    at.is_busy = True
+    call = await waiting(at, name, **given)
+    await at.clock.advance(45)
+    assert at.poster.messages == []
+    at.is_busy = False
+    await at.clock.advance(1)
+    async with asyncio.timeout(10):
+        assert (await call).text == "Sent."
+    (message,) = at.poster.messages
+    assert message.at == NOW + timedelta(seconds=46)
+    assert at.run.pings == [message.id]
+    assert at.run.refused_pings == []
+    assert at.clock.sleeping == 0
+
+
+async def test_after_two_minutes_it_comes_all_the_same(desk: DeskOf) -> None:
+    at = desk(must=True)
+    at.is_busy = True
+    call = await waiting(at)
+    await at.clock.advance(119)
+    assert not call.done()
+    await at.clock.advance(1)
+    async with asyncio.timeout(10):
+        assert (await call).text == "Sent."
+    assert at.poster.charges == [Charge.NOTHING]
+
+
+async def test_one_look_in_a_second_is_enough(desk: DeskOf) -> None:
+    at = desk(must=True)
+    looks = count()
+    at.bench.is_busy = lambda: next(looks) >= 0
+    call = await waiting(at)
+    await at.clock.advance(120)
+    await call
+    assert next(looks) <= 123
+
+
+async def test_what_is_critical_does_not_wait(desk: DeskOf) -> None:
+    at = desk(must=True)
+    at.is_busy = True
+    async with asyncio.timeout(10):
+        await at.works("ping_user", message="Call mum", critical=True)
+
+
+async def test_who_is_stopped_while_it_waits_has_sent_nothing(desk: DeskOf) -> None:
+    at = desk(must=True)
+    at.is_busy = True
+    call = await waiting(at)
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+    assert at.poster.messages == []
+    assert not at.run.has_pinged
+
+
+async def test_only_the_first_ping_is_the_one_that_was_ordered(desk: DeskOf) -> None:
+    at = desk(must=True)
+    await at.works("ping_user", message="Call mum")
+    at.is_busy = True
+    assert "pinged once already" in await at.is_refused("ping_user", message="And dad")
+    assert at.clock.sleeping == 0
 
 
 async def test_where_pings_are_switched_off_nothing_helps(desk: DeskOf) -> None:
     at = desk(allow_ping=False)
     assert "switched off" in await at.is_refused("ping_user", message="hi", critical=True)
+    ordered = desk(allow_ping=False, must=True)
+    ordered.is_busy = True
+    assert "switched off" in await ordered.is_refused("ping_user", message="hi")

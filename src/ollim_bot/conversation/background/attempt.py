@@ -11,9 +11,11 @@ from pathlib import Path
 from uuid import uuid4
 
 from ollim_bot.agent import AgentEngine, Prompt, SessionSpec
+from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.background import texts
 from ollim_bot.conversation.background.begun_calls import BegunCalls
 from ollim_bot.conversation.background.record import Outcome
+from ollim_bot.conversation.job_echo import JobEcho
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.domain.events import (
     AgentEvent,
@@ -26,6 +28,7 @@ from ollim_bot.domain.events import (
 )
 from ollim_bot.domain.jobs import Chain, Job, Reminder
 from ollim_bot.domain.occurrences import OccurrenceState
+from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.runs import Run, RunKind
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.domain.updates import PendingUpdates
@@ -35,8 +38,9 @@ from ollim_bot.prompts.context import READ_ONLY, updates_block
 from ollim_bot.prompts.jobs import background_prompt
 from ollim_bot.prompts.preamble import Briefing, build_bg_preamble
 from ollim_bot.stores import Stores
+from ollim_bot.tools.background_gate import BackgroundTools
 from ollim_bot.tools.server.bench import Poster, Workbench
-from ollim_bot.tools.server.toolset import Gate, toolset
+from ollim_bot.tools.server.toolset import toolset
 
 _logger = logging.getLogger(__name__)
 
@@ -45,7 +49,7 @@ _logger = logging.getLogger(__name__)
 class Surroundings:
     """What background runs need of the world.
 
-    `spec` says what a session is to be like; `gate` makes one of the patterns that a run may use;
+    `spec` says what a session is to be like; `is_busy`, whether the owner is being answered now;
     `main` is the main session, if there is one.
     """
 
@@ -55,8 +59,10 @@ class Surroundings:
     root: Path
     poster: Poster
     notices: Notices
+    tools: BackgroundTools
+    echo: JobEcho
+    auto_commit: AutoCommit
     spec: Callable[[], Awaitable[SessionSpec]]
-    gate: Callable[[tuple[str, ...]], Gate]
     is_busy: Callable[[], bool]
     main: Callable[[], SessionId | None]
 
@@ -110,9 +116,11 @@ class Attempt:
         )
         prompt = Prompt(await self._prompt(), id=str(uuid4()))
         outcome = self._failed(texts.ENGINE_SILENT)
-        tools = self._calls.of(toolset(bench, around.gate(run.policy.tools)))
+        watch = around.echo.watch()
+        tools = self._calls.of(toolset(bench, watch.noting(around.tools.gate(run))))
         async with around.engine.open(spec, tools) as agent:
-            async for event in agent.turn(prompt):
+            events = around.auto_commit.watching(agent.turn(prompt))
+            async for event in watch.watching(events, job=run.label):
                 await self._note(event)
                 if isinstance(event, TurnEnded):
                     outcome = self._outcome(event)
@@ -135,15 +143,16 @@ class Attempt:
     async def _prompt(self) -> str:
         around, job, policy = self._around, self._job, self.run.policy
         now = around.clock.now()
-        budget = await asyncio.to_thread(around.stores.pings.read)
+        budget = await asyncio.to_thread(self._budget, now)
         waiting = PendingUpdates()
         if policy.kind is RunKind.BACKGROUND:
             waiting = await asyncio.to_thread(around.stores.updates.read)
         briefing = Briefing(
             policy.report,
             policy.allow_ping,
-            is_busy=around.is_busy(),
-            budget=budget.status_line(now),
+            # What the owner has ordered only waits a little then.
+            is_busy=around.is_busy() and not policy.must,
+            budget=budget,
             allowed_tools=job.spec.allowed_tools,
             skills=job.spec.skills,
             chain=job.chain if isinstance(job, Reminder) else Chain(),
@@ -155,6 +164,15 @@ class Attempt:
             updates=updates_block(waiting, READ_ONLY, now),
             late_since=self._late_since,
         )
+
+    def _budget(self, now: datetime) -> str:
+        """Kept as it is shown, so that a clock that goes back later takes nothing away."""
+
+        def step(budget: PingBudget) -> tuple[PingBudget, str]:
+            refilled = budget.refilled(now)
+            return refilled, refilled.status_line(now)
+
+        return self._around.stores.pings.transact(step)
 
     async def _note(self, event: AgentEvent) -> None:
         """What it says is nobody's business: only names and numbers are kept."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from ollim_bot.conversation.background import texts
@@ -15,9 +16,12 @@ from ollim_bot.domain.jobs import Job, Reminder
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.runs import Run, RunPolicy
 from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.domain.tool_policy import DEFAULT_BG_TOOLS, problems
+from ollim_bot.domain.tool_policy import problems
 from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.logs import log_fields
+
+# How long runs may go on when the bot is to stop.
+_GRACE = 20.0
 
 _logger = logging.getLogger(__name__)
 
@@ -26,6 +30,32 @@ class BackgroundRuns:
     def __init__(self, around: Surroundings) -> None:
         self._around = around
         self._slots = Slots()
+        self._tasks: set[asyncio.Task[OccurrenceState]] = set()
+
+    def start(
+        self,
+        job: Job,
+        occurrence: Occurrence,
+        *,
+        late_since: datetime | None = None,
+        attempt: int = 1,
+    ) -> asyncio.Task[OccurrenceState]:
+        """`run_agent_background` in a task of its own, which `close` takes care of."""
+        work = self.run_agent_background(job, occurrence, late_since=late_since, attempt=attempt)
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def close(self) -> None:
+        """What was started gets a while to end, then it is cut off; who waits does not begin."""
+        self._slots.close()
+        alarm = asyncio.ensure_future(self._around.clock.sleep(_GRACE))
+        while self._tasks and not alarm.done():
+            await asyncio.wait({alarm, *self._tasks}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (alarm, *self._tasks):
+            task.cancel()
+        await asyncio.wait({alarm, *self._tasks})
 
     async def run_agent_background(
         self,
@@ -41,13 +71,21 @@ class BackgroundRuns:
         off, and the ledger says so before the cancellation goes on.
         """
         with log_fields(run=occurrence.id):
-            if wrong := [e for tool in job.spec.allowed_tools for e in problems(tool).errors]:
-                return await self._skip(job, occurrence, " ".join(wrong))
+            if reason := await self._obstacle(job):
+                return await self._skip(job, occurrence, *reason)
             config = await self._config()
             due = occurrence.scheduled_at or self._around.clock.now()
             rank = (not isinstance(job, Reminder), due.timestamp())
             async with self._slots.slot(rank, config.bg_concurrency):
                 return await self._run(job, occurrence, config, late_since, attempt)
+
+    async def _obstacle(self, job: Job) -> tuple[SkipReason, str] | None:
+        """Why a job cannot be run as its file stands."""
+        if wrong := [e for tool in job.spec.allowed_tools for e in problems(tool).errors]:
+            return SkipReason.INVALID_TOOLS, " ".join(wrong)
+        if missing := await self._around.tools.missing_skills(job):
+            return SkipReason.MISSING_SKILL, texts.no_such_skill(missing[0])
+        return None
 
     async def _run(
         self,
@@ -58,16 +96,12 @@ class BackgroundRuns:
         number: int,
     ) -> OccurrenceState:
         around = self._around
-        run = Run(
-            RunPolicy.of_job(job, (*DEFAULT_BG_TOOLS, *job.spec.allowed_tools)),
-            around.clock.now(),
-            label=texts.label(job),
-            job=job,
-        )
+        run = Run(RunPolicy.of_job(job, ()), around.clock.now(), texts.label(job), job)
         attempt = Attempt(around, job, run, late_since)
         try:
             begun = {"attempt": number, "job": run.label}
             await _surely(self._row(occurrence, OccurrenceState.RUNNING, begun))
+            run.policy = replace(run.policy, tools=await around.tools.of(job))
             run.parent = None if job.spec.isolated else around.main()
             outcome = await attempt.within(config.bg_fork_timeout)
         except asyncio.CancelledError:
@@ -104,13 +138,15 @@ class BackgroundRuns:
         await self._last_row(occurrence, outcome.state, facts)
         _logger.info("A background run ended: %s", outcome.state)
 
-    async def _skip(self, job: Job, occurrence: Occurrence, reason: str) -> OccurrenceState:
+    async def _skip(
+        self, job: Job, occurrence: Occurrence, reason: SkipReason, sentence: str
+    ) -> OccurrenceState:
         name = texts.label(job)
-        await self._around.notices.tell(texts.not_run(name, reason))
+        await self._around.notices.tell(texts.not_run(name, sentence))
         facts = {
             "job": name,
-            "reason": SkipReason.INVALID_TOOLS.value,
-            "error": reason,
+            "reason": reason.value,
+            "error": sentence,
             "silent_because": "it was not run",
         }
         await _surely(self._last_row(occurrence, OccurrenceState.SKIPPED, facts))

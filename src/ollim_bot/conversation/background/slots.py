@@ -20,11 +20,14 @@ class Slots:
     def __init__(self) -> None:
         self._most = 0
         self._running = 0
+        self._is_closed = False
         self._order = count()
         self._waiting: list[tuple[Rank, int, asyncio.Future[None]]] = []
 
     @asynccontextmanager
     async def slot(self, rank: Rank, most: int) -> AsyncIterator[None]:
+        if self._is_closed:
+            raise asyncio.CancelledError
         self._most = most
         ticket = asyncio.get_running_loop().create_future()
         heappush(self._waiting, (rank, next(self._order), ticket))
@@ -37,6 +40,12 @@ class Slots:
             if ticket.done() and not ticket.cancelled():
                 self._running -= 1
                 self._call_up()
+
+    def close(self) -> None:
+        """Whoever waits is cancelled, and whoever comes; who has a place keeps it."""
+        self._is_closed = True
+        for _, _, ticket in self._waiting:
+            ticket.cancel()
 
     def _call_up(self) -> None:
         while self._waiting and self._running < self._most:

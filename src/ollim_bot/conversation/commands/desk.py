@@ -11,6 +11,7 @@ from ollim_bot.conversation import texts
 from ollim_bot.conversation.answering import Answering, answer_name
 from ollim_bot.conversation.approvals.approvals import Approvals
 from ollim_bot.conversation.commands.permissions import PermissionCommands
+from ollim_bot.conversation.commands.pings import PingCommands
 from ollim_bot.conversation.commands.sessions import SessionCommands
 from ollim_bot.conversation.commands.settings import SettingCommands
 from ollim_bot.conversation.commands.table import COMMANDS, read_line
@@ -39,6 +40,7 @@ class CommandDesk:
         compaction: Compaction,
         sessions: SessionCommands,
         settings: SettingCommands,
+        pings: PingCommands,
         approvals: Approvals,
         forks: ForkCommands,
         clock: Clock,
@@ -57,6 +59,7 @@ class CommandDesk:
         self._at_once: Mapping[str, AtOnce] = {
             "config": settings.config,
             "model": settings.model,
+            "ping-budget": pings.ping_budget,
             "permissions": PermissionCommands(approvals).permissions,
             "thinking": settings.thinking,
             "sessions": sessions.list,

@@ -41,6 +41,14 @@ COMMANDS: tuple[CommandSpec, ...] = (
         "What happens to a call that nothing allows yet",
         (Argument("mode", "how it is decided, for now", tuple(PermissionMode)),),
     ),
+    CommandSpec(
+        "ping-budget",
+        "How often the bot may speak up by itself",
+        (
+            Argument("capacity", "how many pings at most"),
+            Argument("refill_rate", "minutes until one more"),
+        ),
+    ),
     CommandSpec("sessions", "Earlier conversations"),
     CommandSpec(
         "resume",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ollim_bot.agent import ToolAnswer
 from ollim_bot.domain.cards import Card
-from ollim_bot.domain.chat import Attachment, Author, ChatMessage, numbered_id
+from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, numbered_id
 from ollim_bot.domain.outgoing import Charge
-from ollim_bot.domain.ping_rules import Refused, charged
+from ollim_bot.domain.ping_rules import Refused, charged, is_ordered
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.runs import RefusedPing, Run
 from ollim_bot.errors import NotSent
@@ -18,6 +18,10 @@ from ollim_bot.tools.server.bench import Workbench
 from ollim_bot.tools.server.schemas import flag
 
 CRITICAL = flag("true only for what cannot wait: skips the budget, once in a run")
+
+# How long what the owner ordered lets the owner finish first, and how often it looks.
+_PATIENCE = 120.0
+_GLANCE = 1.0
 
 
 def message_of(
@@ -29,7 +33,7 @@ def message_of(
 ) -> ChatMessage:
     run, now = bench.run, bench.clock.now()
     return ChatMessage(
-        numbered_id(now, secrets.randbits(20)),
+        _new_id(bench),
         now,
         Author.BACKGROUND if run.policy.kind.is_background else Author.ASSISTANT,
         words,
@@ -38,6 +42,10 @@ def message_of(
         card=card,
         job=run.label,
     )
+
+
+def _new_id(bench: Workbench) -> MessageId:
+    return numbered_id(bench.clock.now(), secrets.randbits(20))
 
 
 async def sent(bench: Workbench, message: ChatMessage, *, is_critical: bool) -> ToolAnswer:
@@ -55,6 +63,8 @@ async def sent(bench: Workbench, message: ChatMessage, *, is_critical: bool) -> 
 async def _pinged(bench: Workbench, message: ChatMessage, *, is_critical: bool) -> ToolAnswer:
     config = await asyncio.to_thread(bench.stores.config.read)
     run = bench.run
+    if is_ordered(run) and not is_critical and await _waited(bench):
+        message = replace(message, id=_new_id(bench), at=bench.clock.now())
     payment = _PaymentOfPing(bench, run, message, is_critical, config.critical_daily_cap)
     try:
         await bench.poster.send(message, run, payment.pay)
@@ -65,6 +75,16 @@ async def _pinged(bench: Workbench, message: ChatMessage, *, is_critical: bool) 
         run.refused_pings.append(RefusedPing(payment.refusal, message.text))
         return ToolAnswer(payment.refusal, is_error=True)
     return ToolAnswer("Sent.")
+
+
+async def _waited(bench: Workbench) -> bool:
+    """Until the owner is not being answered any more, within reason; False if that was not now."""
+    clock, has_waited = bench.clock, False
+    latest = clock.monotonic() + _PATIENCE
+    while bench.is_busy() and clock.monotonic() < latest:
+        await clock.sleep(_GLANCE)
+        has_waited = True
+    return has_waited
 
 
 @dataclass(slots=True)

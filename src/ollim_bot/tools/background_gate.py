@@ -1,0 +1,120 @@
+"""The gate of background runs: nobody is asked there, so a call is allowed or refused."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+
+from ollim_bot.agent import Refusal, ToolCall
+from ollim_bot.domain.jobs import Job, JobSpec
+from ollim_bot.domain.runs import Run
+from ollim_bot.domain.tool_policy import Pattern, matches
+from ollim_bot.tools.addresses import Resolver, resolve
+from ollim_bot.tools.guards import address_guard, state_dir_guard
+from ollim_bot.tools.reach import Reach
+from ollim_bot.tools.server.toolset import Gate
+
+_SKILLS = "skills"
+_SKILL_FILE = "SKILL.md"
+
+# What these are for is decided by where they are called, and no list changes that.
+_OURS = "mcp__discord__"
+
+
+class BackgroundTools:
+    """What background runs may use: what the owner's policy says, and what their jobs add to it.
+
+    `usual` gives the patterns of the policy as they are now; `job_guard` knows what may stand in
+    job files, and gives a reason to refuse a call.
+    """
+
+    def __init__(
+        self,
+        reach: Reach,
+        usual: Callable[[], Sequence[str]],
+        *,
+        job_guard: Callable[[ToolCall], str | None] = lambda _: None,
+        resolver: Resolver = resolve,
+    ) -> None:
+        self._reach = reach
+        self._usual = usual
+        self._job_guard = job_guard
+        self._resolver = resolver
+
+    async def of(self, job: Job) -> tuple[str, ...]:
+        """The patterns for a run that begins now."""
+        return (*await asyncio.to_thread(self._usual), *own_tools(job.spec))
+
+    async def missing_skills(self, job: Job) -> Sequence[str]:
+        """Those that the job names and nobody could load."""
+        return await asyncio.to_thread(self._missing, job.spec.skills)
+
+    def gate(self, run: Run) -> Gate:
+        """A call has to be allowed by what the run began with, and by the policy as it is now.
+
+        So what the owner takes away is gone at once, and what the owner adds is for the next run.
+        """
+        at_start = _patterns(run.policy.tools)
+        own = _patterns(own_tools(run.job.spec)) if run.job is not None else ()
+
+        def judge(call: ToolCall) -> str | None:
+            now = (*_patterns(self._usual()), *own)
+            named = [one for one in at_start if one.names(call.tool)]
+            if not named or not any(one.names(call.tool) for one in now):
+                return _not_available(call.tool)
+            if reason := state_dir_guard(call, self._reach) or self._job_guard(call):
+                return reason
+            if not (self._allows(named, call) and self._allows(now, call)):
+                return _not_so(call.tool, [str(one) for one in named])
+            return address_guard(call, self._resolver)
+
+        async def gate(call: ToolCall) -> Refusal | None:
+            reason = await asyncio.to_thread(judge, call)
+            return Refusal(reason) if reason else None
+
+        return gate
+
+    def _allows(self, patterns: Sequence[Pattern], call: ToolCall) -> bool:
+        # The engine names files from where its folder really is.
+        roots = (str(self._reach.root), os.path.realpath(self._reach.root))
+        return any(
+            matches(one, call.tool, call.arguments, root) for one in patterns for root in roots
+        )
+
+    def _missing(self, names: Sequence[str]) -> Sequence[str]:
+        folder = self._reach.root / _SKILLS
+        return [
+            name
+            for name in names
+            if not _is_plain_name(name) or not (folder / name / _SKILL_FILE).is_file()
+        ]
+
+
+def own_tools(spec: JobSpec) -> tuple[str, ...]:
+    """The patterns that a job brings along."""
+    return (*spec.allowed_tools, *(f"Skill({name} *)" for name in spec.skills))
+
+
+def _patterns(texts: Sequence[str]) -> tuple[Pattern, ...]:
+    return tuple(Pattern.of(text) for text in texts)
+
+
+def _is_plain_name(name: str) -> bool:
+    """Whether it can only be the name of one folder, also in a pattern."""
+    return name.replace("-", "").replace("_", "").isalnum()
+
+
+def _not_available(tool: str) -> str:
+    instead = "Go on without it"
+    if not tool.startswith(_OURS):
+        instead += "; the owner can allow it, by `allowed-tools` in the file of the job"
+    return f"`{tool}` is not available in background runs. {instead}."
+
+
+def _not_so(tool: str, alternatives: Sequence[str]) -> str:
+    listed = ", ".join(f"`{pattern}`" for pattern in alternatives)
+    return (
+        f"`{tool}` is not available in background runs with these arguments. "
+        f"What is available: {listed}."
+    )

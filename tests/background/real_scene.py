@@ -1,0 +1,111 @@
+"""Background runs with the real engine and real files; only the model answers by script."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.background.scene import Scene, scene
+from tests.engine.processes import engines_at, eventually
+from tests.engine.scene import engine_at
+from tests.engine.scene import scene as model_scene
+from tests.storage.places import DataDirectory, QuickDisk
+
+from ollim_bot.agent import Refusal, SessionSpec, ToolCall, Toolset
+from ollim_bot.domain.runs import Run, RunKind, RunPolicy
+from ollim_bot.domain.tool_policy import MAIN_TOOLS
+from ollim_bot.engine.claude import ClaudeEngine
+from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say
+from ollim_bot.offline.scripted import ScriptedModel
+from ollim_bot.tools.server.bench import Workbench
+from ollim_bot.tools.server.toolset import toolset
+
+PING = "mcp__discord__ping_user"
+REPORT = "mcp__discord__report_updates"
+
+
+@dataclass
+class RealScene:
+    """`stage` is where runs are started, `model` what answers them."""
+
+    home: Path
+    model: ScriptedModel
+    engine: ClaudeEngine
+    stage: Scene
+
+    @property
+    def root(self) -> Path:
+        return self.home / "data"
+
+    def main_tools(self) -> Toolset:
+        stage = self.stage
+        run = Run(RunPolicy(RunKind.MAIN, MAIN_TOOLS), stage.clock.now())
+        bench = Workbench(run, stage.stores, stage.clock, self.root, stage.poster, lambda: False)
+        return toolset(bench, _everything)
+
+    async def gone(self) -> None:
+        """All processes of the engine have ended."""
+        await self.processes(0)
+
+    async def processes(self, number: int) -> None:
+        """So many are there, where the kernel says so."""
+        if sys.platform == "linux":
+            await eventually(lambda: len(engines_at(self.home)) == number, within=10)
+
+    def results(self) -> list[str]:
+        """What the model was told about its calls, in order."""
+        messages = self.model.requests[-1].messages
+        return [result.text for message in messages for result in message.tool_results]
+
+
+async def _everything(_: ToolCall) -> Refusal | None:
+    return None
+
+
+@asynccontextmanager
+async def real_scene(home: Path, **replaced: Any) -> AsyncIterator[RealScene]:
+    async with model_scene(home) as at:
+        data = DataDirectory(home / "data")
+        engine = engine_at(home, at.url)
+        stores = data.open(QuickDisk())
+        async with scene(engine, root=data.paths.root, stores=stores, **replaced) as stage:
+            stage.base = SessionSpec("You help.", data.paths.root, thinking="adaptive")
+            stage.main = None
+            yield RealScene(home, at.model, engine, stage)
+
+
+def calls(tool: str, **arguments: object) -> Reply:
+    return Reply((CallTool(tool, arguments),))
+
+
+def says(text: str) -> Reply:
+    return Reply((Say(text),))
+
+
+def as_bytes(value: object) -> bytes:
+    """As it is sent, but for the marks of how far the cache goes, which move on with it."""
+    return json.dumps(_unmarked(value), ensure_ascii=False).encode()
+
+
+def instructions(request: ModelRequest) -> list[bytes]:
+    """The system prompt, without the line in which the engine numbers conversations."""
+    system = request.body["system"]
+    assert isinstance(system, list)
+    return [each for each in map(as_bytes, system) if b"x-anthropic-billing-header" not in each]
+
+
+def history(request: ModelRequest) -> list[bytes]:
+    messages = request.body["messages"]
+    assert isinstance(messages, list)
+    return [as_bytes(each) for each in messages]
+
+
+def _unmarked(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {key: _unmarked(each) for key, each in value.items() if key != "cache_control"}
+    return [_unmarked(each) for each in value] if isinstance(value, list) else value

@@ -1,0 +1,203 @@
+"""Whole background runs with the real engine: what reaches the owner, and what is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.background.real_scene import PING, REPORT, RealScene, calls, says
+from tests.background.scene import MAIN, Scene, reminder, routine
+from tests.engine.scene import ask, spoken
+
+from ollim_bot.domain.chat import Author
+from ollim_bot.domain.jobs import Chain, ReportMode
+from ollim_bot.domain.occurrences import OccurrenceState
+from ollim_bot.domain.sessions import SessionChange
+from ollim_bot.offline.messages import Fail, Hang, Reply
+
+BANK = calls(PING, message="The bank wrote.")
+ENDED = "“Morning mail” ended without its report."
+FAILED = Fail(400, "invalid_request_error", "odd")
+
+
+def one_report(words: str) -> Reply:
+    return calls(REPORT, message=words)
+
+
+async def pinging(real: RealScene, **fields: Any) -> asyncio.Task[OccurrenceState]:
+    """A run that wants to ping now, and is kept waiting."""
+    real.model.then(calls(PING, message="Call mum."))
+    task = real.stage.start(reminder(update_main_session=ReportMode.FREELY, **fields))
+    await real.stage.until(lambda: real.stage.clock.sleeping == 2)
+    return task
+
+
+def recorded(stage: Scene) -> list[str]:
+    """The sessions that replies to what was said lead to."""
+    return [record.fork_session_id for record in stage.stores.fork_messages.read()]
+
+
+async def test_what_it_writes_is_read_by_nobody(real: RealScene) -> None:
+    real.model.answers("Nobody reads this.")
+    stage = real.stage
+    assert await stage.run(routine()) is OccurrenceState.DONE
+    assert (stage.said, stage.surface.posts, stage.pending) == ([], [], [])
+    assert "Nobody reads this." not in str(stage.rows)
+    assert stage.end.facts["silent_because"] == "it had nothing to say"
+    await real.gone()
+
+
+async def test_a_ping_is_marked_recorded_and_charged(real: RealScene) -> None:
+    stage = real.stage
+    async with real.engine.open(stage.base, real.main_tools()) as main:
+        await ask(main, "hello")
+        stage.main = main.id
+        real.model.then(BANK, says("Done."), one_report("Pinged about the bank."))
+        assert await stage.run(routine()) is OccurrenceState.DONE
+    (message,) = stage.surface.posts
+    assert (message.text, message.author) == ("The bank wrote.", Author.BACKGROUND)
+    assert message.job == "Morning mail"
+    [record] = stage.stores.fork_messages.read()
+    [event] = stage.events
+    assert event.event is SessionChange.BG_FORK
+    assert record.fork_session_id == event.session_id == stage.end.facts["session"]
+    assert record.parent_session_id == event.parent_session_id == stage.main
+    assert stage.pending == ["Pinged about the bank."]
+    assert stage.end.facts["tools"] == [PING, REPORT]
+    assert stage.end.facts["tokens"]
+    assert stage.stores.pings.read().tokens == 4
+
+
+@pytest.mark.parametrize(
+    ("mode", "answers", "requests", "pending"),
+    [
+        (ReportMode.ALWAYS, [], 3, [ENDED]),
+        (ReportMode.ALWAYS, [one_report("  ")], 4, [ENDED]),
+        (ReportMode.ALWAYS, [one_report("All well.")], 2, ["All well."]),
+        (ReportMode.ON_PING, [], 1, []),
+        (ReportMode.ON_PING, [BANK], 4, [ENDED]),
+        (ReportMode.ON_PING, [BANK, one_report("Pinged.")], 3, ["Pinged."]),
+        (ReportMode.FREELY, [BANK], 2, []),
+        (ReportMode.FREELY, [one_report("By the way.")], 2, ["By the way."]),
+        (ReportMode.BLOCKED, [BANK], 2, []),
+        (ReportMode.BLOCKED, [one_report("Psst.")], 2, []),
+    ],
+)
+async def test_the_duty_to_report_is_met(
+    real: RealScene, mode: ReportMode, answers: list[Reply], requests: int, pending: list[str]
+) -> None:
+    """By the agent, who is sent back twice at most, and else by the program."""
+    real.model.then(*answers)
+    stage = real.stage
+    assert await stage.run(routine(update_main_session=mode)) is OccurrenceState.DONE
+    assert len(real.model.requests) == requests
+    assert stage.pending == pending
+    assert await stage.told() == []
+
+
+async def test_who_is_sent_back_is_told_why_and_may_still_report(real: RealScene) -> None:
+    real.model.then(says("Done."), says("Really."), one_report("Late, but here."))
+    stage = real.stage
+    await stage.run(routine(update_main_session=ReportMode.ALWAYS))
+    assert "You must call `report_updates`" in spoken(real.model.requests[1])[-1]
+    assert stage.pending == ["Late, but here."]
+
+
+async def test_a_blocked_report_is_refused_with_what_to_do(real: RealScene) -> None:
+    real.model.then(one_report("Psst."))
+    await real.stage.run(routine(update_main_session=ReportMode.BLOCKED))
+    assert real.results() == ["This job may not report to the main session. End without it."]
+
+
+async def test_a_run_that_takes_too_long_is_ended_told_and_its_ping_can_be_answered(
+    real: RealScene,
+) -> None:
+    real.model.then(BANK, Hang())
+    stage = real.stage
+    running = stage.start(routine())
+    await real.model.seen(2)
+    await stage.clock.advance(1800)
+    assert await running is OccurrenceState.TIMED_OUT
+    await real.gone()
+    assert recorded(stage) == [stage.end.facts["session"]]
+    assert stage.end.facts["pings"] == [stage.surface.posts[0].id]
+    assert await stage.told() == [
+        "“Morning mail” did not work: it took longer than 30 min and was stopped."
+    ]
+    assert await stage.told() == []
+
+
+async def test_a_failure_is_told_once_by_name_and_its_ping_can_be_answered(
+    real: RealScene,
+) -> None:
+    real.model.then(BANK).when(lambda request: bool(request.tool_results), FAILED)
+    stage = real.stage
+    assert await stage.run(routine()) is OccurrenceState.FAILED
+    real.model.when("YOUR TASK", FAILED)
+    assert await stage.run(routine(), attempt=2) is OccurrenceState.FAILED
+    first, second = (row for row in stage.rows if row.state == "failed")
+    assert recorded(stage) == [first.facts["session"]]
+    assert "pings" not in second.facts
+    (sentence,) = await stage.told()
+    assert sentence.startswith("“Morning mail” did not work: ")
+    assert not any(word in sentence for word in ("abc123", "routine", str(MAIN)))
+    assert await stage.told() == []
+
+
+async def test_a_ping_while_the_owner_is_answered_is_refused_and_told_to_the_agent(
+    real: RealScene,
+) -> None:
+    real.model.then(BANK, one_report("The bank wrote."))
+    stage = real.stage
+    stage.is_busy = True
+    await stage.run(routine())
+    assert stage.said == []
+    assert real.results()[0] == (
+        "The owner is in the middle of a conversation. "
+        "Leave it with `report_updates`, or end without a message."
+    )
+    assert stage.pending == ["The bank wrote."]
+    assert stage.stores.pings.read().tokens == 5
+
+
+async def test_a_reminder_that_was_ordered_waits_for_the_end_of_the_answer(
+    real: RealScene,
+) -> None:
+    stage = real.stage
+    stage.is_busy = True
+    task = await pinging(real, must=True)
+    await stage.clock.advance(30)
+    assert stage.said == []
+    stage.is_busy = False
+    await stage.clock.advance(1)
+    assert await task is OccurrenceState.DONE
+    assert stage.said == ["Call mum."]
+    assert stage.stores.pings.read().tokens == 5
+
+
+async def test_but_not_for_longer_than_two_minutes(real: RealScene) -> None:
+    stage = real.stage
+    stage.is_busy = True
+    task = await pinging(real, must=True)
+    await stage.clock.advance(120)
+    assert await task is OccurrenceState.DONE
+    assert stage.said == ["Call mum."]
+
+
+async def test_a_check_of_a_chain_sets_the_next_one(real: RealScene) -> None:
+    real.model.then(calls("mcp__discord__follow_up_chain", minutes_from_now=30))
+    stage = real.stage
+    await stage.run(reminder("root", chain=Chain(max=2)))
+    assert "CHAIN CONTEXT: check 1 of 3." in spoken(real.model.requests[0])[0]
+    (shelved,) = stage.stores.reminders.all()
+    assert shelved.item.chain == Chain(max=2, depth=1, parent="root")
+    assert shelved.item.spec.message == "Look at the mail."
+
+
+async def test_the_last_check_of_a_chain_sets_none(real: RealScene) -> None:
+    real.model.then(calls("mcp__discord__follow_up_chain", minutes_from_now=30))
+    stage = real.stage
+    await stage.run(reminder("last", chain=Chain(max=2, depth=2, parent="root")))
+    assert "This was the last check of the chain" in real.results()[0]
+    assert stage.stores.reminders.all() == []

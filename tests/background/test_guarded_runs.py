@@ -1,0 +1,104 @@
+"""Tools in background runs with the real engine: allowed or refused, and nobody is asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.background.real_scene import RealScene, calls, says
+from tests.background.scene import Scene, routine, scene
+from tests.engine.scene import LIMIT, engine_at
+from tests.engine.scene import Scene as ModelScene
+from tests.engine.scene import scene as model_scene
+from tests.tools.house import House, furnished
+from tests.tools.test_with_the_engine import assert_nothing_leaked, attacks
+
+from ollim_bot.agent import SessionSpec
+from ollim_bot.domain.occurrences import OccurrenceState
+from ollim_bot.domain.tool_policy import DEFAULT_BG_TOOLS
+from ollim_bot.offline.messages import CallTool, Reply
+
+WIDE = ("Read", "Write", "Edit", "Glob", "Grep", "Bash(cat *)", "Bash(grep *)", "Bash(cp *)")
+
+
+@pytest.fixture
+async def at(tmp_path: Path) -> AsyncIterator[ModelScene]:
+    async with asyncio.timeout(LIMIT), model_scene(tmp_path) as made:
+        yield made
+
+
+@pytest.mark.parametrize("allowed", [(), WIDE], ids=["usual", "wide"])
+async def test_a_hostile_run_gets_nothing_by_any_spelling(
+    at: ModelScene, allowed: tuple[str, ...]
+) -> None:
+    house = furnished(at.home)
+    every = attacks(house)
+    at.model.then(Reply(tuple(every)))
+    async with scene(engine_at(at.home, at.url), root=house.data) as stage:
+        _prepare(stage, house)
+        assert await stage.run(routine(allowed_tools=allowed)) is OccurrenceState.DONE
+    told = [result for each in at.model.requests[-1].messages for result in each.tool_results]
+    assert len(told) == len(every)
+    assert_nothing_leaked(at, house)
+
+
+def _prepare(stage: Scene, house: House) -> None:
+    stage.base = SessionSpec("You help.", house.data)
+    stage.main = None
+
+
+async def test_what_is_not_available_is_refused_and_the_run_goes_on(real: RealScene) -> None:
+    (real.root / "note.md").write_text("buy milk")
+    real.model.then(
+        Reply(
+            (
+                CallTool("Write", {"file_path": "note.md", "content": "broken"}),
+                CallTool("WebFetch", {"url": "https://example.com/", "prompt": "x"}),
+                CallTool("Bash", {"command": "ls"}),
+                CallTool("mcp__discord__enter_fork", {"topic": "x"}),
+                CallTool("mcp__discord__update_names", {"bot_name": "x"}),
+                CallTool("Read", {"file_path": "note.md"}),
+                CallTool("mcp__discord__list_reminders", {}),
+            )
+        )
+    )
+    stage = real.stage
+    assert await stage.run(routine()) is OccurrenceState.DONE
+    write, fetch, bash, fork, names, read, listed = real.results()
+    assert "`Write` is not available in background runs. " in write
+    assert "`WebFetch` is not available in background runs. " in fetch
+    assert "`Bash` is not available in background runs with these arguments. " in bash
+    assert "`mcp__discord__enter_fork` is not available in background runs. " in fork
+    assert "`mcp__discord__update_names` is not available in background runs. " in names
+    assert "buy milk" in read
+    assert listed == "There are no reminders."
+    assert stage.end.facts["tools"] == ["Read", "mcp__discord__list_reminders"]
+    assert (real.root / "note.md").read_text() == "buy milk"
+    assert (stage.surface.posts, stage.said) == ([], [])
+
+
+async def test_what_the_job_allows_is_done(real: RealScene) -> None:
+    real.model.then(calls("Write", file_path="notes/new.md", content="new"), says("Done."))
+    job = routine(allowed_tools=("Write(./notes/**.md)",))
+    assert await real.stage.run(job) is OccurrenceState.DONE
+    assert (real.root / "notes/new.md").read_text() == "new"
+    assert "- Write(./notes/**.md)" in str(real.model.requests[0].messages)
+
+
+async def test_what_the_owner_takes_away_meanwhile_is_gone(real: RealScene) -> None:
+    """Between two calls of the same run."""
+    stage = real.stage
+    stage.allowed = (*DEFAULT_BG_TOOLS, "Write(./notes/**.md)")
+    real.model.then(
+        calls("Write", file_path="notes/one.md", content="1"),
+        calls("Write", file_path="notes/two.md", content="2"),
+    )
+    running = stage.start(routine())
+    await real.model.seen(2)
+    stage.allowed = DEFAULT_BG_TOOLS
+    assert await running is OccurrenceState.DONE
+    assert (real.root / "notes/one.md").exists()
+    assert not (real.root / "notes/two.md").exists()
+    assert "`Write` is not available in background runs. " in real.results()[1]

@@ -1,0 +1,119 @@
+"""Background runs beside each other, with the real engine and in real processes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from threading import Barrier
+from typing import Any
+
+import pytest
+from tests.background.real_scene import PING, RealScene, calls, real_scene
+from tests.background.scene import NOW, Scene, reminder, routine
+from tests.chaos.test_rivals import rivals
+from tests.engine.scene import LIMIT
+from tests.storage.places import DataDirectory, QuickDisk
+
+from ollim_bot.domain.jobs import ReportMode
+from ollim_bot.domain.occurrences import OccurrenceState
+from ollim_bot.domain.outgoing import Outbox
+from ollim_bot.domain.runtime_config import RuntimeConfig
+from ollim_bot.offline.messages import Hang
+from ollim_bot.ports import Store
+from ollim_bot.stores import Stores
+from ollim_bot.testing.memory import memory_stores
+
+ROUNDS = 5
+
+
+def leave_one_token(stores: Stores) -> None:
+    stores.pings.transact(lambda budget: (replace(budget, available=1.0), None))
+
+
+def ends(stage: Scene) -> list[dict[str, object]]:
+    return [dict(row.facts) for row in stage.rows if row.state == "done"]
+
+
+class Together:
+    """A store that two read at the same moment: runs do so when they begin, and when they ping."""
+
+    def __init__(self, store: Store[RuntimeConfig]) -> None:
+        self._store = store
+        self._both = Barrier(2)
+
+    def read(self) -> RuntimeConfig:
+        self._both.wait(LIMIT)
+        return self._store.read()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+@pytest.fixture
+async def together(tmp_path: Path) -> AsyncIterator[RealScene]:
+    config = Together(memory_stores(NOW).config)
+    async with asyncio.timeout(LIMIT), real_scene(tmp_path, config=config) as made:
+        yield made
+
+
+async def test_of_two_runs_at_once_exactly_one_gets_the_last_token(together: RealScene) -> None:
+    real, stage = together, together.stage
+    leave_one_token(stage.stores)
+    real.model.when("YOUR TASK", calls(PING, message="The bank wrote."))
+    runs = [
+        stage.start(routine(name, description=name, update_main_session=ReportMode.FREELY))
+        for name in ("first", "second")
+    ]
+    assert await asyncio.gather(*runs) == [OccurrenceState.DONE] * 2
+    assert stage.said == ["The bank wrote."]
+    one, other = sorted(ends(stage), key=lambda facts: "pings" not in facts)
+    assert one["pings"] == [stage.surface.posts[0].id]
+    assert "The ping budget is used up (budget: 0/5" in str(other["refused_pings"])
+    assert str(other["silent_because"]).startswith("its ping was refused: the ping budget is used")
+    budget = stage.stores.pings.read()
+    assert (budget.tokens, budget.daily_used, budget.payments) == (0, 1, 1)
+
+
+def test_of_two_processes_whose_runs_want_the_last_token_exactly_one_speaks(
+    tmp_path: Path,
+) -> None:
+    data = DataDirectory(tmp_path / "data")
+    stores = data.open(QuickDisk())
+    with rivals(data.paths.root, "run a job", "tests.background.rival") as both:
+        for number in range(ROUNDS):
+            leave_one_token(stores)
+            for each in both:
+                each.tell(f"{each.name}-{number}")
+            assert [each.answer() for each in both] == ["done", "done"]
+            assert stores.pings.read().available < 1
+    rows = [row for row in stores.ledger.read().entries if row.state == "done"]
+    pinged = [row.facts["job"] for row in rows if "pings" in row.facts]
+    refused = [row.facts["job"] for row in rows if "refused_pings" in row.facts]
+    said = [message.job for message in stores.messages.read().entries]
+    assert (len(pinged), len(refused), said) == (ROUNDS, ROUNDS, pinged)
+    assert {str(name).rpartition("-")[2] for name in pinged} == {str(n) for n in range(ROUNDS)}
+    sessions = [row.facts["session"] for row in rows if "pings" in row.facts]
+    assert [record.fork_session_id for record in stores.fork_messages.read()] == sessions
+    assert Outbox.of(stores.outbox.read().entries) == Outbox()
+    assert data.problems == []
+
+
+async def test_no_more_processes_than_places_and_reminders_come_first(real: RealScene) -> None:
+    stage, model = real.stage, real.model
+    stage.configure(bg_concurrency=1)
+    model.then(Hang())
+    first = stage.start(routine("first"))
+    await model.seen(1)
+    waiting = [stage.start(routine("second")), stage.start(reminder("third"))]
+    await stage.settled()
+    await real.processes(1)
+    assert stage.states == ["running"]
+    first.cancel()
+    assert await asyncio.gather(*waiting) == [OccurrenceState.DONE] * 2
+    begun = [
+        row.occurrence.job_id for row in stage.rows if row.state == "running" and row.occurrence
+    ]
+    assert begun == ["first", "third", "second"]
+    await real.gone()

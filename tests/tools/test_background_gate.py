@@ -1,0 +1,245 @@
+"""The gate of background runs: what the owner's policy and the job allow, and nobody is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from tests.tools.house import House
+
+from ollim_bot.agent import ToolCall
+from ollim_bot.data_paths import DataPaths
+from ollim_bot.domain.jobs import JobSpec, Reminder
+from ollim_bot.domain.runs import Run, RunPolicy
+from ollim_bot.domain.tool_policy import DEFAULT_BG_TOOLS
+from ollim_bot.storage.policy_file import PolicyFile
+from ollim_bot.tools.background_gate import BackgroundTools
+from ollim_bot.tools.reach import Reach
+from ollim_bot.tools.server.toolset import Gate
+
+NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
+NOTE = {"file_path": "note.md"}
+
+
+def known(_: str) -> Sequence[str]:
+    return ["93.184.215.14"]
+
+
+def job(*allowed: str, skills: tuple[str, ...] = ()) -> Reminder:
+    spec = JobSpec(id="abc", message="Look.", allowed_tools=allowed, skills=skills)
+    return Reminder(spec, NOW)
+
+
+async def gate_of(tools: BackgroundTools, reminder: Reminder) -> Gate:
+    policy = RunPolicy.of_job(reminder, await tools.of(reminder))
+    return tools.gate(Run(policy, NOW, job=reminder))
+
+
+async def refused(gate: Gate, tool: str, /, **arguments: object) -> str:
+    refusal = await gate(ToolCall(tool, arguments))
+    return refusal.reason if refusal else ""
+
+
+@pytest.fixture
+def usual(reach: Reach) -> BackgroundTools:
+    return BackgroundTools(reach, lambda: DEFAULT_BG_TOOLS, resolver=known)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("Read", NOTE),
+        ("Glob", {"pattern": "**/*.md"}),
+        ("Grep", {"pattern": "x", "glob": "*.md"}),
+        ("Bash", {"command": "ollim-bot help"}),
+        ("Bash", {"command": "ollim-bot tasks list"}),
+        ("mcp__discord__add_reminder", {"prompt": "x"}),
+        ("mcp__discord__list_reminders", {}),
+        ("mcp__discord__cancel_reminder", {"reminder_id": "x"}),
+        ("mcp__docs__read_doc", {"page": "x"}),
+    ],
+)
+async def test_what_every_run_may_do_passes(
+    usual: BackgroundTools, tool: str, arguments: dict[str, object]
+) -> None:
+    assert await refused(await gate_of(usual, job()), tool, **arguments) == ""
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("Write", {"file_path": "note.md", "content": "x"}),
+        ("Edit", {"file_path": "note.md", "old_string": "a", "new_string": "b"}),
+        ("WebFetch", {"url": "https://example.com/"}),
+        ("WebSearch", {"query": "x"}),
+        ("Agent", {"prompt": "x"}),
+        ("Task", {"prompt": "x"}),
+        ("Skill", {"skill": "mail"}),
+        ("TodoWrite", {}),
+        ("mcp__other__x", {}),
+    ],
+)
+async def test_any_other_tool_is_not_available_and_the_owner_can_change_that(
+    usual: BackgroundTools, tool: str, arguments: dict[str, object]
+) -> None:
+    reason = await refused(await gate_of(usual, job()), tool, **arguments)
+    assert reason == (
+        f"`{tool}` is not available in background runs. Go on without it; "
+        "the owner can allow it, by `allowed-tools` in the file of the job."
+    )
+
+
+@pytest.mark.parametrize("name", ["enter_fork", "exit_fork", "save_context", "update_names"])
+async def test_what_belongs_to_a_conversation_is_not_available(
+    usual: BackgroundTools, name: str
+) -> None:
+    tool = f"mcp__discord__{name}"
+    reason = await refused(await gate_of(usual, job()), tool)
+    assert reason == f"`{tool}` is not available in background runs. Go on without it."
+
+
+async def test_a_refusal_names_what_would_be_right(usual: BackgroundTools) -> None:
+    gate = await gate_of(usual, job())
+    assert await refused(gate, "Bash", command="ollim-bot config") == (
+        "`Bash` is not available in background runs with these arguments. "
+        "What is available: `Bash(ollim-bot help)`, `Bash(ollim-bot tasks *)`."
+    )
+
+
+async def test_a_job_adds_to_the_usual_and_no_more_than_it_says(usual: BackgroundTools) -> None:
+    gate = await gate_of(usual, job("Write(./notes/**.md)", "WebFetch"))
+    assert await refused(gate, "Write", file_path="notes/new.md") == ""
+    assert await refused(gate, "WebFetch", url="https://example.com/") == ""
+    assert await refused(gate, "Read", **NOTE) == ""
+    assert "with these arguments" in await refused(gate, "Write", file_path="routines/a.md")
+    assert "`WebFetch` is not available" in await refused(
+        await gate_of(usual, job()), "WebFetch", url="https://example.com/"
+    )
+
+
+async def test_a_skill_of_the_job_may_be_used_and_no_other(usual: BackgroundTools) -> None:
+    gate = await gate_of(usual, job(skills=("mail",)))
+    assert await refused(gate, "Skill", skill="mail") == ""
+    assert await refused(gate, "Skill", skill="mail", args="today") == ""
+    assert "`Skill(mail *)`" in await refused(gate, "Skill", skill="mailer")
+
+
+async def test_no_pattern_opens_what_is_protected(reach: Reach) -> None:
+    wide = ("Read", "Write", "Grep", "Glob", "LS", "Bash(cat *)", "WebFetch")
+    gate = await gate_of(BackgroundTools(reach, lambda: wide, resolver=known), job(*wide))
+    for tool, arguments, words in (
+        ("Read", {"file_path": "state/token.json"}, "state/ is protected"),
+        ("Read", {"file_path": "/etc/passwd"}, "outside the data directory"),
+        ("Write", {"file_path": "tool-policy.yaml"}, "tool-policy.yaml is protected"),
+        ("Grep", {"pattern": "x"}, "protected files"),
+        ("LS", {"path": "state"}, "state/ is protected"),
+        ("Bash", {"command": "cat .env"}, ".env is protected"),
+        ("WebFetch", {"url": "http://127.0.0.1"}, "on this machine"),
+    ):
+        assert words in await refused(gate, tool, **arguments)
+    assert await refused(gate, "Bash", command="cat note.md") == ""
+
+
+async def test_nor_a_job_file_that_is_not_right(reach: Reach) -> None:
+    def wrong(call: ToolCall) -> str | None:
+        return "cron: is not right" if "routines" in str(call.arguments["file_path"]) else None
+
+    tools = BackgroundTools(reach, lambda: ("Write",), job_guard=wrong)
+    gate = await gate_of(tools, job())
+    assert await refused(gate, "Write", file_path="routines/a.md") == "cron: is not right"
+    assert await refused(gate, "Write", file_path="notes/a.md") == ""
+
+
+async def test_a_subagent_is_judged_like_everybody(usual: BackgroundTools) -> None:
+    gate = await gate_of(usual, job())
+    assert await gate(ToolCall("Write", NOTE, by_subagent=True)) is not None
+    assert await gate(ToolCall("Read", NOTE, by_subagent=True)) is None
+
+
+async def test_a_data_directory_behind_a_link_has_the_same_paths(house: House) -> None:
+    (house.home / "linked").symlink_to("data")
+    tools = BackgroundTools(Reach(house.home / "linked"), lambda: DEFAULT_BG_TOOLS)
+    gate = await gate_of(tools, job())
+    for place in (house.data, house.home / "linked"):
+        assert await refused(gate, "Read", file_path=str(place / "note.md")) == ""
+
+
+class Policy:
+    """The owner's file, as the bot reads it."""
+
+    def __init__(self, root: Path) -> None:
+        self._paths = DataPaths(root)
+        self.problems: list[str] = []
+        self._file = PolicyFile(self._paths, self.problems.append)
+        self.write("")
+
+    def write(self, text: str) -> None:
+        fresh = self._paths.root / "fresh.yaml"
+        fresh.write_text(text)
+        fresh.replace(self._paths.tool_policy)
+
+    def tools(self) -> BackgroundTools:
+        return BackgroundTools(
+            Reach(self._paths.root), lambda: self._file.read().background, resolver=known
+        )
+
+
+@pytest.fixture
+def policy(house: House) -> Policy:
+    return Policy(house.data)
+
+
+async def test_the_owners_policy_adds_or_takes_the_place_of_the_usual(policy: Policy) -> None:
+    tools = policy.tools()
+    policy.write('bg_forks:\n  additional_allowed: ["WebSearch"]\n')
+    gate = await gate_of(tools, job())
+    assert await refused(gate, "WebSearch", query="x") == ""
+    assert await refused(gate, "Read", **NOTE) == ""
+    policy.write('bg_forks:\n  override: ["WebSearch"]\n')
+    gate = await gate_of(tools, job())
+    assert await refused(gate, "WebSearch", query="x") == ""
+    assert "`Read` is not available" in await refused(gate, "Read", **NOTE)
+
+
+async def test_what_the_owner_takes_away_is_gone_from_a_run_that_is_going(policy: Policy) -> None:
+    policy.write('bg_forks:\n  additional_allowed: ["WebSearch"]\n')
+    gate = await gate_of(policy.tools(), job("Write(./notes/**.md)"))
+    policy.write('bg_forks:\n  override: ["Read(./notes/**.md)"]\n')
+    assert "`WebSearch` is not available" in await refused(gate, "WebSearch", query="x")
+    assert "with these arguments" in await refused(gate, "Read", **NOTE)
+    assert await refused(gate, "Read", file_path="notes/plan.md") == ""
+    assert await refused(gate, "Write", file_path="notes/new.md") == ""
+
+
+async def test_what_the_owner_adds_is_for_the_next_run(policy: Policy) -> None:
+    tools = policy.tools()
+    policy.write('bg_forks:\n  override: ["Read(./notes/**.md)"]\n')
+    going = await gate_of(tools, job())
+    policy.write('bg_forks:\n  additional_allowed: ["WebSearch"]\n')
+    assert "`WebSearch` is not available" in await refused(going, "WebSearch", query="x")
+    assert "with these arguments" in await refused(going, "Read", **NOTE)
+    fresh = await gate_of(tools, job())
+    assert await refused(fresh, "WebSearch", query="x") == ""
+    assert await refused(fresh, "Read", **NOTE) == ""
+
+
+async def test_a_wrong_policy_leaves_what_was_right_and_is_told(policy: Policy) -> None:
+    policy.write('bg_forks:\n  additional_allowed: ["WebSearch"]\n')
+    tools = policy.tools()
+    gate = await gate_of(tools, job())
+    policy.write('bg_forks:\n  additional_allowed: ["Bash(*)"]\n')
+    assert await refused(gate, "WebSearch", query="x") == ""
+    assert await refused(await gate_of(tools, job()), "WebSearch", query="x") == ""
+    assert len(policy.problems) == 1
+
+
+@pytest.mark.parametrize("name", ["", "..", "../notes", "a b", "mail) x", "gone", "a/b", "mail.md"])
+async def test_a_skill_that_nobody_could_load_is_missing(house: House, name: str) -> None:
+    for place in ("skills/mail", "skills/mail-2_x", "skills/a/b"):
+        (house.data / place).mkdir(parents=True)
+        (house.data / place / "SKILL.md").write_text("Read the mail.")
+    tools = BackgroundTools(Reach(house.data), lambda: ())
+    assert await tools.missing_skills(job(skills=("mail", "mail-2_x"))) == []
+    assert await tools.missing_skills(job(skills=("mail", name))) == [name]
