@@ -20,8 +20,8 @@ Do not send me a key: what is written here is kept."""
 ABILITIES = """\
 What works here:
 - small talk: who I am, what time it is, what you said before, how to connect a real model
-- commands: `/clear`, `/compact`, `/cost`, `/model`, `/thinking`, `/interrupt`, `/sessions`, \
-`/resume`, `/config`, `/version`
+- commands: `/clear`, `/compact`, `/cost`, `/fork`, `/model`, `/thinking`, `/interrupt`, \
+`/sessions`, `/resume`, `/config`, `/version`
 - in a terminal, `ollim-bot reminder add -m "drink water" --in 20m` and `ollim-bot routine add` \
 write reminders and routines down; nothing in this version delivers them yet"""
 
