@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -142,6 +142,43 @@ class ChatSurface(Protocol):
 
     async def changed(self, status: Status) -> None:
         """The status is another one now."""
+
+
+class Courier(Protocol):
+    """A surface where a message is delivered when somebody else has confirmed it with an id.
+
+    What the bot sends by itself comes here, and to `ChatSurface.post` too, where it bears the name
+    of the courier among its `refs`. A surface sends nothing from there that has such a ref of its
+    own: an empty one is on its way, and another names the messages that it has become over there,
+    with a space between them.
+
+    Both calls should end within a minute; what takes longer is cancelled.
+    """
+
+    name: str
+
+    def parts(self, message: ChatMessage) -> Sequence[ChatMessage]:
+        """The message as the service can take it, at least one; the same each time it is asked."""
+
+    async def deliver(self, part: ChatMessage, nonce: str) -> str:
+        """Hand it over; gives the id that it has over there.
+
+        The nonce, of 24 characters, is the same whenever the same part is handed over again, so
+        that a service that remembers it answers with what it has. Raises `NotSent` with the reason
+        where the service refused it for good, `Unreachable` where it certainly did not get through
+        but may do so later, `Unsure` where the answer was lost.
+        """
+
+    async def find(
+        self, part: ChatMessage, nonce: str, since: datetime, others: Collection[str]
+    ) -> str | None:
+        """Read back whether it has arrived; gives its id over there.
+
+        None if it is certainly not there. `since` is when it may have been sent at the earliest, by
+        our clock: if that is wrong by hours, the newest messages must be looked at nevertheless.
+        `others` are ids of other messages, which may say the same. Raises `Unreachable` where the
+        service does not answer now, `Unsure` where it does and that cannot be seen.
+        """
 
 
 class AttachmentKeeper(Protocol):

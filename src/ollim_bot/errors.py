@@ -10,6 +10,8 @@ OllimError                      str(error) is the sentence a person reads
 ├── DuplicateId                 two files claim one id
 ├── AlreadyRunning              another process is the bot
 ├── NotSent                     a message certainly did not arrive
+├── Unreachable                 a service could not be asked, which is worth another try
+├── Unsure                      it cannot be said whether a message has arrived
 ├── SignInNeeded                exit 3: there is no login yet
 ├── EngineError                 the engine could not be started
 │   └── SessionLost             it does not know the session any more
@@ -90,6 +92,14 @@ class AlreadyRunning(OllimError):
 
 
 class NotSent(OllimError):
+    pass
+
+
+class Unreachable(OllimError):
+    pass
+
+
+class Unsure(OllimError):
     pass
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
 
 from tests.conversation.fate import Fate, SteppedLog, SteppedStore, fated
 from tests.conversation.scene import NOW
@@ -19,9 +22,11 @@ from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.courier import FarService
 from ollim_bot.testing.memory import memory_stores
 from ollim_bot.testing.surface import RecordingSurface
 
+_SHORT, _LONG = 3, 100
 FORK, PARENT = SessionId("fork-1"), SessionId("main-1")
 
 
@@ -62,24 +67,98 @@ class WitnessingSurface(RecordingSurface):
         await super().post(message)
 
 
+class TrueTime:
+    """The time of everybody else: it passes while our machine sleeps, and nobody sets it."""
+
+    def __init__(self, ours: ManualClock) -> None:
+        self.asleep = 0.0
+        self._ours = ours
+
+    def now(self) -> datetime:
+        return NOW + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        return self._ours.monotonic() + self.asleep
+
+    async def sleep(self, seconds: float) -> None:
+        await self._ours.sleep(seconds)
+
+
+class SteppedCourier:
+    """To hand a message over is two steps: before it arrives, and before we know; so is reading."""
+
+    def __init__(self, service: FarService, fate: Fate) -> None:
+        self.name = service.name
+        self._service = service
+        self._fate = fate
+
+    def parts(self, message: ChatMessage) -> Sequence[ChatMessage]:
+        return self._service.parts(message)
+
+    async def deliver(self, part: ChatMessage, nonce: str) -> str:
+        self._fate.step("before a part is handed over")
+        ref = await self._service.deliver(part, nonce)
+        self._fate.step("after a part was handed over")
+        return ref
+
+    async def find(
+        self, part: ChatMessage, nonce: str, since: datetime, others: Collection[str]
+    ) -> str | None:
+        self._fate.step("before it is looked for")
+        return await self._service.find(part, nonce, since, others)
+
+
 @dataclass
 class Mailbag:
-    """What stays when the process dies; `rows` is all that the outbox ever got."""
+    """What stays when the process dies; `rows` is all that the outbox ever got.
+
+    With a `service` messages have to arrive there. `told` is what the owner was told, by its key.
+    """
 
     stores: Stores = field(default_factory=lambda: memory_stores(NOW))
     rows: list[OutboxRow] = field(default_factory=list)
     surfaces: list[WitnessingSurface] = field(default_factory=list)
+    clock: ManualClock = field(default_factory=lambda: ManualClock(NOW))
+    service: FarService | None = None
+    told: dict[str, str] = field(default_factory=dict)
 
     @asynccontextmanager
     async def life(self, fate: Fate | None = None) -> AsyncIterator[DurableOutbox]:
-        stores = self._fated(fate or Fate())
+        fate = fate or Fate()
+        stores = self._fated(fate)
         surface = WitnessingSurface(self.stores)
         self.surfaces.append(surface)
         chat = ChatLog(stores.messages)
-        outbox = DurableOutbox(stores, chat, Stage(chat, [surface]), ManualClock(NOW))
+        courier = None if self.service is None else SteppedCourier(self.service, fate)
+        stage, tell = Stage(chat, [surface]), self._teller(fate)
+        outbox = DurableOutbox(stores, chat, stage, self.clock, courier, tell)
         await chat.load()
         await outbox.load()
-        yield outbox
+        running = asyncio.create_task(outbox.run())
+        try:
+            yield outbox
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    async def until(self, condition: Callable[[], object], fate: Fate | None = None) -> None:
+        """Let time pass for it, if need be: by seconds, then by more; a death ends it too."""
+        for patience in range(_LONG):
+            await self.clock.advance(0)
+            if condition():
+                return
+            if fate is not None:
+                fate.check()
+            await self.clock.advance(1 if patience < _SHORT else 30)
+        raise AssertionError("it never came to that")
+
+    def _teller(self, fate: Fate) -> Callable[..., Any]:
+        async def tell(sentence: str, *, key: str) -> None:
+            fate.step("before it is told")
+            assert self.told.setdefault(key, sentence) == sentence
+            fate.step("after it was told")
+
+        return tell
 
     def _fated(self, fate: Fate) -> Stores:
         return replace(
@@ -109,3 +188,22 @@ class Mailbag:
     def waiting(self) -> list[MessageId]:
         rows = self.stores.outbox.read().entries
         return [each.message.id for each in Outbox.of(rows).open]
+
+    @property
+    def log(self) -> list[ChatMessage]:
+        """Every message once, as it stands last."""
+        entries = self.stores.messages.read().entries
+        return list({message.id: message for message in entries}.values())
+
+    @property
+    def unsettled(self) -> list[MessageId]:
+        outbox = Outbox.of(self.stores.outbox.read().entries)
+        return [failure.id for _, failure in outbox.unsettled]
+
+
+def far_bag(**more: Any) -> tuple[Mailbag, FarService, TrueTime]:
+    """A mailbag whose messages have to arrive at a service."""
+    clock = ManualClock(NOW)
+    time = TrueTime(clock)
+    service = FarService(time, **more)
+    return Mailbag(clock=clock, service=service), service, time

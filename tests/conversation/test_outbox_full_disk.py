@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.conversation.outbox_scene import Mailbag, ping, run_of, with_a_token
+from tests.conversation.outbox_scene import Mailbag, far_bag, ping, run_of, with_a_token
 from tests.storage.places import DataDirectory, QuickDisk
 
 from ollim_bot.domain.runs import RunKind
 from ollim_bot.errors import NotSent
+from ollim_bot.stores import Stores
+from ollim_bot.testing.courier import FarService
 from ollim_bot.testing.disks import SteppedDisk
 
 BACKGROUND = run_of(RunKind.BACKGROUND)
@@ -28,11 +31,14 @@ class FullDisk:
         self._changes: Counter[str] = Counter()
 
     def bag(self) -> Mailbag:
-        return Mailbag(self._data.open(SteppedDisk(QuickDisk(), self._before)))
+        return Mailbag(self.stores())
 
     def mended(self) -> Mailbag:
         self.full.clear()
         return self.bag()
+
+    def stores(self) -> Stores:
+        return self._data.open(SteppedDisk(QuickDisk(), self._before))
 
     def _before(self, step: str, path: Path) -> None:
         name = next((name for name in self.full if name in path.name), None)
@@ -110,3 +116,70 @@ async def test_a_start_does_not_fail_for_a_message_that_still_finds_no_space(
     async with still_full.life():
         assert still_full.texts == []
         assert still_full.waiting == [ping().id]
+
+
+def far(disk: FullDisk) -> tuple[Mailbag, FarService]:
+    bag, service, _ = far_bag()
+    bag.stores = disk.stores()
+    return bag, service
+
+
+async def restarted(disk: FullDisk, bag: Mailbag) -> None:
+    disk.full.clear()
+    bag.stores = disk.stores()
+    async with bag.life():
+        await bag.until(lambda: not bag.waiting and not bag.unsettled)
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_what_cannot_be_noted_is_not_handed_over_until_it_can(disk: FullDisk) -> None:
+    bag, service = far(disk)
+    async with bag.life() as outbox:
+        disk.full[OUTBOX] = 2
+        sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
+        await bag.until(sending.done)
+        assert sending.result()
+        assert outbox.is_on_its_way(ping().id)
+        assert (service.tries, bag.waiting) == (0, [ping().id])
+        disk.full.clear()
+        await bag.until(lambda: not bag.waiting)
+    assert service.texts == ["ping 7"]
+    assert bag.spent == (1, 1, 0)
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize(("name", "change"), [(OUTBOX, 3), (FORK_MESSAGES, 2), (MESSAGES, 2)])
+async def test_what_has_arrived_is_not_repeated_although_nothing_could_be_noted_of_it(
+    disk: FullDisk, name: str, change: int
+) -> None:
+    bag, service = far(disk)
+    async with bag.life() as outbox:
+        disk.full[name] = change
+        sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
+        await bag.until(sending.done)
+        assert sending.result()
+        assert bag.waiting == [ping().id]
+    await restarted(disk, bag)
+    assert service.texts == ["ping 7"]
+    assert [number for number, _, _ in bag.recorded] == [int(ping().id), 1001]
+    assert [each.refs for each in bag.log] == [{"discord": "1001"}]
+    assert (bag.spent, bag.told) == ((1, 1, 0), {})
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize(("name", "change"), [(OUTBOX, 3), (BUDGET, 2)])
+async def test_what_was_refused_is_given_back_once_when_that_can_be_noted(
+    disk: FullDisk, name: str, change: int
+) -> None:
+    bag, service = far(disk)
+    service.refusal = "Your direct messages are closed."
+    async with bag.life() as outbox:
+        disk.full[name] = change
+        sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
+        await bag.until(sending.done)
+        await asyncio.gather(sending, return_exceptions=True)
+    await restarted(disk, bag)
+    await restarted(disk, bag)
+    assert service.texts == []
+    assert bag.stores.pings.read().daily_used == 0
+    assert len(bag.told) == 1

@@ -4,50 +4,78 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
 from dataclasses import replace
 
 from ollim_bot import errors
+from ollim_bot.chat import Courier
 from ollim_bot.conversation.chat_log import ChatLog
+from ollim_bot.conversation.delivery import Delivery
+from ollim_bot.conversation.post_book import PostBook
+from ollim_bot.conversation.regrets import Regrets, Tell
 from ollim_bot.conversation.stage import Stage
 from ollim_bot.domain.chat import ChatMessage, MessageId
-from ollim_bot.domain.fork_messages import ForkMessage, with_fork_message
-from ollim_bot.domain.outgoing import Charge, NotSent, Outbox, OutboxRow, Sending, Sent
-from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.outgoing import NotSent, Sending
 from ollim_bot.domain.runs import Run
 from ollim_bot.ports import Clock
 from ollim_bot.stores import Stores
 from ollim_bot.tools.server.bench import Payment
 
-_LONG = 400
-
 _logger = logging.getLogger(__name__)
 
 
 class DurableOutbox:
-    """A `Poster`. A message is delivered when it is in the message log, which the page shows.
+    """A `Poster`. A message is delivered when it is in the message log, which the page shows; with
+    a courier, when that one has given it an id.
 
     From the moment that its row is in the outbox it will be paid for and delivered, each once; only
     if that is known to have failed is it taken back, with what it cost.
     """
 
-    def __init__(self, stores: Stores, chat: ChatLog, stage: Stage, clock: Clock) -> None:
-        self._stores = stores
+    def __init__(
+        self,
+        stores: Stores,
+        chat: ChatLog,
+        stage: Stage,
+        clock: Clock,
+        courier: Courier | None = None,
+        tell: Tell | None = None,
+    ) -> None:
         self._chat = chat
         self._stage = stage
         self._clock = clock
-        self._rows = 0
+        self._book = PostBook(stores, clock)
+        self._regrets = Regrets(self._book, tell)
+        self._courier = courier
+        self._delivery = (
+            None if courier is None else Delivery(courier, self._book, chat, self._regrets, clock)
+        )
+        self._in_order = asyncio.Lock()
 
     async def load(self) -> None:
-        """Bring to its end what a crash has cut off; the rest is done with."""
-        await asyncio.to_thread(self._stores.outbox.compact, _fewest)
-        rows = (await asyncio.to_thread(self._stores.outbox.read)).entries
-        for sending in Outbox.of(rows).open:
+        """Bring to its end what a crash has cut off, or put it in line again."""
+        outbox = await asyncio.to_thread(self._book.load)
+        for sending, failure in outbox.unsettled:
+            await self._regrets.settle(sending, failure)
+        for sending in outbox.open:
             _logger.info("A message was cut off on its way")
             try:
-                await self._finish(sending)
+                await self._show_again(sending)
             except errors.StorageError:  # it stays in the outbox, and the bot starts nevertheless
                 _logger.exception("A message that was cut off could not be sent now")
+                continue
+            if self._delivery is not None:
+                self._delivery.add(sending, outbox.last_try(sending.message.id))
+            else:
+                await asyncio.to_thread(self._book.confirm, sending.message.id)
+
+    async def run(self) -> None:
+        """Deliver what is in line, until cancelled; without a courier there is nothing to do."""
+        if self._delivery is not None:
+            await self._delivery.run()
+
+    def is_on_its_way(self, message_id: MessageId) -> bool:
+        """Whether it was accepted and is not delivered yet: it will be, when that is possible."""
+        return self._delivery is not None and message_id in self._delivery
 
     async def send(self, message: ChatMessage, run: Run, pay: Payment | None = None) -> bool:
         fork = None if run.is_main else run.session
@@ -57,101 +85,57 @@ class DurableOutbox:
         return await asyncio.shield(asyncio.ensure_future(self._send(sending, pay)))
 
     async def _send(self, sending: Sending, pay: Payment | None) -> bool:
-        if self._chat.recent(sending.message.id) is not None:
+        if self._delivery is None:
+            return await self._posted(sending, pay)
+        async with self._in_order:
+            if self._is_known(sending):
+                return True
+            begun = await self._begun(sending, pay)
+            if begun is None or not await self._is_shown(begun):
+                return begun is not None
+            passage = self._delivery.add(begun)
+        end = await self._delivery.end_of(passage)
+        if isinstance(end, NotSent):
+            raise errors.NotSent(end.reason)
+        return True
+
+    async def _posted(self, sending: Sending, pay: Payment | None) -> bool:
+        """Where there is no courier, what is in the log is delivered."""
+        if self._is_known(sending):
             return True
+        begun = await self._begun(sending, pay)
+        if begun is not None and await self._is_shown(begun):
+            await asyncio.to_thread(self._book.confirm, begun.message.id)
+        return begun is not None
+
+    def _is_known(self, sending: Sending) -> bool:
+        return self._chat.recent(sending.message.id) is not None
+
+    async def _begun(self, sending: Sending, pay: Payment | None) -> Sending | None:
         try:
-            begun = await asyncio.to_thread(self._begin, sending, pay)
+            return await asyncio.to_thread(self._book.begin, sending, pay)
         except errors.StorageError as refused:
             raise errors.NotSent(str(refused)) from refused
-        if begun is None:
-            return False
+
+    async def _is_shown(self, begun: Sending) -> bool:
+        """Put it into the log and on the page; False if that has to wait for the next start."""
         try:
-            await asyncio.to_thread(self._remember, begun)
-            await self._stage.post(begun.message)
+            await asyncio.to_thread(self._book.remember, begun)
+            await self._stage.post(self._marked(begun.message))
         except errors.StorageError as refused:
-            if await asyncio.to_thread(self._take_back, begun, str(refused)):
+            taken_back = await asyncio.to_thread(self._book.take_back, begun, str(refused))
+            if taken_back is not None:
                 raise errors.NotSent(str(refused)) from refused
-        else:
-            await asyncio.to_thread(self._confirm, begun.message.id)
-        return True
-
-    async def _finish(self, sending: Sending) -> None:
-        await asyncio.to_thread(self._settle, sending)
-        if await self._chat.find(sending.message.id) is None:
-            await self._stage.post(sending.message)
-        await asyncio.to_thread(self._confirm, sending.message.id)
-
-    def _begin(self, sending: Sending, pay: Payment | None) -> Sending | None:
-        """Put it into the outbox, if it can be paid for.
-
-        The row comes first: it has the number of the payment, by which a crash before the payment
-        is told from one after it.
-        """
-        if pay is None:
-            self._stores.outbox.append(sending)
-            return sending
-        begun: list[Sending] = []
-
-        def step(budget: PingBudget) -> tuple[PingBudget, None]:
-            after, charge = pay(budget)
-            if charge is None:
-                return after, None
-            number = 0 if charge is Charge.NOTHING else after.payments + 1
-            row = replace(sending, charge=charge, payment=number)
-            self._stores.outbox.append(row)
-            begun.append(row)
-            return replace(after, payments=max(after.payments, number)), None
-
-        try:
-            self._stores.pings.transact(step)
-        except errors.StorageError as refused:
-            if not begun or self._take_back(begun[0], str(refused)):
-                raise
-        return begun[0] if begun else None
-
-    def _settle(self, sending: Sending) -> None:
-        """What comes before the message is seen, if it has not come yet."""
-        if sending.payment:
-            now = self._clock.now()
-            self._stores.pings.transact(lambda budget: (sending.paid(budget, now), None))
-        self._remember(sending)
-
-    def _remember(self, sending: Sending) -> None:
-        """Before it is seen, so that even the first reply finds its session."""
-        if sending.fork is None:
-            return
-        number, sent = int(sending.message.id), sending.at.timestamp()
-        record = ForkMessage(number, sending.fork, sending.parent, sent)
-        now = self._clock.now().timestamp()
-        self._stores.fork_messages.transact(
-            lambda known: (with_fork_message(known, record, now), None)
-        )
-
-    def _take_back(self, sending: Sending, reason: str) -> bool:
-        """False if not even that can be written down: then it is sent at the next start."""
-        now = self._clock.now()
-        try:
-            self._stores.outbox.append(NotSent(now, sending.message.id, reason))
-        except errors.StorageError:
-            _logger.exception("A message has to wait for the next start")
             return False
-        try:
-            if sending.payment:
-                self._stores.pings.transact(lambda budget: (sending.given_back(budget, now), None))
-        except errors.StorageError:
-            _logger.exception("What a message had cost could not be given back")
         return True
 
-    def _confirm(self, message_id: MessageId) -> None:
-        try:
-            self._stores.outbox.append(Sent(self._clock.now(), message_id))
-            self._rows += 2
-            if self._rows > _LONG:
-                self._stores.outbox.compact(_fewest)
-                self._rows = 0
-        except errors.StorageError:  # it is in the log, where the next start finds it
-            _logger.exception("That a message was sent could not be written down")
+    async def _show_again(self, sending: Sending) -> None:
+        await asyncio.to_thread(self._book.complete, sending)
+        if await self._chat.find(sending.message.id) is None:
+            await self._stage.post(self._marked(sending.message))
 
-
-def _fewest(rows: Sequence[OutboxRow]) -> Sequence[OutboxRow]:
-    return Outbox.of(rows).rows()
+    def _marked(self, message: ChatMessage) -> ChatMessage:
+        """With the courier's name, so that its surface does not show it a second time."""
+        if self._courier is None:
+            return message
+        return replace(message, refs={**message.refs, self._courier.name: ""})

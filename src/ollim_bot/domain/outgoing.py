@@ -12,6 +12,8 @@ from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.sessions import SessionId
 
+ON_ITS_WAY = "It is on its way; the service does not answer now."
+
 _LARGEST = 2**63 - 1
 
 
@@ -39,7 +41,7 @@ class Sending:
     parent: SessionId | None = None
 
     def __post_init__(self) -> None:
-        if self.fork is not None and not _is_number(self.message.id):
+        if self.fork is not None and as_number(self.message.id) is None:
             raise ValueError("the id of a fork's message is not a number")
 
     def paid(self, budget: PingBudget, now: datetime) -> PingBudget:
@@ -52,13 +54,29 @@ class Sending:
             after, _ = budget.spent(now)
         return replace(after, payments=self.payment)
 
+    def is_paid(self, budget: PingBudget) -> bool:
+        return 0 < self.payment <= budget.payments
+
     def given_back(self, budget: PingBudget, now: datetime) -> PingBudget:
         """With what this had cost, if it was paid for."""
-        if not 0 < self.payment <= budget.payments:
+        if not self.is_paid(budget):
             return budget
         if self.charge is Charge.CRITICAL:
             return budget.critical_given_back(now)
         return budget.given_back(now)
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """Written before a part of it is handed over to a service, and not again for the same part
+    unless that is known not to have arrived.
+
+    `refs` are the ids over there of the parts before it, which have arrived.
+    """
+
+    at: datetime
+    id: MessageId
+    refs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,32 +90,66 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class NotSent:
+    """`refund` is the number under which its payment is given back, 0 if there is nothing to give.
+
+    `service` is who refused it, which has to be told; empty where that was our own disk.
+    """
+
     at: datetime
     id: MessageId
     reason: str
+    refund: int = 0
+    service: str = ""
+
+    def refunded(self, sending: Sending, budget: PingBudget, now: datetime) -> PingBudget:
+        """Having given back what it had cost, exactly once however often it is asked."""
+        if budget.payments >= self.refund:
+            return budget
+        return replace(sending.given_back(budget, now), payments=self.refund)
 
 
 @dataclass(frozen=True, slots=True)
 class Unsure:
-    """It may have been sent and cannot be found out: it is not sent again."""
+    """It may have been sent and cannot be found out: it is not sent again.
+
+    `service` is who cannot say it, which has to be told.
+    """
+
+    at: datetime
+    id: MessageId
+    service: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """All that its bad end entailed was done: the payment given back, the owner told."""
 
     at: datetime
     id: MessageId
 
 
-def _is_number(text: str) -> bool:
+Failure = NotSent | Unsure
+OutboxRow = Sending | Tried | Sent | Failure | Settled
+
+
+def as_number(text: str) -> int | None:
+    """What can be the number of a message: ours, or one that a service gave to it."""
     is_short = len(text) <= len(str(_LARGEST))
-    return is_short and text.isascii() and text.isdecimal() and int(text) <= _LARGEST
-
-
-OutboxRow = Sending | Sent | NotSent | Unsure
+    if not (is_short and text.isascii() and text.isdecimal()):
+        return None
+    return int(text) if int(text) <= _LARGEST else None
 
 
 @dataclass(frozen=True, slots=True)
 class Outbox:
-    """What was begun and has no end yet, in order."""
+    """What was begun and has no end yet, in order, with the last try of each.
+
+    `unsettled` are those with a bad end that has still to be made up for.
+    """
 
     open: tuple[Sending, ...] = ()
+    tries: tuple[Tried, ...] = ()
+    unsettled: tuple[tuple[Sending, Failure], ...] = ()
 
     @classmethod
     def of(cls, rows: Iterable[OutboxRow]) -> Outbox:
@@ -107,11 +159,47 @@ class Outbox:
         return outbox
 
     def after(self, row: OutboxRow) -> Outbox:
-        if isinstance(row, Sending):
-            is_known = any(each.message.id == row.message.id for each in self.open)
-            return self if is_known else replace(self, open=(*self.open, row))
-        return replace(self, open=tuple(each for each in self.open if each.message.id != row.id))
+        match row:
+            case Sending():
+                is_known = self._waiting(row.message.id) is not None
+                return self if is_known else replace(self, open=(*self.open, row))
+            case Tried():
+                return self._tried(row)
+            case Settled():
+                left = tuple(each for each in self.unsettled if each[1].id != row.id)
+                return replace(self, unsettled=left)
+        return self._ended(row)
+
+    def last_try(self, message_id: MessageId) -> Tried | None:
+        return next((each for each in self.tries if each.id == message_id), None)
 
     def rows(self) -> tuple[OutboxRow, ...]:
         """The fewest rows that amount to this."""
-        return self.open
+        failures = (row for pair in self.unsettled for row in pair)
+        return (*failures, *self.open, *self.tries)
+
+    def _waiting(self, message_id: MessageId) -> Sending | None:
+        return next((each for each in self.open if each.message.id == message_id), None)
+
+    def _tried(self, row: Tried) -> Outbox:
+        if self._waiting(row.id) is None:
+            return self
+        others = (each for each in self.tries if each.id != row.id)
+        return replace(self, tries=(*others, row))
+
+    def _ended(self, row: Sent | Failure) -> Outbox:
+        sending = self._waiting(row.id)
+        if sending is None:
+            return self
+        unsettled = self.unsettled
+        if isinstance(row, NotSent | Unsure) and (row.service or _refund(row)):
+            unsettled = (*unsettled, (sending, row))
+        return Outbox(
+            tuple(each for each in self.open if each is not sending),
+            tuple(each for each in self.tries if each.id != row.id),
+            unsettled,
+        )
+
+
+def _refund(row: Failure) -> int:
+    return row.refund if isinstance(row, NotSent) else 0

@@ -1,0 +1,226 @@
+"""After a lost answer the service is asked; what nobody can know is not repeated, and is told."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from tests.conversation.outbox_scene import Mailbag, far_bag, ping, run_of, with_a_token
+
+from ollim_bot.conversation.outbox import DurableOutbox
+from ollim_bot.domain.outgoing import Unsure
+from ollim_bot.domain.runs import RunKind
+from ollim_bot.errors import NotSent
+from ollim_bot.testing.courier import Mishap
+
+BACKGROUND = run_of(RunKind.BACKGROUND)
+LOST = [Mishap.REQUEST_LOST, Mishap.ANSWER_LOST]
+TOLD = "I cannot tell whether this arrived on Discord: “ping 7”. It is on the page."
+
+pytestmark = pytest.mark.usefixtures("at_once")
+
+
+async def begin(bag: Mailbag, outbox: DurableOutbox) -> None:
+    """Send it, and wait as long as the agent does."""
+    sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
+    await bag.until(sending.done)
+    assert sending.result()
+
+
+@pytest.mark.parametrize("mishap", LOST)
+async def test_a_lost_answer_is_asked_for_again_under_the_same_nonce(mishap: Mishap) -> None:
+    bag, service, _ = far_bag()
+    service.mishaps.append(mishap)
+    async with bag.life() as outbox:
+        await begin(bag, outbox)
+    assert service.texts == ["ping 7"]
+    assert (service.tries, service.readings) == (2, 0)
+    assert (bag.waiting, bag.told, bag.spent) == ([], {}, (1, 1, 0))
+
+
+@pytest.mark.parametrize("mishap", LOST)
+@pytest.mark.parametrize("how", ["the machine sleeps", "the clock is set back", "the bot restarts"])
+async def test_what_the_service_may_have_forgotten_is_read_back_first(
+    mishap: Mishap, how: str
+) -> None:
+    bag, service, time = far_bag(remembers=timedelta(minutes=3))
+    service.mishaps.append(mishap)
+    async with bag.life() as outbox:
+        sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
+        await bag.until(lambda: service.tries)
+        match how:
+            case "the machine sleeps":
+                bag.clock.jump(1000)
+                time.asleep += 1000
+            case "the clock is set back":
+                bag.clock.jump(-86400)
+                time.asleep += 1000
+            case "the bot restarts":
+                time.asleep += 1000
+                sending.cancel()
+        if how != "the bot restarts":
+            await bag.until(lambda: not bag.waiting)
+    async with bag.life():
+        await bag.until(lambda: not bag.waiting)
+    await asyncio.gather(sending, return_exceptions=True)
+    assert service.texts == ["ping 7"]
+    assert service.readings == 1
+    assert (bag.told, bag.spent) == ({}, (1, 1, 0))
+
+
+@pytest.mark.parametrize("mishap", LOST)
+@pytest.mark.parametrize("reason", ["nobody may read", "too much came after it"])
+async def test_what_cannot_be_known_is_not_repeated_and_told_once(
+    mishap: Mishap, reason: str
+) -> None:
+    bag, service, time = far_bag()
+    service.mishaps.append(mishap)
+    async with bag.life() as outbox:
+        sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
+        await bag.until(lambda: service.tries)
+        bag.clock.jump(1000)
+        time.asleep += 1000
+        service.is_hidden = reason == "nobody may read"
+        service.talk_on(30)
+        service.reach = 20
+        await bag.until(lambda: bag.told)
+        assert await sending
+        assert not outbox.is_on_its_way(ping().id)
+    service.is_hidden, service.reach = False, None
+    async with bag.life():
+        await bag.clock.advance(600)
+    assert service.texts == (["ping 7"] if mishap is Mishap.ANSWER_LOST else [])
+    assert service.tries == 1
+    assert list(bag.told.values()) == [TOLD]
+    assert sum(isinstance(row, Unsure) for row in bag.rows) == 1
+    assert (bag.waiting, bag.unsettled) == ([], [])
+    assert bag.stores.pings.read().daily_used == 1, "it may have been seen, so it was paid for"
+    assert [each.text for each in bag.log] == ["ping 7"]
+
+
+async def test_a_reading_that_fails_for_a_while_gives_nothing_up() -> None:
+    bag, service, time = far_bag()
+    service.mishaps.append(Mishap.ANSWER_LOST)
+    async with bag.life() as outbox:
+        sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
+        await bag.until(lambda: service.tries)
+        bag.clock.jump(1000)
+        time.asleep += 1000
+        service.is_hidden = True
+        await bag.until(lambda: service.readings == 7)
+        service.is_hidden, service.is_down = False, True
+        await bag.clock.advance(86400)
+        service.is_down = False
+        await bag.until(lambda: not bag.waiting)
+        assert await sending
+    assert service.texts == ["ping 7"]
+    assert bag.told == {}
+
+
+async def test_a_refusal_says_nothing_about_the_try_before_it() -> None:
+    bag, service, _ = far_bag()
+    service.mishaps.append(Mishap.ANSWER_LOST)
+    async with bag.life() as outbox:
+        sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
+        await bag.until(lambda: service.tries == 1)
+        service.refusal = "Your direct messages are closed."
+        await bag.until(sending.done)
+        assert sending.result()
+    assert service.texts == ["ping 7"]
+    assert (bag.waiting, bag.told, bag.spent) == ([], {}, (1, 1, 0))
+
+
+async def test_a_refusal_after_a_try_that_brought_nothing_gives_the_token_back() -> None:
+    bag, service, _ = far_bag()
+    service.mishaps.append(Mishap.REQUEST_LOST)
+    async with bag.life() as outbox:
+        sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
+        await bag.until(lambda: service.tries == 1)
+        service.refusal = "Your direct messages are closed."
+        await bag.until(sending.done)
+        with pytest.raises(NotSent, match="are closed"):
+            sending.result()
+    assert service.texts == []
+    assert bag.stores.pings.read().daily_used == 0
+    assert len(bag.told) == 1
+
+
+async def test_a_try_that_arrives_after_the_second_one_is_known_by_its_nonce() -> None:
+    bag, service, _ = far_bag()
+    service.mishaps.append(Mishap.LATE)
+    async with bag.life() as outbox:
+        await begin(bag, outbox)
+    service.let_late_ones_in()
+    assert service.texts == ["ping 7"]
+
+
+async def test_another_message_with_the_same_words_is_not_taken_for_it() -> None:
+    bag, service, time = far_bag()
+    async with bag.life() as outbox:
+        await begin(bag, outbox)
+        same = replace(ping(8), text="ping 7")
+        service.mishaps.append(Mishap.REQUEST_LOST)
+        sending = asyncio.create_task(outbox.send(same, BACKGROUND, with_a_token))
+        await bag.until(lambda: service.tries == 2)
+        bag.clock.jump(1000)
+        time.asleep += 1000
+        await bag.until(lambda: not bag.waiting)
+        assert await sending
+    assert service.texts == ["ping 7", "ping 7"]
+    assert service.readings == 1
+    assert [each.refs["discord"] for each in bag.log] == [each.id for each in service.history]
+
+
+async def test_what_was_never_handed_over_needs_no_reading_after_a_restart() -> None:
+    bag, service, _ = far_bag()
+    service.is_down = service.is_hidden = True
+    async with bag.life() as outbox:
+        await begin(bag, outbox)
+        later = asyncio.create_task(outbox.send(ping(8), BACKGROUND, with_a_token))
+        await bag.until(later.done)
+    service.is_down = False
+    async with bag.life():
+        await bag.until(lambda: not bag.waiting)
+    assert service.texts == ["ping 8"]
+    assert list(bag.told.values()) == [TOLD]
+
+
+@pytest.mark.parametrize(("ahead", "set_back"), [(3000.0, 0.0), (86400.0, -86400.0)])
+async def test_a_clock_that_was_wrong_hides_nothing_that_has_arrived(
+    ahead: float, set_back: float
+) -> None:
+    bag, service, time = far_bag()
+    bag.clock.jump(ahead)
+    service.mishaps.append(Mishap.ANSWER_LOST)
+    async with bag.life() as outbox:
+        sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
+        await bag.until(lambda: service.tries)
+    sending.cancel()
+    bag.clock.jump(set_back + 1000)
+    time.asleep += 1000
+    service.talk_on(30)
+    async with bag.life():
+        await bag.until(lambda: not bag.waiting)
+    await asyncio.gather(sending, return_exceptions=True)
+    assert service.texts == ["ping 7"]
+    assert bag.told == {}
+
+
+async def test_a_reading_that_is_never_answered_is_asked_for_again() -> None:
+    bag, service, time = far_bag()
+    service.mishaps.append(Mishap.ANSWER_LOST)
+    async with bag.life() as outbox:
+        sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
+        await bag.until(lambda: service.tries)
+        bag.clock.jump(1000)
+        time.asleep += 1000
+        service.may_answer.clear()
+        await bag.clock.advance(3600)
+        assert service.readings > 8
+        assert (bag.waiting, bag.told) == ([ping().id], {})
+        service.may_answer.set()
+        await bag.until(lambda: not bag.waiting)
+        assert await sending
+    assert service.texts == ["ping 7"]

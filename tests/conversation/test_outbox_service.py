@@ -1,0 +1,207 @@
+"""With a service, a message is delivered when it has an id over there: once, and in order."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.conversation.fate import Fate
+from tests.conversation.outbox_scene import (
+    FORK,
+    PARENT,
+    Mailbag,
+    far_bag,
+    ping,
+    run_of,
+    with_a_token,
+)
+from tests.conversation.scene import NOW
+
+from ollim_bot.chat import Courier
+from ollim_bot.conversation.outbox import DurableOutbox
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId, numbered_id
+from ollim_bot.domain.fork_messages import ForkLife, lookup_fork_session
+from ollim_bot.domain.runs import RunKind
+from ollim_bot.errors import NotSent
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.courier import CourierContract, FarService, Mishap
+
+BACKGROUND = run_of(RunKind.BACKGROUND)
+
+pytestmark = pytest.mark.usefixtures("at_once")
+
+
+class TestFarService(CourierContract):
+    def make(self) -> Courier:
+        return FarService(ManualClock(NOW))
+
+
+def said(number: int, text: str) -> ChatMessage:
+    return ChatMessage(numbered_id(NOW, number), NOW, Author.BACKGROUND, text)
+
+
+async def sent(bag: Mailbag, outbox: DurableOutbox, *messages: ChatMessage) -> list[bool]:
+    """Send them one after the other, without waiting for any."""
+    sending = [
+        asyncio.create_task(outbox.send(each, BACKGROUND, with_a_token)) for each in messages
+    ]
+    await bag.until(lambda: all(each.done() for each in sending))
+    return [each.result() for each in sending]
+
+
+async def test_a_ping_is_on_the_page_then_handed_over_and_confirmed_by_its_id() -> None:
+    bag, service, _ = far_bag()
+    fate = Fate()
+    async with bag.life(fate) as outbox:
+        fate.steps.clear()
+        assert await sent(bag, outbox, ping()) == [True]
+        assert not outbox.is_on_its_way(ping().id)
+    assert [step for step in fate.steps if step.startswith("after")] == [
+        "after Sending in the outbox",
+        "after a change of the budget",
+        "after a change of the fork messages",
+        "after ChatMessage in the messages",
+        "after Tried in the outbox",
+        "after a part was handed over",
+        "after a change of the fork messages",
+        "after ChatMessage in the messages",
+        "after Sent in the outbox",
+    ]
+    [arrival] = service.history
+    assert arrival.text == "ping 7"
+    assert bag.surfaces[-1].texts == ["ping 7"]
+    assert [each.refs for each in bag.log] == [{"discord": arrival.id}]
+    assert (bag.waiting, bag.spent, bag.told) == ([], (1, 1, 0), {})
+
+
+async def test_what_goes_to_the_service_bears_its_name_when_it_is_shown() -> None:
+    bag, _, _ = far_bag()
+    async with bag.life() as outbox:
+        await sent(bag, outbox, ping())
+    assert [dict(each.refs) for each in bag.surfaces[-1].posts] == [{"discord": ""}]
+
+
+async def test_a_reply_finds_the_session_by_our_number_and_by_those_of_the_service() -> None:
+    bag, service, _ = far_bag(longest=4)
+    async with bag.life() as outbox:
+        await sent(bag, outbox, ping())
+    numbers = [int(ping().id), *(int(each.id) for each in service.history)]
+    assert bag.recorded == [(number, FORK, PARENT) for number in numbers]
+    known = bag.stores.fork_messages.read()
+    for number in numbers:
+        assert lookup_fork_session(known, number, NOW.timestamp()).life is ForkLife.LIVE
+
+
+async def test_a_long_message_arrives_in_parts_each_under_a_nonce_of_its_own() -> None:
+    bag, service, _ = far_bag(longest=3)
+    async with bag.life() as outbox:
+        assert await sent(bag, outbox, said(1, "abcabcabcab"), said(2, "xyz")) == [True, True]
+    assert service.texts == ["abc", "abc", "abc", "ab", "xyz"]
+    nonces = {each.nonce for each in service.history}
+    assert len(nonces) == 5
+    assert {len(nonce) for nonce in nonces} == {24}
+    first = bag.log[0].refs["discord"].split()
+    assert first == [each.id for each in service.history[:4]]
+
+
+async def test_messages_arrive_in_the_order_in_which_they_were_sent() -> None:
+    bag, service, _ = far_bag()
+    service.mishaps.extend([Mishap.REQUEST_LOST, Mishap.ANSWER_LOST, Mishap.NONE] * 3)
+    async with bag.life() as outbox:
+        await sent(bag, outbox, *(said(number, f"{number}") for number in range(5)))
+        await bag.until(lambda: not bag.waiting)
+    assert service.texts == ["0", "1", "2", "3", "4"]
+    assert [each.text for each in bag.log] == service.texts
+
+
+async def test_a_message_that_is_refused_costs_nothing_and_both_are_told() -> None:
+    bag, service, _ = far_bag()
+    service.refusal = "Your direct messages are closed."
+    async with bag.life() as outbox:
+        with pytest.raises(NotSent, match="direct messages are closed"):
+            await sent(bag, outbox, ping())
+        assert not outbox.is_on_its_way(ping().id)
+        service.refusal = ""
+        assert await sent(bag, outbox, ping(8)) == [True]
+    assert service.texts == ["ping 8"]
+    assert bag.spent == (1, 1, 0)
+    why = "(Your direct messages are closed). It is on the page."
+    assert list(bag.told.values()) == [f"This did not arrive on Discord: “ping 7” {why}"]
+    assert (bag.waiting, bag.unsettled) == ([], [])
+
+
+async def test_who_sends_is_not_kept_waiting_by_a_service_that_does_not_answer() -> None:
+    bag, service, _ = far_bag()
+    service.is_down = True
+    async with bag.life() as outbox:
+        sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
+        await bag.clock.advance(9.9)
+        assert not sending.done()
+        await bag.clock.advance(0.1)
+        assert sending.done()
+        assert await sending
+        assert outbox.is_on_its_way(ping().id)
+        assert bag.waiting == [ping().id]
+        service.is_down = False
+        await bag.until(lambda: not outbox.is_on_its_way(ping().id))
+    assert service.texts == ["ping 7"]
+    assert (bag.waiting, bag.spent) == ([], (1, 1, 0))
+
+
+async def test_a_service_that_is_away_for_days_is_asked_ever_less_and_loses_nothing() -> None:
+    bag, service, _ = far_bag()
+    service.is_down = True
+    async with bag.life() as outbox:
+        await sent(bag, outbox, ping(1), ping(2))
+        await bag.clock.advance(3 * 86400)
+        assert service.tries <= 10 + 3 * 24 * 60
+        service.is_down, service.is_hidden = False, True
+        await bag.clock.advance(61)
+    assert service.texts == ["ping 1", "ping 2"]
+    assert bag.told == {}
+
+
+async def test_a_slow_service_doubles_nothing_and_is_heard_in_the_end() -> None:
+    bag, service, _ = far_bag()
+    service.may_answer.clear()
+    async with bag.life() as outbox:
+        assert await sent(bag, outbox, ping(1), ping(2)) == [True, True]
+        await bag.clock.advance(90)
+        assert service.texts == ["ping 1"]
+        assert service.tries > 1, "nobody is waited for without end"
+        service.may_answer.set()
+        await bag.until(lambda: not bag.waiting)
+    assert service.texts == ["ping 1", "ping 2"]
+
+
+@pytest.mark.parametrize("fault", [Mishap.FAULT, Mishap.BROKEN_OFF])
+async def test_a_courier_with_a_fault_holds_nothing_up_and_doubles_nothing(fault: Mishap) -> None:
+    bag, service, _ = far_bag()
+    service.mishaps.append(fault)
+    async with bag.life() as outbox:
+        assert await sent(bag, outbox, ping(1), ping(2)) == [True, True]
+        await bag.until(lambda: not bag.waiting)
+    assert service.texts == ["ping 1", "ping 2"]
+
+
+async def test_the_same_message_is_delivered_once_however_often_it_is_sent() -> None:
+    bag, service, _ = far_bag()
+    service.is_down = True
+    async with bag.life() as outbox:
+        await sent(bag, outbox, ping(), ping())
+        service.is_down = False
+        await bag.until(lambda: not bag.waiting)
+        await sent(bag, outbox, ping())
+    assert service.texts == ["ping 7"]
+    assert bag.spent == (1, 1, 0)
+
+
+async def test_what_waits_for_a_service_that_is_given_up_stands_on_the_page() -> None:
+    bag, service, _ = far_bag()
+    service.is_down = True
+    async with bag.life() as outbox:
+        await sent(bag, outbox, ping())
+    bag.service = None
+    async with bag.life():
+        assert bag.waiting == []
+    assert [each.id for each in bag.log] == [MessageId(ping().id)]

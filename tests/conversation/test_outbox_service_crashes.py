@@ -1,0 +1,158 @@
+"""Wherever the bot dies on the way to a service, a message is neither lost nor doubled there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+from tests.conversation.fate import Crash, Fate
+from tests.conversation.outbox_scene import Mailbag, far_bag, ping, run_of, with_a_token
+
+from ollim_bot.domain.outgoing import Sending
+from ollim_bot.domain.runs import RunKind
+from ollim_bot.testing.courier import FarService, Mishap
+
+FORGOTTEN = 1000.0
+
+pytestmark = pytest.mark.usefixtures("at_once")
+
+
+def is_well(_: FarService) -> None: ...
+
+
+def loses_answers(service: FarService) -> None:
+    service.mishaps.extend([Mishap.ANSWER_LOST] * 2)
+
+
+def loses_requests(service: FarService) -> None:
+    service.mishaps.append(Mishap.REQUEST_LOST)
+
+
+def refuses(service: FarService) -> None:
+    service.refusal = "Your direct messages are closed."
+
+
+def hides(service: FarService) -> None:
+    service.is_hidden = True
+
+
+Moods = Callable[[FarService], None]
+
+
+class Tale:
+    """One ping through several lives; between them the service may forget its nonces.
+
+    With `longest` of 4 it goes in two parts.
+    """
+
+    def __init__(self, mood: Moods, *, pause: float = 0.0, longest: int = 9) -> None:
+        self.bag, self.service, self._time = far_bag(longest=longest)
+        self._parts = [part.text for part in self.service.parts(ping())]
+        self._pause = pause
+        mood(self.service)
+
+    async def live(self, at: int | None = None, *, sends: bool = False) -> Fate:
+        fate, sending = Fate(at), []
+        with suppress(Crash):
+            async with self.bag.life(fate) as outbox:
+                if sends:
+                    send = outbox.send(ping(), run_of(RunKind.BACKGROUND), with_a_token)
+                    sending.append(asyncio.create_task(send))
+                await self.bag.until(lambda: self._is_over(sending), fate)
+        for each in sending:
+            each.cancel()
+        await asyncio.gather(*sending, return_exceptions=True)
+        self.bag.clock.jump(self._pause)
+        self._time.asleep += self._pause
+        return fate
+
+    def _is_over(self, sending: list[asyncio.Task[bool]]) -> bool:
+        is_sent = all(each.done() for each in sending)
+        return is_sent and not self.bag.waiting and not self.bag.unsettled
+
+    def check(self, where: str) -> None:
+        """Whatever the service does, nothing is doubled, and each end has what belongs to it."""
+        bag, service = self.bag, self.service
+        was_begun = any(isinstance(row, Sending) for row in bag.rows)
+        used = bag.stores.pings.read().daily_used
+        assert (bag.waiting, bag.unsettled) == ([], []), where
+        if not was_begun:
+            assert (service.texts, used, bag.told) == ([], 0, {}), where
+        elif service.refusal:
+            assert (service.texts, used, len(bag.told)) == ([], 0, 1), where
+        elif service.is_hidden and bag.told:
+            assert service.texts in ([], self._parts), where
+            assert (used, len(bag.told)) == (1, 1), where
+        else:
+            assert (service.texts, used, bag.told) == (self._parts, 1, {}), where
+            known = {int(ping().id), *(int(each.id) for each in service.history)}
+            assert {number for number, _, _ in bag.recorded} == known, where
+            assert [each.refs["discord"].split() for each in bag.log] == [
+                [each.id for each in service.history]
+            ], where
+        assert len(bag.log) == was_begun, where
+
+
+@pytest.mark.parametrize(
+    ("mood", "pause", "longest"),
+    [
+        (is_well, 0.0, 9),
+        (is_well, FORGOTTEN, 4),
+        (loses_answers, 0.0, 9),
+        (loses_answers, FORGOTTEN, 9),
+        (loses_requests, FORGOTTEN, 9),
+        (refuses, 0.0, 9),
+        (hides, FORGOTTEN, 9),
+    ],
+)
+async def test_a_crash_at_any_step_and_another_in_the_start_after_it(
+    mood: Moods, pause: float, longest: int
+) -> None:
+    steps = (await Tale(mood, longest=longest).live(sends=True)).steps
+    for first in range(1, len(steps) + 1):
+        second, has_crashed = 0, True
+        while has_crashed:
+            second += 1
+            tale = Tale(mood, pause=pause, longest=longest)
+            died = await tale.live(first, sends=True)
+            assert died.is_dead
+            again = await tale.live(second)
+            has_crashed = again.is_dead
+            await tale.live()
+            tale.check(f"{died.steps[-1]}, then {again.steps[-1]}")
+
+
+async def test_the_steps_are_all_there() -> None:
+    """If a step were left out, the test above would not crash there."""
+    steps = (await Tale(refuses).live(sends=True)).steps
+    assert [step for step in steps if not step.startswith("after")] == [
+        "before the outbox is made short",
+        "before a change of the budget",
+        "before Sending in the outbox",
+        "before a change of the fork messages",
+        "before ChatMessage in the messages",
+        "before Tried in the outbox",
+        "before a part is handed over",
+        "before a change of the budget",
+        "before NotSent in the outbox",
+        "before it is told",
+        "before a change of the budget",
+        "before Settled in the outbox",
+    ]
+
+
+async def test_only_a_crash_that_leaves_it_open_makes_it_unsure() -> None:
+    """What the service hides is delivered all the same where nothing is in doubt."""
+    tale = Tale(hides)
+    await tale.live(sends=True)
+    assert tale.service.texts == ["ping 7"]
+    assert tale.bag.told == {}
+
+
+async def test_a_bag_without_a_service_takes_no_step_more() -> None:
+    bag, fate = Mailbag(), Fate()
+    async with bag.life(fate) as outbox:
+        await outbox.send(ping(), run_of(RunKind.BACKGROUND), with_a_token)
+    assert not [step for step in fate.steps if "Tried" in step or "handed" in step]
