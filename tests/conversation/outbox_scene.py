@@ -13,7 +13,7 @@ from tests.conversation.fate import Fate, SteppedLog, SteppedStore, fated
 from tests.conversation.scene import NOW
 
 from ollim_bot.conversation.chat_log import ChatLog
-from ollim_bot.conversation.outbox import DurableOutbox
+from ollim_bot.conversation.outbox.outbox import DurableOutbox
 from ollim_bot.conversation.stage import Stage
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, numbered_id
 from ollim_bot.domain.outgoing import Charge, Outbox, OutboxRow

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from tests.conversation.outbox_scene import Mailbag, far_bag, ping, run_of, with_a_token
 
-from ollim_bot.conversation.outbox import DurableOutbox
+from ollim_bot.conversation.outbox.outbox import DurableOutbox
 from ollim_bot.domain.outgoing import Unsure
 from ollim_bot.domain.runs import RunKind
 from ollim_bot.errors import NotSent

@@ -18,7 +18,7 @@ from tests.conversation.outbox_scene import (
 from tests.conversation.scene import NOW
 
 from ollim_bot.chat import Courier
-from ollim_bot.conversation.outbox import DurableOutbox
+from ollim_bot.conversation.outbox.outbox import DurableOutbox
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, numbered_id
 from ollim_bot.domain.fork_messages import ForkLife, lookup_fork_session
 from ollim_bot.domain.runs import RunKind

@@ -14,7 +14,7 @@ from tests.conversation.fate import Crash, Fate
 from tests.conversation.outbox_scene import far_bag, ping, run_of, with_a_token
 from tests.conversation.scene import AtOnce
 
-from ollim_bot.conversation.outbox import DurableOutbox
+from ollim_bot.conversation.outbox.outbox import DurableOutbox
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.outgoing import NotSent, OutboxRow, Sending, Sent, Unsure
 from ollim_bot.domain.pings import PingBudget

@@ -204,7 +204,7 @@ class App:
         """The conversation dying ends everything; a surface that dies is started again."""
         async with asyncio.TaskGroup() as group:
             conversation = group.create_task(talk.conversation.run())
-            others = [talk.notices.run(), talk.idle_watch.run()]
+            others = [talk.notices.run(), talk.outbox.run(), talk.idle_watch.run()]
             others += [self._tell_problems(talk), self._tidied()]
             others += [self._kept_up(surface, talk) for surface in self._surfaces or ()]
             if self._page_with_secret is not None:

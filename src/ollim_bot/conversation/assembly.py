@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ollim_bot.agent import AgentEngine, SessionSpec
-from ollim_bot.chat import AttachmentKeeper, ChatSurface, Status
+from ollim_bot.chat import AttachmentKeeper, ChatSurface, Courier, Status
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.answering import Answering
 from ollim_bot.conversation.approvals.approvals import Approvals
@@ -34,7 +34,7 @@ from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.conversation.job_echo import Former, JobEcho
 from ollim_bot.conversation.main_session import MainSession, main_run
 from ollim_bot.conversation.notices import Notices
-from ollim_bot.conversation.outbox import DurableOutbox
+from ollim_bot.conversation.outbox.outbox import DurableOutbox
 from ollim_bot.conversation.questions import Questions
 from ollim_bot.conversation.recovery import Recovery
 from ollim_bot.conversation.stage import Stage
@@ -54,7 +54,8 @@ class World:
 
     `spec` says what a session is to be like now; `gate` makes what is asked before each call of a
     tool, given what the owner has allowed since and who decides about the rest; `restart` has the
-    whole bot begin anew. `patience` is how many seconds a slow surface is waited for.
+    whole bot begin anew; `courier` is whoever has to confirm what is sent. `patience` is how many
+    seconds a slow surface is waited for.
     """
 
     engine: AgentEngine
@@ -71,6 +72,7 @@ class World:
     working_directory: Path
     status: Status
     restart: Callable[[], None]
+    courier: Courier | None = None
     patience: float = 2.0
 
 
@@ -82,6 +84,7 @@ class Talk:
     session: MainSession
     forks: Forks
     notices: Notices
+    outbox: DurableOutbox
     idle_watch: IdleWatch
     background: BackgroundRuns
 
@@ -91,8 +94,8 @@ def assemble(world: World) -> Talk:
     chat = ChatLog(stores.messages)
     stage = Stage(chat, world.surfaces, patience=world.patience)
     inbox = DurableInbox(stores.inbox)
-    outbox = DurableOutbox(stores, chat, stage, clock)
     notices = Notices(stores, stage, clock, may_speak=lambda: answering.is_idle)
+    outbox = DurableOutbox(stores, chat, stage, clock, world.courier, notices.tell)
 
     async def session_lost(session_id: SessionId) -> None:
         await notices.tell(texts.SESSION_LOST, key=f"session-lost {session_id}")
@@ -202,4 +205,4 @@ def assemble(world: World) -> Talk:
             main=lambda: session.id,
         )
     )
-    return Talk(conversation, session, forks, notices, idle_watch, background)
+    return Talk(conversation, session, forks, notices, outbox, idle_watch, background)

@@ -20,7 +20,7 @@ from ollim_bot.conversation.forks.replies import Replies
 from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.conversation.main_session import MainSession
 from ollim_bot.conversation.notices import Notices
-from ollim_bot.conversation.outbox import DurableOutbox
+from ollim_bot.conversation.outbox.outbox import DurableOutbox
 from ollim_bot.conversation.questions import Question, Questions
 from ollim_bot.conversation.recovery import Recovery
 from ollim_bot.conversation.stage import Stage

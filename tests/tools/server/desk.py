@@ -10,7 +10,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from ollim_bot.agent import Tool, ToolAnswer
-from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.jobs import Job, ReportMode
 from ollim_bot.domain.outgoing import Charge
 from ollim_bot.domain.ping_rules import given_back
@@ -43,6 +43,10 @@ class RememberingPoster:
     is_cut_off: bool = False
     paid: asyncio.Event = field(default_factory=asyncio.Event)
     lands: asyncio.Event | None = None
+    is_slow: bool = False
+
+    def is_on_its_way(self, _: MessageId) -> bool:
+        return self.is_slow
 
     async def send(self, message: ChatMessage, _: Run, pay: Payment | None = None) -> bool:
         charge: Charge | None = Charge.NOTHING

@@ -16,7 +16,7 @@ from tests.tools.server.desk import BACKGROUND, NOW, Desk, DeskOf, desk_of
 from ollim_bot.agent import ToolAnswer
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.jobs import ReportMode
-from ollim_bot.domain.outgoing import Charge
+from ollim_bot.domain.outgoing import ON_ITS_WAY, Charge
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.runs import RefusedPing, RunKind
 
@@ -254,3 +254,10 @@ async def test_where_pings_are_switched_off_nothing_helps(desk: DeskOf) -> None:
     ordered = desk(allow_ping=False, must=True)
     ordered.is_busy = True
     assert "switched off" in await ordered.is_refused("ping_user", message="hi")
+
+
+async def test_what_nobody_has_confirmed_yet_is_said_to_be_on_its_way(desk: DeskOf) -> None:
+    at = desk()
+    at.poster.is_slow = True
+    assert await at.works("ping_user", message="Call the bank.") == ON_ITS_WAY
+    assert at.run.has_pinged

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+from itertools import cycle
 
 import pytest
 from tests.tools.house import House
@@ -11,6 +13,7 @@ from tests.tools.server.desk import EVERYWHERE, Desk, desk_of
 from ollim_bot.domain.chat import Attachment, Author
 from ollim_bot.domain.runs import RunKind
 from ollim_bot.errors import WrongInput
+from ollim_bot.tools.server.sendable import sendable
 
 LARGEST = 25 * 1024 * 1024
 SECRETS = (
@@ -79,6 +82,37 @@ async def test_no_secret_is_sent_by_any_spelling(house: House, path: str) -> Non
 async def test_nor_by_a_second_name_of_its_file(house: House) -> None:
     os.link(house.data / "state/token.json", house.data / "notes/second.md")
     assert "protected" in await refusal(at_home(house), "notes/second.md")
+
+
+def test_nor_by_a_link_that_comes_and_goes_while_it_is_looked_at(house: House) -> None:
+    """Many times, since nobody can say when it is looked at."""
+    (house.data / "notes/honest.md").write_text("honest")
+    is_over = threading.Event()
+
+    def swap() -> None:
+        for target in cycle(("honest.md", "../state/token.json", "../../outside.md")):
+            if is_over.is_set():
+                return
+            (house.data / "notes/.new").symlink_to(target)
+            (house.data / "notes/.new").replace(house.data / "notes/moving.md")
+
+    (house.data / "notes/moving.md").symlink_to("honest.md")
+    swapping = threading.Thread(target=swap)
+    swapping.start()
+    try:
+        found = [_sent(house, "notes/moving.md") for _ in range(300)]
+    finally:
+        is_over.set()
+        swapping.join()
+    assert {*found} <= {None, ("notes/honest.md", 6)}
+
+
+def _sent(house: House, path: str) -> tuple[str, int] | None:
+    try:
+        file = sendable(house.data, path)
+    except WrongInput:
+        return None
+    return file.path, file.size
 
 
 @pytest.mark.parametrize(

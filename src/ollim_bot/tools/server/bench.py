@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.outgoing import Charge
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.runs import Intent, Run
@@ -27,6 +27,9 @@ class Poster(Protocol):
         charge, so that nothing was sent. Raises `NotSent` where it is certain that it did not
         arrive; the payment is then given back.
         """
+
+    def is_on_its_way(self, message_id: MessageId) -> bool:
+        """Whether it was accepted, but whoever has to confirm it does not answer now."""
 
 
 async def _nothing(_: Intent) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ollim_bot.agent import ToolAnswer
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, numbered_id
-from ollim_bot.domain.outgoing import Charge
+from ollim_bot.domain.outgoing import ON_ITS_WAY, Charge
 from ollim_bot.domain.ping_rules import Refused, charged, is_ordered
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.runs import RefusedPing, Run
@@ -57,7 +57,7 @@ async def sent(bench: Workbench, message: ChatMessage, *, is_critical: bool) -> 
     except NotSent as failed:
         return _not_sent(failed)
     bench.run.pings.append(message.id)
-    return ToolAnswer("Sent.")
+    return _said(bench, message)
 
 
 async def _pinged(bench: Workbench, message: ChatMessage, *, is_critical: bool) -> ToolAnswer:
@@ -74,7 +74,7 @@ async def _pinged(bench: Workbench, message: ChatMessage, *, is_critical: bool) 
     if payment.refusal:
         run.refused_pings.append(RefusedPing(payment.refusal, message.text))
         return ToolAnswer(payment.refusal, is_error=True)
-    return ToolAnswer("Sent.")
+    return _said(bench, message)
 
 
 async def _waited(bench: Workbench) -> bool:
@@ -128,3 +128,8 @@ class _PaymentOfPing:
 
 def _not_sent(failed: NotSent) -> ToolAnswer:
     return ToolAnswer(f"It could not be sent: {failed}", is_error=True)
+
+
+def _said(bench: Workbench, message: ChatMessage) -> ToolAnswer:
+    is_on_its_way = bench.poster.is_on_its_way(message.id)
+    return ToolAnswer(ON_ITS_WAY if is_on_its_way else "Sent.")

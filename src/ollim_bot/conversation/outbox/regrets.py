@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import Protocol
 
-from ollim_bot.conversation.post_book import PostBook
+from ollim_bot.conversation.outbox.post_book import PostBook
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.outgoing import Failure, NotSent, Sending
 from ollim_bot.errors import StorageError

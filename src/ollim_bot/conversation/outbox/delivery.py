@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 from ollim_bot import errors
 from ollim_bot.chat import Courier
 from ollim_bot.conversation.chat_log import ChatLog
-from ollim_bot.conversation.passage import Instant, Passage
-from ollim_bot.conversation.post_book import PostBook
-from ollim_bot.conversation.regrets import Regrets
+from ollim_bot.conversation.outbox.passage import Instant, Passage
+from ollim_bot.conversation.outbox.post_book import PostBook
+from ollim_bot.conversation.outbox.regrets import Regrets
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.outgoing import Failure, Sending, Sent, Tried
 from ollim_bot.ports import Clock

@@ -9,9 +9,9 @@ from dataclasses import replace
 from ollim_bot import errors
 from ollim_bot.chat import Courier
 from ollim_bot.conversation.chat_log import ChatLog
-from ollim_bot.conversation.delivery import Delivery
-from ollim_bot.conversation.post_book import PostBook
-from ollim_bot.conversation.regrets import Regrets, Tell
+from ollim_bot.conversation.outbox.delivery import Delivery
+from ollim_bot.conversation.outbox.post_book import PostBook
+from ollim_bot.conversation.outbox.regrets import Regrets, Tell
 from ollim_bot.conversation.stage import Stage
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.outgoing import NotSent, Sending
