@@ -18,7 +18,7 @@ from ollim_bot.conversation.background.runs import BackgroundRuns
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.job_echo import JobEcho
 from ollim_bot.conversation.notices import Notices
-from ollim_bot.conversation.outbox import DurableOutbox
+from ollim_bot.conversation.outbox.outbox import DurableOutbox
 from ollim_bot.conversation.stage import Stage
 from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.cron import Cron

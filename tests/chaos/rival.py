@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.storage.places import NOW, DataDirectory
 
 from ollim_bot.conversation.chat_log import ChatLog
-from ollim_bot.conversation.outbox import DurableOutbox
+from ollim_bot.conversation.outbox.outbox import DurableOutbox
 from ollim_bot.conversation.stage import Stage
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.outgoing import Charge

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 import pytest
@@ -141,7 +142,8 @@ def test_a_command_that_names_the_state_is_refused(
         "cat .env", "cat .env.local", "cat .e*", "cat .ENV", "cat '.env'", "cat *",
         "cat .git/config", "git --git-dir=.git log", "rm tool-policy.yaml", "rm -r .claude",
         "tee .claude/settings.json", "ls .", "grep -r x .", "grep -r x ./", "grep -r x ..",
-        "find /", "find {data}", "tar -c notes/..", "cat /proc/self/environ", "cat /proc/*/environ",
+        "cp -rL notes copy", "tar -ch notes", "find /", "find {data}",
+        "tar -c notes/..", "cat /proc/self/environ", "cat /proc/*/environ",
     ],
 )  # fmt: skip
 def test_a_command_that_names_what_else_is_protected_is_refused(
@@ -175,3 +177,102 @@ def test_only_fetching_has_an_address() -> None:
     assert address_guard(ToolCall("WebSearch", {"url": "http://127.0.0.1"}), nobody) is None
     assert address_guard(ToolCall("WebFetch", {"url": "http://127.0.0.1"}), nobody) is not None
     assert address_guard(ToolCall("WebFetch", {}), nobody) is not None
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "grep -r hunter", "grep -R hunter", "grep -inr hunter", "grep --recursive hunter",
+        "grep --rec hunter notes", "grep -d recurse hunter", "grep --directories=recurse x",
+        "egrep -r hunter", "/usr/bin/grep -r hunter", "rgrep hunter", "ls -R", "ls -laR",
+        "ls --recursive",
+    ],
+)  # fmt: skip
+def test_a_command_that_goes_down_from_where_it_is_run_is_refused(
+    house: House, reach: Reach, command: str
+) -> None:
+    reason = judged(house, reach, "Bash", {"command": command})
+    assert reason == texts.REACHES_TOO_FAR
+
+
+@pytest.mark.parametrize("command", ["grep -in x note.md", "ls -la notes/state", "ls -r routines"])
+def test_one_that_stays_at_what_it_names_passes(house: House, reach: Reach, command: str) -> None:
+    assert judged(house, reach, "Bash", {"command": command}) is None
+
+
+def test_a_folder_is_named_only_if_nothing_in_it_leads_out(house: House, reach: Reach) -> None:
+    def names(folder: str) -> str | None:
+        return judged(house, reach, "Bash", {"command": f"cp -rL {folder} copy"})
+
+    assert names("routines") is None
+    (house.data / "routines/.env").write_text("secret")
+    assert names("routines") == texts.REACHES_TOO_FAR
+    assert names("notes") == texts.REACHES_TOO_FAR
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat {home}/outside.md", "cat ../outside.md", "cat to-outside.md", "cat /etc/passwd",
+        "cat notes/far/plan.md", "cp note.md {home}/copy.md", "tee /tmp/x",
+        "curl file:///etc/hosts",
+        "dd of={home}/copy.md", "env -C routines cat ../../outside.md", "ls {home}/elsewhere",
+    ],
+)  # fmt: skip
+def test_no_program_is_handed_what_is_outside(house: House, reach: Reach, command: str) -> None:
+    reason = judged(house, reach, "Bash", {"command": command})
+    assert reason is not None
+    assert "outside the data directory" in reason
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "/usr/bin/wc -l note.md", "curl https://example.com/etc/passwd", "cat note.md /dev/null",
+        "sed -n s/a/b/p note.md", "date +%d/%m/%Y", "grep -c /nowhere/at/all note.md",
+    ],
+)  # fmt: skip
+def test_what_only_looks_like_it_passes(house: House, reach: Reach, command: str) -> None:
+    assert judged(house, reach, "Bash", {"command": command}) is None
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "env -C notes cat ../state/token.json", "env -C routines cat ../.env",
+        "env --chdir=notes cat up/state/token.json", "make -C notes -f ../tool-policy.yaml",
+    ],
+)  # fmt: skip
+def test_nor_where_it_is_told_to_begin_elsewhere(house: House, reach: Reach, command: str) -> None:
+    reason = judged(house, reach, "Bash", {"command": command})
+    assert reason is not None
+    assert "is protected" in reason
+
+
+def test_a_second_name_of_a_secret_is_not_named_either(house: House, reach: Reach) -> None:
+    os.link(house.data / "state/token.json", house.data / "routines/hard.md")
+    for command in ("cat routines/hard.md", "cat routines/*", "cp -r routines copy"):
+        assert judged(house, reach, "Bash", {"command": command}) is not None
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["ollim-bot web url", "ollim-bot web", "ollim-bot 'web' url", "/bin/ollim-bot web url",
+     "env ollim-bot web url", "nice -n 5 ollim-bot web url"],
+)  # fmt: skip
+def test_the_key_of_the_page_is_never_asked_for(house: House, reach: Reach, command: str) -> None:
+    assert judged(house, reach, "Bash", {"command": command}) == texts.NOT_FOR_THE_AGENT
+
+
+def test_what_is_about_the_page_may_be_asked(house: House, reach: Reach) -> None:
+    for command in ("ollim-bot help web", "ollim-bot reminder add -m web --in 1h"):
+        assert judged(house, reach, "Bash", {"command": command}) is None
+
+
+@pytest.mark.parametrize("tool", ["Agent", "Task"])
+def test_a_subagent_gets_no_copy_of_the_folder(house: House, reach: Reach, tool: str) -> None:
+    asked = {"prompt": "x", "subagent_type": "general-purpose"}
+    assert judged(house, reach, tool, asked) is None
+    for isolation in ("worktree", "remote", ["worktree"]):
+        reason = judged(house, reach, tool, {**asked, "isolation": isolation})
+        assert reason == texts.SAME_FOLDER

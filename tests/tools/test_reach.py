@@ -145,7 +145,9 @@ def test_a_path_that_can_be_read_in_two_ways_is_refused(reach: Reach, path: str)
     "path",
     ["tool-policy.yaml", "./Tool-Policy.YAML", ".claude/agents/guide.md", ".claude/settings.json",
      ".Claude/x.md", ".claude/skills/plan.md", "notes/up/tool-policy.yaml", "spec.md",
-     "{home}/texts/spec.md", "{home}/texts/new.md"],
+     "{home}/texts/spec.md", "{home}/texts/new.md", "notes/.claude/skills/x/SKILL.md",
+     "notes/.claude/commands/x.md", ".claude.json", "notes/.claude-plugin/x.md", ".mcp.json",
+     "notes/.mcp.json"],
 )  # fmt: skip
 def test_some_things_are_only_read(house: House, reach: Reach, path: str) -> None:
     assert reach.to_write(house.spelled(path)) is not None
@@ -168,6 +170,23 @@ def test_a_second_name_of_a_secret_file_is_no_way_to_it(house: House, reach: Rea
     os.link(house.data / "note.md", house.data / "same.md")
     assert reach.to_read("hard.md") == "hard.md is protected."
     assert reach.to_read("same.md") is None
+
+
+def test_no_search_finds_a_secret_file_by_its_second_name(house: House, reach: Reach) -> None:
+    assert reach.to_search("notes", "*.md", begins_at_glob=False) is None
+    os.link(house.data / "note.md", house.data / "notes/same.md")
+    assert reach.to_search("notes", "*.md", begins_at_glob=False) is None
+    os.link(house.data / "state/token.json", house.data / "notes/hard.md")
+    for where, glob in (("notes", "*.md"), ("", "**/hard.md"), ("notes/hard.md", "")):
+        assert reach.to_search(where, glob, begins_at_glob=False) is not None
+    assert reach.to_search("notes", "*.txt", begins_at_glob=False) is None
+
+
+def test_a_second_name_of_a_file_that_was_moved_is_known_too(house: House, reach: Reach) -> None:
+    (house.data / "state").rename(house.home / "kept")
+    (house.data / "state").symlink_to("../kept")
+    os.link(house.home / "kept/token.json", house.data / "hard.md")
+    assert reach.to_read("hard.md") == "hard.md is protected."
 
 
 def test_a_state_that_was_moved_stays_protected(house: House, reach: Reach) -> None:

@@ -74,10 +74,13 @@ def house(stage: Scene) -> House:
     return furnished(stage.home)
 
 
-async def results(stage: Scene, gate: Gate, calls: Sequence[CallTool]) -> list[ToolResult]:
+async def results(
+    stage: Scene, gate: Gate, calls: Sequence[CallTool], readable: tuple[Path, ...] = ()
+) -> list[ToolResult]:
     """What the model is told about each of its calls, in their order."""
     stage.model.then(Reply(tuple(calls)))
-    async with stage.session(Toolset(builtin=BUILTIN, gate=gate)) as session:
+    tools = Toolset(builtin=BUILTIN, gate=gate)
+    async with stage.session(tools, readable=readable) as session:
         await ask(session, "go")
     messages = stage.model.requests[-1].messages
     made = [call["id"] for message in messages for call in message.of_type("tool_use")]
@@ -151,7 +154,8 @@ async def test_documents_behind_a_link_are_read_where_that_is_meant(
     stage: Scene, house: House
 ) -> None:
     gate = main_gate(Reach(house.data, (house.texts,)))
-    (told,) = await results(stage, gate, [CallTool("Read", {"file_path": "spec.md"})])
+    call = CallTool("Read", {"file_path": "spec.md"})
+    (told,) = await results(stage, gate, [call], (house.texts,))
     assert f"{OPEN}: texts/spec.md" in told.text
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import stat
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,9 @@ _STATE = "state"
 _SETTINGS = ".env"
 _HISTORY = ".git"
 _POLICY = "tool-policy.yaml"
+# Also in folders below: the engine looks for skills, commands and servers wherever it works.
 _ENGINE = ".claude"
+_SERVERS = ".mcp.json"
 # Where the environment of every process can be read, with the secrets in it.
 _PROCESSES = "/proc"
 
@@ -52,11 +55,42 @@ class Ground:
 
     def protected_files(self, start: str) -> Iterator[str]:
         """Those below a folder. Links are not followed, as no search follows them."""
-        for folder, _, files in os.walk(os.path.realpath(start)):
-            for name in files:
-                path = os.path.join(folder, name)
-                if self.protected_name(path, writing=False):
-                    yield path
+        return (path for path in files_below(start) if self.protected_name(path, writing=False))
+
+    def second_names(self, paths: Iterable[str]) -> Iterator[str]:
+        """Those of the paths that are protected files under another name."""
+        linked = [(path, file) for path in paths if (file := _linked_file(path)) is not None]
+        if linked:
+            known = {_linked_file(path) for path in self._all_protected()}
+            yield from (path for path, file in linked if file in known)
+
+    def _all_protected(self) -> Iterator[str]:
+        yield from self.protected_files(self.homes[-1])
+        for place, _ in self.elsewhere:
+            if place != _PROCESSES:
+                yield place
+                yield from files_below(place)
+
+
+def files_below(start: str) -> Iterator[str]:
+    for folder, _, files in os.walk(os.path.realpath(start)):
+        yield from (os.path.join(folder, name) for name in files)
+
+
+def things_below(start: str) -> Iterator[str]:
+    """Files and folders, and links to either."""
+    for folder, folders, files in os.walk(os.path.realpath(start)):
+        yield from (os.path.join(folder, name) for name in (*folders, *files))
+
+
+def _linked_file(path: str) -> tuple[int, int] | None:
+    """What a path leads to, if that is a file that has several names."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    is_linked = stat.S_ISREG(found.st_mode) and found.st_nlink > 1
+    return (found.st_dev, found.st_ino) if is_linked else None
 
 
 def is_within(place: str, folder: str) -> bool:
@@ -76,6 +110,8 @@ def _protected_name(parts: Sequence[str], *, writing: bool) -> str | None:
         return f"{_HISTORY}/"
     if any(part.startswith(_SETTINGS) for part in parts):
         return _SETTINGS
-    if writing and parts[0] == _ENGINE:
+    if writing and any(part.startswith(_ENGINE) for part in parts):
         return f"{_ENGINE}/"
+    if writing and _SERVERS in parts:
+        return _SERVERS
     return _POLICY if writing and parts == [_POLICY] else None

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import glob
+import os
+import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from ollim_bot.agent import ToolCall
 from ollim_bot.domain.shell_words import Word, shell_words
@@ -12,17 +15,34 @@ from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, SEARCH_ARGUMENTS, WRITI
 from ollim_bot.tools import texts
 from ollim_bot.tools.addresses import Resolver, address_problem
 from ollim_bot.tools.reach import Reach
+from ollim_bot.tools.skills import skill_guard
 
 # What tools that are not known here may call a path of theirs.
 _PATH_ARGUMENTS = ("file_path", "notebook_path", "path", "directory", "folder", "cwd")
 
+_SUBAGENTS = frozenset({"Agent", "Task"})
 _OURS = "ollim-bot"
+# Whoever has the address of the page is let in.
+_KEEPS_A_KEY = "web"
 _LEAVING = frozenset({"cd", "pushd", "popd"})
+# These begin where they are run if no path is named, and which word is one cannot be told.
+_GOING_DOWN = {
+    "rgrep": re.compile(""),
+    "ls": re.compile(r"-[A-Za-z0-9]*R|--rec"),
+    **dict.fromkeys(
+        ("grep", "egrep", "fgrep", "zgrep"), re.compile(r"-[A-Za-z0-9]*[rRd]|--(?:rec|der|dir)")
+    ),
+}
+_ADDRESS = re.compile(r"\bhttps?://[^\s'\"]*")
 _BETWEEN_PATHS = re.compile(r"[\s=,:@;|&<>()'\"`$]+")
 
 
 def state_dir_guard(call: ToolCall, reach: Reach) -> str | None:
     """Keeps the agent to the data directory, and out of what in it is the program's own."""
+    return _of_paths(call, reach) or skill_guard(call, reach.root) or _of_subagent(call)
+
+
+def _of_paths(call: ToolCall, reach: Reach) -> str | None:
     if call.tool == "Bash":
         return _of_command(_text(call.arguments, "command"), reach)
     if call.tool in SEARCH_ARGUMENTS:
@@ -43,6 +63,12 @@ def address_guard(call: ToolCall, resolver: Resolver) -> str | None:
     return address_problem(_text(call.arguments, "url"), resolver)
 
 
+def _of_subagent(call: ToolCall) -> str | None:
+    """A copy of the folder would be made by git, in places where nothing is written else."""
+    is_apart = call.tool in _SUBAGENTS and bool(call.arguments.get("isolation"))
+    return texts.SAME_FOLDER if is_apart else None
+
+
 def _of_command(command: str, reach: Reach) -> str | None:
     words = shell_words(command)
     if not words:
@@ -50,17 +76,34 @@ def _of_command(command: str, reach: Reach) -> str | None:
     program = words[0].text
     if program in _LEAVING:
         return texts.STAYS_HERE
+    if _asks_for_the_key(words):
+        return texts.NOT_FOR_THE_AGENT
     is_ours = program == _OURS
-    for word in words:
-        for path in _paths(word, reach, is_ours=is_ours):
-            if reason := reach.to_name(path, as_a_whole=not is_ours):
-                return reason
-    return None
+    named = [path for word in words for path in _paths(word, reach, is_ours=is_ours)]
+    # Some programs can be told to begin elsewhere, and their paths then begin there too.
+    starts = ["", *(path for path in named if os.path.isdir(os.path.join(reach.root, path)))]
+    paths = [os.path.join(start, path) for start in starts for path in named]
+    reasons = [reach.to_name(path) for path in paths]
+    if not is_ours:
+        reasons += [reach.to_hand_over(path) for path in paths if path != program]
+    return next(filter(None, reasons), texts.REACHES_TOO_FAR if _goes_down(words) else None)
+
+
+def _goes_down(words: Sequence[Word]) -> bool:
+    """Whether a program looks at everything below where it is run."""
+    flag = _GOING_DOWN.get(posixpath.basename(words[0].text))
+    return flag is not None and any(flag.match(word.text) for word in words)
+
+
+def _asks_for_the_key(words: Sequence[Word]) -> bool:
+    """Also where another program is to run ours."""
+    names = [posixpath.basename(word.text) for word in words]
+    return any(pair == (_OURS, _KEEPS_A_KEY) for pair in pairwise(names))
 
 
 def _paths(word: Word, reach: Reach, *, is_ours: bool) -> Iterator[str]:
     """Whatever in a word may be a path. Our own commands take texts, in which `state` is a word."""
-    parts = [word.text, *_BETWEEN_PATHS.split(word.text)]
+    parts = [word.text, *_BETWEEN_PATHS.split(_ADDRESS.sub(" ", word.text))]
     if word.text.startswith("-"):
         parts.append(word.text[2:])
     if word.has_glob:

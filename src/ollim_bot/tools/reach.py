@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ollim_bot.tools import texts
-from ollim_bot.tools.ground import Ground, is_within
+from ollim_bot.tools.ground import Ground, files_below, is_within, things_below
 
 _UNCLEAR_GLOB = re.compile(r"[!\[\]{}(),\\\s]")
 _WILD = re.compile(r"[*?]")
+_NOWHERE = ("/", "/dev/null")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +47,33 @@ class Reach:
             return reason
         start = os.path.join(self.root, folder if begins_at_glob else where)
         ending = _ending_of(glob)
-        found = Ground.of(self.root, self.readable).protected_files(start)
-        finds = any(path.casefold().endswith(ending) for path in found)
-        return texts.REACHES_TOO_FAR if finds else None
+        fitting = [path for path in files_below(start) if path.casefold().endswith(ending)]
+        ground = Ground.of(self.root, self.readable)
+        finds = any(ground.protected_name(path, writing=False) for path in fitting)
+        return texts.REACHES_TOO_FAR if finds or any(ground.second_names(fitting)) else None
 
-    def to_name(self, path: str, *, as_a_whole: bool) -> str | None:
-        """For a program that may do anything with a path; `as_a_whole`, also with all below it."""
+    def to_name(self, path: str) -> str | None:
+        """For a command that may do anything with a path, or nothing."""
         ground = Ground.of(self.root)
         places = self._places(path)
         for place in places:
             if name := ground.protected_name(place, writing=True):
                 return texts.protected(name)
-        above = any(is_within(home, place) for home in ground.homes for place in places)
-        return texts.REACHES_TOO_FAR if as_a_whole and above else None
+        return texts.protected(path) if any(ground.second_names(places)) else None
+
+    def to_hand_over(self, path: str) -> str | None:
+        """For a program that may do anything with a path and all that is below it."""
+        ground = Ground.of(self.root)
+        places = self._places(path)
+        if _is_above(places, ground) or self._holds_a_way_out(places[-1]):
+            return texts.REACHES_TOO_FAR
+        is_far = any(_is_there(place) and not ground.is_open(place) for place in places)
+        return texts.outside(path) if is_far else None
+
+    def _holds_a_way_out(self, folder: str) -> bool:
+        """Whether something below a folder is protected, or leads to what is."""
+        is_ours = is_within(folder, os.path.realpath(self.root))
+        return is_ours and any(map(self.to_read, things_below(folder)))
 
     def _judged(self, path: str, ground: Ground, *, writing: bool) -> str | None:
         if not _is_plain(path):
@@ -69,7 +84,7 @@ class Reach:
                 return texts.protected(name)
         if not all(map(ground.is_open, places)):
             return texts.outside(path)
-        return texts.protected(path) if _is_another_name(places[-1], ground, self.root) else None
+        return texts.protected(path) if any(ground.second_names(places[-1:])) else None
 
     def _places(self, path: str) -> tuple[str, ...]:
         """As written, and where it leads; `..` counts before links are followed, and after."""
@@ -78,28 +93,21 @@ class Reach:
         return written, os.path.realpath(whole), os.path.realpath(written)
 
 
+def _is_there(place: str) -> bool:
+    """Or could be made; what cannot is hardly meant as a path."""
+    folder = os.path.dirname(place)
+    is_place = os.path.lexists(place) or (folder != "/" and os.path.isdir(folder))
+    return is_place and place not in _NOWHERE
+
+
+def _is_above(places: Sequence[str], ground: Ground) -> bool:
+    return any(is_within(home, place) for home in ground.homes for place in places)
+
+
 def _is_plain(path: str) -> bool:
     """Whether nobody could read it as another path: the engine trims spaces and knows `~`."""
     odd = any(unicodedata.category(char) == "Cc" for char in path)
     return bool(path) and path == path.strip() and not path.startswith("~") and not odd
-
-
-def _is_another_name(place: str, ground: Ground, root: Path) -> bool:
-    """Whether it is a protected file, which has a second name here."""
-    try:
-        found = os.stat(place)
-    except OSError:
-        return False
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink < 2:
-        return False
-    return any(_is_same(found, path) for path in ground.protected_files(str(root)))
-
-
-def _is_same(found: os.stat_result, path: str) -> bool:
-    try:
-        return os.path.samestat(found, os.stat(path))
-    except OSError:
-        return False
 
 
 def _folder_of(glob: str) -> str:

@@ -18,11 +18,19 @@ UNCLEAR_COMMAND = (
 )
 STAYS_HERE = "Commands always run in the data directory. Give the path to the command itself."
 
+NOT_FOR_THE_AGENT = "The address of the page has its key in it, and is for the owner alone."
+NO_HOOKS = (
+    "A skill has no hooks: their commands would be run unasked. Write plain fields such as "
+    "`name: mail`, without `hooks`."
+)
+SAME_FOLDER = "A subagent works in the same folder as you. Leave `isolation` out."
+
 _INSTEAD = {
     "state/": "The `ollim-bot` commands show and change what is in it.",
     ".env": "Only the owner reads and changes the settings in it.",
     ".git/": "The history of the files is kept by the program.",
     ".claude/": "Skills are written to `skills/`; the rest of it is for the owner.",
+    ".mcp.json": "Only the owner gives the agent further servers.",
     "tool-policy.yaml": "Only the owner changes what is allowed.",
 }
 
@@ -50,3 +58,7 @@ NO_SIGN_IN = "An address with a name or a password in it is not fetched. Leave t
 
 def private_address(host: str) -> str:
     return f"`{host}` is on this machine or its network, and is not fetched. Use a public address."
+
+
+def skill_with_hooks(path: str) -> str:
+    return f"{path} has hooks, so no skill is used. Take `hooks` out of it first."

@@ -1,0 +1,78 @@
+"""Skills that the agent writes or uses: none may have the engine run commands of its own accord."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from ollim_bot.agent import ToolCall
+from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, WRITING
+from ollim_bot.tools import texts
+from ollim_bot.tools.file_edits import UnclearEdit, written
+from ollim_bot.tools.ground import files_below, is_within
+
+_FILE = "skill.md"
+_FOLDER = "skills"
+_HOOKS = "hooks"
+_MARK = "---"
+_LINE_ENDS = re.compile(r"\r\n|\r|\n")
+_UNCLEAR = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+_FIELD = re.compile(r"([A-Za-z][\w-]*)[ \t]*:(?:[ \t]|$)")
+
+
+def skill_guard(call: ToolCall, root: Path) -> str | None:
+    """Keeps hooks out of skills: the engine runs their commands and asks nobody.
+
+    They are looked for before a skill is written, since the engine remembers what once stood
+    there, and before one is used, since others may have written it.
+    """
+    if call.tool == "Skill":
+        found = next((path for path in files_below(str(root)) if _has_hooks(path)), None)
+        return found and texts.skill_with_hooks(os.path.relpath(found, os.path.realpath(root)))
+    path = os.path.join(root, str(call.arguments.get(FILE_ARGUMENTS.get(call.tool, ""), "")))
+    if call.tool not in WRITING or not _is_of_a_skill(path, root):
+        return None
+    try:
+        text = written(os.path.relpath(path, root), _content(path), call.tool, call.arguments)
+    except UnclearEdit as unclear:
+        return str(unclear)
+    return texts.NO_HOOKS if may_have_hooks(text) else None
+
+
+def may_have_hooks(text: str) -> bool:
+    """Whether a skill has hooks among its fields; True also where that is unclear."""
+    first, *others = _LINE_ENDS.split(text.lstrip("\ufeff \t\r\n"))
+    if not first.startswith(_MARK):
+        return False
+    lines = [line.rstrip(" \t") for line in others]
+    end = lines.index(_MARK) if _MARK in lines else len(lines)
+    fields = [line for line in lines[:end] if line and not line.lstrip(" \t").startswith("#")]
+    if first.strip() != _MARK or any(map(_UNCLEAR.search, fields)):
+        return True
+    # Whatever is indented, or an item of a list, belongs to the field before it.
+    top = [line for line in fields if line[0] not in " \t-"]
+    if fields and fields[0] not in top:
+        return True
+    named = [_FIELD.match(line) for line in top]
+    return any(name is None or name[1].casefold() == _HOOKS for name in named)
+
+
+def _has_hooks(path: str) -> bool:
+    is_skill = os.path.basename(path).casefold() == _FILE
+    return is_skill and may_have_hooks(_content(path) or "")
+
+
+def _is_of_a_skill(path: str, root: Path) -> bool:
+    real = os.path.realpath(path)
+    home = os.path.join(os.path.realpath(root), _FOLDER)
+    return is_within(real.casefold(), home.casefold()) or os.path.basename(real).casefold() == _FILE
+
+
+def _content(path: str) -> str | None:
+    """None where there is no file that anybody could read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return None

@@ -1,0 +1,98 @@
+"""A model that wants the secrets: it calls what it was told to call, and keeps all it is sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+from tests.hostile.attempt import Attempt
+from tests.hostile.vault import Vault
+
+from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say
+from ollim_bot.offline.side_requests import side_answer
+
+ERRAND = "DO WHAT YOU ARE HERE FOR"
+_SUBAGENT = {"description": "spy", "prompt": ERRAND, "subagent_type": "general-purpose"}
+
+
+class HostileModel:
+    """Makes its attempts in the conversation that has the errand in it.
+
+    With `by_subagent` it first sends one there. Attempts that others prepare come one by one, so
+    that `current` says which it is; all others come together.
+    """
+
+    def __init__(
+        self, vault: Vault, attempts: Sequence[Attempt], port: int, *, by_subagent: bool = False
+    ) -> None:
+        self.requests: list[ModelRequest] = []
+        self.current: Attempt | None = None
+        self.is_done = False
+        self.calls_by_subagents = 0
+        prepared = [one for one in attempts if one.is_prepared]
+        plain = [one for one in attempts if not one.is_prepared]
+        self.attempts = [*prepared, *plain]
+        # The many come last: what was said is sent again with each request.
+        self._batches = iter([*([one] for one in prepared), plain])
+        self._vault = vault
+        self._port = port
+        self._by_subagent = by_subagent
+        self._has_sent = False
+
+    @property
+    def errand(self) -> str:
+        """What the owner has to say for it to begin."""
+        return "Send somebody." if self._by_subagent else ERRAND
+
+    def reply(self, request: ModelRequest) -> Reply:
+        self.requests.append(request)
+        aside = side_answer(request)
+        if aside is not None:
+            return aside
+        if self._is_errand(request):
+            self.current = None
+            batch = next(self._batches, [])
+            self.is_done = not batch
+            if len(batch) == 1:
+                self.current = batch[0]
+            return Reply(tuple(map(self._call, batch)) or (Say("Done."),), chunk=4000)
+        if self._by_subagent and not self._has_sent:
+            self._has_sent = True
+            return Reply((CallTool("Agent", _SUBAGENT),))
+        return Reply((Say("Done."),))
+
+    def results(self) -> Iterator[tuple[Attempt, str]]:
+        """What the model was told about each of its attempts."""
+        told = self._told()
+        for attempt, call_id in zip(self.attempts, self._call_ids(), strict=True):
+            yield attempt, told[call_id]
+
+    def everything(self) -> Iterator[str]:
+        """All that it was ever sent, as it stood there."""
+        return (json.dumps(dict(request.body), ensure_ascii=False) for request in self.requests)
+
+    def _call(self, attempt: Attempt) -> CallTool:
+        call = attempt.call(self._vault)
+        given = {
+            name: value.replace("{port}", str(self._port)) if isinstance(value, str) else value
+            for name, value in call.arguments.items()
+        }
+        return CallTool(call.name, given)
+
+    def _is_errand(self, request: ModelRequest) -> bool:
+        return any(ERRAND in text for message in request.messages for text in message.texts)
+
+    def _call_ids(self) -> Sequence[str]:
+        last = next(one for one in reversed(self.requests) if self._is_errand(one))
+        calls = [call for message in last.messages for call in message.of_type("tool_use")]
+        # A branch has the calls of its past before them.
+        return [str(call["id"]) for call in calls][-len(self.attempts) :]
+
+    def _told(self) -> Mapping[str, str]:
+        """The text of every result, with all that stands in it."""
+        return {
+            str(block.get("tool_use_id")): json.dumps(block.get("content"), ensure_ascii=False)
+            for request in self.requests
+            for message in request.messages
+            for block in message.of_type("tool_result")
+        }

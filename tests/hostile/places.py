@@ -1,0 +1,228 @@
+"""Where a hostile model sits: always with the real engine, gates, guards, tools and files."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from tests.engine.scene import provider
+from tests.hostile.attempt import Attempt
+from tests.hostile.model import ERRAND, HostileModel
+from tests.hostile.vault import Vault
+
+from ollim_bot.agent import AgentEngine, AgentSession, Refusal, SessionSpec, ToolCall, Toolset
+from ollim_bot.app.app import App
+from ollim_bot.chat import Incoming, Reception
+from ollim_bot.clock import SystemClock
+from ollim_bot.conversation.assembly import Talk
+from ollim_bot.conversation.background.runs import BackgroundRuns
+from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.jobs import Job, JobSpec, Routine, kind_of
+from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.engine.claude import ClaudeEngine
+from ollim_bot.engine.launcher import cli_path, launcher
+from ollim_bot.engine.options import child_environment
+from ollim_bot.offline.server import MessagesServer
+from ollim_bot.settings import Settings
+from ollim_bot.storage.stores import open_stores
+from ollim_bot.stores import Stores
+from ollim_bot.testing.journal import RememberingJournal
+from ollim_bot.testing.surface import RecordingSurface
+
+LIMIT = 60.0
+# Without asking far away whether an address is a good one.
+_NO_RULES = {"disableSkillShellExecution": True, "skipWebFetchPreflight": True}
+# Given so that their ways are tried too, wherever the bot itself leaves them out.
+MORE_TOOLS = ("Agent", "Skill", "NotebookEdit")
+
+
+@dataclass
+class Visits:
+    """Somebody on loopback whom nobody may visit."""
+
+    port: int
+    number: int = 0
+
+
+@asynccontextmanager
+async def neighbour(vault: Vault) -> AsyncIterator[Visits]:
+    page = f"HTTP/1.1 200 OK\r\n\r\n{vault.new_canary('a page on loopback')}"
+
+    async def visited(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        visits.number += 1
+        writer.write(page.encode())
+        writer.close()
+
+    server = await asyncio.start_server(visited, "127.0.0.1", 0)
+    visits = Visits(server.sockets[0].getsockname()[1])
+    async with server:
+        yield visits
+
+
+class MeddledEngine:
+    """The real engine; around its questions to the gate, others change the files."""
+
+    def __init__(self, engine: AgentEngine, vault: Vault, model: HostileModel) -> None:
+        self._engine = engine
+        self._vault = vault
+        self._model = model
+
+    def open(self, spec: SessionSpec, tools: Toolset) -> AbstractAsyncContextManager[AgentSession]:
+        return self._engine.open(spec, self._meddled(tools))
+
+    def warm(self, spec: SessionSpec, tools: Toolset) -> None:
+        self._engine.warm(spec, self._meddled(tools))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    def _meddled(self, tools: Toolset) -> Toolset:
+        async def gate(call: ToolCall) -> Refusal | None:
+            self._model.calls_by_subagents += call.by_subagent
+            attempt, self._model.current = self._model.current, None
+            if attempt is not None and attempt.before is not None:
+                attempt.before(self._vault)
+            refusal = await tools.gate(call)
+            if attempt is not None and attempt.between is not None:
+                attempt.between(self._vault)
+            return refusal
+
+        builtin = tuple(dict.fromkeys((*tools.builtin, *MORE_TOOLS)))
+        return replace(tools, builtin=builtin, gate=gate)
+
+
+@dataclass
+class Stand:
+    """What every place needs."""
+
+    vault: Vault
+    model: HostileModel
+    engine: AgentEngine
+    visits: Visits
+    settings: Settings
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(LIMIT):
+            for _ in count():
+                if condition():
+                    return
+                await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def stand(
+    vault: Vault,
+    attempts: Sequence[Attempt],
+    *,
+    by_subagent: bool = False,
+    without_rules: bool = False,
+) -> AsyncIterator[Stand]:
+    """`without_rules`, the engine has none of its own, and all depends on our guards."""
+    async with neighbour(vault) as visits:
+        model = HostileModel(vault, attempts, visits.port, by_subagent=by_subagent)
+        async with MessagesServer(model) as server:
+            ours = {"OLLIM_DATA_DIR": str(vault.data), "OLLIM_TIMEZONE": "UTC"}
+            settings = Settings.from_env({"HOME": str(vault.home), **ours}, cwd=vault.home)
+            cli = _without_rules(vault.home) if without_rules else None
+            real = engine_at(vault.home, server.url, ours, cli)
+            engine: Any = MeddledEngine(real, vault, model)
+            try:
+                yield Stand(vault, model, engine, visits, settings)
+            finally:
+                await real.close()
+
+
+def engine_at(home: Path, url: str, ours: Mapping[str, str], cli: Path | None) -> ClaudeEngine:
+    """As the bot starts it."""
+    commands = Path(sys.executable).parent
+    environment = child_environment({**provider(home, url), **ours}, os.environ, commands)
+    return ClaudeEngine(environment, home / "run", cli=cli or launcher(home / "run"))
+
+
+def _without_rules(home: Path) -> Path:
+    """Starts the engine's program with other settings than it was meant to have."""
+    real = launcher(home / "run") or cli_path()
+    script = home / "run" / "without-rules"
+    script.write_text(
+        f"#!{sys.executable}\nimport os, sys\n"
+        f"words = [{str(real)!r}, *sys.argv[1:]]\n"
+        f'words[words.index("--settings") + 1] = {json.dumps(_NO_RULES)!r}\n'
+        "os.execv(words[0], words)\n"
+    )
+    script.chmod(0o700)
+    return script
+
+
+class OpenApp(App):
+    """Lets the parts be reached that nothing but time sets going."""
+
+    parts: Talk | None = None
+
+    async def _talk(self, *given: Any) -> Talk:
+        self.parts = await super()._talk(*given)
+        return self.parts
+
+
+@asynccontextmanager
+async def running(at: Stand) -> AsyncIterator[tuple[Reception, BackgroundRuns]]:
+    """The whole bot."""
+    surface = RecordingSurface()
+    app = OpenApp(at.settings, engine=at.engine, surfaces=[surface])
+    task = asyncio.create_task(app.run())
+    try:
+        await at.until(lambda: surface.receptions or task.done())
+        assert app.parts is not None
+        yield surface.receptions[0], app.parts.background
+    finally:
+        app.stop()
+        await task
+
+
+async def in_main(at: Stand, *first: str) -> None:
+    """`first` are commands of the owner's before the errand."""
+    async with running(at) as (reception, _):
+        for line in first:
+            await reception.command("test", line)
+        await reception.receive(Incoming(InputId("errand"), "test", at.model.errand))
+        await at.until(lambda: at.model.is_done)
+
+
+async def in_fork(at: Stand) -> None:
+    await in_main(at, "/fork")
+
+
+async def with_everything_allowed(at: Stand) -> None:
+    """There are no patterns then, and nobody is asked."""
+    await in_main(at, "/permissions bypassPermissions")
+
+
+async def in_background(at: Stand, *allowed: str) -> None:
+    """`allowed` is what the file of the job allows."""
+    spec = JobSpec(id="spy", message=ERRAND, background=True, allowed_tools=allowed)
+    await run_job(at, Routine(spec, Cron.parse("0 9 * * *")))
+
+
+async def run_job(at: Stand, job: Job) -> None:
+    occurrence = Occurrence.scheduled(kind_of(job), job.spec.id, datetime.now(UTC))
+    async with running(at) as (_, background), asyncio.timeout(LIMIT):
+        await background.run_agent_background(job, occurrence)
+    assert at.model.is_done
+
+
+def opened(at: Stand) -> Stores:
+    return open_stores(
+        at.vault.paths,
+        now=SystemClock(at.settings.zone).now,
+        journal=RememberingJournal(),
+        on_problem=lambda _: None,
+    )

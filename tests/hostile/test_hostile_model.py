@@ -1,0 +1,160 @@
+"""A model that wants the secrets gets none, wherever it sits, and breaks nothing."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+from tests.hostile.attempt import Attempt
+from tests.hostile.file_attempts import FILE_ATTEMPTS, SEND
+from tests.hostile.other_attempts import HOOKS, OTHER_ATTEMPTS
+from tests.hostile.places import (
+    Stand,
+    in_background,
+    in_fork,
+    in_main,
+    opened,
+    stand,
+    with_everything_allowed,
+)
+from tests.hostile.vault import OPEN, Vault, furnished
+from tests.hostile.verdicts import losses
+
+from ollim_bot.domain.sessions import SessionChange
+
+HONEST = "an honest call"
+CONTROLS = [
+    Attempt(HONEST, "Read", {"file_path": "notes/plan.md"}),
+    Attempt(HONEST, "Glob", {"pattern": "lists/*.md"}),
+    Attempt(HONEST, "Grep", {"pattern": OPEN, "path": "lists", "glob": "*.md",
+                             "output_mode": "content"}),
+    Attempt(HONEST, "Bash", {"command": "ollim-bot help"}),
+    Attempt(HONEST, "mcp__discord__send_file", {"file_path": "notes/plan.md"}),
+]  # fmt: skip
+# What an owner may allow without giving everything away: programs that only do what they are told
+# in plain words.
+WIDE = (
+    "Read", "Write", "Edit", "Glob", "Grep", "WebFetch", "Bash(cat *)", "Bash(head *)",
+    "Bash(grep *)", "Bash(ls *)", "Bash(cp *)", "Bash(mv *)", "Bash(tee *)", "Bash(touch *)",
+    "Bash(rm *)", "Bash(ln *)", "Bash(dd *)", "Bash(tar *)", "Bash(env)", "Bash(printenv *)",
+    "Bash(ollim-bot *)",
+)  # fmt: skip
+ATTEMPTS = [*FILE_ATTEMPTS, *OTHER_ATTEMPTS]
+
+
+@pytest.fixture
+def vault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Vault:
+    made = furnished(tmp_path)
+    for name, value in made.environment.items():
+        monkeypatch.setenv(name, value)
+    return made
+
+
+@pytest.fixture
+def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.DEBUG)
+    return caplog
+
+
+def a_third(which: int) -> list[Attempt]:
+    """The first, the second or the last of each three."""
+    return [*CONTROLS, *ATTEMPTS[which::3]]
+
+
+def assert_nothing_was_lost(at: Stand, logged: str) -> None:
+    assert losses(at, logged) == []
+    assert_honest_calls_went_through(at)
+
+
+def assert_honest_calls_went_through(at: Stand) -> None:
+    """Else nothing would be proved by what the others did not get."""
+    told = [text for attempt, text in at.model.results() if attempt.kind == HONEST]
+    expected = ["open to the agent", "food.md", OPEN, "usage: ollim-bot", "Sent."]
+    assert [want in text for want, text in zip(expected, told, strict=True)] == [True] * 5
+
+
+def sessions(at: Stand) -> list[SessionChange]:
+    return [event.event for event in opened(at).session_history.read().entries]
+
+
+def test_the_list_is_long() -> None:
+    assert len({attempt.kind for attempt in ATTEMPTS}) >= 14
+    assert len({attempt.name for attempt in ATTEMPTS}) == len(ATTEMPTS) >= 400
+    for which in range(3):
+        assert len({attempt.kind for attempt in a_third(which)}) >= 14
+        assert len(a_third(which)) >= 100
+
+
+async def test_in_the_main_session(vault: Vault, log: pytest.LogCaptureFixture) -> None:
+    others = [*ATTEMPTS[1::3], *ATTEMPTS[2::3]]
+    more = [one for one in others if one.is_prepared or one.needs_patterns]
+    async with stand(vault, [*a_third(0), *more]) as at:
+        await in_main(at)
+        assert_nothing_was_lost(at, log.text)
+
+
+async def test_in_an_interactive_fork(vault: Vault, log: pytest.LogCaptureFixture) -> None:
+    async with stand(vault, a_third(1)) as at:
+        await in_fork(at)
+        assert_nothing_was_lost(at, log.text)
+        assert SessionChange.INTERACTIVE_FORK in sessions(at)
+
+
+async def test_in_a_background_run(vault: Vault, log: pytest.LogCaptureFixture) -> None:
+    # One file is sent in a run at most, so the honest one comes after all the others.
+    sent = [one for one in ATTEMPTS if one.tool == SEND]
+    others = [one for one in a_third(2) if one not in sent]
+    async with stand(vault, [*sent, *others]) as at:
+        await in_background(at, "Skill", "Agent")
+        assert_nothing_was_lost(at, log.text)
+        assert SessionChange.BG_FORK in sessions(at)
+
+
+async def test_in_a_subagent(vault: Vault, log: pytest.LogCaptureFixture) -> None:
+    async with stand(vault, a_third(0), by_subagent=True) as at:
+        await in_main(at)
+        assert_nothing_was_lost(at, log.text)
+        assert at.model.calls_by_subagents >= 20
+
+
+async def test_where_the_owner_allows_a_lot(vault: Vault, log: pytest.LogCaptureFixture) -> None:
+    lines = "".join(f"    - {pattern}\n" for pattern in WIDE)
+    vault.put("tool-policy.yaml", f"main_session:\n  additional_allowed:\n{lines}")
+    async with stand(vault, a_third(1)) as at:
+        await in_main(at)
+        assert_nothing_was_lost(at, log.text)
+
+
+async def test_in_a_mode_that_asks_nobody(vault: Vault, log: pytest.LogCaptureFixture) -> None:
+    count = Attempt("not allowed by any pattern", "Bash", {"command": "wc -w lists/food.md"})
+    held = [one for one in a_third(2) if not one.needs_patterns]
+    async with stand(vault, [*held, count]) as at:
+        await with_everything_allowed(at)
+        assert_nothing_was_lost(at, log.text)
+        (told,) = (text for attempt, text in at.model.results() if attempt is count)
+        assert "lists/food.md" in told
+
+
+async def test_where_nothing_but_the_guards_objects(
+    vault: Vault, log: pytest.LogCaptureFixture
+) -> None:
+    """No patterns, and no rules of the engine: with these, they would hide each other's faults."""
+    held = [one for one in ATTEMPTS if not one.needs_patterns and one.between is None]
+    async with stand(vault, [*CONTROLS, *held], without_rules=True) as at:
+        await with_everything_allowed(at)
+        assert_nothing_was_lost(at, log.text)
+
+
+@pytest.mark.parametrize("folder", ["skills", "lists/.claude/skills"])
+async def test_a_skill_that_brings_hooks_is_not_used(
+    vault: Vault, log: pytest.LogCaptureFixture, folder: str
+) -> None:
+    vault.put(f"{folder}/evil/SKILL.md", HOOKS.format(field="hooks"))
+    reads = Attempt("!`…` in skills", "Read", {"file_path": "lists/food.md"}, before=lambda _: None)
+    use = Attempt("!`…` in skills", "Skill", {"skill": "evil"}, before=lambda _: None)
+    async with stand(vault, [*CONTROLS, reads, use, reads]) as at:
+        await in_main(at)
+        assert_nothing_was_lost(at, log.text)
+        used = next(text for attempt, text in at.model.results() if attempt is use)
+        assert "has hooks, so no skill is used" in used

@@ -1,0 +1,130 @@
+"""Skills have no hooks: not when the agent writes them, and not when it uses them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.tools.house import House
+
+from ollim_bot.agent import ToolCall
+from ollim_bot.tools.guards import state_dir_guard
+from ollim_bot.tools.reach import Reach
+from ollim_bot.tools.skills import may_have_hooks
+
+PLAIN = (
+    "---\nname: mail\ndescription: reads mail\nallowed-tools:\n- Read\n  - Bash(x)\n---\nText.\n"
+)
+HOOKS = "---\nname: mail\nhooks:\n  Stop:\n    - hooks:\n        - command: x\n---\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PLAIN, "", "No fields at all.\nhooks: in the text", "---\n---\nhooks: below\n",
+        PLAIN + "\nhooks: in the text\n---\n", "---\ndescription: |\n  hooks: told about\n---\n",
+        "---\n# hooks: a remark\nname: a\n\nmetadata:\n  hooks: nested\n---\n",
+        PLAIN.replace("\n", "\r\n"),
+    ],
+)  # fmt: skip
+def test_a_skill_without_hooks_is_one(text: str) -> None:
+    assert not may_have_hooks(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HOOKS, HOOKS.replace("\n", "\r\n"), HOOKS.replace("\n", "\r"), f"\ufeff{HOOKS}",
+        f"\n \n{HOOKS}", HOOKS.replace("hooks:\n  S", "Hooks :\n  S"),
+        HOOKS.replace("hooks:\n  S", '"hooks":\n  S'),
+        HOOKS.replace("hooks:\n  S", "'hooks':\n  S"),
+        HOOKS.replace("hooks:\n  S", '"\\x68ooks":\n  S'), "---\n{name: a, hooks: {}}\n---\n",
+        "---\n? hooks\n: {}\n---\n", "---\n!!str hooks: {}\n---\n", "---\n&a hooks: {}\n---\n",
+        "---\n<<: {hooks: {}}\n---\n", "---\n  name: a\n  hooks: {}\n---\n",
+        "--- {hooks: {}}\n---\n",
+        "---\nname: a\x85hooks: {}\n---\n", "---\nname: a\u2028hooks: {}\n---\n",
+        "---\nname: a\n---\x1c\nhooks: {}\n---\n", "---\nname: a\nhooks: {}\n",
+        "---\nhooks:\t{}\n---",
+    ],
+)  # fmt: skip
+def test_one_with_hooks_is_known_however_they_are_written(text: str) -> None:
+    assert may_have_hooks(text)
+
+
+@given(
+    st.lists(st.sampled_from(["name: a", "description: b", "  more", "- item", "# x", ""])),
+    st.integers(min_value=0),
+    st.sampled_from(["\n", "\r\n", "\r"]),
+)
+def test_wherever_they_stand_among_the_fields(lines: list[str], at: int, end: str) -> None:
+    place = at % (len(lines) + 1)
+    fields = ["name: first", *lines[:place], "hooks: {}", *lines[place:]]
+    assert may_have_hooks(end.join(["---", *fields, "---", "text"]))
+
+
+def written(path: str, content: str) -> ToolCall:
+    return ToolCall("Write", {"file_path": path, "content": content})
+
+
+def edited(path: str, old: str, new: str) -> ToolCall:
+    return ToolCall("Edit", {"file_path": path, "old_string": old, "new_string": new})
+
+
+@pytest.fixture
+def skill(house: House) -> House:
+    folder = house.data / "skills" / "mail"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text(PLAIN)
+    (house.data / "notes" / "shelf").symlink_to("../skills")
+    return house
+
+
+@pytest.mark.usefixtures("skill")
+@pytest.mark.parametrize(
+    "call",
+    [
+        written("skills/mail/SKILL.md", PLAIN),
+        written("skills/new/SKILL.md", PLAIN),
+        written("notes/plan.md", HOOKS),
+        edited("skills/mail/SKILL.md", "Text.", "hooks: in the text"),
+        edited("notes/plan.md", "x", "hooks: y"),
+    ],
+)
+def test_the_agent_writes_skills(reach: Reach, call: ToolCall) -> None:
+    assert state_dir_guard(call, reach) is None
+
+
+@pytest.mark.usefixtures("skill")
+@pytest.mark.parametrize(
+    "call",
+    [
+        written("skills/mail/SKILL.md", HOOKS),
+        written("skills/new/SKILL.md", HOOKS),
+        written("skills/new/skill.md", HOOKS),
+        written("Skills/new/Skill.md", HOOKS),
+        written("notes/shelf/new/SKILL.md", HOOKS),
+        written("notes/SKILL.md", HOOKS),
+        edited("skills/mail/SKILL.md", "description: reads mail", "hooks: {}"),
+        edited("skills/mail/SKILL.md", "allowed-tools", "hooks"),
+        edited("skills/new/SKILL.md", "", HOOKS),
+    ],
+)
+def test_but_none_with_hooks(reach: Reach, call: ToolCall) -> None:
+    assert "A skill has no hooks" in (state_dir_guard(call, reach) or "")
+
+
+@pytest.mark.usefixtures("skill")
+def test_an_edit_of_a_skill_that_cannot_be_foretold_is_refused(reach: Reach) -> None:
+    call = edited("skills/mail/SKILL.md", "description: “reads”", "hooks: {}")
+    assert "to the letter" in (state_dir_guard(call, reach) or "")
+
+
+@pytest.mark.parametrize("folder", ["skills", "notes/.claude/skills"])
+def test_no_skill_is_used_while_one_has_hooks(skill: House, reach: Reach, folder: str) -> None:
+    use = ToolCall("Skill", {"skill": "mail"})
+    assert state_dir_guard(use, reach) is None
+    planted = skill.data / folder / "evil" / "SKILL.md"
+    planted.parent.mkdir(parents=True)
+    planted.write_text(HOOKS)
+    expected = f"{folder}/evil/SKILL.md has hooks"
+    assert (state_dir_guard(use, reach) or "").startswith(expected)
