@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from ollim_bot.domain.inputs import InboxRow
+from ollim_bot.domain.inbox import InboxRow
 from ollim_bot.ports import Log, LogView, Store
 from ollim_bot.stores import Stores
 

@@ -19,7 +19,8 @@ from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
 from ollim_bot.domain.events import TurnEnded
-from ollim_bot.domain.inputs import Accepted, Ended, InboxRow, InputEnd, InputId, OwnerMessage
+from ollim_bot.domain.inbox import Accepted, Ended, InboxRow, InputEnd
+from ollim_bot.domain.inputs import InputId, OwnerMessage
 from ollim_bot.domain.sessions import SessionChange
 from ollim_bot.domain.tool_policy import DEFAULT_BG_TOOLS
 from ollim_bot.errors import WrongInput

@@ -12,7 +12,7 @@ from tests.conversation.recalling import ANSWER, WRITE, RecallingEngine
 from tests.conversation.scene import NOW, Scene, scene
 
 from ollim_bot.domain.chat import Author
-from ollim_bot.domain.inputs import Ended, Inbox, InboxRow, InputEnd, Taken
+from ollim_bot.domain.inbox import Ended, Inbox, InboxRow, InputEnd, Taken
 from ollim_bot.domain.sessions import SessionChange
 from ollim_bot.stores import Stores
 from ollim_bot.testing.memory import memory_stores

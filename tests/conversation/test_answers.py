@@ -20,7 +20,7 @@ from ollim_bot.domain.events import (
     TurnFailure,
     Usage,
 )
-from ollim_bot.domain.inputs import InputEnd
+from ollim_bot.domain.inbox import InputEnd
 from ollim_bot.testing.engine import ScriptedEngine
 
 ENDED = TurnEnded(EndCause.COMPLETED)

@@ -7,7 +7,7 @@ import asyncio
 from tests.conversation.scene import Scene, scene, scripted
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.domain.inputs import InputEnd
+from ollim_bot.domain.inbox import InputEnd
 from ollim_bot.testing.engine import Calls, Says, ScriptedEngine
 
 CARD = "mcp__discord__discord_embed"

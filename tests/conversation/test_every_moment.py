@@ -20,7 +20,8 @@ from tests.conversation.surfaces import SlowSurface
 
 from ollim_bot.conversation import texts
 from ollim_bot.domain.events import EndCause, TurnEnded
-from ollim_bot.domain.inputs import Ended, InputEnd, InputId
+from ollim_bot.domain.inbox import Ended, InputEnd
+from ollim_bot.domain.inputs import InputId
 from ollim_bot.testing.engine import ScriptedEngine
 
 pytestmark = pytest.mark.usefixtures("at_once")

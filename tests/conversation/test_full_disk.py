@@ -13,7 +13,7 @@ from tests.conversation.scene import NOW, Scene, plain_spec, scene
 from tests.conversation.story import Story, check_answered
 
 from ollim_bot.agent import SessionSpec
-from ollim_bot.domain.inputs import InputEnd
+from ollim_bot.domain.inbox import InputEnd
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.errors import StorageError, Unreadable, WriteFailed
 from ollim_bot.testing.engine import Calls, Says, ScriptedEngine

@@ -10,7 +10,8 @@ from tests.conversation.scene import NOW, scene
 
 from ollim_bot.conversation import texts
 from ollim_bot.domain.events import Compacted, CompactionStarted, TextStreamed
-from ollim_bot.domain.inputs import InputEnd, InputId
+from ollim_bot.domain.inbox import InputEnd
+from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import Says, ScriptedEngine, Waits

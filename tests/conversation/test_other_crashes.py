@@ -14,7 +14,8 @@ from tests.conversation.scene import Scene
 from tests.conversation.story import UPDATES, Story
 
 from ollim_bot.conversation import texts
-from ollim_bot.domain.inputs import Ended, InputEnd, InputId
+from ollim_bot.domain.inbox import Ended, InputEnd
+from ollim_bot.domain.inputs import InputId
 
 pytestmark = pytest.mark.usefixtures("at_once")
 

@@ -13,7 +13,8 @@ from ollim_bot.agent import Image
 from ollim_bot.chat import IncomingFile
 from ollim_bot.domain.chat import Author, MessageId
 from ollim_bot.domain.events import Noted
-from ollim_bot.domain.inputs import Accepted, InputEnd, InputId
+from ollim_bot.domain.inbox import Accepted, InputEnd
+from ollim_bot.domain.inputs import InputId
 from ollim_bot.errors import WrongInput
 from ollim_bot.testing.engine import Says, ScriptedEngine, Waits
 

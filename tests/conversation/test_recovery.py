@@ -18,7 +18,7 @@ from ollim_bot.agent import Image, Trace
 from ollim_bot.chat import IncomingFile
 from ollim_bot.conversation import texts
 from ollim_bot.domain.events import FailureKind, TextCompleted, TextStreamed, TextWithdrawn
-from ollim_bot.domain.inputs import InputEnd, Taken
+from ollim_bot.domain.inbox import InputEnd, Taken
 from ollim_bot.stores import Stores
 from ollim_bot.testing.engine import Calls, Fails, Says, ScriptedEngine, Waits
 from ollim_bot.testing.memory import memory_stores

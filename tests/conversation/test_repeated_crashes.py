@@ -11,7 +11,7 @@ from tests.conversation.recalling import WRITE
 from tests.conversation.scene import AtOnce
 from tests.conversation.story import UPDATES, Story, check_answered
 
-from ollim_bot.domain.inputs import InputEnd
+from ollim_bot.domain.inbox import InputEnd
 
 crashes = st.lists(st.tuples(st.integers(1, 45), st.integers(0, 3)), min_size=1, max_size=4)
 

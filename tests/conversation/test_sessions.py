@@ -14,7 +14,7 @@ from tests.conversation.scene import HOME, NOW, plain_spec, scene
 from ollim_bot.agent import SessionSpec, Toolset
 from ollim_bot.conversation import texts
 from ollim_bot.domain.events import Compacted, TextStreamed
-from ollim_bot.domain.inputs import InputEnd
+from ollim_bot.domain.inbox import InputEnd
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import SessionChange, SessionId
 from ollim_bot.errors import EngineError

@@ -10,7 +10,7 @@ from tests.conversation.scene import NOW, Scene, scene
 from tests.conversation.surfaces import ForgetfulSurface, HangingSurface, OrderedSurface
 
 from ollim_bot.domain.chat import MessageId
-from ollim_bot.domain.inputs import InputEnd
+from ollim_bot.domain.inbox import InputEnd
 from ollim_bot.testing.engine import Says, ScriptedEngine
 from ollim_bot.testing.surface import RecordingSurface
 

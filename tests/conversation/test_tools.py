@@ -8,7 +8,7 @@ from tests.conversation.scene import scene
 
 from ollim_bot.agent import Refusal, ToolCall
 from ollim_bot.domain.events import ToolRefused
-from ollim_bot.domain.inputs import ToolCalled
+from ollim_bot.domain.inbox import ToolCalled
 from ollim_bot.testing.engine import Calls, Says, ScriptedEngine, Waits
 
 

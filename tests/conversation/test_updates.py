@@ -14,7 +14,7 @@ from tests.conversation.scene import NOW, Scene, scene
 from ollim_bot.agent import Trace
 from ollim_bot.conversation import texts
 from ollim_bot.domain.events import FailureKind, Noted
-from ollim_bot.domain.inputs import InputEnd
+from ollim_bot.domain.inbox import InputEnd
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import Fails, ScriptedEngine

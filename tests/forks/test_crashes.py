@@ -12,7 +12,8 @@ from tests.conversation.scene import Scene
 from tests.conversation.story import UPDATES, Story
 from tests.forks.branch import Branch
 
-from ollim_bot.domain.inputs import Accepted, CommandCall, OwnerMessage
+from ollim_bot.domain.inbox import Accepted
+from ollim_bot.domain.inputs import CommandCall, OwnerMessage
 from ollim_bot.domain.sessions import SessionChange
 
 pytestmark = pytest.mark.usefixtures("at_once")

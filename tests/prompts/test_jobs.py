@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,11 +10,12 @@ from hypothesis import given
 from tests.prompts.prompt_parts import NOW, ago, hostile, reads_as_ours
 
 from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.inputs import InputId, JobTurn
 from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, ReportMode, Routine, WebhookSpec
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.prompts.context import FOR_MAIN, READ_ONLY, updates_block
 from ollim_bot.prompts.jobs import background_prompt, foreground_prompt
-from ollim_bot.prompts.preamble import TASK, Briefing, build_bg_preamble, chain_section
+from ollim_bot.prompts.preamble import TASK, Briefing, build_bg_preamble
 
 BODY = "Look at the mail.\n\nThen at the calendar."
 WAITING = PendingUpdates((PendingUpdate(ago(5), "Checked the mail: 3 need replies."),))
@@ -67,13 +69,9 @@ def test_a_background_job_looks_like_this(
 def test_a_foreground_job_looks_like_this(
     job: Job, _: str, tag: str, is_late: bool, is_chain: bool
 ) -> None:
-    given = foreground_prompt(
-        job,
-        NOW,
-        updates=updates_block(WAITING, FOR_MAIN, NOW),
-        chain=chain_section(Chain(max=2)) if is_chain else "",
-        late_since=ago(75) if is_late else None,
-    )
+    turn = JobTurn.of(job, InputId("o1"), NOW, ago(75) if is_late else None)
+    turn = replace(turn, chain=Chain(max=2) if is_chain else Chain())
+    given = foreground_prompt(turn, NOW, updates_block(WAITING, FOR_MAIN, NOW))
     late = " [late: was scheduled for 9:00 AM, running now]" if is_late else ""
     chain = (
         "CHAIN CONTEXT: check 1 of 3. `follow_up_chain(minutes_from_now)` sets the next check; "
@@ -101,7 +99,7 @@ def test_a_foreground_job_looks_like_this(
     ],
 )
 def test_how_late_it_is_is_said_in_the_clocks_of_now(since: datetime, said: str) -> None:
-    prompt = foreground_prompt(routine(), NOW, late_since=since)
+    prompt = foreground_prompt(JobTurn.of(routine(), InputId("o1"), NOW, since), NOW)
     assert prompt.startswith(
         f"[routine:abc123] [late: was scheduled for {said}, running now]\n[2026-02-24"
     )

@@ -11,17 +11,24 @@ from tests.domain.strategies import instants, pending_updates, session_ids, text
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color, Field
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, Spent, TurnId
 from ollim_bot.domain.forks import Fork
-from ollim_bot.domain.inputs import (
+from ollim_bot.domain.inbox import (
     Accepted,
-    CommandCall,
     Edited,
     Ended,
     InputEnd,
-    InputId,
-    OwnerMessage,
     Taken,
     ToolCalled,
 )
+from ollim_bot.domain.inputs import (
+    CommandCall,
+    ForkOrigin,
+    InputId,
+    JobTurn,
+    Occasion,
+    OwnerMessage,
+    ProgramTurn,
+)
+from ollim_bot.domain.jobs import Chain, JobKind
 from ollim_bot.domain.outgoing import Charge, NotSent, Sending, Sent, Unsure
 
 _ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
@@ -111,11 +118,27 @@ owner_messages = st.builds(
     texts,
     attachments,
     texts,
+    st.none() | st.builds(ForkOrigin, session_ids, instants, st.booleans()),
+)
+program_turns = st.builds(
+    ProgramTurn, input_ids, texts, instants, st.sampled_from(Occasion), texts, texts
+)
+job_turns = st.builds(
+    JobTurn,
+    input_ids,
+    texts,
+    instants,
+    st.sampled_from(JobKind),
+    texts,
+    texts,
+    texts,
+    st.builds(Chain, st.integers(0, 99), st.integers(0, 99), st.none() | texts),
+    st.none() | instants,
 )
 command_calls = st.builds(CommandCall, input_ids, texts, instants, texts, names)
 _several = st.lists(input_ids, max_size=3).map(tuple)
 inbox_rows = st.one_of(
-    st.builds(Accepted, instants, owner_messages | command_calls),
+    st.builds(Accepted, instants, owner_messages | command_calls | program_turns | job_turns),
     st.builds(Edited, instants, input_ids, texts),
     st.builds(
         Taken,
@@ -126,6 +149,7 @@ inbox_rows = st.one_of(
         texts,
         st.none() | session_ids,
         pending_updates(),
+        st.booleans(),
     ),
     st.builds(ToolCalled, instants, turn_ids, texts, texts),
     st.builds(Ended, instants, _several, st.sampled_from(InputEnd)),

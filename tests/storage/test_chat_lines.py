@@ -18,18 +18,16 @@ from tests.storage.places import NOW, DataDirectory
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color, Field
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, Spent, TurnId
-from ollim_bot.domain.inputs import (
+from ollim_bot.domain.inbox import (
     Accepted,
-    CommandCall,
     Edited,
     Ended,
     InboxRow,
     InputEnd,
-    InputId,
-    OwnerMessage,
     Taken,
     ToolCalled,
 )
+from ollim_bot.domain.inputs import CommandCall, InputId, OwnerMessage
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.storage.codecs.inbox import INBOX_ROWS

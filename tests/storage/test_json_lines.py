@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from tests.storage.places import NOW, DataDirectory, QuickDisk
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.domain.inputs import Edited, InputId
+from ollim_bot.domain.inbox import Edited
+from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.errors import Unreadable

@@ -13,7 +13,8 @@ import pytest
 from tests.storage.places import NOW, DataDirectory
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.domain.inputs import Accepted, Inbox, InputId, OwnerMessage
+from ollim_bot.domain.inbox import Accepted, Inbox
+from ollim_bot.domain.inputs import InputId, OwnerMessage
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.storage.files import OsDisk

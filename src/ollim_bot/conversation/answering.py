@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import secrets
 from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import Protocol
 from uuid import uuid4
 
@@ -12,13 +13,14 @@ from ollim_bot.agent import Prompt
 from ollim_bot.chat import TurnStart
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.dialogue import Dialogue
+from ollim_bot.conversation.foreground import ForegroundJobs
 from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.inbox import DurableInbox
+from ollim_bot.conversation.posting import Posting
 from ollim_bot.conversation.questions import Question
 from ollim_bot.conversation.running_turn import RunningTurn
 from ollim_bot.conversation.stage import Stage
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId, Spent, TurnId, numbered_id
-from ollim_bot.domain.context_use import context_warning
+from ollim_bot.domain.chat import TurnId
 from ollim_bot.domain.events import (
     AgentEvent,
     EndCause,
@@ -28,16 +30,15 @@ from ollim_bot.domain.events import (
     TurnFailure,
     Usage,
 )
+from ollim_bot.domain.inbox import Ended, InputEnd, Taken
 from ollim_bot.domain.inputs import (
     Asked,
     CommandCall,
-    Ended,
-    InputEnd,
     InputId,
+    JobTurn,
     Occasion,
     OwnerMessage,
     ProgramTurn,
-    Taken,
 )
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdates
@@ -50,6 +51,8 @@ from ollim_bot.tools.server.bench import Workbench
 _logger = logging.getLogger(__name__)
 
 _REPORT = Occasion.FORK_REPORT
+_LONGEST_JOB = 300.0
+_NOTHING_USED = Usage()
 
 # The engine's process or its session is gone, but the same can be asked again.
 _CUT_OFF = (FailureKind.ENGINE_DIED, FailureKind.SESSION_LOST)
@@ -63,32 +66,28 @@ class Watch(Protocol):
     ) -> AsyncIterator[AgentEvent]: ...
 
 
-def answer_name(command: InputId) -> MessageId:
-    """The message in the log that says what came of a command."""
-    return MessageId(f"answer-{command}")
-
-
 class Answering:
-    """One turn at a time. `is_free` is set where the model costs nothing."""
+    """One turn at a time."""
 
     def __init__(
         self,
         inbox: DurableInbox,
         forks: Forks,
         stage: Stage,
+        posting: Posting,
         bench: Workbench,
         watch: Watch,
+        jobs: ForegroundJobs,
         clock: Clock,
-        *,
-        is_free: bool,
     ) -> None:
         self._inbox = inbox
         self._forks = forks
         self._stage = stage
+        self._posting = posting
         self._bench = bench
         self._watch = watch
+        self._jobs = jobs
         self._clock = clock
-        self._is_free = is_free
         self._unwanted: frozenset[InputId] = frozenset()
         self.running: RunningTurn | None = None
 
@@ -98,7 +97,7 @@ class Answering:
         It can be stopped from the first moment on, while the question is still being made, which
         may open a fork. True if it was cut off, neither answered nor failed: then it has to go on.
         """
-        can_be_replaced = all(_can_be_replaced(each) for each in asked)
+        can_be_replaced = all(each.can_be_replaced for each in asked)
         turn = self._begun((each.id for each in asked), can_be_replaced=can_be_replaced)
         end = TurnEnded(EndCause.INTERRUPTED)
         try:
@@ -106,7 +105,8 @@ class Answering:
             dialogue = self._forks.current
             if any(isinstance(each, OwnerMessage) for each in asked):
                 await dialogue.touch()
-            end = await self._run(turn, dialogue, made)
+            async with self._limited(turn, dialogue, asked):
+                end = await self._run(turn, dialogue, made)
             return await self._conclude(turn, dialogue, asked, end)
         finally:
             self.running = None
@@ -134,13 +134,17 @@ class Answering:
 
     async def interrupt(self) -> bool:
         """Stop the turn that runs or is about to; False if there is none."""
-        turn = self.running
-        if turn is None:
-            self._unwanted = frozenset(message.id for message in self._upcoming())
+        if self.running is None:
+            self._unwanted = frozenset(each.id for each in self._upcoming())
             return bool(self._unwanted)
-        turn.is_interrupted = True
-        await self._forks.current.interrupt()
+        await self.stop()
         return True
+
+    async def stop(self) -> None:
+        """Stop the turn that runs, if there is one."""
+        if self.running is not None:
+            self.running.is_interrupted = True
+            await self._forks.current.interrupt()
 
     async def make_way(self, turn: RunningTurn | None, newer: InputId) -> None:
         """A newer message stops this turn, if it still runs and is one that can be stopped so."""
@@ -149,46 +153,14 @@ class Answering:
         if turn.gives_way:
             await self.interrupt()
 
-    async def end(self, asked: Sequence[Asked], how: InputEnd) -> None:
+    async def end(
+        self, asked: Sequence[Asked], how: InputEnd, usage: Usage = _NOTHING_USED
+    ) -> None:
         ids = tuple(each.id for each in asked)
+        for each in asked:
+            if isinstance(each, JobTurn):
+                await self._jobs.end(each, how, self._bench.run, usage)
         await self._inbox.append(Ended(self._clock.now(), ids, how))
-
-    async def post_answer(
-        self,
-        dialogue: Dialogue,
-        turn: TurnId,
-        text: str,
-        usage: Usage,
-        *,
-        is_cut_off: bool = False,
-    ) -> None:
-        cost = 0.0 if self._is_free else dialogue.cost_since_last(usage)
-        now = self._clock.now()
-        message = ChatMessage(
-            numbered_id(now, secrets.randbits(20)),
-            now,
-            Author.ASSISTANT,
-            text,
-            turn=turn,
-            session=dialogue.id,
-            is_cut_off=is_cut_off,
-            spent=Spent(cost, usage.context, usage.window),
-            footer="" if is_cut_off else context_warning(usage),
-            in_fork=dialogue.in_fork,
-        )
-        await dialogue.answering(message)
-        await self._stage.post(message)
-
-    async def post_note(
-        self, text: str, turn: TurnId | None = None, *, name: str | None = None
-    ) -> None:
-        """With a name of its own it is one note, however often it is posted."""
-        message_id = MessageId(name or uuid4().hex)
-        in_fork = self._forks.open is not None
-        note = ChatMessage(
-            message_id, self._clock.now(), Author.PROGRAM, text, turn=turn, in_fork=in_fork
-        )
-        await self._stage.post(note)
 
     def _begun(self, inputs: Iterable[InputId], *, can_be_replaced: bool) -> RunningTurn:
         start = TurnStart(TurnId(uuid4().hex), self._clock.now(), tuple(inputs))
@@ -200,7 +172,8 @@ class Answering:
 
     def _upcoming(self) -> Iterable[Asked]:
         """What the next turn will be about, where none has begun yet."""
-        inputs = self._inbox.state.taken or self._inbox.state.next_batch()
+        in_fork = self._forks.open is not None
+        inputs = self._inbox.state.taken or self._inbox.state.next_batch(in_fork=in_fork)
         return (each for each in inputs if not isinstance(each, CommandCall))
 
     async def _run(self, turn: RunningTurn, dialogue: Dialogue, question: Question) -> TurnEnded:
@@ -212,6 +185,9 @@ class Answering:
             return TurnEnded(EndCause.INTERRUPTED)
         self._bench.run = dialogue.run_at(turn.start.at, session_id)
         prompt_id = str(uuid4())
+        for each in question.asked:
+            if isinstance(each, JobTurn):
+                await self._jobs.begin(each, self._bench.run, question.attempt)
         claim = await self._take(turn.start, dialogue, question.attempt, prompt_id, session_id)
         is_news = bool(claim.entries) and not dialogue.in_fork
         for note in (*([texts.CATCHING_UP] if is_news else []), *question.notes):
@@ -226,6 +202,25 @@ class Answering:
             end = await turn.follow(events)
             _logger.info("The turn ended: %s", end.cause)
         return end
+
+    @asynccontextmanager
+    async def _limited(
+        self, turn: RunningTurn, dialogue: Dialogue, asked: Sequence[Asked]
+    ) -> AsyncIterator[None]:
+        """No message stops a job, so it must not go on for ever."""
+
+        async def stop() -> None:
+            await self._clock.sleep(_LONGEST_JOB)
+            turn.is_interrupted = turn.is_timed_out = True
+            await dialogue.interrupt()
+
+        is_job = any(isinstance(each, JobTurn) for each in asked)
+        alarm = asyncio.create_task(stop()) if is_job else None
+        try:
+            yield
+        finally:
+            if alarm is not None:
+                alarm.cancel()
 
     async def _take(
         self, start: TurnStart, dialogue: Dialogue, attempt: int, prompt: str, session: SessionId
@@ -252,7 +247,7 @@ class Answering:
             )
             await dialogue.settle(taken.claim, is_taken=is_taken)
         await dialogue.rest()
-        await self.end(asked, how)
+        await self.end(asked, how, end.usage)
         return False
 
     async def _post_outcome(
@@ -261,17 +256,21 @@ class Answering:
         turn_id = turn.start.turn
         if end.cause is EndCause.COMPLETED:
             has_words = bool(turn.text.so_far or end.text.strip())
-            if any(map(_wants_answer, asked)) or (has_words and not self._ends_with_report(asked)):
-                await self.post_answer(dialogue, turn_id, turn.text.whole(end), end.usage)
+            is_wanted = any(each.wants_answer for each in asked)
+            if is_wanted or (has_words and not self._ends_with_report(asked)):
+                await self._posting.answer(dialogue, turn_id, turn.text.whole(end), end.usage)
             return InputEnd.ANSWERED
         await self._post_rest(turn, dialogue, end)
         if end.failure is not None:
-            await self.post_note(end.failure.sentence, turn_id)
+            await self._posting.note(end.failure.sentence, turn_id)
             return InputEnd.FAILED
-        if self._is_superseded(turn):
+        if turn.is_timed_out:
+            await self._posting.note(texts.JOB_TOO_LONG, turn_id)
+            return InputEnd.TIMED_OUT
+        if not any(isinstance(each, JobTurn) for each in asked) and self._is_superseded(turn):
             return InputEnd.SUPERSEDED
         if not turn.text.so_far:
-            await self.post_note(texts.STOPPED, turn_id)
+            await self._posting.note(texts.STOPPED, turn_id)
         return InputEnd.STOPPED
 
     def _ends_with_report(self, asked: Sequence[Asked]) -> bool:
@@ -289,17 +288,7 @@ class Answering:
         """What there is of an answer that will not be whole."""
         if turn.text.so_far:
             text = turn.text.so_far
-            await self.post_answer(dialogue, turn.start.turn, text, end.usage, is_cut_off=True)
-
-
-def _wants_answer(asked: Asked) -> bool:
-    """Whether somebody waits for one: nobody does when the program asks about a fork itself."""
-    return isinstance(asked, OwnerMessage) or asked.occasion is Occasion.FORK_STARTED
-
-
-def _can_be_replaced(asked: Asked) -> bool:
-    """Whether a newer message may stop it: the report that a fork ends with is not to be lost."""
-    return isinstance(asked, OwnerMessage) or asked.occasion is not _REPORT
+            await self._posting.answer(dialogue, turn.start.turn, text, end.usage, is_cut_off=True)
 
 
 def _no_engine(error: OllimError) -> TurnEnded:

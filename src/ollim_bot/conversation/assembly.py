@@ -23,6 +23,7 @@ from ollim_bot.conversation.commands.settings import SettingCommands
 from ollim_bot.conversation.compaction import Compaction
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.conversation.conversation_tools import conversation_tools
+from ollim_bot.conversation.foreground import ForegroundJobs
 from ollim_bot.conversation.forks.buttons import ForkButtons
 from ollim_bot.conversation.forks.commands import ForkCommands
 from ollim_bot.conversation.forks.forks import Forks
@@ -35,6 +36,7 @@ from ollim_bot.conversation.job_echo import Former, JobEcho
 from ollim_bot.conversation.main_session import MainSession, main_run
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.outbox.outbox import DurableOutbox
+from ollim_bot.conversation.posting import Posting
 from ollim_bot.conversation.questions import Questions
 from ollim_bot.conversation.recovery import Recovery
 from ollim_bot.conversation.stage import Stage
@@ -86,6 +88,7 @@ class Talk:
     notices: Notices
     outbox: DurableOutbox
     idle_watch: IdleWatch
+    foreground: ForegroundJobs
     background: BackgroundRuns
 
 
@@ -137,13 +140,16 @@ def assemble(world: World) -> Talk:
     def watch(events: AsyncIterator[AgentEvent], *, in_fork: bool) -> AsyncIterator[AgentEvent]:
         return job_watch.watching(auto_commit.watching(events), in_fork=in_fork)
 
-    answering = Answering(inbox, forks, stage, bench, watch, clock, is_free=is_free)
-    fork_commands = ForkCommands(forks, inbox, clock, note=answering.post_note)
+    foreground = ForegroundJobs(stores, inbox, clock)
+    posting = Posting(stage, forks, clock, is_free=is_free)
+    answering = Answering(inbox, forks, stage, posting, bench, watch, foreground, clock)
+    fork_commands = ForkCommands(forks, inbox, clock, note=posting.note)
     questions = Questions(world.keeper)
     desk = CommandDesk(
         inbox,
         session,
         answering,
+        posting,
         Compaction(stores, forks, answering, clock),
         SessionCommands(
             world.engine, stores, session, clock, world.working_directory, is_free=is_free
@@ -165,7 +171,7 @@ def assemble(world: World) -> Talk:
         replies=Replies(world.engine, stores, session, forks, clock),
         answering=answering,
         approvals=approvals,
-        recovery=Recovery(stores, inbox, chat, forks, questions, answering, desk, clock),
+        recovery=Recovery(stores, inbox, chat, forks, questions, answering, posting, desk, clock),
         questions=questions,
         desk=desk,
         clicks=Clicks(
@@ -177,7 +183,7 @@ def assemble(world: World) -> Talk:
             actions={
                 "approve": Action(approvals.answer, Uses.NOTHING),
                 "undo": Action(echo.undo),
-                **ForkButtons(forks, fork_commands, answering.interrupt).actions,
+                **ForkButtons(forks, fork_commands, answering.stop).actions,
             },
         ),
         notices=notices,
@@ -205,4 +211,4 @@ def assemble(world: World) -> Talk:
             main=lambda: session.id,
         )
     )
-    return Talk(conversation, session, forks, notices, outbox, idle_watch, background)
+    return Talk(conversation, session, forks, notices, outbox, idle_watch, foreground, background)

@@ -14,7 +14,8 @@ from ollim_bot.conversation.stage import Stage
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.inputs import Inbox, InputId, OwnerMessage
+from ollim_bot.domain.inbox import Inbox
+from ollim_bot.domain.inputs import InputId, OwnerMessage
 from ollim_bot.domain.inquiries import Inquiries, Inquiry
 from ollim_bot.ports import Clock
 from ollim_bot.stores import Stores

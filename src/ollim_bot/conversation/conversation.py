@@ -26,13 +26,10 @@ from ollim_bot.conversation.recovery import Recovery
 from ollim_bot.conversation.stage import Stage
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
+from ollim_bot.domain.inbox import Accepted, Edited, Ended, InputEnd
 from ollim_bot.domain.inputs import (
-    Accepted,
     Asked,
     CommandCall,
-    Edited,
-    Ended,
-    InputEnd,
     InputId,
     OwnerMessage,
     ProgramTurn,
@@ -140,8 +137,9 @@ class Conversation:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing runs and nothing waits."""
-        return self.is_idle and not self._inbox.state.waiting
+        """Whether nothing runs and nothing waits that could run now."""
+        in_fork = self._forks.open is not None
+        return self.is_idle and not self._inbox.state.next_batch(in_fork=in_fork)
 
     def end_soon(self) -> None:
         """Take nothing more: `run` returns when what runs now has ended."""
@@ -197,7 +195,7 @@ class Conversation:
         await self._be_quiet()
         while not self._is_ending:
             await self._forks.current.be_ready()
-            await self._inbox.work()
+            await self._inbox.work(in_fork=lambda: self._forks.open is not None)
             await self._take_next()
             await self._be_quiet()
 
@@ -217,7 +215,7 @@ class Conversation:
 
     async def _take_next(self) -> None:
         async with self._door:
-            batch = self._inbox.state.next_batch()
+            batch = self._inbox.state.next_batch(in_fork=self._forks.open is not None)
         # Nothing is awaited until a turn has begun: who comes after this finds one to interrupt.
         for command in (each for each in batch if isinstance(each, CommandCall)):
             await self._desk.run(command)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ollim_bot.agent import Refusal, ToolCall, Toolset
 from ollim_bot.conversation.inbox import DurableInbox
-from ollim_bot.domain.inputs import ToolCalled
+from ollim_bot.domain.inbox import ToolCalled
 from ollim_bot.domain.tool_labels import tool_label
 from ollim_bot.ports import Clock
 from ollim_bot.tools.server.bench import Workbench

@@ -10,7 +10,7 @@ from datetime import datetime
 from ollim_bot.agent import AgentEngine, AgentSession, Prompt, SessionSpec, Toolset, Trace
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import AgentEvent, Compacted, SessionNamed, TurnEnded, Usage
-from ollim_bot.domain.inputs import InboxRow, Taken
+from ollim_bot.domain.inbox import InboxRow, Taken
 from ollim_bot.domain.runs import Run
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdates

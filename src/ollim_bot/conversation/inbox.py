@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
-from ollim_bot.domain.inputs import Inbox, InboxRow
+from ollim_bot.domain.inbox import Inbox, InboxRow
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Log
 
@@ -48,9 +48,9 @@ class DurableInbox:
         """
         await asyncio.shield(asyncio.ensure_future(self._record(write)))
 
-    async def work(self) -> None:
-        """Wait until something waits to be taken."""
-        while not self.state.waiting:
+    async def work(self, *, in_fork: Callable[[], bool]) -> None:
+        """Wait until something waits that can be taken now."""
+        while not self.state.next_batch(in_fork=in_fork()):
             self._changed.clear()
             await self._changed.wait()
 

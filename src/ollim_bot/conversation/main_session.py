@@ -13,7 +13,7 @@ from ollim_bot.agent import AgentEngine, AgentSession, SessionSpec, Toolset
 from ollim_bot.conversation.dialogue import Dialogue, Spec
 from ollim_bot.conversation.session_log import log_once
 from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.domain.inputs import InboxRow, Taken
+from ollim_bot.domain.inbox import InboxRow, Taken
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.sessions import Cause, Session, SessionEvent, SessionId
 from ollim_bot.domain.tool_policy import MAIN_TOOLS

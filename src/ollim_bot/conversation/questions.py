@@ -11,7 +11,14 @@ from ollim_bot.agent import Image
 from ollim_bot.chat import AttachmentKeeper
 from ollim_bot.conversation import texts
 from ollim_bot.domain.chat import Attachment
-from ollim_bot.domain.inputs import Asked, Occasion, OwnerMessage, ProgramTurn, ToolCalled
+from ollim_bot.domain.inbox import ToolCalled
+from ollim_bot.domain.inputs import (
+    Asked,
+    JobTurn,
+    Occasion,
+    OwnerMessage,
+    ProgramTurn,
+)
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import WrongInput
 from ollim_bot.prompts.context import owner_prompt, owner_words
@@ -24,6 +31,7 @@ from ollim_bot.prompts.forks import (
     report_prompt,
     resumed_fork_prompt,
 )
+from ollim_bot.prompts.jobs import foreground_prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +59,9 @@ class Question:
         first = self.asked[0]
         if isinstance(first, ProgramTurn):
             return _program_prompt(first, now, updates)
+        if isinstance(first, JobTurn):
+            # Of a job whose prompt was never taken, no call can have been made.
+            return foreground_prompt(first, now, updates)
         messages = _messages(self.asked)
         if self.tools:
             return continued_prompt(self.tools, now, again=messages, updates=updates)

@@ -6,23 +6,16 @@ import asyncio
 import logging
 
 from ollim_bot.conversation import texts
-from ollim_bot.conversation.answering import Answering, answer_name
+from ollim_bot.conversation.answering import Answering
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.commands.desk import CommandDesk
 from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.inbox import DurableInbox
+from ollim_bot.conversation.posting import Posting, answer_name
 from ollim_bot.conversation.questions import Questions
 from ollim_bot.domain.events import Usage
-from ollim_bot.domain.inputs import (
-    MOST_ATTEMPTS,
-    Asked,
-    CommandCall,
-    Ended,
-    InputEnd,
-    InputId,
-    OwnerMessage,
-    Taken,
-)
+from ollim_bot.domain.inbox import MOST_ATTEMPTS, Ended, InputEnd, Taken
+from ollim_bot.domain.inputs import Asked, CommandCall, InputId, OwnerMessage
 from ollim_bot.ports import Clock
 from ollim_bot.stores import Stores
 
@@ -40,6 +33,7 @@ class Recovery:
         forks: Forks,
         questions: Questions,
         answering: Answering,
+        posting: Posting,
         desk: CommandDesk,
         clock: Clock,
     ) -> None:
@@ -49,6 +43,7 @@ class Recovery:
         self._forks = forks
         self._questions = questions
         self._answering = answering
+        self._posting = posting
         self._desk = desk
         self._clock = clock
 
@@ -77,7 +72,7 @@ class Recovery:
         if self._chat.answer_of(taken.turn) is not None:
             await self._answering.end(asked, InputEnd.ANSWERED)
         elif trace.is_complete and trace.answer:
-            await self._answering.post_answer(dialogue, taken.turn, trace.answer, Usage())
+            await self._posting.answer(dialogue, taken.turn, trace.answer, Usage())
             await self._answering.end(asked, InputEnd.ANSWERED)
         elif taken.attempt >= MOST_ATTEMPTS:
             await self._set_aside(asked)
@@ -105,5 +100,5 @@ class Recovery:
     async def _tell(self, sentence: str, about: InputId) -> None:
         """At once, for the owner waits for it; and once, whenever a crash makes it begin again."""
         name = f"given-up-{about}"
-        await self._answering.post_note(sentence, name=name)
+        await self._posting.note(sentence, name=name)
         await asyncio.to_thread(self._stores.leave_update, sentence, self._clock.now(), name)

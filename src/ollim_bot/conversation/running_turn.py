@@ -28,6 +28,7 @@ class RunningTurn:
         self.text = AnswerText()
         self.was_asked = False
         self.is_interrupted = False
+        self.is_timed_out = False
         self.compacted: Compacted | None = None
         self._can_be_replaced = can_be_replaced
         self._is_compacting = False

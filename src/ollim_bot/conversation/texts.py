@@ -18,6 +18,7 @@ NOTHING_TO_COMPACT = "There is nothing to compact yet."
 COMPACTED_NOTHING = "The conversation could not be made shorter."
 NOTHING_IN_IT = "There is nothing in this message. Write a word, or attach a file."
 NOTHING_RUNS = "Nothing is running."
+JOB_TOO_LONG = "This took longer than 5 minutes and was stopped."
 RESTARTING = "Restarting. The conversation goes on where it is."
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from ollim_bot.domain.inputs import JobTurn
 from ollim_bot.domain.jobs import Job, kind_of
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS
 from ollim_bot.prompts.context import joined, timestamp
+from ollim_bot.prompts.preamble import chain_section
 from ollim_bot.prompts.tags import job_tag, neutralised
 
 
@@ -19,17 +21,11 @@ def background_prompt(
     return joined("\n\n", head, preamble, neutralised(job.spec.message))
 
 
-def foreground_prompt(
-    job: Job,
-    now: datetime,
-    *,
-    updates: str = "",
-    chain: str = "",
-    late_since: datetime | None = None,
-) -> str:
-    tag = job_tag(kind_of(job), job.spec.id, background=False)
-    head = joined("\n", joined(" ", tag, _late(late_since, now)), timestamp(now), updates)
-    return joined("\n\n", head, chain, neutralised(job.spec.message))
+def foreground_prompt(turn: JobTurn, now: datetime, updates: str = "") -> str:
+    """A turn of the main conversation; of all instructions only those of a chain are needed."""
+    tag = job_tag(turn.kind, turn.job, background=False)
+    head = joined("\n", joined(" ", tag, _late(turn.late_since, now)), timestamp(now), updates)
+    return joined("\n\n", head, chain_section(turn.chain), neutralised(turn.body))
 
 
 def _late(since: datetime | None, now: datetime) -> str:

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from ollim_bot import __version__
 from ollim_bot.conversation import texts
-from ollim_bot.conversation.answering import Answering, answer_name
+from ollim_bot.conversation.answering import Answering
 from ollim_bot.conversation.approvals.approvals import Approvals
 from ollim_bot.conversation.commands.permissions import PermissionCommands
 from ollim_bot.conversation.commands.pings import PingCommands
@@ -19,9 +19,11 @@ from ollim_bot.conversation.compaction import Compaction
 from ollim_bot.conversation.forks.commands import ForkCommands
 from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.conversation.main_session import MainSession
+from ollim_bot.conversation.posting import Posting, answer_name
 from ollim_bot.domain.chat import TurnId
 from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.inputs import Accepted, CommandCall, Ended, InputEnd, InputId, Taken
+from ollim_bot.domain.inbox import Accepted, Ended, InputEnd, Taken
+from ollim_bot.domain.inputs import CommandCall, InputId
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock
 
@@ -37,6 +39,7 @@ class CommandDesk:
         inbox: DurableInbox,
         session: MainSession,
         answering: Answering,
+        posting: Posting,
         compaction: Compaction,
         sessions: SessionCommands,
         settings: SettingCommands,
@@ -50,6 +53,7 @@ class CommandDesk:
         self._inbox = inbox
         self._session = session
         self._answering = answering
+        self._posting = posting
         self._sessions = sessions
         self._forks = forks
         self._approvals = approvals
@@ -111,7 +115,7 @@ class CommandDesk:
             text = str(error)
             answer, end = CommandAnswer(text, is_error=True), InputEnd.FAILED
         if text and (not answer.is_error or not is_heard):
-            await self._answering.post_note(text, name=answer_name(call.id))
+            await self._posting.note(text, name=answer_name(call.id))
         await self._inbox.append(Ended(self._clock.now(), (call.id,), end))
         return answer
 

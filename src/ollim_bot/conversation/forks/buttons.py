@@ -15,14 +15,14 @@ from ollim_bot.domain.commands import CommandAnswer
 
 
 class ForkButtons:
-    """`interrupt` stops the answer that is being written."""
+    """`stop` ends the answer that is being written."""
 
     def __init__(
-        self, forks: Forks, commands: ForkCommands, interrupt: Callable[[], Awaitable[bool]]
+        self, forks: Forks, commands: ForkCommands, stop: Callable[[], Awaitable[None]]
     ) -> None:
         self._forks = forks
         self._commands = commands
-        self._interrupt = interrupt
+        self._stop = stop
         self.actions: Mapping[str, Action] = {
             "fork_save": Action(self._putting(SAVE), Uses.NOTHING),
             "fork_report": Action(self._putting(REPORT), Uses.NOTHING),
@@ -48,5 +48,5 @@ class ForkButtons:
         answer = await self._putting(EXIT)(surface, message, button)
         fork = self._forks.open
         if not answer.is_error and fork is not None and fork.has_answered:
-            await self._interrupt()
+            await self._stop()
         return answer

@@ -11,7 +11,14 @@ from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.forks import Discard, Fork, Idleness, Report, Save
-from ollim_bot.domain.inputs import Accepted, CommandCall, Input, InputId, Occasion, ProgramTurn
+from ollim_bot.domain.inbox import Accepted
+from ollim_bot.domain.inputs import (
+    CommandCall,
+    Input,
+    InputId,
+    Occasion,
+    ProgramTurn,
+)
 from ollim_bot.domain.runs import EnterFork, Intent
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import Clock

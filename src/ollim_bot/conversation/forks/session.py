@@ -15,7 +15,7 @@ from ollim_bot.conversation.session_log import log_once
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.fork_messages import ForkMessage, with_fork_message
 from ollim_bot.domain.forks import Fork
-from ollim_bot.domain.inputs import InboxRow, Taken
+from ollim_bot.domain.inbox import InboxRow, Taken
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.domain.tool_policy import MAIN_TOOLS

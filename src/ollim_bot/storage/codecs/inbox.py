@@ -6,22 +6,26 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from ollim_bot.domain.chat import MessageId, TurnId
-from ollim_bot.domain.inputs import (
+from ollim_bot.domain.inbox import (
     Accepted,
-    CommandCall,
     Edited,
     Ended,
-    ForkOrigin,
     InboxRow,
-    Input,
     InputEnd,
-    InputId,
-    Occasion,
-    OwnerMessage,
-    ProgramTurn,
     Taken,
     ToolCalled,
 )
+from ollim_bot.domain.inputs import (
+    CommandCall,
+    ForkOrigin,
+    Input,
+    InputId,
+    JobTurn,
+    Occasion,
+    OwnerMessage,
+    ProgramTurn,
+)
+from ollim_bot.domain.jobs import Chain, JobKind
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.storage.codecs.messages import attachments_json, attachments_of
 from ollim_bot.storage.codecs.updates import updates_json, updates_of
@@ -70,6 +74,8 @@ def _input_json(given: Input) -> dict[str, object]:
     if isinstance(given, ProgramTurn):
         why = {"occasion": given.occasion.value, "fork": given.fork, "topic": given.topic}
         return {"program": head | why}
+    if isinstance(given, JobTurn):
+        return {"job": head | _job_json(given)}
     rest = {
         "reply_to": given.reply_to,
         "quote": given.quote,
@@ -79,6 +85,18 @@ def _input_json(given: Input) -> dict[str, object]:
     }
     said = {"text": given.text} | {name: value for name, value in rest.items() if value}
     return {"message": head | said}
+
+
+def _job_json(turn: JobTurn) -> dict[str, object]:
+    chain, late = turn.chain, turn.late_since
+    return {
+        "kind": turn.kind.value,
+        "job": turn.job,
+        "title": turn.title,
+        "body": turn.body,
+        "chain": {"max": chain.max, "depth": chain.depth, "parent": chain.parent},
+        "late_since": None if late is None else late.isoformat(),
+    }
 
 
 def _origin_json(origin: ForkOrigin) -> dict[str, object]:
@@ -131,6 +149,7 @@ def _input(fields: Fields) -> Input:
         "message": _owner_message,
         "command": _command_call,
         "program": _program_turn,
+        "job": _job_turn,
     }
     for name, make in makers.items():
         if (below := fields.below(name)) is not None:
@@ -167,6 +186,25 @@ def _program_turn(fields: Fields) -> ProgramTurn:
         fields.text("fork"),
         fields.text("topic"),
     )
+
+
+def _job_turn(fields: Fields) -> JobTurn:
+    chain = fields.below("chain")
+    return JobTurn(
+        InputId(fields.text("id")),
+        fields.text("surface"),
+        fields.moment("at"),
+        fields.choice("kind", JobKind),
+        fields.text("job"),
+        fields.text("title"),
+        fields.text("body"),
+        Chain() if chain is None else _chain(chain),
+        None if fields.text_or_none("late_since") is None else fields.moment("late_since"),
+    )
+
+
+def _chain(fields: Fields) -> Chain:
+    return Chain(fields.whole("max"), fields.whole("depth"), fields.text_or_none("parent"))
 
 
 def _command_call(fields: Fields) -> CommandCall:

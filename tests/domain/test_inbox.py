@@ -12,20 +12,17 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from ollim_bot.domain.chat import TurnId
-from ollim_bot.domain.inputs import (
+from ollim_bot.domain.inbox import (
     Accepted,
-    CommandCall,
     Edited,
     Ended,
     Inbox,
     InboxRow,
-    Input,
     InputEnd,
-    InputId,
-    OwnerMessage,
     Taken,
     ToolCalled,
 )
+from ollim_bot.domain.inputs import CommandCall, Input, InputId, OwnerMessage
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)

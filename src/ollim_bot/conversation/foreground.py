@@ -1,0 +1,108 @@
+"""Jobs that are done in the main conversation: put in line, and written down when they end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from datetime import datetime
+
+from ollim_bot.conversation.background.record import Outcome, end_facts
+from ollim_bot.conversation.inbox import DurableInbox
+from ollim_bot.domain.events import Usage
+from ollim_bot.domain.inbox import Accepted, InputEnd
+from ollim_bot.domain.inputs import InputId, JobTurn
+from ollim_bot.domain.jobs import Job, JobKind, Reminder
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
+from ollim_bot.domain.runs import Run
+from ollim_bot.errors import OllimError
+from ollim_bot.ports import Clock
+from ollim_bot.stores import Stores
+
+# Between the end row of a job and the end of its turn, no more rows than these come.
+_NEWEST = 200
+
+_STATES: Mapping[InputEnd, OccurrenceState] = {
+    InputEnd.ANSWERED: OccurrenceState.DONE,
+    InputEnd.SUPERSEDED: OccurrenceState.INTERRUPTED,
+    InputEnd.STOPPED: OccurrenceState.INTERRUPTED,
+    InputEnd.FAILED: OccurrenceState.FAILED,
+    InputEnd.TIMED_OUT: OccurrenceState.TIMED_OUT,
+    InputEnd.WITHDRAWN: OccurrenceState.SKIPPED,
+    InputEnd.SET_ASIDE: OccurrenceState.FAILED,
+}
+_WHY: Mapping[InputEnd, str] = {
+    InputEnd.STOPPED: "It was stopped.",
+    InputEnd.TIMED_OUT: "It took too long and was stopped.",
+    InputEnd.SET_ASIDE: "It could not be done in two attempts.",
+}
+
+_logger = logging.getLogger(__name__)
+
+
+class ForegroundJobs:
+    """The inbox keeps a job that waits; the ledger says what became of it, in one row."""
+
+    def __init__(self, stores: Stores, inbox: DurableInbox, clock: Clock) -> None:
+        self._stores = stores
+        self._inbox = inbox
+        self._clock = clock
+        self._waiting: dict[InputId, asyncio.Future[OccurrenceState]] = {}
+
+    async def run(
+        self, job: Job, occurrence: Occurrence, *, late_since: datetime | None = None
+    ) -> OccurrenceState:
+        """Put it in line, unless it is there from before a crash, and wait for its end."""
+        name = InputId(occurrence.id)
+        end: asyncio.Future[OccurrenceState] = asyncio.get_running_loop().create_future()
+        self._waiting[name] = end
+        try:
+            if not self._inbox.state.has(name):
+                turn = JobTurn.of(job, name, self._clock.now(), late_since)
+                await self._inbox.append(Accepted(turn.at, turn))
+            return await end
+        finally:
+            self._waiting.pop(name, None)
+
+    async def begin(self, turn: JobTurn, run: Run, attempt: int) -> None:
+        """The agent is about to be asked."""
+        run.label = turn.title
+        run.job = await asyncio.to_thread(self._chained, turn)
+        facts = {"attempt": attempt, "job": turn.title, "session": run.session}
+        await self._row(turn, OccurrenceState.RUNNING, facts)
+
+    async def end(self, turn: JobTurn, how: InputEnd, run: Run, usage: Usage) -> None:
+        """Before its turn has ended in the inbox; a crash in between leads here again."""
+        state = _STATES[how]
+        if not await self._has_ended(turn):
+            outcome = Outcome(state, usage, _WHY.get(how, ""))
+            occurrence, now = Occurrence.parse(turn.id), self._clock.now()
+            await self._row(turn, state, end_facts(run, occurrence, outcome, now, attempts=1))
+        waiting = self._waiting.get(turn.id)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(state)
+
+    async def _has_ended(self, turn: JobTurn) -> bool:
+        rows = (await asyncio.to_thread(self._stores.ledger.tail, _NEWEST)).entries
+        return any(
+            row.occurrence is not None
+            and row.occurrence.id == turn.id
+            and OccurrenceState(row.state).is_end
+            for row in rows
+        )
+
+    async def _row(
+        self, turn: JobTurn, state: OccurrenceState, facts: Mapping[str, object]
+    ) -> None:
+        row = LedgerRow(self._clock.now(), state.value, Occurrence.parse(turn.id), facts)
+        await asyncio.to_thread(self._stores.ledger.append, row)
+
+    def _chained(self, turn: JobTurn) -> Reminder | None:
+        """The reminder whose follow-up the agent may set."""
+        if turn.kind is not JobKind.REMINDER:
+            return None
+        try:
+            return self._stores.reminders.get(turn.job).item
+        except OllimError:
+            _logger.warning("The reminder of a turn is gone", exc_info=True)
+            return None

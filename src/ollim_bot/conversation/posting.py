@@ -1,0 +1,65 @@
+"""What is said in the conversation: answers of the agent, and notes of the program."""
+
+from __future__ import annotations
+
+import secrets
+from uuid import uuid4
+
+from ollim_bot.conversation.dialogue import Dialogue
+from ollim_bot.conversation.forks.forks import Forks
+from ollim_bot.conversation.stage import Stage
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId, Spent, TurnId, numbered_id
+from ollim_bot.domain.context_use import context_warning
+from ollim_bot.domain.events import Usage
+from ollim_bot.domain.inputs import InputId
+from ollim_bot.ports import Clock
+
+
+def answer_name(command: InputId) -> MessageId:
+    """The message in the log that says what came of a command."""
+    return MessageId(f"answer-{command}")
+
+
+class Posting:
+    """`is_free` is set where the model costs nothing."""
+
+    def __init__(self, stage: Stage, forks: Forks, clock: Clock, *, is_free: bool) -> None:
+        self._stage = stage
+        self._forks = forks
+        self._clock = clock
+        self._is_free = is_free
+
+    async def answer(
+        self,
+        dialogue: Dialogue,
+        turn: TurnId,
+        text: str,
+        usage: Usage,
+        *,
+        is_cut_off: bool = False,
+    ) -> None:
+        cost = 0.0 if self._is_free else dialogue.cost_since_last(usage)
+        now = self._clock.now()
+        message = ChatMessage(
+            numbered_id(now, secrets.randbits(20)),
+            now,
+            Author.ASSISTANT,
+            text,
+            turn=turn,
+            session=dialogue.id,
+            is_cut_off=is_cut_off,
+            spent=Spent(cost, usage.context, usage.window),
+            footer="" if is_cut_off else context_warning(usage),
+            in_fork=dialogue.in_fork,
+        )
+        await dialogue.answering(message)
+        await self._stage.post(message)
+
+    async def note(self, text: str, turn: TurnId | None = None, *, name: str | None = None) -> None:
+        """With a name of its own it is one note, however often it is posted."""
+        message_id = MessageId(name or uuid4().hex)
+        in_fork = self._forks.open is not None
+        note = ChatMessage(
+            message_id, self._clock.now(), Author.PROGRAM, text, turn=turn, in_fork=in_fork
+        )
+        await self._stage.post(note)

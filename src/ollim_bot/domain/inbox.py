@@ -1,0 +1,209 @@
+"""The inbox: where an input stays until it has an end.
+
+It is a log of rows; `Inbox` is what they amount to. Each input is accepted once, is taken by one
+turn at a time and ends once. A process that dies in between leaves rows that tell how far it had
+come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from itertools import groupby, takewhile
+
+from ollim_bot.domain.chat import TurnId
+from ollim_bot.domain.inputs import Input, InputId, JobTurn, OwnerMessage
+from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.updates import PendingUpdates
+
+MOST_ATTEMPTS = 2
+
+_NO_UPDATES = PendingUpdates()
+
+
+class InputEnd(StrEnum):
+    ANSWERED = "answered"
+    SUPERSEDED = "superseded"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    WITHDRAWN = "withdrawn"
+    SET_ASIDE = "set_aside"
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    at: datetime
+    input: Input
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """Of an input that was not taken yet."""
+
+    at: datetime
+    input: InputId
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A turn begins. `claim` holds the pending updates that its prompt shows.
+
+    Written before anything is asked of the engine; `prompt` is the id under which the engine's own
+    record of `session` has the prompt, if it was taken. In a fork the updates wait for the main
+    session all the same.
+    """
+
+    at: datetime
+    turn: TurnId
+    inputs: tuple[InputId, ...]
+    attempt: int = 1
+    prompt: str = ""
+    session: SessionId | None = None
+    claim: PendingUpdates = _NO_UPDATES
+    in_fork: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCalled:
+    """Written before the tool runs, so that nobody runs it again after a crash."""
+
+    at: datetime
+    turn: TurnId
+    tool: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    at: datetime
+    inputs: tuple[InputId, ...]
+    end: InputEnd
+
+
+InboxRow = Accepted | Edited | Taken | ToolCalled | Ended
+
+
+@dataclass(frozen=True, slots=True)
+class Inbox:
+    """The inputs that have no end yet, in the order in which they were accepted.
+
+    `running` is the turn that was begun and has no end either, if there is one. It names those that
+    it has taken; all others wait. `tools` are those that it called, in all of its attempts.
+    """
+
+    accepted: tuple[Input, ...] = ()
+    running: Taken | None = None
+    tools: tuple[ToolCalled, ...] = ()
+    seen: frozenset[InputId] = frozenset()
+
+    @classmethod
+    def of(cls, rows: Iterable[InboxRow]) -> Inbox:
+        inbox = cls()
+        for row in rows:
+            inbox = inbox.after(row)
+        return inbox
+
+    @property
+    def waiting(self) -> tuple[Input, ...]:
+        return tuple(each for each in self.accepted if not self._takes(each.id))
+
+    @property
+    def taken(self) -> tuple[Input, ...]:
+        return tuple(each for each in self.accepted if self._takes(each.id))
+
+    def after(self, row: InboxRow) -> Inbox:
+        """Rows that fit nothing change nothing: a torn line may have swallowed their cause."""
+        match row:
+            case Accepted(input=new):
+                return self._with(new)
+            case Edited(input=input_id, text=text):
+                return self._with_edit(input_id, text)
+            case Taken():
+                return self._with_turn(row)
+            case ToolCalled(turn=turn):
+                fits = self.running is not None and self.running.turn == turn
+                return replace(self, tools=(*self.tools, row)) if fits else self
+            case Ended(inputs=ended):
+                return self._without(frozenset(ended))
+
+    def has(self, input_id: InputId) -> bool:
+        """Whether it was accepted before, so that a repeated send does nothing."""
+        return input_id in self.seen
+
+    def waits(self, input_id: InputId) -> bool:
+        return any(each.id == input_id for each in self.waiting)
+
+    def next_batch(self, *, in_fork: bool = False) -> tuple[Input, ...]:
+        """Messages that wait together are one prompt; all else is alone.
+
+        A job is for the main conversation, and waits until no fork is open.
+        """
+        waiting = [each for each in self.waiting if not (in_fork and isinstance(each, JobTurn))]
+        return tuple(takewhile(_is_plain, waiting)) or tuple(waiting[:1])
+
+    def rows(self) -> tuple[InboxRow, ...]:
+        """The fewest rows that amount to this, for when the log is made short."""
+        accepted = (Accepted(each.at, each) for each in self.accepted)
+        return (*accepted, *(self._turn_rows(self.running) if self.running else ()))
+
+    def _turn_rows(self, running: Taken) -> Iterator[InboxRow]:
+        """Each attempt ahead of the tools that it called, and the last one as the last."""
+        attempt = None
+        for turn, tools in groupby(self.tools, key=lambda tool: tool.turn):
+            attempt = turn
+            yield replace(running, turn=turn)
+            yield from tools
+        if attempt != running.turn:
+            yield running
+
+    def _takes(self, input_id: InputId) -> bool:
+        return self.running is not None and input_id in self.running.inputs
+
+    def _with(self, new: Input) -> Inbox:
+        if self.has(new.id):
+            return self
+        return replace(self, accepted=(*self.accepted, new), seen=self.seen | {new.id})
+
+    def _with_edit(self, input_id: InputId, text: str) -> Inbox:
+        if self._takes(input_id):
+            return self
+        edited = (_edited(each, input_id, text) for each in self.accepted)
+        return replace(self, accepted=tuple(edited))
+
+    def _with_turn(self, row: Taken) -> Inbox:
+        """A further attempt takes what is taken already, and keeps what its tools have done.
+
+        What the turn before had taken and this one does not take waits again.
+        """
+        running = _narrowed(row, self.accepted)
+        if running is None:
+            return self
+        is_further = any(self._takes(each) for each in running.inputs)
+        return replace(self, running=running, tools=self.tools if is_further else ())
+
+    def _without(self, ended: frozenset[InputId]) -> Inbox:
+        accepted = tuple(each for each in self.accepted if each.id not in ended)
+        running = self.running and _narrowed(self.running, accepted)
+        tools = self.tools if running else ()
+        return replace(self, accepted=accepted, running=running, tools=tools)
+
+
+def _narrowed(turn: Taken, accepted: tuple[Input, ...]) -> Taken | None:
+    """The turn with those of its inputs that have no end; None if none is left."""
+    left = {each.id for each in accepted}
+    inputs = tuple(each for each in turn.inputs if each in left)
+    return replace(turn, inputs=inputs) if inputs else None
+
+
+def _is_plain(each: Input) -> bool:
+    return isinstance(each, OwnerMessage) and not each.button and not each.opens_fork
+
+
+def _edited(each: Input, input_id: InputId, text: str) -> Input:
+    if isinstance(each, OwnerMessage) and each.id == input_id:
+        return replace(each, text=text)
+    return each

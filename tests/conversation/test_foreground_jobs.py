@@ -1,0 +1,158 @@
+"""Jobs of the main conversation: in order with what the owner says, and written down once."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+from tests.conversation.scene import NOW, Scene, scene, scripted
+from tests.forks.branch import Branch
+
+from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.events import FailureKind
+from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, Routine, kind_of
+from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
+from ollim_bot.testing.engine import Calls, Fails, Says, ScriptedEngine, Waits
+
+PLAN = Routine(JobSpec(id="plan", message="What is the one thing?"), Cron.parse("0 9 * * *"))
+FOLLOW_UP = Calls("mcp__discord__follow_up_chain", {"minutes_from_now": 20})
+
+
+def occurrence(job: Job = PLAN) -> Occurrence:
+    return Occurrence.scheduled(kind_of(job), job.spec.id, NOW)
+
+
+def fired(
+    at: Scene, job: Job = PLAN, late: timedelta | None = None
+) -> asyncio.Task[OccurrenceState]:
+    since = None if late is None else at.clock.now() - late
+    return asyncio.create_task(at.talk.foreground.run(job, occurrence(job), late_since=since))
+
+
+def states(at: Scene) -> list[str]:
+    return [row.state for row in at.stores.ledger.read().entries]
+
+
+async def test_it_is_a_turn_of_the_main_conversation() -> None:
+    async with scene(engine := scripted("Hello.", "Write the report.")) as at:
+        await at.ask("hi")
+        assert await fired(at) is OccurrenceState.DONE
+        assert engine.prompts[-1].startswith("[routine:plan]\n[2026-02-24 Tue 10:15 AM UTC]")
+        assert engine.prompts[-1].endswith("\n\nWhat is the one thing?")
+        assert len(engine.opened) == 1
+        assert at.answers[-1].text == "Write the report."
+        assert states(at) == ["running", "done"]
+
+
+async def test_it_takes_the_updates_that_wait_and_says_how_late_it_is() -> None:
+    async with scene(engine := scripted("Done.")) as at:
+        at.stores.leave_update("3 mails.", NOW)
+        await fired(at, late=timedelta(minutes=75))
+        first = "[routine:plan] [late: was scheduled for 9:00 AM, running now]"
+        assert engine.prompts[-1].startswith(first)
+        assert "- (just now) 3 mails." in engine.prompts[-1]
+        assert at.pending == []
+
+
+async def test_a_message_waits_for_it_and_does_not_stop_it() -> None:
+    engine = ScriptedEngine().then(Says("Plan"), Waits()).answers("Hello.")
+    async with scene(engine) as at:
+        running = fired(at)
+        await at.until(lambda: len(engine.prompts) == 1)
+        await at.send("hi")
+        assert at.chat.is_busy
+        assert len(engine.prompts) == 1
+        await at.chat.interrupt()
+        await at.quiet()
+        assert await running is OccurrenceState.INTERRUPTED
+        assert at.answers[-1].text == "Hello."
+
+
+async def test_it_does_not_make_the_owner_busy() -> None:
+    engine = ScriptedEngine().then(Waits())
+    async with scene(engine) as at:
+        running = fired(at)
+        await at.until(lambda: len(engine.prompts) == 1)
+        assert not at.chat.is_busy
+        await at.chat.interrupt()
+        await running
+
+
+async def test_it_is_limited_to_five_minutes() -> None:
+    engine = ScriptedEngine().then(Says("Plan"), Waits())
+    async with scene(engine) as at:
+        running = fired(at)
+        await at.until(lambda: len(engine.prompts) == 1)
+        await at.clock.advance(299)
+        assert not running.done()
+        await at.clock.advance(2)
+        await at.quiet()
+        assert await running is OccurrenceState.TIMED_OUT
+        assert at.told[-1] == "This took longer than 5 minutes and was stopped."
+
+
+async def test_it_waits_while_a_fork_is_open() -> None:
+    async with scene(engine := scripted("Rome.", "Bye.", "Write the report.")) as at:
+        branch = Branch(at)
+        await branch.enter("Rome")
+        running = fired(at)
+        await at.ask("that is all")
+        assert len(engine.prompts) == 2
+        assert not running.done()
+        await branch.press("Exit Fork")
+        assert await running is OccurrenceState.DONE
+        assert engine.prompts[-1].startswith("[routine:plan]")
+        assert at.answers[-1].session == branch.main
+
+
+async def test_a_fork_is_idle_although_a_job_waits() -> None:
+    async with scene(engine := scripted("Rome.", "Still here.", "Plan.")) as at:
+        branch = Branch(at)
+        await branch.enter("Rome")
+        running = fired(at)
+        await at.clock.advance(600)
+        await at.until(lambda: len(engine.prompts) == 2)
+        assert engine.prompts[-1].startswith("[fork-timeout]")
+        await at.quiet()
+        await at.clock.advance(601)
+        assert await running is OccurrenceState.DONE
+        assert branch.fork is None
+
+
+async def test_a_job_that_says_nothing_is_done_in_silence() -> None:
+    async with scene(ScriptedEngine().then()) as at:
+        assert await fired(at) is OccurrenceState.DONE
+        assert at.answers == []
+
+
+async def test_a_failure_is_said_and_written_down() -> None:
+    async with scene(ScriptedEngine().then(Fails(FailureKind.OVERLOADED))) as at:
+        assert await fired(at) is OccurrenceState.FAILED
+        assert "It failed" in at.told[-1]
+        assert states(at) == ["running", "failed"]
+
+
+async def test_a_chain_goes_on_from_a_turn_of_the_conversation() -> None:
+    spec = JobSpec(id="bins", message="Did you take the bins out?")
+    reminder = Reminder(spec, NOW, Chain(max=2))
+    async with scene(engine := ScriptedEngine().then(FOLLOW_UP, Says("I will ask again."))) as at:
+        at.stores.reminders.add(reminder)
+        assert await fired(at, reminder) is OccurrenceState.DONE
+        assert "CHAIN CONTEXT: check 1 of 3." in engine.prompts[-1]
+        later = [one.item for one in at.stores.reminders.all() if one.item.spec.id != "bins"]
+        (follow_up,) = later
+        assert follow_up.chain == Chain(2, 1, "bins")
+
+
+async def test_after_a_crash_it_is_done_once() -> None:
+    engine = scripted("Write the report.")
+    async with scene(engine, runs=False) as at:
+        first = fired(at)
+        await at.until(lambda: at.rows)
+        stores = at.stores
+        first.cancel()
+    async with scene(engine, stores=stores) as at:
+        again = fired(at)
+        assert await again is OccurrenceState.DONE
+        assert len(engine.prompts) == 1
+        assert states(at) == ["running", "done"]
