@@ -3,24 +3,49 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 
 from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.definitions import Armed
 from ollim_bot.domain.facts import Facts, Move
 from ollim_bot.domain.fork_messages import ForkMessage
 from ollim_bot.domain.forks import Fork
-from ollim_bot.domain.inputs import InboxRow
+from ollim_bot.domain.inbox import InboxRow
 from ollim_bot.domain.inquiries import Inquiries
 from ollim_bot.domain.jobs import Reminder, Routine, WebhookSpec
-from ollim_bot.domain.occurrences import LedgerRow
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.outgoing import OutboxRow
 from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.run_history import History, checkpoint_row, reach_back
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import SessionEvent, SessionId
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.ports import Log, Shelf, Store
+
+# How many rows of the ledger a start reads at first; if they do not say enough, four times more.
+_NEWEST = 512
+
+
+class Claims(Protocol):
+    """The right to begin an occurrence, which is given once among all threads and processes."""
+
+    def claim(
+        self, occurrence: Occurrence, now: datetime, facts: Mapping[str, object] | None = None
+    ) -> bool:
+        """Append `due` if the ledger has no row of the occurrence yet; True if it had none.
+
+        `now` must be the moment at which it was found to be due: what is claimed before its time
+        raises `ValueError`.
+        """
+
+    def claim_all(self, rows: Sequence[LedgerRow]) -> Set[Occurrence]:
+        """The same for many at once, in one write, each with all of its rows that are given.
+
+        Returns the occurrences of which there was no row.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +60,7 @@ class Stores:
     config: Store[RuntimeConfig]
     memory: Store[Mapping[str, object]]
     ledger: Log[LedgerRow]
+    claims: Claims
     inbox: Log[InboxRow]
     outbox: Log[OutboxRow]
     messages: Log[ChatMessage]
@@ -60,6 +86,29 @@ class Stores:
             return after, None
 
         self.updates.transact(step)
+
+    def recent_history(self) -> History:
+        """At least all occurrences without an end; the cost does not grow with the history."""
+        return History.of(self._newest_rows(reach_back))
+
+    def keep_checkpoint(self, now: datetime, watched_until: datetime) -> None:
+        """Let the next start, and whoever checks the ledger, know what was in hand until then."""
+        self.ledger.append(checkpoint_row(now, watched_until, self.recent_history()))
+
+    def armed_jobs(self) -> Armed:
+        """What the ledger says is armed, read back to its last roster."""
+        rows = self._newest_rows(lambda rows: Armed().followed_by(rows).rostered is not None)
+        return Armed().followed_by(rows)
+
+    def _newest_rows(
+        self, are_enough: Callable[[Sequence[LedgerRow]], bool]
+    ) -> Sequence[LedgerRow]:
+        limit = _NEWEST
+        while True:
+            rows = self.ledger.tail(limit).entries
+            if len(rows) < limit or are_enough(rows):
+                return rows
+            limit *= 4
 
     def change_provider(self, kind: str) -> bool:
         """Let `kind` be the provider in use, with the session that it had when it last was.

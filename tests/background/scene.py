@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from ollim_bot.agent import AgentEngine, SessionSpec, Toolset
 from ollim_bot.conversation.auto_commit import AutoCommit
-from ollim_bot.conversation.background.attempt import Surroundings
+from ollim_bot.conversation.background.attempt import Surroundings, Try
 from ollim_bot.conversation.background.runs import BackgroundRuns
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.job_echo import JobEcho
@@ -24,6 +24,7 @@ from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, Routine, WebhookSpec, kind_of
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
+from ollim_bot.domain.run_history import EFFECT
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import SessionEvent, SessionId
 from ollim_bot.domain.tool_policy import DEFAULT_BG_TOOLS
@@ -116,6 +117,9 @@ class BrokenLog(Generic[T]):
         return getattr(self._log, name)
 
 
+ONLY = Try()
+
+
 @dataclass
 class Scene:
     """`main` is the main session; a test may say that there is none, or that it is busy."""
@@ -158,9 +162,9 @@ class Scene:
         files = JobFileChecker(paths)
         return JobEcho(self.root, files, former, self.stores, self.surface.post, self.clock)
 
-    async def run(self, job: Job, **more: Any) -> OccurrenceState:
+    async def run(self, job: Job, this: Try = ONLY) -> OccurrenceState:
         async with asyncio.timeout(LIMIT):
-            return await self.runs.run_agent_background(job, self.occurrence(job), **more)
+            return await self.runs.run_agent_background(job, self.occurrence(job), this)
 
     def start(self, job: Job, due: datetime | None = None) -> asyncio.Task[OccurrenceState]:
         work = self.runs.run_agent_background(job, self.occurrence(job, due))
@@ -191,7 +195,8 @@ class Scene:
 
     @property
     def rows(self) -> Sequence[LedgerRow]:
-        return self.stores.ledger.read().entries
+        """Those that move an occurrence on; the others only tell something of it."""
+        return [row for row in self.stores.ledger.read().entries if row.state != EFFECT]
 
     @property
     def states(self) -> list[str]:

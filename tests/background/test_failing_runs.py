@@ -19,6 +19,7 @@ from tests.background.scene import (
 )
 from tests.conversation.scene import AtOnce
 
+from ollim_bot.conversation.background.attempt import Try
 from ollim_bot.domain.events import EndCause, FailureKind, TurnEnded, Usage, UsageReported
 from ollim_bot.domain.jobs import ReportMode
 from ollim_bot.domain.occurrences import LedgerRow, OccurrenceState
@@ -52,7 +53,7 @@ async def test_another_attempt_of_the_same_occurrence_is_not_told_again() -> Non
     engine = WatchedEngine().then(Fails(FailureKind.OTHER)).then(Fails(FailureKind.OTHER))
     async with scene(engine) as stage:
         await stage.run(routine())
-        await stage.run(routine(), attempt=2)
+        await stage.run(routine(), Try(2))
         assert_told_by_name(await stage.told())
 
 

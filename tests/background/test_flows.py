@@ -10,6 +10,7 @@ from tests.background.real_scene import PING, REPORT, RealScene, calls, says
 from tests.background.scene import MAIN, Scene, reminder, routine
 from tests.engine.scene import ask, spoken
 
+from ollim_bot.conversation.background.attempt import Try
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.jobs import Chain, ReportMode
 from ollim_bot.domain.occurrences import OccurrenceState
@@ -135,7 +136,7 @@ async def test_a_failure_is_told_once_by_name_and_its_ping_can_be_answered(
     stage = real.stage
     assert await stage.run(routine()) is OccurrenceState.FAILED
     real.model.when("YOUR TASK", FAILED)
-    assert await stage.run(routine(), attempt=2) is OccurrenceState.FAILED
+    assert await stage.run(routine(), Try(2)) is OccurrenceState.FAILED
     first, second = (row for row in stage.rows if row.state == "failed")
     assert recorded(stage) == [first.facts["session"]]
     assert "pings" not in second.facts

@@ -20,6 +20,7 @@ from tests.background.scene import (
     webhook,
 )
 
+from ollim_bot.conversation.background.attempt import Try
 from ollim_bot.domain.events import EndCause, SessionNamed, TurnEnded, Usage
 from ollim_bot.domain.jobs import Job, Model, ReportMode
 from ollim_bot.domain.occurrences import OccurrenceState
@@ -143,7 +144,7 @@ async def test_the_end_row_tells_the_whole_story() -> None:
         job = routine()
         occurrence = stage.occurrence(job)
         stage.clock.jump(90)
-        await stage.runs.run_agent_background(job, occurrence, attempt=2)
+        await stage.runs.run_agent_background(job, occurrence, Try(2))
         running, end = stage.rows
         assert (running.state, running.facts) == ("running", {"attempt": 2, "job": "Morning mail"})
         assert (end.state, end.occurrence) == ("done", occurrence)
@@ -223,7 +224,7 @@ async def test_who_is_sent_back_may_still_report() -> None:
 async def test_a_late_run_says_so_in_the_clocks_of_the_owner() -> None:
     engine = WatchedEngine()
     async with scene(engine) as stage:
-        await stage.run(routine(), late_since=NOW - timedelta(hours=2))
+        await stage.run(routine(), Try(late_since=NOW - timedelta(hours=2)))
         assert engine.prompts[0].startswith(
             "[routine-bg:abc123] [late: was scheduled for 8:15 AM, running now]\n[2026-02-24"
         )

@@ -10,6 +10,7 @@ from tests.background.real_scene import RealScene, as_bytes, history, instructio
 from tests.background.scene import NOW, reminder, routine, webhook
 from tests.engine.scene import ask, end_of, spoken
 
+from ollim_bot.conversation.background.attempt import Try
 from ollim_bot.domain.jobs import Chain, Job, Model
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.sessions import SessionChange
@@ -89,7 +90,7 @@ async def test_the_prompt_is_tag_time_updates_preamble_and_task(
     stage = real.stage
     stage.stores.leave_update("The plumber came.", NOW - timedelta(minutes=5))
     job = routine(isolated=isolated, message="Look at the mail.\n\nTwice.")
-    await stage.run(job, late_since=NOW - timedelta(hours=1))
+    await stage.run(job, Try(late_since=NOW - timedelta(hours=1)))
     (prompt,) = spoken(real.model.requests[0])
     head, _, rest = prompt.partition("\n\n")
     updates = [

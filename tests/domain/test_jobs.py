@@ -170,6 +170,22 @@ def test_a_job_is_called_by_its_description_else_by_its_message(
     assert replace(SPEC, description=description, message=message).title == title
 
 
+@pytest.mark.parametrize(
+    ("title", "short"),
+    [
+        ("Call the dentist.", "Call the dentist"),
+        ("Done?", "Done?"),
+        ("Tea:\n black", "Tea: black"),
+        ("...", "..."),
+        ("x" * 60, "x" * 60),
+        ("x" * 61, "x" * 59 + "…"),
+        ("x" * 58 + " yz", "x" * 58 + "…"),
+    ],
+)
+def test_a_title_can_be_made_short_enough_for_a_part_of_a_line(title: str, short: str) -> None:
+    assert replace(SPEC, description=title).short_title == short
+
+
 @given(chains)
 def test_a_chain_of_n_follow_ups_makes_n_and_one_checks(chain: Chain) -> None:
     checks = 1

@@ -15,6 +15,10 @@ class Intent(StrEnum):
     TIME = auto()
     MEMORY = auto()
     CONNECT = auto()
+    UPCOMING = auto()
+    REMINDERS = auto()
+    ROUTINES = auto()
+    DONE = auto()
     DECLINE = auto()
 
 
@@ -39,6 +43,10 @@ IDENTITY = Intent.IDENTITY
 TIME = Intent.TIME
 MEMORY = Intent.MEMORY
 CONNECT = Intent.CONNECT
+UPCOMING = Intent.UPCOMING
+REMINDERS = Intent.REMINDERS
+ROUTINES = Intent.ROUTINES
+DONE = Intent.DONE
 DECLINE = Intent.DECLINE
 
 UNDERSTOOD = (
@@ -114,13 +122,38 @@ UNDERSTOOD = (
     said("switch-to-claude", "switch to claude", CONNECT),
     said("a-local-model", "can i use a local model instead?", CONNECT),
     said("set-up-claude", "set up claude", CONNECT),
+    said("whats-coming-up", "what's coming up?", UPCOMING),
+    said("what-is-next", "what is next", UPCOMING),
+    said("what-is-planned", "what do I have planned?", UPCOMING),
+    said("my-schedule", "show me my schedule", UPCOMING),
+    said("what-is-scheduled", "whats scheduled", UPCOMING),
+    said("what-reminders", "what reminders do I have?", REMINDERS),
+    said("list-reminders", "list my reminders", REMINDERS),
+    said("show-all-reminders", "Show me all my reminders", REMINDERS),
+    said("any-reminders", "do I have any reminders?", REMINDERS),
+    said("which-reminders-set", "which reminders have I set", REMINDERS),
+    said("just-reminders", "reminders", REMINDERS),
+    said("list-routines", "list my routines", ROUTINES),
+    said("what-routines", "what routines are there?", ROUTINES),
+    said("any-routines", "do i have any routines", ROUTINES),
+    said("show-routines", "show the routines", ROUTINES),
+    said("just-routines", "my routines", ROUTINES),
+    said("done", "done", DONE),
+    said("i-am-done", "I'm done", DONE),
+    said("did-it", "did it", DONE),
+    said("i-have-done-it", "I've done it", DONE),
+    said("finished", "finished", DONE),
 )
 
 DECLINED = (
-    said("remind-me", "remind me at 5pm to call mum", DECLINE),
-    said("remind-me-in-a-minute", "remind me in 1 minute to drink water", DECLINE),
-    said("what-reminders", "what reminders do I have?", DECLINE),
-    said("routine", "every weekday at 8 ask me for my top task", DECLINE),
+    said("who-coming-up", "who is coming up the stairs", DECLINE),
+    said("reminders-of-youth", "reminders of my youth", DECLINE),
+    said("are-reminders-reliable", "are reminders reliable", DECLINE),
+    said("not-done", "not done", DECLINE),
+    said("never-done", "I never get anything done", DECLINE),
+    said("done-with-life", "I am done with everything", DECLINE),
+    said("done-and-more", "done, what else do I owe the bank", DECLINE),
+    said("dance-routines", "what dance routines do I know", DECLINE),
     said("calendar", "what's on my calendar tomorrow", DECLINE),
     said("mail", "do I have any new mail?", DECLINE),
     said("sum", "what is 17 * 23?", DECLINE),
@@ -191,7 +224,6 @@ DECLINED = (
     said("slash-request", "/remind me at 5", DECLINE),
     said("slash-near-miss", "/hello world program", DECLINE),
     said("lines-with-a-list", "thanks\n- milk\n- eggs", DECLINE),
-    said("lines-with-a-request", "hello\nremind me to buy milk", DECLINE),
     said("greeting-then-request", "hi, what's 2+2?", DECLINE),
     said("request-then-thanks", "book me a table for two, thanks", DECLINE),
     said("quoted", 'he said "what can you do" and left', DECLINE),
@@ -244,5 +276,8 @@ POLITE = (
     said("hey-got-a-sec", "hey, could you please tell me the time? thanks", TIME),
     said("good-morning-date", "good morning! what's the date today?", TIME),
     said("just-wondering", "just wondering, can I use ollama?", CONNECT),
+    said("thanks-whats-next", "thanks! what's coming up?", UPCOMING),
+    said("ok-done-thanks", "ok done, thanks", DONE),
+    said("please-list", "hey, can you show me my reminders please", REMINDERS),
     said("well-thank-you-then", "alright, thank you very much, have a nice day", THANKS, FAREWELL),
 )

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tests.offline.paraphrases import PARAPHRASES, POLITE, UNDERSTOOD, Intent, Saying, said
 
 from ollim_bot.offline import texts
-from ollim_bot.offline.messages import Message, ModelRequest, Say
+from ollim_bot.offline.errands import LIST_REMINDERS, LIST_ROUTINES, SHELL
+from ollim_bot.offline.messages import Block, Message, ModelRequest, Reply, Say
 from ollim_bot.offline.rules import OfflineModel
 
 STAMP = "[2026-02-24 Tue 10:15 AM PST]\n\n"
@@ -25,6 +26,10 @@ ANSWERS = {
     Intent.TIME: texts.time(datetime(2026, 2, 24, 10, 15), "PST"),
     Intent.MEMORY: texts.said_before((BEFORE,)),
     Intent.CONNECT: texts.HOW_TO_CONNECT,
+    Intent.UPCOMING: f"{texts.NO_REMINDERS}\n\n{texts.NO_ROUTINES}",
+    Intent.REMINDERS: texts.NO_REMINDERS,
+    Intent.ROUTINES: texts.NO_ROUTINES,
+    Intent.DONE: texts.TASK_DONE,
     Intent.DECLINE: texts.NOT_UNDERSTOOD,
 }
 
@@ -38,18 +43,43 @@ HINTS = (
 )
 
 
+RESULTS = (
+    (LIST_REMINDERS, "There are no reminders."),
+    (LIST_ROUTINES, "No routines. Add one: ollim-bot routine add"),
+)
+
+
 def answer(text: str) -> str:
-    talk = [Message("user", ({"type": "text", "text": STAMP + each},)) for each in (BEFORE, text)]
-    (part,) = OfflineModel().reply(ModelRequest("m", tuple(talk))).parts
+    """What is said when all has been looked at that has to be."""
+    spoken = [Message("user", ({"type": "text", "text": STAMP + each},)) for each in (BEFORE, text)]
+    looked = [message for number, _ in enumerate(RESULTS) for message in _called(number)]
+    tools = (LIST_REMINDERS.name, SHELL)
+    reply = OfflineModel().reply(ModelRequest("m", (*spoken, *looked), tools=tools))
+    assert isinstance(reply, Reply)
+    (part,) = reply.parts
     assert isinstance(part, Say)
     return part.text
 
 
+def _called(number: int) -> tuple[Message, Message]:
+    call, text = RESULTS[number]
+    use: Block = {
+        "type": "tool_use", "id": f"{number}", "name": call.name, "input": dict(call.arguments)
+    }  # fmt: skip
+    result: Block = {"type": "tool_result", "tool_use_id": f"{number}", "content": text}
+    return Message("assistant", (use,)), Message("user", (result,))
+
+
 def understood(text: str) -> frozenset[Intent]:
     reply = answer(text)
+    heard = [intent for intent, words in ANSWERS.items() if words == reply]
+    return frozenset(heard or _heard_together(reply))
+
+
+def _heard_together(reply: str) -> list[Intent]:
     heard = [intent for intent, words in ANSWERS.items() if words in reply]
     assert sum(len(ANSWERS[intent]) for intent in heard) + 2 * len(heard) - 2 == len(reply)
-    return frozenset(heard)
+    return heard
 
 
 def rows(*sayings: Saying) -> list[object]:

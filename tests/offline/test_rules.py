@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ollim_bot.domain.chat import Attachment, TurnId
-from ollim_bot.domain.inputs import InputId, OwnerMessage, ToolCalled
+from ollim_bot.domain.inbox import ToolCalled
+from ollim_bot.domain.inputs import InputId, OwnerMessage
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.offline import texts
 from ollim_bot.offline.messages import Block, CallTool, Message, ModelRequest, Part, Say

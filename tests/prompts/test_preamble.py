@@ -27,10 +27,14 @@ UNKNOWN_TO_MAIN = " The main session will not know of it; pinging still works."
 BUSY = "The owner is being answered now: report instead of pinging, unless it is critical."
 BUSY_BLOCKED = "The owner is being answered now: do not ping, unless it is critical."
 BUDGET = "budget: 3/5 (next refill in 42 min)"
-SCHEDULE = "Upcoming bg tasks (next 3h):\n- 11:00 Reminder"
+SCHEDULE = "Upcoming bg tasks (next 3h):\n- 11:00 AM Reminder: Call the dentist"
 REGRET = (
     "One ping for each run. Ping only what the owner would regret missing; otherwise report, or "
     "stay silent. `critical=True` skips the budget, for what cannot wait."
+)
+ORDERED = (
+    "The owner asked to be reminded of this, so deliver it: ping once, also if nothing is new. "
+    "That ping is never refused, and costs nothing of the budget."
 )
 REGRET_BLOCKED = REGRET.replace("report, or stay silent", "stay silent")
 TOOLS = "Beside the usual tools, this job may use:\n- WebSearch\n- Write(./notes/**.md)"
@@ -43,14 +47,15 @@ TASK = "YOUR TASK:"
 
 FLAGS = [
     pytest.param(*combination, id="-".join(str(flag) for flag in combination))
-    for combination in product(ReportMode, *[[True, False]] * 5)
+    for combination in product(ReportMode, *[[True, False]] * 6)
 ]
 
 
-@pytest.mark.parametrize(("mode", "ping", "busy", "tools", "skills", "chain"), FLAGS)
+@pytest.mark.parametrize(("mode", "ping", "must", "busy", "tools", "skills", "chain"), FLAGS)
 def test_every_section_stands_in_its_place_where_it_applies(
-    mode: ReportMode, ping: bool, busy: bool, tools: bool, skills: bool, chain: bool
+    mode: ReportMode, ping: bool, must: bool, busy: bool, tools: bool, skills: bool, chain: bool
 ) -> None:
+    """Where pings are off, an order to deliver changes nothing."""
     briefing = Briefing(
         mode,
         ping,
@@ -60,13 +65,15 @@ def test_every_section_stands_in_its_place_where_it_applies(
         allowed_tools=("WebSearch", "Write(./notes/**.md)") if tools else (),
         skills=("mail", "week") if skills else (),
         chain=Chain(max=2) if chain else Chain(),
+        must=must,
     )
     blocked = mode is ReportMode.BLOCKED
+    rule = ORDERED if must else REGRET_BLOCKED if blocked else REGRET
     wanted = [
         PING if ping else NO_PING,
         UPDATE[mode] + (UNKNOWN_TO_MAIN if blocked and ping else ""),
-        *([BUSY_BLOCKED if blocked else BUSY] if busy and ping else []),
-        *([f"{BUDGET}\n{SCHEDULE}\n{REGRET_BLOCKED if blocked else REGRET}"] if ping else []),
+        *([BUSY_BLOCKED if blocked else BUSY] if busy and ping and not must else []),
+        *([f"{BUDGET}\n{SCHEDULE}\n{rule}"] if ping else []),
         *([TOOLS] if tools else []),
         *([SKILLS] if skills else []),
         *([CHAIN] if chain else []),
@@ -133,3 +140,29 @@ def test_a_chain_says_which_check_this_is_and_what_is_left(
     chain: Chain, ping: bool, mode: ReportMode, said: str
 ) -> None:
     assert chain_section(chain, ping, mode) == said
+
+
+@pytest.mark.parametrize("mode", ReportMode)
+def test_the_last_check_of_what_must_be_delivered_is_not_weighed(mode: ReportMode) -> None:
+    briefing = Briefing(mode, allow_ping=True, chain=Chain(2, 2), must=True)
+    preamble = build_bg_preamble(briefing)
+    assert f"CHAIN CONTEXT: check 3 of 3. {LAST} {FOLLOW_UP}\n" in preamble
+    assert "regret" not in preamble
+    silent = build_bg_preamble(Briefing(mode, allow_ping=False, chain=Chain(2, 2), must=True))
+    assert ("Report if it is unresolved." in silent) == (mode is not ReportMode.BLOCKED)
+
+
+def test_the_preamble_of_an_ordered_reminder_reads_like_this() -> None:
+    briefing = Briefing(ReportMode.ON_PING, True, is_busy=True, budget=BUDGET, must=True)
+    assert build_bg_preamble(briefing) == (
+        "BACKGROUND RUN: nobody reads your text. Only tools reach the owner: `ping_user` for a "
+        "sentence, `discord_embed` for something with structure.\n"
+        "\n"
+        "If you ping the owner, you must also call `report_updates`.\n"
+        "\n"
+        "budget: 3/5 (next refill in 42 min)\n"
+        "The owner asked to be reminded of this, so deliver it: ping once, also if nothing is new. "
+        "That ping is never refused, and costs nothing of the budget.\n"
+        "\n"
+        "YOUR TASK:"
+    )

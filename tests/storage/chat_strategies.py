@@ -65,6 +65,7 @@ chat_messages = st.builds(
     session=st.none() | session_ids,
     is_cut_off=st.booleans(),
     in_fork=st.booleans(),
+    occurrence=texts,
     spent=st.none() | spent,
     footer=texts,
     card=st.none() | cards,

@@ -20,6 +20,11 @@ from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock, Journal
+from ollim_bot.scheduling.dispatch import Dispatch
+from ollim_bot.scheduling.hand_edits import HandEdits
+from ollim_bot.scheduling.job_book import JobBook
+from ollim_bot.scheduling.scheduler import Scheduler
+from ollim_bot.scheduling.watcher import Watcher
 from ollim_bot.settings import Secret, Settings
 from ollim_bot.storage.attachments.keeper import FileAttachments
 from ollim_bot.storage.bootstrap import TEXTS, prepare_data_directory
@@ -99,17 +104,18 @@ class App:
             lifetime.enter_context(single_instance(paths.bot_pid))
             journal = lifetime.enter_context(open_journal(paths, on_problem=self._problem))
             await asyncio.to_thread(journal.prepare)
-            stores = self._stores or self._opened_stores(journal)
+            edits = HandEdits(journal, paths.root, self._clock)
+            stores = self._stores or self._opened_stores(edits)
             brain = await lifetime.enter_async_context(
                 open_brain(self._settings, stores, self._engine)
             )
-            talk = await self._talk(stores, brain, journal)
+            talk = await self._talk(stores, brain, edits)
             lifetime.push_async_callback(talk.forks.close)
             await talk.conversation.load()
             if brain.provider.problem:
                 await talk.notices.tell(brain.provider.problem)
             try:
-                await self._serve(talk)
+                await self._serve(talk, self._scheduling(talk, stores, edits))
             except BaseExceptionGroup as several:
                 raise _first(several) from None
             if self._ending is Ending.RESTART and talk.session.id is not None:
@@ -200,10 +206,23 @@ class App:
         await page.ready()
         self._announce(page.port, secret)
 
-    async def _serve(self, talk: Talk) -> None:
-        """The conversation dying ends everything; a surface that dies is started again."""
+    def _scheduling(self, talk: Talk, stores: Stores, edits: HandEdits) -> Scheduler:
+        clock, paths = self._clock, self._settings.paths
+        return Scheduler(
+            stores,
+            JobBook(paths, clock, talk.notices, edits),
+            Watcher(paths, clock, talk.notices.tell),
+            Dispatch(stores, talk.foreground, talk.background, talk.reminders, talk.notices, clock),
+            talk.notices,
+            clock,
+            self._settings.zone,
+        )
+
+    async def _serve(self, talk: Talk, scheduler: Scheduler) -> None:
+        """The conversation or the schedule dying ends everything; a surface is started again."""
         async with asyncio.TaskGroup() as group:
             conversation = group.create_task(talk.conversation.run())
+            schedule = group.create_task(scheduler.run())
             others = [talk.notices.run(), talk.outbox.run(), talk.idle_watch.run()]
             others += [self._tell_problems(talk), self._tidied()]
             others += [self._kept_up(surface, talk) for surface in self._surfaces or ()]
@@ -211,9 +230,11 @@ class App:
                 others.append(self._announced(*self._page_with_secret))
             services = [group.create_task(service) for service in others]
             await self._is_wanted_to_end.wait()
+            schedule.cancel()
             await asyncio.gather(
                 self._end(talk.conversation, conversation), talk.background.close()
             )
+            await scheduler.close()
             for service in services:
                 service.cancel()
 

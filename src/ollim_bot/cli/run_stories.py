@@ -10,11 +10,17 @@ from datetime import UTC, datetime, timedelta
 from ollim_bot.cli.wording import columns, plain, small, title
 from ollim_bot.domain.moments import describe, describe_with_distance, duration_in_words
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+from ollim_bot.domain.run_history import NOTES
 
 # How much of an instant in an id is the day, and how much the minute.
 _DAY, _TO_THE_MINUTE = len("2026-11-16"), len("2026-11-16T08:00")
 
-_IN_WORDS = {"timed_out": "timed out", "cut_off": "cut off", "attempt_failed": "to be tried again"}
+_IN_WORDS = {
+    "timed_out": "timed out",
+    "cut_off": "cut off",
+    "attempt_failed": "to be tried again",
+    "effect": "reached out",
+}
 
 
 @dataclass(slots=True)
@@ -30,7 +36,9 @@ class Story:
 
     @property
     def state(self) -> str:
-        return self.rows[-1].state
+        """That of the last row that is more than a note."""
+        steps = [row.state for row in self.rows if row.state not in NOTES]
+        return steps[-1] if steps else self.rows[-1].state
 
     @property
     def fired(self) -> datetime:
@@ -201,8 +209,12 @@ def _why(reason: str) -> str:
 
 
 def _tools(facts: Mapping[str, object]) -> str:
-    counted = Counter(str(tool).rpartition("__")[2] for tool in _listed(facts.get("tools")))
+    counted = Counter(map(_short, _listed(facts.get("tools"))))
     return ", ".join(name if times == 1 else f"{name} ×{times}" for name, times in counted.items())
+
+
+def _short(tool: object) -> str:
+    return str(tool).rpartition("__")[2]
 
 
 def _used(facts: Mapping[str, object]) -> str:
@@ -214,9 +226,10 @@ def _used(facts: Mapping[str, object]) -> str:
 
 
 def _step(row: LedgerRow) -> str:
-    attempt = row.facts.get("attempt")
+    attempt, tool = row.facts.get("attempt"), row.facts.get("tool")
     state = _IN_WORDS.get(row.state, row.state)
-    return plain(state if attempt in (None, 1) else f"{state} (attempt {attempt})")
+    words = f"{state} with {_short(tool)}" if tool else state
+    return plain(words if attempt in (None, 1) else f"{words} (attempt {attempt})")
 
 
 def _state(story: Story) -> str:

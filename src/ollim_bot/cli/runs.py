@@ -62,6 +62,42 @@ def _show(given: Given, caller: Caller) -> None:
         print(page(story, data.now, _said(data, story)))
 
 
+def _check(given: Given, caller: Caller) -> None:
+    from ollim_bot.domain.ledger_check import check
+
+    data = open_data(caller)
+    # First: what was claimed until then stands in the ledger when that is read afterwards.
+    watched_until = _heartbeat(data)
+    rows = _read(data, data.paths.ledger, LEDGER_ROWS, None) if _has_ledger(data) else []
+    findings = check(rows, data.now, watched_until)
+    runs = len({row.occurrence for row in rows if row.occurrence})
+    if "json" in given:
+        print_json({"runs": runs, "watched_until": watched_until, "findings": findings})
+    elif not findings:
+        print(_all_right(runs))
+    if findings:
+        raise OllimError(plain("\n".join(findings)))
+
+
+def _all_right(runs: int) -> str:
+    if not runs:
+        return "No runs yet."
+    return f"{runs} run{'' if runs == 1 else 's'}, and nothing is missing, doubled or made up."
+
+
+def _heartbeat(data: Data) -> datetime | None:
+    """Up to when the bot had everything in hand; None if that is not known."""
+    from ollim_bot.domain.facts import Facts
+    from ollim_bot.storage.codecs.values import MemoryCodec
+    from ollim_bot.storage.file_store import FormatIsNewer, Malformed
+
+    try:
+        raw, _ = MemoryCodec().decode(OsDisk().read(data.paths.memory))
+    except (OSError, Malformed, FormatIsNewer):
+        return None
+    return Facts(raw).heartbeat
+
+
 def meant(word: str, known: Sequence[Story]) -> Story:
     """By its id, as the newest of a job, or by the beginning of its id."""
     for story in known:
@@ -110,6 +146,10 @@ def _list_flags(parser: Flags) -> None:
     json_flag(parser)
 
 
+def _check_flags(parser: Flags) -> None:
+    json_flag(parser)
+
+
 def _show_flags(parser: Flags) -> None:
     parser.add_argument(
         "run", metavar="ID", help="of the run, or its beginning; of a job, for its newest run"
@@ -126,4 +166,11 @@ _VERBS = {
         needs_words=False,
     ),
     "show": Verb("one run, whole", "ollim-bot runs show morning", _show_flags, _show),
+    "check": Verb(
+        "whether every run that was due has its end",
+        "ollim-bot runs check",
+        _check_flags,
+        _check,
+        needs_words=False,
+    ),
 }

@@ -39,6 +39,8 @@ from ollim_bot.conversation.outbox.outbox import DurableOutbox
 from ollim_bot.conversation.posting import Posting
 from ollim_bot.conversation.questions import Questions
 from ollim_bot.conversation.recovery import Recovery
+from ollim_bot.conversation.reminders.buttons import ReminderButtons
+from ollim_bot.conversation.reminders.delivery import ReminderDelivery
 from ollim_bot.conversation.stage import Stage
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.sessions import SessionId
@@ -90,6 +92,7 @@ class Talk:
     idle_watch: IdleWatch
     foreground: ForegroundJobs
     background: BackgroundRuns
+    reminders: ReminderDelivery
 
 
 def assemble(world: World) -> Talk:
@@ -183,6 +186,7 @@ def assemble(world: World) -> Talk:
             actions={
                 "approve": Action(approvals.answer, Uses.NOTHING),
                 "undo": Action(echo.undo),
+                **ReminderButtons(stores, clock).actions,
                 **ForkButtons(forks, fork_commands, answering.stop).actions,
             },
         ),
@@ -211,4 +215,7 @@ def assemble(world: World) -> Talk:
             main=lambda: session.id,
         )
     )
-    return Talk(conversation, session, forks, notices, outbox, idle_watch, foreground, background)
+    reminders = ReminderDelivery(stores, stage, outbox, clock)
+    return Talk(
+        conversation, session, forks, notices, outbox, idle_watch, foreground, background, reminders
+    )

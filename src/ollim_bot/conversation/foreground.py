@@ -9,11 +9,13 @@ from datetime import datetime
 
 from ollim_bot.conversation.background.record import Outcome, end_facts
 from ollim_bot.conversation.inbox import DurableInbox
+from ollim_bot.conversation.main_session import main_run
 from ollim_bot.domain.events import Usage
-from ollim_bot.domain.inbox import Accepted, InputEnd
+from ollim_bot.domain.inbox import Accepted, Ended, InputEnd
 from ollim_bot.domain.inputs import InputId, JobTurn
 from ollim_bot.domain.jobs import Job, JobKind, Reminder
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
+from ollim_bot.domain.run_history import History
 from ollim_bot.domain.runs import Run
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock
@@ -28,7 +30,7 @@ _STATES: Mapping[InputEnd, OccurrenceState] = {
     InputEnd.STOPPED: OccurrenceState.INTERRUPTED,
     InputEnd.FAILED: OccurrenceState.FAILED,
     InputEnd.TIMED_OUT: OccurrenceState.TIMED_OUT,
-    InputEnd.WITHDRAWN: OccurrenceState.SKIPPED,
+    InputEnd.WITHDRAWN: OccurrenceState.DONE,
     InputEnd.SET_ASIDE: OccurrenceState.FAILED,
 }
 _WHY: Mapping[InputEnd, str] = {
@@ -64,6 +66,15 @@ class ForegroundJobs:
         finally:
             self._waiting.pop(name, None)
 
+    async def withdraw(self, occurrence: Occurrence) -> None:
+        """What it was for has been done; nothing, if it is being done now."""
+        waiting = (each for each in self._inbox.state.waiting if each.id == occurrence.id)
+        turn = next((each for each in waiting if isinstance(each, JobTurn)), None)
+        if turn is not None:
+            now = self._clock.now()
+            await self.end(turn, InputEnd.WITHDRAWN, main_run(now), Usage())
+            await self._inbox.append(Ended(now, (turn.id,), InputEnd.WITHDRAWN))
+
     async def begin(self, turn: JobTurn, run: Run, attempt: int) -> None:
         """The agent is about to be asked."""
         run.label = turn.title
@@ -84,12 +95,8 @@ class ForegroundJobs:
 
     async def _has_ended(self, turn: JobTurn) -> bool:
         rows = (await asyncio.to_thread(self._stores.ledger.tail, _NEWEST)).entries
-        return any(
-            row.occurrence is not None
-            and row.occurrence.id == turn.id
-            and OccurrenceState(row.state).is_end
-            for row in rows
-        )
+        story = History.of(rows).stories.get(Occurrence.parse(turn.id))
+        return story is not None and story.end is not None
 
     async def _row(
         self, turn: JobTurn, state: OccurrenceState, facts: Mapping[str, object]

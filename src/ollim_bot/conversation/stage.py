@@ -29,6 +29,10 @@ class Stage:
         await self._log.add(message)
         await self._on_all(lambda surface: surface.post(message))
 
+    async def flash(self, message: ChatMessage) -> None:
+        """Show a message that cannot be kept."""
+        await self._on_all(lambda surface: surface.post(message))
+
     def posted(self, message_id: MessageId) -> ChatMessage | None:
         """One of the newest messages, if it is there."""
         return self._log.recent(message_id)

@@ -71,8 +71,8 @@ class ChatMessage:
 
     `is_cut_off` marks an answer that was interrupted or could not be finished. `footer` is a small
     line below it, such as how full the context is. `job` names the background run that said it.
-    `in_fork` marks what was said in an interactive fork, by whomever. `refs` has the id that each
-    surface gave to it.
+    `in_fork` marks what was said in an interactive fork, by whomever; `occurrence` names the due
+    moment of a job that it was said for. `refs` has the id that each surface gave to it.
     """
 
     id: MessageId
@@ -89,6 +89,7 @@ class ChatMessage:
     card: Card | None = None
     job: str = ""
     in_fork: bool = False
+    occurrence: str = ""
     refs: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -14,6 +14,8 @@ from ollim_bot.domain.moments import instant
 if TYPE_CHECKING:
     from ollim_bot.domain.cron import Cron
 
+_LONGEST_TITLE = 60
+
 
 class JobKind(StrEnum):
     ROUTINE = "routine"
@@ -68,6 +70,14 @@ class JobSpec:
     def title(self) -> str:
         """The description, else the message on one line."""
         return self.description or " ".join(self.message.split())
+
+    @property
+    def short_title(self) -> str:
+        """The title as a part of a line: 60 characters at most, and no full stop."""
+        line = " ".join(self.title.split())
+        if len(line) > _LONGEST_TITLE:
+            return f"{line[: _LONGEST_TITLE - 1].rstrip()}…"
+        return line.rstrip(".,;: ") or line
 
     def zone(self, default: tzinfo) -> tzinfo:
         return self.timezone or default

@@ -72,6 +72,11 @@ class PingBudget:
             daily_used_reset=today,
         )
 
+    def refills_until(self, moment: datetime, now: datetime) -> int:
+        """How many tokens time adds from `now` to `moment` if there is always room for them."""
+        bottomless = replace(self.refilled(now), capacity=LARGEST_LIMIT)
+        return bottomless.refilled(moment).tokens - bottomless.tokens
+
     def spent(self, now: datetime) -> tuple[PingBudget, bool]:
         """One token less and True, or only refilled and False when there is no whole token."""
         budget = self.refilled(now)

@@ -9,6 +9,7 @@ from enum import StrEnum
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.forks import ForkExit
 from ollim_bot.domain.jobs import Job, JobSpec, Reminder, ReportMode
+from ollim_bot.domain.orders import Order
 from ollim_bot.domain.sessions import SessionId
 
 
@@ -61,6 +62,14 @@ class EnterFork:
 
 Intent = EnterFork | ForkExit
 
+_ONLY_LOOKING = frozenset({"Read", "Glob", "Grep", "WebFetch", "WebSearch", "Skill"})
+_ONLY_ASKING = ("mcp__docs__", "mcp__discord__list_reminders")
+
+
+def changes_something(tool: str) -> bool:
+    """Whether a call of it may be seen by anybody afterwards."""
+    return tool not in _ONLY_LOOKING and not tool.startswith(_ONLY_ASKING)
+
 
 @dataclass(slots=True)
 class Run:
@@ -70,6 +79,8 @@ class Run:
     began: datetime
     label: str = ""
     job: Job | None = None
+    occurrence: str = ""
+    order: Order | None = None
     session: SessionId | None = None
     parent: SessionId | None = None
     pings: list[MessageId] = field(default_factory=list)
@@ -83,6 +94,11 @@ class Run:
     @property
     def is_main(self) -> bool:
         return self.policy.kind is RunKind.MAIN
+
+    @property
+    def has_effects(self) -> bool:
+        """Whether it has done anything that would be done twice if it were tried again."""
+        return bool(self.pings or self.reports) or any(map(changes_something, self.tools_used))
 
     @property
     def has_pinged(self) -> bool:

@@ -19,6 +19,10 @@ class Intent(StrEnum):
     TIME = auto()
     MEMORY = auto()
     CONNECT = auto()
+    UPCOMING = auto()
+    REMINDERS = auto()
+    ROUTINES = auto()
+    DONE = auto()
 
 
 # What is polite and asks for nothing.
@@ -128,6 +132,23 @@ _TO_CONNECT = (
 )
 _HERE = r"(?:here|instead|with this|with you|to this|to you|in here)"
 
+_SHOW = rf"(?:(?:please )?(?:list|show|show me|give me|read me)(?: all)?|{_TELL_ME}(?: all)?)"
+_MINE = r"(?:my |the |all my |all the |any )?"
+_SET = r"(?:open|pending|upcoming|active|current|next|set)"
+
+
+def _lists(noun: str) -> tuple[str, ...]:
+    waiting = rf"{_MINE}(?:{_SET} )?{noun}"
+    return (
+        rf"{_SHOW} {waiting}",
+        rf"{waiting}",
+        rf"(?:what|which) (?:{_SET} )?{noun} (?:do i have|have i got|are there|are (?:set|open))",
+        rf"(?:what|which) (?:{_SET} )?{noun} (?:have i|did i|have you|did you) set(?: up)?",
+        rf"(?:what|which) are my (?:{_SET} )?{noun}",
+        rf"(?:do i have|are there|have i got) (?:any |some )?(?:{_SET} )?{noun}(?: (?:set|open))?",
+    )
+
+
 PHRASINGS: Mapping[Intent, tuple[str, ...]] = {
     Intent.GREETING: (
         _GREETING,
@@ -197,5 +218,20 @@ PHRASINGS: Mapping[Intent, tuple[str, ...]] = {
         r"how (?:do|can) i (?:log|sign) in(?: here)?",
         r"how (?:do|can|could) i (?:make you smarter|replace (?:you|the offline model))",
         r"ollama|(?:anthropic |claude )?api key",
+    ),
+    Intent.UPCOMING: (
+        r"what is (?:coming up|coming|up next|upcoming|next|planned|scheduled|due)(?: for me)?",
+        rf"{_SHOW} (?:me )?what is (?:coming up|coming|next|planned|scheduled|due)",
+        r"what (?:do i have|have i got) (?:coming up|planned|scheduled)|what comes next|coming up",
+        rf"{_SHOW} (?:my |the )?(?:schedule|agenda|reminders and routines|routines and reminders)",
+        r"(?:my |the )?schedule|what is (?:on )?(?:my|the) schedule|upcoming",
+    ),
+    Intent.REMINDERS: _lists("reminders"),
+    Intent.ROUTINES: _lists("routines"),
+    Intent.DONE: (
+        r"(?:all |its |it is |thats |that is |i am |ok )?done(?: it| that| with (?:it|that))?",
+        r"(?:i |i have |ive )?(?:just )?(?:did|done|finished) (?:it|that|this)(?: already)?",
+        r"(?:i am |its |it is |all )?finished",
+        r"(?:i )?already did(?: it| that)?",
     ),
 }

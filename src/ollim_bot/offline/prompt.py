@@ -18,12 +18,14 @@ _TIMESTAMP = re.compile(
 _UPDATES = re.compile(r"RECENT BACKGROUND UPDATES \((?P<duty>[^\n]*)\)\n(?P<lines>(?:.+(?:\n|$))*)")
 _UPDATE = re.compile(r"^- (?:\([^)\n]*ago\) |\(just now\) )?(?P<text>.+(?:\n  .+)*)$", re.MULTILINE)
 _TASK = "YOUR TASK:"
+_CHAIN = re.compile(r"CHAIN CONTEXT: check \d+ of \d+\.[^\n]*\n\n")
 _ASIDE = re.compile(r"(?:(?:> ?.*(?:\n|$))+|Attached files:\n(?:- .*(?:\n|$))+)\n*")
 
 # The two ways in which the program asks for the answer that a restart has cut off: with the words
 # of the owner, or without them where they stand in the conversation already.
 _CUT_OFF = "The program was restarted"
 _THE_WORDS = "\nWhat the owner had written:\n\n"
+_ALREADY = "\nThese tools had already been called:\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,8 @@ class SpokenPrompt:
     """`tag` is empty where the owner speaks; `updates` are those that are to be mentioned.
 
     `points_elsewhere`: it came with a quote, a file or an image, and may be about that. `moment` is
-    when it was written, on the clocks of `zone`.
+    when it was written, on the clocks of `zone`. `may_have_acted`: tools were called for it before
+    the program was restarted, and it may not be seen what came of that.
     """
 
     text: str
@@ -41,12 +44,23 @@ class SpokenPrompt:
     points_elsewhere: bool = False
     moment: datetime | None = None
     zone: str = ""
+    may_have_acted: bool = False
 
     @property
     def task(self) -> str:
         """The body of a background job: what comes after the instructions of the program."""
         _, mark, task = f"\n{self.text}".partition(f"\n{_TASK}\n")
         return (task if mark else self.text.rstrip().rpartition("\n\n")[2]).strip()
+
+    @property
+    def instructions(self) -> str:
+        """What the program says about a background job, before its body."""
+        return self.text[: -len(self.task)] if self.task else self.text
+
+    @property
+    def said_in_turn(self) -> str:
+        """The body of a job that comes in the conversation."""
+        return _taken(_CHAIN, self.text)[1].strip()
 
     @property
     def asks_to_go_on(self) -> bool:
@@ -69,6 +83,7 @@ def read_prompt(text: str) -> SpokenPrompt:
         points_elsewhere=said != body,
         moment=_moment(stamp) if stamp else None,
         zone=stamp["zone"] if stamp else "",
+        may_have_acted=_may_have_acted(tag["name"] if tag else "", rest.lstrip("\n")),
     )
 
 
@@ -83,6 +98,11 @@ def _speaker(tag: str, body: str) -> tuple[str, str]:
     if tag == "system" and body.startswith(_CUT_OFF) and _THE_WORDS in body:
         return "", body.partition(_THE_WORDS)[2]
     return tag, body
+
+
+def _may_have_acted(tag: str, body: str) -> bool:
+    is_cut_off = tag == "system" and body.startswith(_CUT_OFF)
+    return is_cut_off and _ALREADY in body.partition(_THE_WORDS)[0]
 
 
 def _without_asides(text: str) -> str:

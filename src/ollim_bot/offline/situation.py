@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ollim_bot.offline.messages import Message, ModelRequest, ToolResult
+from ollim_bot.offline.messages import CallTool, Message, ModelRequest, ToolResult
 from ollim_bot.offline.prompt import SpokenPrompt, read_prompt
 from ollim_bot.offline.texts import SAID_LAST
 
@@ -19,12 +19,16 @@ _ENGINE_SPEAKS = (
     "<local-command-",
     "<command-name>",
 )
+_SHELL = "Bash"
 _OUR_SUMMARY = re.compile(rf"^{re.escape(SAID_LAST)}\n(?P<lines>(?:- .+(?:\n|$))+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """`said_before` is what the owner said before this, oldest first."""
+    """`outcomes` are the results of the tools that were called in this turn, by what was called.
+
+    `said_before` is what the owner said before this, oldest first.
+    """
 
     prompt: SpokenPrompt
     tools: tuple[str, ...]
@@ -34,6 +38,9 @@ class Situation:
     def may_call(self, tool: str) -> bool:
         """Whether the tool is there and was not tried in this turn yet."""
         return tool in self.tools and tool not in self.outcomes
+
+    def outcome(self, call: CallTool) -> ToolResult | None:
+        return self.outcomes.get(_called(call.name, call.arguments))
 
 
 def situation_of(request: ModelRequest) -> Situation:
@@ -59,7 +66,13 @@ def _to_answer(prompts: Sequence[tuple[int, SpokenPrompt]]) -> tuple[int, Spoken
         return prompts[-1]
     start, prompt = asked[-1]
     updates = tuple(dict.fromkeys((*prompt.updates, *last.updates)))
-    return start, replace(prompt, updates=updates, moment=last.moment, zone=last.zone)
+    return start, replace(
+        prompt,
+        updates=updates,
+        moment=last.moment,
+        zone=last.zone,
+        may_have_acted=last.may_have_acted,
+    )
 
 
 def _of_owner(text: str) -> Iterator[str]:
@@ -88,6 +101,13 @@ def _outcomes(messages: Iterable[Message]) -> Iterable[tuple[str, ToolResult]]:
     names: dict[str, str] = {}
     for message in messages:
         for call in message.of_type("tool_use"):
-            names[str(call.get("id"))] = str(call.get("name"))
+            names[str(call.get("id"))] = _called(str(call.get("name")), call.get("input"))
         for result in message.tool_results:
             yield names.get(result.call_id, ""), result
+
+
+def _called(tool: str, arguments: object) -> str:
+    """The tool; for the shell, with its command, which says what is done."""
+    if tool != _SHELL or not isinstance(arguments, Mapping):
+        return tool
+    return f"{tool}({arguments.get('command')})"

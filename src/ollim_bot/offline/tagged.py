@@ -12,24 +12,38 @@ from ollim_bot.offline.situation import Situation
 PING = "mcp__discord__ping_user"
 REPORT = "mcp__discord__report_updates"
 
+# What the instructions of a job say where it may not do something, or has done it before.
+_NO_PINGS = "`ping_user` and `discord_embed` are switched off"
+_NO_REPORTS = "`report_updates` is not available in this job"
+_FOLLOWS_UP = "Say in a ping that it is a follow-up."
 _TOPIC = re.compile(r"Topic: *([^\n]+)")
 
 
 def remind(situation: Situation) -> Part:
     """Ping the text of the reminder, then report that this was done, or why it was not."""
+    return _told(situation, situation.prompt.task)
+
+
+def run_routine(situation: Situation) -> Part:
+    """A routine that only reminds can be done; any other is reported as not done."""
     task = situation.prompt.task
+    if reminded := texts.REMIND_ME.fullmatch(task):
+        return _told(situation, reminded["of"])
+    return _reported(situation, texts.routine_not_done(task))
+
+
+def _told(situation: Situation, task: str) -> Part:
+    if _NO_PINGS in situation.prompt.instructions:
+        return _reported(situation, texts.reminder_unsaid(task))
     if situation.may_call(PING):
-        return CallTool(PING, {"message": task})
+        is_again = _FOLLOWS_UP in situation.prompt.instructions
+        return CallTool(PING, {"message": texts.follow_up(task) if is_again else task})
     ping = situation.outcomes.get(PING)
     if ping is None:
         return Say(texts.reminder_due(task))
     if ping.is_error:
         return _reported(situation, texts.reminder_not_told(task, ping.text))
     return _reported(situation, texts.reminder_told(task))
-
-
-def run_routine(situation: Situation) -> Part:
-    return _reported(situation, texts.routine_not_done(situation.prompt.task))
 
 
 def take_webhook(situation: Situation) -> Part:
@@ -51,7 +65,7 @@ def hear_program(situation: Situation) -> Part:
 
 
 def _reported(situation: Situation, text: str) -> Part:
-    if situation.may_call(REPORT):
+    if situation.may_call(REPORT) and _NO_REPORTS not in situation.prompt.instructions:
         return CallTool(REPORT, {"message": text})
     return Say(texts.DONE if REPORT in situation.outcomes else text)
 
@@ -60,8 +74,8 @@ TAGGED: Mapping[str, Callable[[Situation], Part]] = {
     "reminder-bg": remind,
     "routine-bg": run_routine,
     "webhook": take_webhook,
-    "reminder": lambda situation: Say(texts.reminder_due(situation.prompt.text)),
-    "routine": lambda situation: Say(texts.routine_due(situation.prompt.text)),
+    "reminder": lambda situation: Say(texts.reminder_due(situation.prompt.said_in_turn)),
+    "routine": lambda situation: Say(texts.routine_due(situation.prompt.said_in_turn)),
     "fork-started": open_fork,
     "fork-timeout": lambda situation: _reported(situation, texts.FORK_IDLE),
     "system": hear_program,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time
+
+REMIND_ME = re.compile(r"remind me (?:to|that|about|of) (?P<of>.+)", re.IGNORECASE | re.DOTALL)
 
 NO_LANGUAGE_MODEL = "I am not a language model: I answer by a few fixed rules."
 
@@ -19,11 +22,12 @@ Do not send me a key: what is written here is kept."""
 
 ABILITIES = """\
 What works here:
+- reminders: `remind me in 20 minutes to drink water`, `remind me tomorrow at 9 to call mum`
+- routines: `every weekday at 9 ask me for my plan`, `every day at 8pm remind me to stretch`
+- `what is coming up`, `list my reminders`, `list my routines`, `cancel the water reminder`
 - small talk: who I am, what time it is, what you said before, how to connect a real model
 - commands: `/clear`, `/compact`, `/cost`, `/fork`, `/model`, `/thinking`, `/interrupt`, \
-`/sessions`, `/resume`, `/config`, `/version`
-- in a terminal, `ollim-bot reminder add -m "drink water" --in 20m` and `ollim-bot routine add` \
-write reminders and routines down; nothing in this version delivers them yet"""
+`/sessions`, `/resume`, `/config`, `/version`"""
 
 GREETING = f"Hello. {NO_LANGUAGE_MODEL} Ask what I can do."
 THANKS = "You are welcome."
@@ -49,6 +53,87 @@ FORK_REPORT = "The fork ended. The offline model kept no notes of it."
 PROGRAM_SPOKE = "Noted."
 DONE = "Done."
 
+_AGAIN = "Nothing was done."
+MOMENT_FIRST = (
+    f"I am not sure when you mean. {_AGAIN} Write the moment first, as in "
+    "`remind me tomorrow at 9 to call mum`."
+)
+WHEN = f"When? {_AGAIN} Write the moment too, as in `remind me in 20 minutes to drink water`."
+SAY_WHAT = (
+    f"I do not know what that is about. {_AGAIN} Say it in full, as in "
+    "`remind me in 20 minutes to drink water`."
+)
+LINK = (
+    f"I am not sure where the moment ends. {_AGAIN} Put `to` behind it, as in "
+    "`remind me in 20 minutes to drink water`."
+)
+DOUBT = (
+    f"I am not sure that I understand this: I know no `not`, `if` or `maybe`. {_AGAIN} "
+    "Write it without."
+)
+ONE_AT_A_TIME = f"That may be more than one thing. {_AGAIN} Write one at a time, each on its own."
+ASKED_OR_TOLD = (
+    f"I am not sure whether you ask or want it done. {_AGAIN} Write it without the question mark."
+)
+WHICH_ONE = f"I am not sure which one you mean. {_AGAIN} `what is coming up` shows them all."
+RHYTHM = (
+    f"I am not sure how often, or at what time. {_AGAIN} I know `every day at 8am`, "
+    "`every weekday at 9`, `every monday and thursday at 18:30`, `every 2 hours`."
+)
+RHYTHM_FIRST = (
+    f"I am not sure how often you mean. {_AGAIN} Write that first, as in "
+    "`every monday at 9 remind me to plan the week`."
+)
+RHYTHM_WITHOUT_TIME = f"At what time? {_AGAIN} Write it too, as in `every day at 8am`."
+ORDER = (
+    f"I am not sure what I should do then. {_AGAIN} Write it as in "
+    "`every day at 8am remind me to drink water` or `every weekday at 9 ask me for my plan`."
+)
+ONLY_ITS_WORDS = "When it is due I say these words; more than that needs a real model."
+MAY_BE_SET = (
+    "The program was restarted in the middle of this, so it may be set already. "
+    "`what is coming up` shows it."
+)
+NOT_HERE = f"I cannot do that here. {_AGAIN}"
+REMINDERS = "Reminders:"
+ROUTINES = "Routines:"
+NO_REMINDERS = "There are no reminders."
+NO_ROUTINES = "There are no routines."
+TASK_DONE = "Good. There is nothing to tick off here: a reminder that has come is over."
+
+
+def unclear_moment(reason: str) -> str:
+    return f"{reason} {_AGAIN}"
+
+
+def reminder_set(task: str, when: str) -> str:
+    return f"Reminder set: {task}, {when}."
+
+
+def not_set(reason: str) -> str:
+    return f"It was not set: {reason}"
+
+
+def not_seen(reason: str) -> str:
+    return f"I could not look: {reason}"
+
+
+def not_cancelled(reason: str) -> str:
+    return f"It was not cancelled: {reason}"
+
+
+def cancelled(noun: str, title: str, when: str) -> str:
+    return f"{noun.capitalize()} cancelled: {title}, {when}."
+
+
+def several_match(listed: str) -> str:
+    return f"Several could be meant. {_AGAIN} Write the one:\n{listed}"
+
+
+def none_matches(noun: str, subject: str) -> str:
+    about = f" about {subject}" if subject else ""
+    return f"There is no {noun}{about}. {_AGAIN} `what is coming up` shows them all."
+
 
 def meanwhile(updates: tuple[str, ...]) -> str:
     return "\n".join(["Meanwhile:", *(f"- {update}" for update in updates)])
@@ -63,7 +148,12 @@ def reminder_due(task: str) -> str:
 
 
 def routine_due(task: str) -> str:
-    return f"It is time: {task}"
+    reminded = REMIND_ME.fullmatch(task)
+    return f"It is time: {reminded['of'] if reminded else task}"
+
+
+def follow_up(task: str) -> str:
+    return f"Again: {task}"
 
 
 def reminder_told(task: str) -> str:
@@ -72,6 +162,10 @@ def reminder_told(task: str) -> str:
 
 def reminder_not_told(task: str, reason: str) -> str:
     return f"Could not remind: {task} ({reason})"
+
+
+def reminder_unsaid(task: str) -> str:
+    return f"This was due, and no ping is allowed for it: {task}"
 
 
 def routine_not_done(task: str) -> str:

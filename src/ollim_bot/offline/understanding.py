@@ -59,6 +59,14 @@ def meant(text: str) -> tuple[Intent, ...]:
     return _foremost(tuple(dict.fromkeys(found)))
 
 
+def is_courteous(text: str) -> bool:
+    """Whether all of it is polite and asks for nothing."""
+    if len(text) > _LONGEST:
+        return False
+    found = [_of_clause(clause) for clause in _clauses(text)]
+    return all(intents is not None and COURTESIES.issuperset(intents) for intents in found)
+
+
 def _foremost(intents: tuple[Intent, ...]) -> tuple[Intent, ...]:
     """Courtesies go without saying where something is asked, a greeting where anything else is."""
     questions = tuple(intent for intent in intents if intent not in COURTESIES)

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from ollim_bot.domain.inputs import OwnerMessage, ToolCalled
+from ollim_bot.domain.inbox import ToolCalled
+from ollim_bot.domain.inputs import OwnerMessage
 from ollim_bot.prompts.context import joined, owner_words, timestamp
 from ollim_bot.prompts.tags import SYSTEM, one_line
 

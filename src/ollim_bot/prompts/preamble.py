@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
+from ollim_bot.domain.forward_schedule import ScheduleEntry, UpcomingSchedule
 from ollim_bot.domain.jobs import Chain, ReportMode
+from ollim_bot.domain.pings import PingBudget
 from ollim_bot.prompts.context import joined
+from ollim_bot.prompts.tags import neutralised, one_line
 
 _PING = (
     "BACKGROUND RUN: nobody reads your text. Only tools reach the owner: `ping_user` for a "
@@ -27,6 +31,10 @@ _REGRET = (
     "One ping for each run. Ping only what the owner would regret missing; otherwise {instead}. "
     "`critical=True` skips the budget, for what cannot wait."
 )
+_ORDERED = (
+    "The owner asked to be reminded of this, so deliver it: ping once, also if nothing is new. "
+    "That ping is never refused, and costs nothing of the budget."
+)
 # Where a task of several paragraphs begins.
 TASK = "YOUR TASK:"
 
@@ -35,7 +43,10 @@ _NO_CHAIN = Chain()
 
 @dataclass(frozen=True, slots=True)
 class Briefing:
-    """`budget` and `schedule` are lines made elsewhere; empty ones are left out."""
+    """`budget` is a status line and `schedule` comes from `upcoming_lines`; empty is left out.
+
+    `must` is what the owner has ordered: whether to ping is not for the run to weigh.
+    """
 
     report: ReportMode
     allow_ping: bool
@@ -45,6 +56,15 @@ class Briefing:
     allowed_tools: tuple[str, ...] = ()
     skills: tuple[str, ...] = ()
     chain: Chain = _NO_CHAIN
+    must: bool = False
+
+    @property
+    def is_ordered(self) -> bool:
+        return self.must and self.allow_ping
+
+    @property
+    def can_report(self) -> bool:
+        return self.report is not ReportMode.BLOCKED
 
 
 def build_bg_preamble(briefing: Briefing) -> str:
@@ -56,15 +76,34 @@ def build_bg_preamble(briefing: Briefing) -> str:
         _budget_section(briefing),
         _listed("Beside the usual tools, this job may use:", briefing.allowed_tools),
         _listed("REQUIRED SKILLS", [f"Skill({name})" for name in briefing.skills]),
-        chain_section(briefing.chain, briefing.allow_ping, briefing.report),
+        chain_section(
+            briefing.chain, briefing.allow_ping, briefing.report, is_ordered=briefing.is_ordered
+        ),
         TASK,
     )
 
 
+def upcoming_lines(upcoming: UpcomingSchedule, budget: PingBudget) -> str:
+    """The tasks around this one, and what time adds to the budget meanwhile; empty if none."""
+    if not upcoming.entries:
+        return ""
+    return joined(
+        "\n",
+        f"Upcoming bg tasks (next {upcoming.hours}h):",
+        *(f"- {_upcoming_task(entry, upcoming.now)}" for entry in upcoming.entries),
+        _more(upcoming),
+        _refills(upcoming, budget),
+    )
+
+
 def chain_section(
-    chain: Chain, allow_ping: bool = True, report: ReportMode = ReportMode.FREELY
+    chain: Chain,
+    allow_ping: bool = True,
+    report: ReportMode = ReportMode.FREELY,
+    *,
+    is_ordered: bool = False,
 ) -> str:
-    """Says nothing of pings and reports where there can be none."""
+    """Says nothing of pings and reports where there can be none, or nothing to decide."""
     if chain.max == 0:
         return ""
     check = f"CHAIN CONTEXT: check {chain.depth + 1} of {chain.max + 1}."
@@ -75,7 +114,8 @@ def chain_section(
         )
         return joined(" ", check, leave, follow)
     last = "This is the last check: no further follow-up can be set."
-    return joined(" ", check, last, _last_words(allow_ping, report), follow)
+    advice = "" if is_ordered else _last_words(allow_ping, report)
+    return joined(" ", check, last, advice, follow)
 
 
 def _last_words(allow_ping: bool, report: ReportMode) -> str:
@@ -89,25 +129,62 @@ def _last_words(allow_ping: bool, report: ReportMode) -> str:
 
 
 def _busy_section(briefing: Briefing) -> str:
-    if not briefing.is_busy or not briefing.allow_ping:
+    if not briefing.is_busy or not briefing.allow_ping or briefing.is_ordered:
         return ""
-    can_report = briefing.report is not ReportMode.BLOCKED
-    advice = "report instead of pinging" if can_report else "do not ping"
+    advice = "report instead of pinging" if briefing.can_report else "do not ping"
     return f"The owner is being answered now: {advice}, unless it is critical."
 
 
 def _update_section(briefing: Briefing) -> str:
-    text = _REPORTS[briefing.report]
-    is_alone = briefing.report is ReportMode.BLOCKED and briefing.allow_ping
-    return joined(" ", text, _SILENT_TO_MAIN if is_alone else "")
+    is_alone = not briefing.can_report and briefing.allow_ping
+    return joined(" ", _REPORTS[briefing.report], _SILENT_TO_MAIN if is_alone else "")
 
 
 def _budget_section(briefing: Briefing) -> str:
     if not briefing.allow_ping:
         return ""
-    can_report = briefing.report is not ReportMode.BLOCKED
-    instead = "report, or stay silent" if can_report else "stay silent"
-    return joined("\n", briefing.budget, briefing.schedule, _REGRET.format(instead=instead))
+    instead = "report, or stay silent" if briefing.can_report else "stay silent"
+    rule = _ORDERED if briefing.is_ordered else _REGRET.format(instead=instead)
+    return joined("\n", briefing.budget, briefing.schedule, rule)
+
+
+def _upcoming_task(entry: ScheduleEntry, now: datetime) -> str:
+    # Not a space of the path may change: the agent has to find the file.
+    path = neutralised(" ".join(entry.file_path.splitlines()))
+    title = joined(" ", one_line(entry.label), "(silent)" if entry.silent else "")
+    description = entry.description if entry.description != entry.label else ""
+    return joined(
+        " ",
+        _clock(entry.fire_time, now),
+        joined(": ", title, one_line(description)),
+        f"({path})" if path else "",
+        f"[{entry.tag}]" if entry.tag else "",
+    )
+
+
+def _clock(moment: datetime, now: datetime) -> str:
+    """`9:30 PM`, as the time of the prompt is written; with a word for another day."""
+    day = {-1: "yesterday", 1: "tomorrow"}.get((moment.date() - now.date()).days, "")
+    half = "AM" if moment.hour < 12 else "PM"
+    return joined(" ", day, f"{moment.hour % 12 or 12}:{moment.minute:02} {half}")
+
+
+def _more(upcoming: UpcomingSchedule) -> str:
+    if not upcoming.more:
+        return ""
+    return f"+{upcoming.more} more" if upcoming.is_counted else f"+{upcoming.more} more at least"
+
+
+def _refills(upcoming: UpcomingSchedule, budget: PingBudget) -> str:
+    if upcoming.last is None:
+        return ""
+    match budget.refills_until(upcoming.last, upcoming.now):
+        case 0:
+            return "No refill of the budget comes before the last of them."
+        case 1:
+            return "1 refill of the budget comes before the last of them."
+        case count:
+            return f"{count} refills of the budget come before the last of them."
 
 
 def _listed(head: str, lines: Sequence[str]) -> str:

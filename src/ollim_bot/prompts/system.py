@@ -16,7 +16,6 @@ PARTS = (
     "forks",
     "answers",
     "jobs",
-    "nothing-fires-yet",
     "tools",
     "profile",
     "care",

@@ -208,6 +208,15 @@ def lines_backwards(path: Path) -> Iterator[bytes]:
         yield b"".join(reversed(later))
 
 
+def read_from(path: Path, start: int) -> bytes:
+    """What a file holds from the byte `start` on."""
+    with _opened(path, os.O_RDONLY | os.O_NONBLOCK) as descriptor:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise NotAFile(path)
+        return _read_at(descriptor, start, max(0, status.st_size - start))
+
+
 def _read_at(descriptor: int, start: int, size: int) -> bytes:
     data = b""
     while len(data) < size and (part := os.pread(descriptor, size - len(data), start + len(data))):

@@ -18,7 +18,7 @@ E = TypeVar("E", bound=StrEnum)
 
 def parse_json(raw: bytes) -> object:
     try:
-        return json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
+        return _DECODER.decode(raw.decode("utf-8"))
     except UnicodeDecodeError:
         raise Malformed("not UTF-8 text") from None
     except json.JSONDecodeError as error:
@@ -31,6 +31,10 @@ def parse_json(raw: bytes) -> object:
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number")
+
+
+# Made once: `json.loads` with an option would make one for each line of a log.
+_DECODER = json.JSONDecoder(parse_constant=_no_constant)
 
 
 def render_json(value: object, *, indent: int | None = None) -> bytes:

@@ -65,15 +65,19 @@ class JsonLines(Generic[T]):
     def append(self, *entries: T) -> None:
         if not entries:
             return
-        data = b"".join(self._codec.encode(entry) + b"\n" for entry in entries)
         with self._lock.held():
-            if self._rotate:
-                self._rotate_before(_month(self._codec.moment(entries[0])))
-            append_line(self._disk, self._path, data, sync=self._durable)
-            if self._durable:
-                self._make_name_durable()
+            self._append_held(entries)
         if self._appended is not None:
             self._appended(entries)
+
+    def _append_held(self, entries: Sequence[T]) -> None:
+        """For who holds the lock."""
+        data = b"".join(self._codec.encode(entry) + b"\n" for entry in entries)
+        if self._rotate:
+            self._rotate_before(_month(self._codec.moment(entries[0])))
+        append_line(self._disk, self._path, data, sync=self._durable)
+        if self._durable:
+            self._make_name_durable()
 
     def read(self, since: datetime | None = None) -> LogView[T]:
         with self._lock.held():
@@ -121,13 +125,13 @@ class JsonLines(Generic[T]):
         return entries, bad
 
     def _content(self, path: Path) -> bytes:
-        with _refusals_as(path), suppress(FileNotFoundError):
+        with refusals_as(path), suppress(FileNotFoundError):
             return self._disk.read(path)
         return b""
 
     def _lines_backwards(self) -> Generator[bytes, None, None]:
         for path in reversed(self._segments(None)):
-            with _refusals_as(path), suppress(FileNotFoundError):
+            with refusals_as(path), suppress(FileNotFoundError):
                 yield from lines_backwards(path)
 
     def _make_name_durable(self) -> None:
@@ -178,7 +182,7 @@ class JsonLines(Generic[T]):
 
 
 @contextmanager
-def _refusals_as(path: Path) -> Iterator[None]:
+def refusals_as(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as refused:

@@ -15,7 +15,7 @@ from ollim_bot.errors import StorageError
 from ollim_bot.ports import Disk, Journal
 from ollim_bot.storage.codecs.fork import ForkCodec
 from ollim_bot.storage.codecs.inbox import INBOX_ROWS
-from ollim_bot.storage.codecs.lines import LEDGER_ROWS, SESSION_EVENTS
+from ollim_bot.storage.codecs.lines import SESSION_EVENTS
 from ollim_bot.storage.codecs.messages import CHAT_MESSAGES
 from ollim_bot.storage.codecs.outbox import OUTBOX_ROWS
 from ollim_bot.storage.codecs.updates import PendingUpdatesCodec
@@ -35,6 +35,7 @@ from ollim_bot.storage.jobs.routines import ROUTINES
 from ollim_bot.storage.jobs.shelf import MarkdownShelf
 from ollim_bot.storage.jobs.webhooks import WEBHOOKS
 from ollim_bot.storage.json_lines import JsonLines, LineCodec
+from ollim_bot.storage.ledger import Ledger
 from ollim_bot.storage.locks import FileLock
 from ollim_bot.stores import Stores
 
@@ -77,6 +78,7 @@ class _Opening:
 
     def _opened(self) -> Stores:
         paths = self._paths
+        ledger = Ledger(paths.ledger, self._lock(paths.ledger), disk=self._disk)
         return Stores(
             session=self._store(paths.sessions, SessionIdCodec()),
             session_history=self._log(
@@ -89,7 +91,8 @@ class _Opening:
             pings=self._store(paths.ping_budget, PingBudgetCodec(self._now)),
             config=self._store(paths.config, RuntimeConfigCodec()),
             memory=self._store(paths.memory, MemoryCodec()),
-            ledger=self._log(paths.ledger, LEDGER_ROWS, durable=True, rotate=True),
+            ledger=ledger,
+            claims=ledger,
             inbox=self._log(paths.inbox, INBOX_ROWS, durable=True),
             outbox=self._log(paths.outbox, OUTBOX_ROWS, durable=True),
             messages=self._log(paths.messages, CHAT_MESSAGES, durable=True, rotate=True),

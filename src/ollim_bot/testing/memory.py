@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from datetime import datetime
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -12,7 +12,9 @@ from ollim_bot.domain.fork_messages import ForkMessage
 from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.inquiries import Inquiries
 from ollim_bot.domain.jobs import Job
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.run_history import claimed_by, claiming_row
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdates
@@ -35,6 +37,7 @@ def memory_stores(now: datetime) -> Stores:
     no_messages: tuple[ForkMessage, ...] = ()
     no_fork: Fork | None = None
     no_facts: Mapping[str, object] = {}
+    ledger = MemoryLedger()
     return Stores(
         session=MemoryStore(no_session),
         session_history=MemoryLog(lambda event: event.timestamp),
@@ -45,7 +48,8 @@ def memory_stores(now: datetime) -> Stores:
         pings=MemoryStore(PingBudget.full(now)),
         config=MemoryStore(RuntimeConfig()),
         memory=MemoryStore(no_facts),
-        ledger=MemoryLog(lambda row: row.ts),
+        ledger=ledger,
+        claims=ledger,
         inbox=MemoryLog(lambda row: row.at),
         outbox=MemoryLog(lambda row: row.at),
         messages=MemoryLog(lambda message: message.at),
@@ -90,6 +94,23 @@ class MemoryLog(Generic[T]):
     def compact(self, keep: Callable[[Sequence[T]], Iterable[T]]) -> None:
         with self._lock:
             self._entries = list(keep(self._entries))
+
+
+class MemoryLedger(MemoryLog[LedgerRow]):
+    def __init__(self) -> None:
+        super().__init__(lambda row: row.ts)
+
+    def claim(
+        self, occurrence: Occurrence, now: datetime, facts: Mapping[str, object] | None = None
+    ) -> bool:
+        return bool(self.claim_all([claiming_row(occurrence, now, facts)]))
+
+    def claim_all(self, rows: Sequence[LedgerRow]) -> Set[Occurrence]:
+        wanted = claimed_by(rows)
+        with self._lock:
+            free = wanted - {row.occurrence for row in self._entries}
+            self._entries = [*self._entries, *(row for row in rows if row.occurrence in free)]
+            return free
 
 
 class MemoryShelf(Generic[J]):

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from uuid import uuid4
 
-from ollim_bot.agent import AgentEngine, Prompt, SessionSpec
+from ollim_bot.agent import AgentEngine, Prompt, Refusal, SessionSpec, ToolCall
 from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.background import texts
 from ollim_bot.conversation.background.begun_calls import BegunCalls
@@ -27,9 +27,11 @@ from ollim_bot.domain.events import (
     UsageReported,
 )
 from ollim_bot.domain.jobs import Chain, Job, Reminder
-from ollim_bot.domain.occurrences import OccurrenceState
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
+from ollim_bot.domain.orders import Order
 from ollim_bot.domain.pings import PingBudget
-from ollim_bot.domain.runs import Run, RunKind
+from ollim_bot.domain.run_history import EFFECT
+from ollim_bot.domain.runs import Run, RunKind, changes_something
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import SessionLost
@@ -40,7 +42,7 @@ from ollim_bot.prompts.preamble import Briefing, build_bg_preamble
 from ollim_bot.stores import Stores
 from ollim_bot.tools.background_gate import BackgroundTools
 from ollim_bot.tools.server.bench import Poster, Workbench
-from ollim_bot.tools.server.toolset import toolset
+from ollim_bot.tools.server.toolset import Gate, toolset
 
 _logger = logging.getLogger(__name__)
 
@@ -67,17 +69,29 @@ class Surroundings:
     main: Callable[[], SessionId | None]
 
 
+@dataclass(frozen=True, slots=True)
+class Try:
+    """One attempt at an occurrence: which, how late, and what the owner has ordered.
+
+    One that `may_fail` is tried again, if nothing has come of it.
+    """
+
+    number: int = 1
+    late_since: datetime | None = None
+    order: Order | None = None
+    may_fail: bool = False
+
+
 class Attempt:
     """`run` and `usage` can be read at any time, also when the attempt was cut off."""
 
-    def __init__(
-        self, around: Surroundings, job: Job, run: Run, late_since: datetime | None
-    ) -> None:
+    def __init__(self, around: Surroundings, job: Job, run: Run, this: Try) -> None:
         self.run = run
         self.usage = Usage()
         self._around = around
         self._job = job
-        self._late_since = late_since
+        self._this = this
+        self._has_changed_something = False
         self._named: SessionId | None = None
         self._calls = BegunCalls()
 
@@ -118,6 +132,7 @@ class Attempt:
         outcome = self._failed(texts.ENGINE_SILENT)
         watch = around.echo.watch()
         tools = self._calls.of(toolset(bench, watch.noting(around.tools.gate(run))))
+        tools = replace(tools, gate=self._noting_effects(tools.gate))
         async with around.engine.open(spec, tools) as agent:
             events = around.auto_commit.watching(agent.turn(prompt))
             async for event in watch.watching(events, job=run.label):
@@ -125,6 +140,28 @@ class Attempt:
                 if isinstance(event, TurnEnded):
                     outcome = self._outcome(event)
         return outcome
+
+    def _noting_effects(self, gate: Gate) -> Gate:
+        """The ledger knows of the first call that may be seen, before it is made.
+
+        After a crash, only what had none is tried again.
+        """
+
+        async def noted(call: ToolCall) -> Refusal | None:
+            refusal = await gate(call)
+            if refusal is None and changes_something(call.tool) and not self._has_changed_something:
+                self._has_changed_something = True
+                await asyncio.to_thread(self._note_effect, call.tool)
+            return refusal
+
+        return noted
+
+    def _note_effect(self, tool: str) -> None:
+        if self.run.occurrence:
+            occurrence = Occurrence.parse(self.run.occurrence)
+            facts = {"attempt": self._this.number, "tool": tool}
+            row = LedgerRow(self._around.clock.now(), EFFECT, occurrence, facts)
+            self._around.stores.ledger.append(row)
 
     async def _session(self) -> SessionSpec:
         """A branch of the main session, or a blank one; its name is known before it speaks."""
@@ -162,7 +199,7 @@ class Attempt:
             now,
             preamble=build_bg_preamble(briefing),
             updates=updates_block(waiting, READ_ONLY, now),
-            late_since=self._late_since,
+            late_since=self._this.late_since,
         )
 
     def _budget(self, now: datetime) -> str:

@@ -6,10 +6,9 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Mapping
 from dataclasses import replace
-from datetime import datetime
 
 from ollim_bot.conversation.background import texts
-from ollim_bot.conversation.background.attempt import Attempt, Surroundings
+from ollim_bot.conversation.background.attempt import Attempt, Surroundings, Try
 from ollim_bot.conversation.background.record import Outcome, end_facts
 from ollim_bot.conversation.background.slots import Slots
 from ollim_bot.domain.jobs import Job, Reminder
@@ -26,6 +25,9 @@ _GRACE = 20.0
 _logger = logging.getLogger(__name__)
 
 
+_ONLY_TRY = Try()
+
+
 class BackgroundRuns:
     def __init__(self, around: Surroundings) -> None:
         self._around = around
@@ -36,13 +38,10 @@ class BackgroundRuns:
         self,
         job: Job,
         occurrence: Occurrence,
-        *,
-        late_since: datetime | None = None,
-        attempt: int = 1,
+        attempt: Try = _ONLY_TRY,
     ) -> asyncio.Task[OccurrenceState]:
         """`run_agent_background` in a task of its own, which `close` takes care of."""
-        work = self.run_agent_background(job, occurrence, late_since=late_since, attempt=attempt)
-        task = asyncio.create_task(work)
+        task = asyncio.create_task(self.run_agent_background(job, occurrence, attempt))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -61,9 +60,7 @@ class BackgroundRuns:
         self,
         job: Job,
         occurrence: Occurrence,
-        *,
-        late_since: datetime | None = None,
-        attempt: int = 1,
+        attempt: Try = _ONLY_TRY,
     ) -> OccurrenceState:
         """Raises nothing: whatever happens is in the ledger, and told if it went wrong.
 
@@ -77,7 +74,7 @@ class BackgroundRuns:
             due = occurrence.scheduled_at or self._around.clock.now()
             rank = (not isinstance(job, Reminder), due.timestamp())
             async with self._slots.slot(rank, config.bg_concurrency):
-                return await self._run(job, occurrence, config, late_since, attempt)
+                return await self._run(job, occurrence, config, attempt)
 
     async def _obstacle(self, job: Job) -> tuple[SkipReason, str] | None:
         """Why a job cannot be run as its file stands."""
@@ -88,31 +85,37 @@ class BackgroundRuns:
         return None
 
     async def _run(
-        self,
-        job: Job,
-        occurrence: Occurrence,
-        config: RuntimeConfig,
-        late_since: datetime | None,
-        number: int,
+        self, job: Job, occurrence: Occurrence, config: RuntimeConfig, this: Try
     ) -> OccurrenceState:
         around = self._around
-        run = Run(RunPolicy.of_job(job, ()), around.clock.now(), texts.label(job), job)
-        attempt = Attempt(around, job, run, late_since)
+        run = Run(
+            RunPolicy.of_job(job, ()),
+            around.clock.now(),
+            texts.label(job),
+            job,
+            occurrence.id,
+            this.order,
+        )
+        attempt = Attempt(around, job, run, this)
         try:
-            begun = {"attempt": number, "job": run.label}
+            begun = {"attempt": this.number, "job": run.label}
             await _surely(self._row(occurrence, OccurrenceState.RUNNING, begun))
             run.policy = replace(run.policy, tools=await around.tools.of(job))
             run.parent = None if job.spec.isolated else around.main()
             outcome = await attempt.within(config.bg_fork_timeout)
         except asyncio.CancelledError:
             cut = Outcome(OccurrenceState.CUT_OFF, attempt.usage, texts.BOT_STOPPED)
-            await _surely(self._close(run, occurrence, cut, number))
+            await _surely(self._close(run, occurrence, cut, this.number))
             raise
         except Exception as error:  # whatever a job does must not hurt the others
             _logger.exception("A background run failed")
             reason = str(error) if isinstance(error, OllimError) else texts.FAULT
             outcome = Outcome(OccurrenceState.FAILED, attempt.usage, reason)
-        await _surely(self._end(run, occurrence, outcome, number))
+        if outcome.state is OccurrenceState.FAILED and this.may_fail and not run.has_effects:
+            outcome = replace(outcome, state=OccurrenceState.ATTEMPT_FAILED)
+            await _surely(self._close(run, occurrence, outcome, this.number))
+        else:
+            await _surely(self._end(run, occurrence, outcome, this.number))
         return outcome.state
 
     async def _end(self, run: Run, occurrence: Occurrence, outcome: Outcome, number: int) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.storage.file_store import Malformed
@@ -36,6 +38,10 @@ SESSION_EVENTS = LineCodec(
 )
 
 
+# The rows of an occurrence mostly stand next to each other.
+_parsed = lru_cache(maxsize=64)(Occurrence.parse)
+
+
 def _encode_ledger_row(row: LedgerRow) -> bytes:
     head: dict[str, object] = {"ts": row.ts.isoformat()}
     if row.occurrence is not None:
@@ -48,7 +54,7 @@ def _decode_ledger_row(line: bytes) -> LedgerRow:
     fields = Fields(parse_json(line))
     occurrence = fields.text_or_none("occurrence")
     try:
-        parsed = None if occurrence is None else Occurrence.parse(occurrence)
+        parsed = None if occurrence is None else _parsed(occurrence)
     except ValueError as error:
         raise Malformed(str(error)) from None
     facts = fields.others("ts", "occurrence", "state")

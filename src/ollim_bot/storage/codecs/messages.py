@@ -28,6 +28,7 @@ def message_json(message: ChatMessage) -> dict[str, object]:
         "card": None if message.card is None else card_json(message.card),
         "job": message.job,
         "in_fork": message.in_fork,
+        "occurrence": message.occurrence,
         "refs": dict(message.refs),
     }
     return head | {name: value for name, value in rest.items() if value}
@@ -52,6 +53,7 @@ def message_of(fields: Fields) -> ChatMessage:
         card=None if card is None else card_of(card),
         job=fields.text_or_none("job") or "",
         in_fork=fields.flag("in_fork"),
+        occurrence=fields.text_or_none("occurrence") or "",
         refs=fields.texts_by_name("refs"),
     )
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from ollim_bot.domain.jobs import Job
 from ollim_bot.errors import Unreadable
@@ -26,35 +26,65 @@ _GRAIN_NS = 100_000_000
 _Fingerprint = tuple[int, int, int] | None
 
 
+class Look(NamedTuple, Generic[J]):
+    """What each `*.md` holds, by file name, in order.
+
+    `touched` are the names whose files are not what they were at the last look: new, written or
+    gone. Where nothing is, `readings` is the object that it was.
+    """
+
+    readings: Mapping[str, JobReading[J]]
+    touched: Sequence[str] = ()
+
+
+class _Known(NamedTuple, Generic[J]):
+    """The last look. Those that are `fresh` may change without looking different."""
+
+    fingerprints: Mapping[str, _Fingerprint]
+    readings: Mapping[str, JobReading[J]]
+    fresh: frozenset[str] = frozenset()
+
+
 class JobFolder(Generic[J]):
     """Only files that changed since the last look are read again."""
 
     def __init__(self, folder: Path, form: JobFormat[J], disk: Disk) -> None:
-        self._folder = folder
+        self.path = folder
         self._form = form
         self._disk = disk
-        self._known: dict[str, tuple[_Fingerprint, JobReading[J]]] = {}
+        self._known: _Known[J] = _Known({}, {})
 
-    def readings(self) -> dict[str, JobReading[J]]:
+    def readings(self) -> Mapping[str, JobReading[J]]:
         """What each `*.md` holds, by file name, in order."""
-        known = self._known
-        fresh: dict[str, tuple[_Fingerprint, JobReading[J]]] = {}
-        readings: dict[str, JobReading[J]] = {}
-        now = time.time_ns()
-        for name, fingerprint in sorted(self._listed(), key=lambda entry: entry[0]):
-            kept = known.get(name)
-            reading = kept[1] if kept and kept[0] == fingerprint else self._reading(name)
-            if reading is None:
+        return self.look().readings
+
+    def look(self) -> Look[J]:
+        """Raises `Unreadable` if the folder is there and cannot be listed."""
+        known, listed = self._known, self._listed()
+        if listed == known.fingerprints and not known.fresh:
+            return Look(known.readings)
+        gone = known.readings.keys() - listed.keys()
+        found = {name: known.readings[name] for name in known.readings if name not in gone}
+        touched, fresh, now = list(gone), set(), time.time_ns()
+        for name, fingerprint in listed.items():
+            is_same = name in found and known.fingerprints[name] == fingerprint
+            if is_same and name not in known.fresh:
                 continue
-            readings[name] = reading
-            if fingerprint is not None and abs(now - fingerprint[0]) > _GRAIN_NS:
-                fresh[name] = (fingerprint, reading)
-        self._known = fresh
-        return readings
+            before, after = found.pop(name, None), self._reading(name)
+            if after is not None:
+                found[name] = before if before is not None and before == after else after
+            if not is_same or before != after:
+                touched.append(name)
+            if _is_fresh(fingerprint, now):
+                fresh.add(name)
+        readings = {name: found[name] for name in sorted(found)}
+        fingerprints = {name: listed[name] for name in readings}
+        self._known = _Known(fingerprints, readings, frozenset(fresh))
+        return Look(readings, touched)
 
     def text(self, name: str) -> str:
         """Raises `BadDocument` for what can never be a job, `FileNotFoundError` if it is gone."""
-        path = self._folder / name
+        path = self.path / name
         try:
             raw = self._disk.read(path)
         except FileNotFoundError:
@@ -89,17 +119,19 @@ class JobFolder(Generic[J]):
         except BadDocument as bad:
             return _unreadable(bad)
 
-    def _listed(self) -> Iterator[tuple[str, _Fingerprint]]:
+    def _listed(self) -> dict[str, _Fingerprint]:
         try:
-            with os.scandir(self._folder) as entries:
-                for entry in entries:
-                    if entry.name.endswith(".md") and not entry.name.startswith("."):
-                        yield entry.name, _fingerprint(entry)
+            with os.scandir(self.path) as entries:
+                return {
+                    entry.name: _fingerprint(entry)
+                    for entry in entries
+                    if entry.name.endswith(".md") and not entry.name.startswith(".")
+                }
         except FileNotFoundError:
-            return
+            return {}
         except OSError as refused:
             reason = refused.strerror or str(refused)
-            raise Unreadable(self._folder, f"cannot be listed: {reason}.") from refused
+            raise Unreadable(self.path, f"cannot be listed: {reason}.") from refused
 
 
 def _fingerprint(entry: os.DirEntry[str]) -> _Fingerprint:
@@ -108,6 +140,10 @@ def _fingerprint(entry: os.DirEntry[str]) -> _Fingerprint:
     except OSError:
         return None
     return status.st_ctime_ns, status.st_size, status.st_ino
+
+
+def _is_fresh(fingerprint: _Fingerprint, now: int) -> bool:
+    return fingerprint is None or abs(now - fingerprint[0]) <= _GRAIN_NS
 
 
 def _unreadable(bad: BadDocument) -> JobReading[J]:

@@ -39,20 +39,16 @@ class MarkdownShelf(Generic[J]):
         self._lock = lock
         self._disk = disk
         self._journal = journal
+        nothing: Mapping[str, JobReading[J]] = {}
+        self._reported = nothing, ShelfReport[J](())
 
     def report(self) -> ShelfReport[J]:
         readings = self._folder.readings()
-        doubled = _doubled_ids(readings)
-        jobs: list[Shelved[J]] = []
-        problems: list[str] = []
-        warnings: list[str] = []
-        for name, reading in readings.items():
-            problems += self._sentences(name, reading.problems)
-            warnings += self._sentences(name, reading.warnings)
-            if reading.job is not None and reading.job_id not in doubled:
-                jobs.append(Shelved(reading.job, self._path / name))
-        problems += [str(self._duplicate(job_id, names)) for job_id, names in doubled.items()]
-        return ShelfReport(jobs, problems, warnings)
+        before, report = self._reported
+        if readings is not before:
+            report = self._reported_on(readings)
+            self._reported = readings, report
+        return report
 
     def all(self) -> Sequence[Shelved[J]]:
         return self.report().jobs
@@ -96,6 +92,19 @@ class MarkdownShelf(Generic[J]):
             remove_durably(self._disk, path)
         self._journal.note(path, f"remove {self._form.kind} {item_id}")
         return path
+
+    def _reported_on(self, readings: Mapping[str, JobReading[J]]) -> ShelfReport[J]:
+        doubled = _doubled_ids(readings)
+        jobs: list[Shelved[J]] = []
+        problems: list[str] = []
+        warnings: list[str] = []
+        for name, reading in readings.items():
+            problems += self._sentences(name, reading.problems)
+            warnings += self._sentences(name, reading.warnings)
+            if reading.job is not None and reading.job_id not in doubled:
+                jobs.append(Shelved(reading.job, self._path / name))
+        problems += [str(self._duplicate(job_id, names)) for job_id, names in doubled.items()]
+        return ShelfReport(jobs, problems, warnings)
 
     def _find(self, item_id: str) -> tuple[str, JobReading[J]]:
         readings = self._folder.readings()

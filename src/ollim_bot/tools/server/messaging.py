@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 
 from ollim_bot.agent import Tool, ToolAnswer
+from ollim_bot.domain.cards import Card
+from ollim_bot.domain.inquiries import Inquiry
+from ollim_bot.domain.jobs import Reminder
+from ollim_bot.domain.snoozing import note_of, reminder_card
 from ollim_bot.tools.server.bench import Workbench
 from ollim_bot.tools.server.schemas import arguments, text
 from ollim_bot.tools.server.sendable import sendable
@@ -21,7 +26,7 @@ def ping_user(bench: Workbench) -> Tool:
         words = str(given["message"]).strip()
         if not words:
             return ToolAnswer("A ping needs words.", is_error=True)
-        message = message_of(bench, words)
+        message = message_of(bench, words, card=await _reminder_card(bench, words))
         return await sent(bench, message, is_critical=given.get("critical") is True)
 
     return Tool(
@@ -51,3 +56,15 @@ def send_file(bench: Workbench) -> Tool:
         ),
         run,
     )
+
+
+async def _reminder_card(bench: Workbench, words: str) -> Card | None:
+    """What a reminder says can be done, or put off."""
+    if not isinstance(bench.run.job, Reminder):
+        return None
+    key = os.urandom(4).hex()
+    inquiry = Inquiry(key, note_of(bench.run.job), bench.clock.now().timestamp())
+    await asyncio.to_thread(
+        bench.stores.inquiries.transact, lambda known: (known.stored(inquiry), None)
+    )
+    return reminder_card(words, key)

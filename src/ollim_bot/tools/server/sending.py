@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from ollim_bot.agent import ToolAnswer
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, numbered_id
+from ollim_bot.domain.orders import Order
 from ollim_bot.domain.outgoing import ON_ITS_WAY, Charge
 from ollim_bot.domain.ping_rules import Refused, charged, is_ordered
 from ollim_bot.domain.pings import PingBudget
@@ -22,6 +23,11 @@ CRITICAL = flag("true only for what cannot wait: skips the budget, once in a run
 # How long what the owner ordered lets the owner finish first, and how often it looks.
 _PATIENCE = 120.0
 _GLANCE = 1.0
+
+_REMINDED = (
+    "The program has delivered this reminder already, because it was time. Leave what else there "
+    "is to say with `report_updates`, or end without a message."
+)
 
 
 def message_of(
@@ -41,6 +47,7 @@ def message_of(
         session=run.session,
         card=card,
         job=run.label,
+        occurrence=run.occurrence,
     )
 
 
@@ -101,8 +108,10 @@ class _PaymentOfPing:
     daily_cap: int
     refusal: str = ""
     charge: Charge | None = None
+    order: Order | None = None
 
     def pay(self, budget: PingBudget) -> tuple[PingBudget, Charge | None]:
+        order = self.run.order if is_ordered(self.run) else None
         after, verdict = charged(
             budget,
             self.run,
@@ -114,6 +123,10 @@ class _PaymentOfPing:
         if isinstance(verdict, Refused):
             self.refusal = verdict.reason
             return after, None
+        if order is not None and not order.take():
+            self.refusal = _REMINDED
+            return budget, None
+        self.order = order
         self.charge = verdict.charge
         self.run.critical_used |= verdict.charge is Charge.CRITICAL
         self.run.pings.append(self.message.id)
@@ -124,6 +137,8 @@ class _PaymentOfPing:
         if self.charge is not None:
             self.run.pings.remove(self.message.id)
             self.run.critical_used &= self.charge is not Charge.CRITICAL
+            if self.order is not None:
+                self.order.give_back()
 
 
 def _not_sent(failed: NotSent) -> ToolAnswer:

@@ -1,0 +1,104 @@
+"""Delivers a reminder as the owner wrote it, where the agent could not or did not."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+
+from ollim_bot.conversation.main_session import main_run
+from ollim_bot.conversation.stage import Stage
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.inquiries import Inquiries, Inquiry
+from ollim_bot.domain.jobs import Reminder
+from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.orders import Order
+from ollim_bot.domain.snoozing import note_of, reminder_card
+from ollim_bot.errors import NotSent, StorageError
+from ollim_bot.ports import Clock
+from ollim_bot.stores import Stores
+from ollim_bot.tools.server.bench import Poster
+
+_NEWEST = 500
+_NOT_KEPT = "The disk cannot be written, so this is not kept."
+
+_logger = logging.getLogger(__name__)
+
+
+def delivery_id(occurrence: Occurrence) -> MessageId:
+    """The same for the same occurrence, so that no crash makes two of it."""
+    digest = hashlib.sha256(occurrence.id.encode()).digest()
+    return MessageId(str(int.from_bytes(digest[:7])))
+
+
+class ReminderDelivery:
+    """The one delivery of an order, if nobody else has made it."""
+
+    def __init__(self, stores: Stores, stage: Stage, poster: Poster, clock: Clock) -> None:
+        self._stores = stores
+        self._stage = stage
+        self._poster = poster
+        self._clock = clock
+
+    async def deliver(
+        self, reminder: Reminder, occurrence: Occurrence, order: Order, reason: str
+    ) -> bool:
+        """False if it could not be sent now. `reason` says why the program does it."""
+        if not order.take():
+            return True
+        message = await self._message(reminder, occurrence, reason)
+        try:
+            await self._poster.send(message, main_run(self._clock.now()))
+        except NotSent:
+            _logger.warning("A reminder could not be delivered", exc_info=True)
+            order.give_back()
+            return False
+        return True
+
+    async def was_said(self, occurrence: Occurrence) -> bool:
+        """Whether a message for it stands in the log, by whomever, from before a crash."""
+        newest = (await asyncio.to_thread(self._stores.messages.tail, _NEWEST)).entries
+        return any(message.occurrence == occurrence.id for message in newest)
+
+    async def flash(self, reminder: Reminder, occurrence: Occurrence, order: Order) -> None:
+        """Show it although it cannot be kept: a full disk must not swallow it."""
+        if order.take():
+            message = ChatMessage(
+                delivery_id(occurrence),
+                self._clock.now(),
+                Author.BACKGROUND,
+                reminder.spec.title,
+                footer=_NOT_KEPT,
+            )
+            await self._stage.flash(message)
+
+    async def _message(
+        self, reminder: Reminder, occurrence: Occurrence, reason: str
+    ) -> ChatMessage:
+        key = await self._key(reminder)
+        card = reminder_card(reminder.spec.title, key) if key else None
+        return ChatMessage(
+            delivery_id(occurrence),
+            self._clock.now(),
+            Author.BACKGROUND,
+            reminder.spec.title,
+            footer=reason,
+            card=card,
+            occurrence=occurrence.id,
+        )
+
+    async def _key(self, reminder: Reminder) -> str:
+        """Empty where its buttons could do nothing: it is delivered all the same."""
+        now = self._clock.now().timestamp()
+        inquiry = Inquiry(os.urandom(4).hex(), note_of(reminder), now)
+
+        def step(known: Inquiries) -> tuple[Inquiries, None]:
+            return known.stored(inquiry), None
+
+        try:
+            await asyncio.to_thread(self._stores.inquiries.transact, step)
+        except StorageError:
+            _logger.warning("A reminder comes without its buttons", exc_info=True)
+            return ""
+        return inquiry.key

@@ -1,0 +1,191 @@
+"""Jobs as the ledger knows them: when they are due, since when, and a mark of all the rest."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.jobs import Job, JobKind, Reminder, Routine, kind_of
+from ollim_bot.domain.moments import instant
+from ollim_bot.domain.occurrences import LedgerRow
+from ollim_bot.errors import BadCron
+
+ARMED = "armed"
+CHANGED = "changed"
+REMOVED = "removed"
+ROSTER = "roster"
+
+# How old the last roster may get: it bounds how far a start has to read back.
+_ROSTER_HOLDS = timedelta(days=31)
+_NEVER = datetime(9000, 1, 1, tzinfo=UTC)
+
+
+class JobKey(NamedTuple):
+    kind: JobKind
+    id: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """`timing` is a cron line, a `run-at` as it stands in the file, or empty for a webhook."""
+
+    key: JobKey
+    mark: str
+    timing: str
+    zone: str
+    enabled: bool
+
+    @classmethod
+    def of(cls, job: Job, default_zone: tzinfo) -> Definition:
+        mark = hashlib.sha256(repr(job).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        key = JobKey(kind_of(job), job.spec.id)
+        return cls(key, mark, _timing(job), str(job.spec.zone(default_zone)), job.spec.enabled)
+
+    @classmethod
+    def read(cls, facts: Mapping[str, object]) -> Definition:
+        """The inverse of `facts`; raises `ValueError` for anything else."""
+        kind, job, mark, zone = (facts.get(name) for name in ("kind", "job", "definition", "zone"))
+        if not (isinstance(job, str) and isinstance(mark, str) and isinstance(zone, str)):
+            raise ValueError("not a definition")
+        key = JobKey(JobKind(str(kind)), job)
+        timing = str(facts.get(_TIMING[key.kind], ""))
+        return cls(key, mark, timing, zone, facts.get("enabled") is True)
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """As they stand in the row that says it."""
+        timing = {_TIMING[self.key.kind]: self.timing} if self.timing else {}
+        return {
+            "kind": self.key.kind.value,
+            "job": self.key.id,
+            "definition": self.mark,
+            **timing,
+            "zone": self.zone,
+            "enabled": self.enabled,
+        }
+
+    def moments(self, after: datetime) -> Iterator[datetime]:
+        """Those later than `after` at which it is due, in UTC; of a reminder, the only one.
+
+        Raises `ValueError` if its timing or its zone cannot be understood.
+        """
+        try:
+            zone = ZoneInfo(self.zone)
+            if self.key.kind is JobKind.ROUTINE:
+                return _from(Cron.parse(self.timing), after, zone)
+            if self.key.kind is JobKind.REMINDER:
+                moment = instant(datetime.fromisoformat(self.timing), zone)
+                return iter([moment.astimezone(UTC).replace(microsecond=0)])
+        except (BadCron, KeyError, OSError) as wrong:
+            raise ValueError(str(wrong)) from None
+        return iter(())
+
+
+_TIMING = {JobKind.ROUTINE: "cron", JobKind.REMINDER: "run_at", JobKind.WEBHOOK: ""}
+
+
+def _timing(job: Job) -> str:
+    match job:
+        case Routine(cron=cron):
+            return cron.text
+        case Reminder(run_at=run_at):
+            return run_at.isoformat()
+    return ""
+
+
+def _from(cron: Cron, after: datetime, zone: tzinfo) -> Iterator[datetime]:
+    start = after.astimezone(UTC) + datetime.resolution
+    return (moment.astimezone(UTC) for moment in cron.between(start, _NEVER, zone))
+
+
+def armed_row(new: Definition, now: datetime, since: datetime) -> LedgerRow:
+    """A job that the ledger did not know; it counts for the moments later than `since`."""
+    return _row(ARMED, new.facts, now, since)
+
+
+def changed_row(new: Definition, now: datetime, since: datetime) -> LedgerRow:
+    """The earlier definition has been served up to `since`, and this one counts from there on."""
+    return _row(CHANGED, new.facts, now, since)
+
+
+def removed_row(key: JobKey, now: datetime, since: datetime) -> LedgerRow:
+    """The job has been served up to `since`."""
+    return _row(REMOVED, {"kind": key.kind.value, "job": key.id}, now, since)
+
+
+def roster_row(jobs: Iterable[Definition], now: datetime, since: datetime) -> LedgerRow:
+    """All jobs that are armed, and no others: who reads back need not read past it."""
+    return _row(ROSTER, {"jobs": [job.facts for job in jobs]}, now, since)
+
+
+def _row(state: str, facts: Mapping[str, object], now: datetime, since: datetime) -> LedgerRow:
+    return LedgerRow(now, state, facts={**facts, "since": since.isoformat()})
+
+
+@dataclass(frozen=True, slots=True)
+class Armed:
+    """What the ledger says is armed; `rostered` is when that was last written down whole."""
+
+    jobs: Mapping[JobKey, Definition] = field(default_factory=dict)
+    rostered: datetime | None = None
+
+    def followed_by(self, rows: Iterable[LedgerRow]) -> Armed:
+        jobs, rostered = dict(self.jobs), self.rostered
+        for row in rows:
+            with suppress(ValueError):
+                if row.state == ROSTER:
+                    jobs = {job.key: job for job in roster_of(row)}
+                    rostered = row.ts
+                elif row.state in (ARMED, CHANGED):
+                    job = Definition.read(row.facts)
+                    jobs[job.key] = job
+                elif row.state == REMOVED:
+                    jobs.pop(key_of(row), None)
+        return Armed(jobs, rostered)
+
+    def rows_for(
+        self, jobs: Iterable[Definition], now: datetime, since: datetime
+    ) -> list[LedgerRow]:
+        """What has to be written for `jobs` to be what is armed, in one append."""
+        wanted = {job.key: job for job in jobs}
+        rows = [removed_row(key, now, since) for key in self.jobs if key not in wanted]
+        for key, job in wanted.items():
+            if key not in self.jobs:
+                rows.append(armed_row(job, now, since))
+            elif self.jobs[key] != job:
+                rows.append(changed_row(job, now, since))
+        if self.rostered is None:
+            return [roster_row(wanted.values(), now, since)]
+        if abs(now - self.rostered) > _ROSTER_HOLDS:
+            rows.append(roster_row(wanted.values(), now, since))
+        return rows
+
+
+def roster_of(row: LedgerRow) -> list[Definition]:
+    """Raises `ValueError` if one of them is none."""
+    jobs = row.facts.get("jobs")
+    if not isinstance(jobs, list) or not all(isinstance(job, Mapping) for job in jobs):
+        raise ValueError("not a roster")
+    return [Definition.read(job) for job in jobs]
+
+
+def key_of(row: LedgerRow) -> JobKey:
+    """Raises `ValueError` if it names no job."""
+    return JobKey(JobKind(str(row.facts.get("kind"))), str(row.facts.get("job")))
+
+
+def since_of(row: LedgerRow) -> datetime:
+    """Raises `ValueError` if it does not say."""
+    since = datetime.fromisoformat(str(row.facts.get("since")))
+    if since.tzinfo is None:
+        raise ValueError("a moment without an offset")
+    return since

@@ -1,0 +1,173 @@
+"""Which background jobs have just fired and which come next, for a run that may speak up once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from enum import StrEnum
+
+from ollim_bot.domain.jobs import Reminder
+from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.schedule import Agenda, JobKey, ScheduledJob, key_of, last_due, next_due
+
+GRACE = timedelta(minutes=15)
+BASE_HOURS = 3
+LONGEST_HOURS = 12
+ENOUGH = 3
+MOST_LINES = 12
+MOST_COUNTED = 1000
+
+_HOUR = timedelta(hours=1)
+
+Fire = tuple[datetime, JobKey]
+
+
+class Tag(StrEnum):
+    THIS_TASK = "this task"
+    JUST_FIRED = "just fired"
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleEntry:
+    """`fire_time` is in the owner's zone; `file_path` is relative to the data directory.
+
+    `silent` means that pings are switched off.
+    """
+
+    fire_time: datetime
+    label: str
+    description: str
+    file_path: str
+    silent: bool = False
+    tag: Tag | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UpcomingSchedule:
+    """What fires within `hours` of `now`, and what just fired, by time.
+
+    `more` counts what found no place in `entries`; if not `is_counted`, there is still more of
+    it. `last` is the last moment that was found, if any is still to come.
+    """
+
+    now: datetime
+    hours: int
+    entries: tuple[ScheduleEntry, ...] = ()
+    more: int = 0
+    is_counted: bool = True
+    last: datetime | None = None
+
+
+def build_upcoming_schedule(
+    jobs: Iterable[ScheduledJob],
+    now: datetime,
+    current: Occurrence | None,
+    zone: tzinfo,
+    paths: Mapping[JobKey, str],
+) -> UpcomingSchedule:
+    """`current` is what the run is for; `zone` is the owner's.
+
+    One line for each job that just fired, and one for each time at which a job fires.
+    """
+    known = {key_of(job): job for job in jobs if job.spec.background}
+    own = _own(known, now.astimezone(UTC), current)
+    fired, agenda = _at_hand(known, now.astimezone(UTC), zone)
+    past = sorted(fired | own)
+    coming, hours = _window(_walk(agenda, known, zone), now.astimezone(UTC))
+    shown = _chosen(past, coming, own)
+    tags = dict.fromkeys(past, Tag.JUST_FIRED) | dict.fromkeys(own, Tag.THIS_TASK)
+    return UpcomingSchedule(
+        now=now.astimezone(zone),
+        hours=hours,
+        entries=tuple(
+            _entry(known[fire[1]], fire[0].astimezone(zone), paths, tags.get(fire))
+            for fire in shown
+        ),
+        more=len(past) + len(coming) - len(shown),
+        is_counted=len(coming) < MOST_COUNTED,
+        last=coming[-1][0].astimezone(zone) if coming else None,
+    )
+
+
+def _own(
+    known: Mapping[JobKey, ScheduledJob], now: datetime, current: Occurrence | None
+) -> set[Fire]:
+    """The moment of this task, which need not be the last one of its job."""
+    if current is None or current.scheduled_at is None:
+        return set()
+    fire = current.scheduled_at, JobKey(current.kind, current.job_id)
+    return {fire} if fire[1] in known and now - GRACE <= fire[0] <= now else set()
+
+
+def _at_hand(
+    known: Mapping[JobKey, ScheduledJob], now: datetime, zone: tzinfo
+) -> tuple[set[Fire], Agenda[JobKey]]:
+    """For each job the moment that just passed, if one did, and the one that comes next."""
+    fired: set[Fire] = set()
+    agenda: Agenda[JobKey] = Agenda()
+    for key, job in known.items():
+        moment = next_due(job, now - GRACE - datetime.resolution, zone)
+        if moment is not None and moment <= now:
+            last = last_due(job, now, zone) or moment
+            # An occurrence is known to the second.
+            fired.add((last.replace(microsecond=0), key))
+            moment = next_due(job, now, zone)
+        if moment is not None:
+            agenda.put(key, moment)
+    return fired, agenda
+
+
+def _walk(
+    agenda: Agenda[JobKey], known: Mapping[JobKey, ScheduledJob], zone: tzinfo
+) -> Iterator[Fire]:
+    """All that comes, in order, each found when asked for."""
+    while (at := agenda.next_at) is not None:
+        for key, moment in agenda.due(at):
+            following = next_due(known[key], moment, zone)
+            if following is not None:
+                agenda.put(key, following)
+            yield moment, key
+
+
+def _window(coming: Iterator[Fire], now: datetime) -> tuple[list[Fire], int]:
+    """What comes within the base window, or within the hours after which enough has come."""
+    found: list[Fire] = []
+    hours = BASE_HOURS
+    for fire in coming:
+        wanted = -((now - fire[0]) // _HOUR)
+        if wanted > hours:
+            if len(found) >= ENOUGH or wanted > LONGEST_HOURS:
+                break
+            hours = wanted
+        found.append(fire)
+        if len(found) == MOST_COUNTED:
+            break
+    return found, hours if len(found) >= ENOUGH else LONGEST_HOURS
+
+
+def _chosen(past: list[Fire], coming: list[Fire], own: set[Fire]) -> list[Fire]:
+    """What gets a line: this task, then what comes soonest, then what fired last."""
+    fired = [fire for fire in reversed(past) if fire not in own]
+    return sorted([*own, *coming, *fired][:MOST_LINES])
+
+
+def _entry(
+    job: ScheduledJob, at: datetime, paths: Mapping[JobKey, str], tag: Tag | None
+) -> ScheduleEntry:
+    return ScheduleEntry(
+        fire_time=at,
+        label=_label(job),
+        description=job.spec.short_title,
+        file_path=paths.get(key_of(job), ""),
+        silent=not job.spec.allow_ping,
+        tag=tag,
+    )
+
+
+def _label(job: ScheduledJob) -> str:
+    if not isinstance(job, Reminder):
+        return job.spec.short_title if job.spec.description else "Routine"
+    if job.chain.max == 0:
+        return "Reminder"
+    return f"Chain reminder ({job.chain.depth + 1}/{job.chain.max + 1})"

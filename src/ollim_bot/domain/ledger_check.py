@@ -1,0 +1,142 @@
+"""Whether the ledger is right: all that was due has one end, and all that ran had a cause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from ollim_bot.domain.definitions import JobKey
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, may_follow
+from ollim_bot.domain.run_history import CHECKPOINT, History, RunStory
+from ollim_bot.domain.tenures import Tenure, Tenures
+
+# An occurrence that names no `limit` waits for its turn, or for the owner's conversation.
+_PATIENCE = timedelta(days=1)
+_GRACE = timedelta(minutes=5)
+_MOST = 10**9
+
+
+def check(
+    rows: Iterable[LedgerRow], now: datetime, watched_until: datetime | None = None
+) -> list[str]:
+    """A sentence for each thing that is wrong, the occurrence or the job first.
+
+    `watched_until` is the moment up to which the program says that it has claimed all that was due;
+    where it is not given, the last checkpoint says it. What is later is not wrong yet: the next
+    start takes care of it. That the program did not run excuses nothing, for the start that follows
+    has to write down what became of each occurrence.
+    """
+    found = _Reading(rows)
+    horizon = _horizon(now, watched_until or found.watched_until)
+    expected = {} if horizon is None else found.expected(horizon)
+    return [
+        *found.tenures.findings,
+        *(text for story in found.stories for text in found.wrong_with(story, horizon)),
+        *(_no_cause(story) for story in found.stories if not found.has_cause(story, expected)),
+        *(_no_trace(one) for one in expected if one not in found.history.stories),
+    ]
+
+
+def _horizon(now: datetime, watched_until: datetime | None) -> datetime | None:
+    return None if watched_until is None else min(now, watched_until)
+
+
+class _Reading:
+    """All that the rows say. What is older than the first roster may have lost its beginning."""
+
+    def __init__(self, rows: Iterable[LedgerRow]) -> None:
+        self.tenures = Tenures()
+        self.watched_until: datetime | None = None
+        self._oldest: set[Occurrence] = set()
+        self._causes: dict[Occurrence, Tenure | None] = {}
+        self.history = History.of(self._noted(rows))
+        self.stories = list(self.history.stories.values())
+
+    def _noted(self, rows: Iterable[LedgerRow]) -> Iterator[LedgerRow]:
+        for row in rows:
+            self.tenures.note(row)
+            if row.state == CHECKPOINT:
+                self.watched_until = _watched_until(row) or self.watched_until
+            elif row.occurrence is not None and row.occurrence not in self._causes:
+                self._meet(row.occurrence)
+            yield row
+
+    def _meet(self, one: Occurrence) -> None:
+        self._causes[one] = self.tenures.held(JobKey(one.kind, one.job_id))
+        if not self.tenures.has_begun:
+            self._oldest.add(one)
+
+    def expected(self, horizon: datetime) -> dict[Occurrence, None]:
+        """What must have come by `horizon`."""
+        return {
+            Occurrence.scheduled(key.kind, key.id, moment): None
+            for key, tenures in self.tenures.of.items()
+            for tenure in tenures
+            for moment in tenure.expected(horizon)
+        }
+
+    def has_cause(self, story: RunStory, expected: dict[Occurrence, None]) -> bool:
+        """Deliveries and runs by hand are caused from outside."""
+        one = story.occurrence
+        moment = one.scheduled_at
+        if one in expected or one.manual or moment is None or one in self._oldest:
+            return True
+        cause = self._causes[one]
+        return cause is not None and cause.allows(moment)
+
+    def wrong_with(self, story: RunStory, horizon: datetime | None) -> Iterator[str]:
+        """One thing at most: what is doubled is out of order as well."""
+        steps = story.steps
+        ends = [row for state, row in steps if state.is_end]
+        if len(ends) > 1:
+            states = ", ".join(end.state for end in ends)
+            yield f"{story.occurrence.id}: has {len(ends)} ends: {states}."
+        elif text := self._disorder(story, [state for state, _ in steps]):
+            yield f"{story.occurrence.id}: {text}."
+        elif story.occurrence not in self._oldest and not _has_all_attempts(steps):
+            yield f"{story.occurrence.id}: an attempt is missing."
+        elif not ends and horizon is not None and _is_given_up(story, horizon):
+            yield f"{story.occurrence.id}: has no end; the last word is `{story.state}`."
+
+    def _disorder(self, story: RunStory, states: Sequence[OccurrenceState]) -> str | None:
+        if states and not may_follow(None, states[0]) and story.occurrence not in self._oldest:
+            return f"begins with `{states[0]}`"
+        wrong = (pair for pair in pairwise(states) if not may_follow(*pair))
+        return next((f"`{after}` cannot follow `{before}`" for before, after in wrong), None)
+
+
+def _has_all_attempts(steps: Sequence[tuple[OccurrenceState, LedgerRow]]) -> bool:
+    """As far as the rows say how many there were."""
+    numbers = [row.facts.get("attempt") for state, row in steps if state is OccurrenceState.RUNNING]
+    said = steps[-1][1].facts.get("attempts") if steps else None
+    counted = zip(numbers, range(1, len(numbers) + 1), strict=True)
+    return said in (None, len(numbers)) and all(found in (None, nth) for found, nth in counted)
+
+
+def _is_given_up(story: RunStory, horizon: datetime) -> bool:
+    """Whether it has been without an end for longer than it could have taken."""
+    last = story.rows[-1]
+    limits = [row.facts["limit"] for row in story.rows if _is_length(row.facts.get("limit"))]
+    patience = timedelta(seconds=float(str(limits[-1]))) + _GRACE if limits else _PATIENCE
+    return horizon - last.ts > patience
+
+
+def _is_length(seconds: object) -> bool:
+    return isinstance(seconds, int | float) and 0 <= seconds < _MOST
+
+
+def _watched_until(row: LedgerRow) -> datetime | None:
+    with suppress(ValueError):
+        moment = datetime.fromisoformat(str(row.facts.get("watched_until")))
+        return moment if moment.tzinfo else None
+    return None
+
+
+def _no_cause(story: RunStory) -> str:
+    return f"{story.occurrence.id}: has no cause; no such job was due then."
+
+
+def _no_trace(occurrence: Occurrence) -> str:
+    return f"{occurrence.id}: was due, and nothing is known of it."

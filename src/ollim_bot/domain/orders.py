@@ -1,0 +1,29 @@
+"""What the owner has ordered is delivered once, whoever does it: a run, or the program."""
+
+from __future__ import annotations
+
+from threading import Lock
+
+
+class Order:
+    """Taken before the delivery is made; given back if it is known to have failed.
+
+    Runs pay for their pings in threads, so two may come at the same instant.
+    """
+
+    def __init__(self, *, is_delivered: bool = False) -> None:
+        self._is_taken = is_delivered
+        self._lock = Lock()
+
+    @property
+    def is_taken(self) -> bool:
+        return self._is_taken
+
+    def take(self) -> bool:
+        """False if somebody else has it."""
+        with self._lock:
+            is_free, self._is_taken = not self._is_taken, True
+        return is_free
+
+    def give_back(self) -> None:
+        self._is_taken = False

@@ -1,0 +1,169 @@
+"""The story of each occurrence as the ledger tells it, and how it goes on after a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from ollim_bot.domain.occurrences import (
+    MAX_ATTEMPTS,
+    LedgerRow,
+    Occurrence,
+    OccurrenceState,
+    may_follow,
+)
+
+# Rows that tell something of an occurrence without moving it on: that an attempt is about to ping,
+# report or write (`attempt`, `tool`), and that the owner has been given it.
+EFFECT = "effect"
+DELIVERED = "delivered"
+NOTES = frozenset({EFFECT, DELIVERED})
+
+CHECKPOINT = "checkpoint"
+
+_STEPS = {state.value: state for state in OccurrenceState}
+
+
+class Recovery(StrEnum):
+    """What becomes of an occurrence that a stop of the program left without an end."""
+
+    RUN = "run"
+    TRY_AGAIN = "try again"
+    INTERRUPT = "interrupt"
+    GIVE_UP = "give up"
+
+    @property
+    def ends_as(self) -> OccurrenceState | None:
+        """None if it is run. A `running` that goes on is said to be `cut_off` first."""
+        return _ENDS_AS.get(self)
+
+
+_ENDS_AS = {
+    Recovery.INTERRUPT: OccurrenceState.INTERRUPTED,
+    Recovery.GIVE_UP: OccurrenceState.FAILED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunStory:
+    """All rows of one occurrence, oldest first."""
+
+    occurrence: Occurrence
+    rows: Sequence[LedgerRow]
+
+    @property
+    def steps(self) -> list[tuple[OccurrenceState, LedgerRow]]:
+        """The rows that moved it on."""
+        return [(_STEPS[row.state], row) for row in self.rows if row.state in _STEPS]
+
+    @property
+    def state(self) -> OccurrenceState | None:
+        """None if there are notes only."""
+        return next((_STEPS[row.state] for row in reversed(self.rows) if row.state in _STEPS), None)
+
+    @property
+    def attempts(self) -> int:
+        return sum(row.state == OccurrenceState.RUNNING for row in self.rows)
+
+    @property
+    def had_effect(self) -> bool:
+        """Whether an attempt was about to do what cannot be taken back."""
+        return any(row.state == EFFECT for row in self.rows)
+
+    @property
+    def delivery(self) -> Mapping[str, object] | None:
+        """What is known of how the owner was given it; None if they were not."""
+        return next((row.facts for row in self.rows if row.state == DELIVERED), None)
+
+    @property
+    def ends(self) -> list[LedgerRow]:
+        """One at most, in a ledger that is right."""
+        return [row for state, row in self.steps if state.is_end]
+
+    @property
+    def end(self) -> LedgerRow | None:
+        return next(iter(self.ends), None)
+
+    @property
+    def recovery(self) -> Recovery | None:
+        """How it goes on, if nobody is at it; None if it has ended."""
+        state = self.state
+        if self.end is not None:
+            return None
+        if self.had_effect:
+            can_be_cut = may_follow(state, OccurrenceState.INTERRUPTED)
+            return Recovery.INTERRUPT if can_be_cut else Recovery.GIVE_UP
+        if state in (None, OccurrenceState.DUE):
+            return Recovery.RUN
+        return Recovery.GIVE_UP if self.attempts >= MAX_ATTEMPTS else Recovery.TRY_AGAIN
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The stories by occurrence, in the order in which they began."""
+
+    stories: Mapping[Occurrence, RunStory]
+
+    @classmethod
+    def of(cls, rows: Iterable[LedgerRow]) -> History:
+        """Rows that belong to no occurrence are left out."""
+        found: dict[Occurrence, list[LedgerRow]] = {}
+        for row in rows:
+            if row.occurrence is not None:
+                found.setdefault(row.occurrence, []).append(row)
+        return cls({each: RunStory(each, its_rows) for each, its_rows in found.items()})
+
+    @property
+    def unfinished(self) -> list[RunStory]:
+        return [story for story in self.stories.values() if story.end is None]
+
+
+def claiming_row(
+    occurrence: Occurrence, now: datetime, facts: Mapping[str, object] | None = None
+) -> LedgerRow:
+    """The first row of every occurrence."""
+    return LedgerRow(now, OccurrenceState.DUE.value, occurrence, facts or {})
+
+
+def claimed_by(rows: Iterable[LedgerRow]) -> set[Occurrence]:
+    """The occurrences that `rows` are to begin.
+
+    Raises `ValueError` if one has not come yet. Nobody would find it again: an occurrence is looked
+    for in no row that is older than its moment.
+    """
+    wanted = set[Occurrence]()
+    for row in rows:
+        if row.occurrence is None:
+            raise ValueError(f"the row `{row.state}` begins no occurrence")
+        moment = row.occurrence.scheduled_at
+        if moment is not None and row.ts < moment:
+            raise ValueError(f"{row.occurrence.id} is not due at {row.ts}")
+        wanted.add(row.occurrence)
+    return wanted
+
+
+def checkpoint_row(now: datetime, watched_until: datetime, history: History) -> LedgerRow:
+    """Says which occurrences have no end, so that a restart need not look for older ones.
+
+    `history` must have been read after the last such row was written. Every occurrence due until
+    `watched_until` has its rows by now.
+    """
+    unfinished = [story.occurrence.id for story in history.unfinished]
+    facts = {"watched_until": watched_until.isoformat(), "unfinished": unfinished}
+    return LedgerRow(now, CHECKPOINT, facts=facts)
+
+
+def reach_back(rows: Sequence[LedgerRow]) -> bool:
+    """Whether `rows`, the newest of the ledger, hold every row of what has no end.
+
+    What another process claims while a checkpoint is made stands before it and is not named by it,
+    but it does stand behind the checkpoint before.
+    """
+    checkpoints = [row for row in rows if row.state == CHECKPOINT]
+    if len(checkpoints) < 2:
+        return False
+    unfinished = checkpoints[-1].facts.get("unfinished")
+    begun = {row.occurrence.id for row in rows if row.occurrence and row.state == "due"}
+    return isinstance(unfinished, list) and begun.issuperset(map(str, unfinished))

@@ -1,0 +1,82 @@
+"""Reminders that were delivered: their buttons, and what a click needs when the file is gone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
+from ollim_bot.domain.jobs import Chain, JobSpec, Late, Model, Reminder, ReportMode
+from ollim_bot.domain.moments import instant
+
+DONE, SNOOZE = "done", "snooze"
+
+_LONGEST_TITLE = 256
+_MORNING = 9
+_WAITS: Mapping[str, str] = {"10m": "Snooze 10 min", "1h": "1 h", "9am": "Tomorrow 9:00"}
+
+
+def reminder_card(words: str, key: str) -> Card:
+    """`key` leads to the note that a snooze makes a new reminder from."""
+    line = " ".join(words.split())
+    is_short = line == words and len(line) <= _LONGEST_TITLE
+    buttons = (
+        Button("Done", DONE, key, ButtonStyle.SUCCESS),
+        *(Button(label, SNOOZE, f"{key}:{wait}") for wait, label in _WAITS.items()),
+    )
+    if is_short:
+        return Card(line, color=Color.BLUE, buttons=buttons)
+    return Card("Reminder", words, Color.BLUE, buttons=buttons)
+
+
+def snoozed_until(wait: str, now: datetime) -> datetime:
+    """The moment that a button means; tomorrow is by the clocks of `now`."""
+    match wait:
+        case "10m":
+            return _whole(now + timedelta(minutes=10))
+        case "1h":
+            return _whole(now + timedelta(hours=1))
+        case _:
+            tomorrow = now.date() + timedelta(days=1)
+            wall = datetime(tomorrow.year, tomorrow.month, tomorrow.day, _MORNING)
+            return instant(wall, now.tzinfo) if now.tzinfo else wall
+
+
+def _whole(moment: datetime) -> datetime:
+    """The next full second: files name no smaller parts of time."""
+    return (moment + timedelta(seconds=1) - datetime.resolution).replace(microsecond=0)
+
+
+def note_of(reminder: Reminder) -> str:
+    """All that the file holds, but for its moment."""
+    spec = asdict(reminder.spec) | {"timezone": str(reminder.spec.timezone or "")}
+    return json.dumps({"spec": spec, "chain": asdict(reminder.chain)})
+
+
+def root_in(note: str) -> str:
+    """The id that all checks of its chain have in common."""
+    known = json.loads(note)
+    return str(known["chain"]["parent"] or known["spec"]["id"])
+
+
+def reminder_from(note: str, new_id: str, run_at: datetime) -> Reminder:
+    """The same text with the rest of its chain, at another moment."""
+    known = json.loads(note)
+    spec, chain = known["spec"], known["chain"]
+    zone = spec.pop("timezone")
+    made = JobSpec(
+        **spec
+        | {
+            "id": new_id,
+            "model": Model(spec["model"]) if spec["model"] else None,
+            "update_main_session": ReportMode(spec["update_main_session"]),
+            "late": Late(spec["late"]) if spec["late"] else None,
+            "allowed_tools": tuple(spec["allowed_tools"]),
+            "skills": tuple(spec["skills"]),
+        },
+    )
+    made = replace(made, timezone=ZoneInfo(zone) if zone else None)
+    return Reminder(made, run_at, Chain(**chain))

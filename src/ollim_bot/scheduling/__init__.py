@@ -1,0 +1,1 @@
+"""What happens by itself: which jobs there are, when they are due, and what becomes of them."""

@@ -1,0 +1,257 @@
+"""Brings each due moment of a job to its one end: claimed, run, and delivered if it has to be."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from ollim_bot.conversation.background.attempt import Try
+from ollim_bot.conversation.background.runs import BackgroundRuns
+from ollim_bot.conversation.foreground import ForegroundJobs
+from ollim_bot.conversation.notices import Notices
+from ollim_bot.conversation.reminders.delivery import ReminderDelivery
+from ollim_bot.domain.jobs import Job, Reminder, Routine
+from ollim_bot.domain.occurrences import (
+    MAX_ATTEMPTS,
+    LedgerRow,
+    Occurrence,
+    OccurrenceState,
+    SkipReason,
+    may_follow,
+)
+from ollim_bot.domain.orders import Order
+from ollim_bot.domain.run_history import DELIVERED, Recovery, RunStory
+from ollim_bot.domain.schedule import JobKey, key_of
+from ollim_bot.errors import NotFound, OllimError, StorageError
+from ollim_bot.logs import log_fields
+from ollim_bot.ports import Clock
+from ollim_bot.scheduling import texts
+from ollim_bot.stores import Stores
+
+# How long the agent may take to be ready with what the owner has ordered.
+PATIENCE = timedelta(seconds=60)
+_PAUSES = (5.0, 30.0)
+_BETWEEN_TRIES = 5.0
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One due moment of one job."""
+
+    job: Job
+    occurrence: Occurrence
+    late_since: datetime | None = None
+
+    @property
+    def ordered(self) -> Reminder | None:
+        """The reminder, if it has to be delivered whatever happens."""
+        is_ordered = isinstance(self.job, Reminder) and self.job.must
+        return self.job if is_ordered and isinstance(self.job, Reminder) else None
+
+
+class Dispatch:
+    """A job never raises out of here, and none waits for another."""
+
+    def __init__(
+        self,
+        stores: Stores,
+        foreground: ForegroundJobs,
+        background: BackgroundRuns,
+        delivery: ReminderDelivery,
+        notices: Notices,
+        clock: Clock,
+    ) -> None:
+        self._stores = stores
+        self._foreground = foreground
+        self._background = background
+        self._delivery = delivery
+        self._notices = notices
+        self._clock = clock
+        self._going: dict[asyncio.Task[None], JobKey] = {}
+
+    def fire(self, work: Work) -> None:
+        """Unless somebody else has claimed it."""
+        self._begin(work, self._fire(work))
+
+    def go_on(self, work: Work, story: RunStory) -> None:
+        """With what the last stop of the program has left without an end."""
+        self._begin(work, self._go_on(work, story))
+
+    async def close(self) -> None:
+        """Leave what goes on as it is: the next start goes on with it."""
+        for task in self._going:
+            task.cancel()
+        if self._going:
+            await asyncio.wait(self._going)
+
+    def _begin(self, work: Work, doing: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(self._safely(work, doing))
+        self._going[task] = key_of(work.job)
+        task.add_done_callback(lambda done: self._going.pop(done, None))
+
+    async def _safely(self, work: Work, doing: Coroutine[None, None, None]) -> None:
+        with log_fields(run=work.occurrence.id):
+            try:
+                await doing
+            except Exception:  # whatever becomes of one job, the others go on
+                _logger.exception("A job failed in the program itself")
+
+    async def _fire(self, work: Work) -> None:
+        is_running = key_of(work.job) in self._others()
+        order = Order() if work.ordered else None
+        if not await self._claimed(work, order):
+            await self._put_in_order(work)
+            return
+        if is_running and isinstance(work.job, Routine):
+            await self._end(work, OccurrenceState.SKIPPED, {"reason": SkipReason.OVERLAP.value})
+        else:
+            await self._do(work, order, first=1)
+
+    async def _put_in_order(self, work: Work) -> None:
+        """A reminder that a crash has cut off after its last row: it is delivered, and goes."""
+        if not isinstance(work.job, Reminder) or key_of(work.job) in self._others():
+            return
+        history = await asyncio.to_thread(self._stores.recent_history)
+        story = history.stories.get(work.occurrence)
+        if story is None:
+            await self.put_away(work.job)
+        elif story.end is not None:
+            await self._go_on(work, story)
+
+    async def put_away(self, reminder: Reminder) -> None:
+        """Its moment has come to its end."""
+        await asyncio.to_thread(self._remove, reminder)
+
+    async def abandon(self, story: RunStory) -> None:
+        """The file of what was cut off is gone, so nobody wants it any more."""
+        is_begun = may_follow(story.state, OccurrenceState.INTERRUPTED)
+        state = OccurrenceState.INTERRUPTED if is_begun else OccurrenceState.SKIPPED
+        facts = {"reason": SkipReason.DISABLED.value, "silent_because": "its file is gone"}
+        row = LedgerRow(self._clock.now(), state.value, story.occurrence, facts)
+        await asyncio.to_thread(self._stores.ledger.append, row)
+
+    def _others(self) -> set[JobKey]:
+        """What goes on beside the task that asks."""
+        return {key for task, key in self._going.items() if task is not asyncio.current_task()}
+
+    async def _claimed(self, work: Work, order: Order | None) -> bool:
+        """Without the ledger nothing is run; but what the owner has ordered comes."""
+        facts = {"job": work.job.spec.title}
+        while True:
+            try:
+                return await asyncio.to_thread(
+                    self._stores.claims.claim, work.occurrence, self._clock.now(), facts
+                )
+            except StorageError as refused:
+                key = f"ledger {self._clock.now():%Y-%m-%d}"
+                await self._notices.tell(str(refused), key=key)
+                if work.ordered is not None and order is not None:
+                    await self._delivery.flash(work.ordered, work.occurrence, order)
+                await self._clock.sleep(_BETWEEN_TRIES)
+
+    async def _go_on(self, work: Work, story: RunStory) -> None:
+        is_delivered = await self._is_delivered(work, story)
+        order = Order(is_delivered=is_delivered) if work.ordered else None
+        verdict = story.recovery
+        if verdict is None:
+            await self._finish(work, order, "")
+            return
+        if verdict.ends_as is not None:
+            await self._cut_off(work, verdict)
+            await self._finish(work, order, texts.WAS_CUT_OFF)
+            return
+        if story.state is OccurrenceState.RUNNING and work.job.spec.background:
+            await self._row(work, OccurrenceState.CUT_OFF.value, {})
+        await self._do(work, order, first=story.attempts + 1)
+
+    async def _cut_off(self, work: Work, verdict: Recovery) -> None:
+        assert verdict.ends_as is not None
+        title = work.job.spec.title
+        is_interrupted = verdict is Recovery.INTERRUPT
+        sentence = texts.interrupted(title) if is_interrupted else texts.given_up(title)
+        await self._end(work, verdict.ends_as, {"error": sentence})
+        await self._notices.tell(sentence, key=f"cut off {work.occurrence.id}")
+
+    async def _do(self, work: Work, order: Order | None, *, first: int) -> None:
+        run = asyncio.create_task(self._run(work, order, first))
+        alarm = asyncio.create_task(self._alarm(work, order))
+        try:
+            await asyncio.wait({run, alarm}, return_when=asyncio.FIRST_COMPLETED)
+            state = await run
+            await self._finish(work, order, texts.why_plainly(state))
+        finally:
+            for task in (run, alarm):
+                task.cancel()
+            await asyncio.wait({run, alarm})
+
+    async def _run(self, work: Work, order: Order | None, first: int) -> OccurrenceState:
+        if not work.job.spec.background:
+            state = await self._foreground.run(
+                work.job, work.occurrence, late_since=work.late_since
+            )
+            if state is OccurrenceState.DONE and order is not None:
+                order.take()
+            return state
+        for number in range(first, MAX_ATTEMPTS + 1):
+            is_last = number == MAX_ATTEMPTS
+            this = Try(number, work.late_since, order, may_fail=not is_last)
+            # Whoever stops this leaves the run to whoever owns it.
+            state = await asyncio.shield(self._background.start(work.job, work.occurrence, this))
+            if state is not OccurrenceState.ATTEMPT_FAILED:
+                return state
+            await self._clock.sleep(_PAUSES[min(number, len(_PAUSES)) - 1])
+        return OccurrenceState.FAILED
+
+    async def _alarm(self, work: Work, order: Order | None) -> None:
+        """What was ordered comes in time, whatever the agent does."""
+        if order is None or work.ordered is None:
+            await asyncio.Event().wait()
+            return
+        due = work.occurrence.scheduled_at or self._clock.now()
+        latest = max(due, self._clock.now().astimezone(UTC) - PATIENCE / 2) + PATIENCE
+        await self._clock.sleep((latest - self._clock.now().astimezone(UTC)).total_seconds())
+        await self._deliver(work, order, texts.NOT_READY)
+        if not work.job.spec.background:
+            await self._foreground.withdraw(work.occurrence)
+
+    async def _finish(self, work: Work, order: Order | None, reason: str) -> None:
+        """It has its end row; what had to be delivered is, and then the file goes."""
+        if order is not None:
+            await self._deliver(work, order, reason)
+            await self._row(work, DELIVERED, {})
+        if isinstance(work.job, Reminder) and not work.occurrence.manual:
+            await self.put_away(work.job)
+
+    async def _deliver(self, work: Work, order: Order, reason: str) -> None:
+        assert work.ordered is not None
+        while not await self._delivery.deliver(work.ordered, work.occurrence, order, reason):
+            await self._clock.sleep(_BETWEEN_TRIES)
+
+    async def _is_delivered(self, work: Work, story: RunStory) -> bool:
+        if story.delivery is not None:
+            return True
+        return await self._delivery.was_said(work.occurrence)
+
+    def _remove(self, reminder: Reminder) -> None:
+        """Only the one that was due: it may have been moved to another moment meanwhile."""
+        try:
+            now = self._stores.reminders.get(reminder.spec.id).item
+            if now.run_at == reminder.run_at:
+                self._stores.reminders.remove(reminder.spec.id)
+        except NotFound:
+            pass
+        except OllimError:
+            _logger.exception("The file of reminder %s could not be removed", reminder.spec.id)
+
+    async def _end(self, work: Work, state: OccurrenceState, facts: Mapping[str, object]) -> None:
+        silent = {"silent_because": "it was not run"}
+        await self._row(work, state.value, {"job": work.job.spec.title, **silent, **facts})
+
+    async def _row(self, work: Work, state: str, facts: Mapping[str, object]) -> None:
+        row = LedgerRow(self._clock.now(), state, work.occurrence, facts)
+        await asyncio.to_thread(self._stores.ledger.append, row)

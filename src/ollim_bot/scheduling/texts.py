@@ -1,0 +1,34 @@
+"""What the scheduler says to the owner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ollim_bot.domain.occurrences import OccurrenceState
+
+NOT_READY = "The agent was not ready in time, so here it is as you wrote it."
+DISK_IS_FULL = "The disk cannot be written, so here it is as you wrote it."
+WAS_CUT_OFF = "The bot was stopped before the agent could say it, so here it is as you wrote it."
+
+_WHY: Mapping[OccurrenceState, str] = {
+    OccurrenceState.FAILED: "The agent could not do it, so here it is as you wrote it.",
+    OccurrenceState.TIMED_OUT: "The agent took too long, so here it is as you wrote it.",
+    OccurrenceState.SKIPPED: "The agent could not be asked, so here it is as you wrote it.",
+    OccurrenceState.INTERRUPTED: "The agent was stopped, so here it is as you wrote it.",
+}
+
+
+def why_plainly(state: OccurrenceState) -> str:
+    """Why a reminder comes from the program; empty where the agent just did not say it."""
+    return _WHY.get(state, "")
+
+
+def interrupted(title: str) -> str:
+    return (
+        f"“{title}” was cut off by a restart after it had begun to act, so it was not repeated. "
+        "Look whether all of it was done."
+    )
+
+
+def given_up(title: str) -> str:
+    return f"“{title}” was cut off by restarts again and again, and was given up."

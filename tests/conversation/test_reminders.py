@@ -1,0 +1,175 @@
+"""Reminders that come: once, whoever delivers them, with buttons that work once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.conversation.scene import NOW, Scene, scene, scripted
+
+from ollim_bot.conversation import texts
+from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.jobs import (
+    Chain,
+    JobKind,
+    JobSpec,
+    Late,
+    Model,
+    Reminder,
+    ReportMode,
+)
+from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.orders import Order
+from ollim_bot.domain.snoozing import note_of, reminder_from, snoozed_until
+from ollim_bot.testing.engine import ScriptedEngine
+
+WATER = Reminder(JobSpec(id="w1", message="Drink water.", background=True), NOW)
+DUE = Occurrence.scheduled(JobKind.REMINDER, "w1", NOW)
+WHY = "The model did not answer, so here it is as you wrote it."
+
+specs = st.builds(
+    JobSpec,
+    id=st.just("w1"),
+    message=st.text(min_size=1),
+    description=st.text(),
+    background=st.booleans(),
+    model=st.none() | st.sampled_from(Model),
+    thinking=st.booleans(),
+    isolated=st.booleans(),
+    update_main_session=st.sampled_from(ReportMode),
+    allow_ping=st.booleans(),
+    allowed_tools=st.lists(st.text(min_size=1), max_size=2).map(tuple),
+    skills=st.lists(st.text(min_size=1), max_size=2).map(tuple),
+    timezone=st.none() | st.sampled_from([ZoneInfo("Europe/Berlin"), ZoneInfo("UTC")]),
+    late=st.none() | st.sampled_from(Late),
+    must=st.none() | st.booleans(),
+)
+chains = st.builds(Chain, st.integers(0, 9), st.integers(0, 9), st.none() | st.just("root"))
+
+
+async def delivered(at: Scene, reminder: Reminder = WATER, order: Order | None = None) -> bool:
+    return await at.talk.reminders.deliver(reminder, DUE, order or Order(), WHY)
+
+
+def button(message: ChatMessage, label: str) -> str:
+    assert message.card is not None
+    return next(one.custom_id for one in message.card.buttons if one.label == label)
+
+
+async def press(at: Scene, label: str) -> CommandAnswer:
+    message = at.log[-1]
+    return await at.chat.click("web", message.id, button(message, label))
+
+
+async def test_a_reminder_is_delivered_as_it_was_written_and_says_why() -> None:
+    async with scene(ScriptedEngine()) as at:
+        assert await delivered(at)
+        (message,) = at.log
+        assert message.card is not None
+        assert message.card.title == "Drink water."
+        assert (message.text, message.footer) == ("Drink water.", WHY)
+        assert message.occurrence == DUE.id
+        labels = [one.label for one in message.card.buttons]
+        assert labels == ["Done", "Snooze 10 min", "1 h", "Tomorrow 9:00"]
+
+
+async def test_one_delivery_whoever_makes_it() -> None:
+    async with scene(ScriptedEngine()) as at:
+        order = Order()
+        assert await delivered(at, order=order)
+        assert await delivered(at, order=order)
+        assert len(at.log) == 1
+
+
+async def test_a_crash_does_not_make_two_of_it() -> None:
+    async with scene(ScriptedEngine()) as at:
+        await delivered(at)
+        stores = at.stores
+    async with scene(ScriptedEngine(), stores=stores) as at:
+        await delivered(at)
+        assert len(at.log) == 1
+
+
+@pytest.mark.parametrize(
+    ("label", "later"),
+    [
+        ("Snooze 10 min", timedelta(minutes=10)),
+        ("1 h", timedelta(hours=1)),
+        ("Tomorrow 9:00", timedelta(hours=22, minutes=45)),
+    ],
+)
+async def test_snoozing_makes_a_new_reminder_with_the_same_text(
+    label: str, later: timedelta
+) -> None:
+    async with scene(ScriptedEngine()) as at:
+        await delivered(at)
+        answer = await press(at, label)
+        assert answer.text.startswith("Reminder set: Drink water, ")
+        (new,) = at.stores.reminders.all()
+        assert new.item.run_at == NOW + later
+        assert new.item.spec == replace(WATER.spec, id=new.item.spec.id)
+        assert new.item.spec.id != "w1"
+
+
+async def test_only_the_first_click_counts() -> None:
+    async with scene(ScriptedEngine()) as at:
+        await delivered(at)
+        await press(at, "1 h")
+        for label in ("1 h", "Done", "Snooze 10 min"):
+            answer = await press(at, label)
+            assert (answer.is_error, answer.text) == (True, texts.BUTTON_USED)
+        assert len(at.stores.reminders.all()) == 1
+
+
+async def test_done_ends_the_rest_of_the_chain_and_the_agent_hears_of_it() -> None:
+    first = replace(WATER, chain=Chain(max=3))
+    follow_up = Reminder(replace(WATER.spec, id="w2"), NOW, Chain(3, 1, "w1"))
+    other = Reminder(replace(WATER.spec, id="x1"), NOW, Chain(3, 1, "x0"))
+    async with scene(ScriptedEngine()) as at:
+        at.stores.reminders.add(follow_up)
+        at.stores.reminders.add(other)
+        await delivered(at, first)
+        assert await press(at, "Done") == CommandAnswer()
+        assert [one.item.spec.id for one in at.stores.reminders.all()] == ["x1"]
+        assert at.pending == ["The owner is done with the reminder “Drink water.”."]
+
+
+async def test_snoozing_takes_the_rest_of_the_chain_along() -> None:
+    second = Reminder(replace(WATER.spec, id="w2"), NOW, Chain(3, 1, "w1"))
+    async with scene(ScriptedEngine()) as at:
+        at.stores.reminders.add(Reminder(replace(WATER.spec, id="w3"), NOW, Chain(3, 2, "w1")))
+        await delivered(at, second)
+        await press(at, "1 h")
+        (new,) = at.stores.reminders.all()
+        assert new.item.chain == Chain(3, 1, "w1")
+
+
+async def test_buttons_expire_after_a_week() -> None:
+    async with scene(scripted()) as at:
+        await delivered(at)
+        await at.clock.advance(8 * 86400)
+        assert (await press(at, "1 h")).is_error
+        assert at.stores.reminders.all() == []
+
+
+@given(specs, chains)
+def test_nothing_of_a_reminder_is_lost_by_putting_it_off(spec: JobSpec, chain: Chain) -> None:
+    later = NOW + timedelta(hours=1)
+    new = reminder_from(note_of(Reminder(spec, NOW, chain)), "n1", later)
+    assert new == Reminder(replace(spec, id="n1"), later, chain)
+
+
+@given(
+    st.datetimes(max_value=datetime(9000, 1, 1), timezones=st.just(UTC)),
+    st.sampled_from(["10m", "1h"]),
+)
+def test_what_is_put_off_has_a_moment_that_a_file_can_name(now: datetime, wait: str) -> None:
+    later = snoozed_until(wait, now)
+    assert later.microsecond == 0
+    exact = timedelta(minutes=10) if wait == "10m" else timedelta(hours=1)
+    assert timedelta() <= later - now - exact < timedelta(seconds=1)

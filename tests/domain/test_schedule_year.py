@@ -1,0 +1,138 @@
+"""A year of routines and reminders: each is due when a watched clock says so, and only then."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from random import Random
+from zoneinfo import ZoneInfo
+
+import pytest
+from tests.domain import schedule_oracle
+from tests.domain.cron_lines import MONTHS as MONTH_NAMES
+from tests.domain.cron_lines import WEEKDAYS as WEEKDAY_NAMES
+from tests.domain.cron_lines import Line, Written
+from tests.domain.cron_oracle import MINUTE, Pattern
+
+from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.jobs import JobSpec, Reminder, Routine
+from ollim_bot.domain.schedule import Agenda, JobKey, ScheduledJob, key_of, next_due
+
+START = datetime(2025, 1, 1, tzinfo=UTC)
+END = datetime(2026, 1, 1, tzinfo=UTC)
+ELSEWHERE = ZoneInfo("Asia/Kolkata")
+LINES = 75
+WALLS = 300
+MOST_MOMENTS = 400
+
+HOURS, DAYS = frozenset(range(24)), frozenset(range(1, 32))
+MONTHS, WEEKDAYS = frozenset(range(1, 13)), frozenset(range(7))
+
+# From when on the clocks are about to change, forwards and back.
+ZONES = {
+    "America/New_York": (datetime(2025, 3, 9), datetime(2025, 11, 2)),
+    "Europe/Berlin": (datetime(2025, 3, 30), datetime(2025, 10, 26)),
+    "Australia/Lord_Howe": (datetime(2025, 10, 5), datetime(2025, 4, 6)),
+    "America/Santiago": (datetime(2025, 9, 7), datetime(2025, 4, 5, 22)),
+}
+
+
+def field(luck: Random, low: int, high: int, top: int, names: Sequence[str] = ()) -> Written:
+    """Values up to `high` in a field that goes up to `top`."""
+    first, last = sorted(luck.choices(range(low, high + 1), k=2))
+    step = luck.randint(2, 7)
+    name = names[first - low] if names else str(first)
+    return luck.choice(
+        [
+            Written(name, frozenset([first])),
+            Written(f"{first},{last}", frozenset([first, last])),
+            Written(f"{name}-{last}", frozenset(range(first, last + 1))),
+            Written(f"{first}-{last}/{step}", frozenset(range(first, last + 1, step))),
+            Written(f"*/{step}", frozenset(range(low, top + 1, step))),
+        ]
+    )
+
+
+def any_line(luck: Random) -> Line:
+    minute = field(luck, 0, 59, 59)
+    hour = luck.choice([Written("*", HOURS), field(luck, 0, 23, 23), field(luck, 0, 4, 23)])
+    day = luck.choice([Written("*", DAYS), field(luck, 1, 31, 31)])
+    month = luck.choice([Written("*", MONTHS), field(luck, 1, 12, 12, MONTH_NAMES)])
+    weekday = luck.choice([Written("*", WEEKDAYS), field(luck, 0, 6, 6, WEEKDAY_NAMES)])
+    pattern = Pattern(
+        minute.values,
+        hour.values,
+        day.values,
+        month.values,
+        weekday.values,
+        either=not (day.text.startswith("*") or weekday.text.startswith("*")),
+    )
+    return Line(" ".join(each.text for each in (minute, hour, day, month, weekday)), pattern)
+
+
+def moments_a_year(line: Line) -> int:
+    time = timedelta(hours=min(line.pattern.hours), minutes=min(line.pattern.minutes))
+    days = (datetime(2025, 1, 1) + timedelta(days=number) + time for number in range(365))
+    times_a_day = len(line.pattern.hours) * len(line.pattern.minutes)
+    return times_a_day * sum(map(line.pattern.matches, days))
+
+
+def some_lines(luck: Random) -> list[Line]:
+    """Any, but few enough moments to be done in seconds; and one for every hour."""
+    half_past = Pattern(frozenset([30]), HOURS, DAYS, MONTHS, WEEKDAYS, either=False)
+    lines = [Line("30 * * * *", half_past)]
+    while len(lines) < LINES:
+        line = any_line(luck)
+        if 0 < moments_a_year(line) <= MOST_MOMENTS:
+            lines.append(line)
+    return lines
+
+
+def some_walls(luck: Random, nights: Sequence[datetime]) -> list[datetime]:
+    """Times through the year, and many of both nights."""
+    nightly = [night + n * MINUTE for night in nights for n in range(0, 240, 7)]
+    others = range(WALLS - len(nightly))
+    return nightly + [datetime(2025, 1, 3) + luck.randrange(360 * 1440) * MINUTE for _ in others]
+
+
+def once(wall: datetime) -> Pattern:
+    fields = (wall.minute, wall.hour, wall.day, wall.month)
+    minute, hour, day, month = (frozenset([value]) for value in fields)
+    return Pattern(minute, hour, day, month, WEEKDAYS, either=False)
+
+
+def fired_in_a_year(jobs: Sequence[ScheduledJob], zone: ZoneInfo) -> dict[JobKey, list[datetime]]:
+    known = {key_of(job): job for job in jobs}
+    fired: dict[JobKey, list[datetime]] = {key: [] for key in known}
+    agenda: Agenda[JobKey] = Agenda()
+
+    def arm(key: JobKey, after: datetime) -> None:
+        at = next_due(known[key], after, zone)
+        if at is not None:
+            agenda.put(key, at)
+
+    for key in known:
+        arm(key, START - datetime.resolution)
+    while (at := agenda.next_at) is not None and at <= END:
+        assert agenda.due(at - datetime.resolution) == []
+        for key, moment in agenda.due(at):
+            fired[key].append(moment)
+            arm(key, moment)
+    return fired
+
+
+@pytest.mark.parametrize("name", ZONES)
+def test_a_year_agrees_with_a_watched_clock(name: str) -> None:
+    """Half of the jobs have a zone of their own, the others that of the bot."""
+    luck, zone = Random(name), ZoneInfo(name)
+    lines, walls = some_lines(luck), some_walls(luck, ZONES[name])
+    spec = [JobSpec(id=f"{n}", message="x", timezone=(zone, None)[n % 2]) for n in range(WALLS)]
+    jobs: list[ScheduledJob] = [
+        *(Routine(spec[n], Cron.parse(line.text)) for n, line in enumerate(lines)),
+        *(Reminder(spec[n], wall) for n, wall in enumerate(walls)),
+    ]
+    patterns = [*(line.pattern for line in lines), *map(once, walls)]
+    expected = schedule_oracle.moments(patterns, zone, START, END)
+    fired = fired_in_a_year([job for job in jobs if job.spec.timezone], ELSEWHERE)
+    fired |= fired_in_a_year([job for job in jobs if not job.spec.timezone], zone)
+    assert fired == dict(zip(map(key_of, jobs), expected, strict=True))

@@ -1,0 +1,290 @@
+"""The offline model does what is wished for by its tools, once, and says what came of it."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.offline.test_rules import STAMP, answer, said
+from tests.tools.server.desk import NOW, NOWHERE, desk_of
+
+from ollim_bot.domain.chat import Attachment, TurnId
+from ollim_bot.domain.inbox import ToolCalled
+from ollim_bot.domain.inputs import InputId, OwnerMessage
+from ollim_bot.domain.jobs import JobSpec, Reminder
+from ollim_bot.domain.runs import RunKind
+from ollim_bot.domain.shell_words import shell_words
+from ollim_bot.domain.tool_policy import Pattern, matches
+from ollim_bot.offline import texts
+from ollim_bot.offline.errands import (
+    ADD_REMINDER,
+    CANCEL_REMINDER,
+    LIST_REMINDERS,
+    LIST_ROUTINES,
+    SHELL,
+    ran,
+)
+from ollim_bot.offline.listings import reminders_in
+from ollim_bot.offline.messages import Block, CallTool, Message, Part, Say
+from ollim_bot.prompts.context import owner_prompt
+from ollim_bot.prompts.continued import continued_prompt
+
+TOOLS = (ADD_REMINDER, LIST_REMINDERS.name, CANCEL_REMINDER, SHELL)
+WATER = f"{STAMP}\nremind me in 20 minutes to drink water"
+ADD_WATER = CallTool(
+    ADD_REMINDER, {"prompt": "drink water", "delay_minutes": 20, "foreground": False}
+)
+PLAN = ran("routine", "add", "--message=ask me for my plan", "--cron", "0 9 * * 1-5")
+SET = "Reminder 3f2a9c1b set: today 10:35 (in 20 min). File: reminders/drink-water.md"
+ROUTINE_SET = (
+    "Routine set: ask me for my plan, at 09:00 on Monday through Friday. "
+    "Next: tomorrow 9:00 (in 22 h).\nid 3f2a9c1b, file ~/routines/plan.md"
+)
+TWO = (
+    "- 3f2a9c1b · today 10:35 (in 20 min) · drink water (reminders/drink-water.md)\n"
+    "- 0badcafe · today 12:00 (in 2 h) · paused · water · the plants (reminders/water.md)"
+)
+ROUTINES = "4c90ad03  tomorrow 8:00  water the plants\n9d1b472b  paused         ask me for my plan"
+
+
+def did(call: CallTool, result: str, *, refused: bool = False) -> tuple[Message, Message]:
+    use: Block = {
+        "type": "tool_use", "id": str(call), "name": call.name, "input": dict(call.arguments)
+    }  # fmt: skip
+    told: Block = {
+        "type": "tool_result", "tool_use_id": str(call), "content": result, "is_error": refused
+    }  # fmt: skip
+    return Message("assistant", (use,)), Message("user", (told,))
+
+
+def step(words: str, *done: tuple[Message, Message]) -> tuple[Part, ...]:
+    prompt = words if words.startswith("[") else f"{STAMP}\n{words}"
+    return answer(said(prompt), *(each for pair in done for each in pair), tools=TOOLS)
+
+
+@pytest.mark.parametrize(
+    ("words", "moment"),
+    [
+        ("in 20 minutes", {"delay_minutes": 20}),
+        ("in 90 seconds", {"delay_minutes": 1.5}),
+        ("an hour from now", {"delay_minutes": 60}),
+        ("tomorrow at 9", {"run_at": "tomorrow at 9"}),
+        ("at 5pm", {"run_at": "at 5pm"}),
+    ],
+)
+def test_a_reminder_is_set_for_the_moment_that_was_said(
+    words: str, moment: dict[str, object]
+) -> None:
+    call = CallTool(ADD_REMINDER, {"prompt": "drink water", **moment, "foreground": False})
+    assert step(f"remind me {words} to drink water") == (call,)
+
+
+def test_the_answer_names_the_moment_once() -> None:
+    assert step(WATER) == (ADD_WATER,)
+    assert step(WATER, did(ADD_WATER, SET)) == (Say("Reminder set: drink water, today 10:35."),)
+
+
+def test_what_the_tool_says_is_told_where_it_could_not_be_done() -> None:
+    refused = did(ADD_WATER, "The disk is full.", refused=True)
+    assert step(WATER, refused) == (Say("It was not set: The disk is full."),)
+    assert step(WATER, did(ADD_WATER, "Something new.")) == (Say("Something new."),)
+
+
+def test_a_moment_that_is_over_is_told_and_nothing_is_called() -> None:
+    (part,) = step("remind me today at 8am to drink water")
+    assert isinstance(part, Say)
+    assert "was 2 h 15 min ago" in part.text
+
+
+def test_a_rhythm_becomes_a_routine_and_is_repeated_in_words() -> None:
+    words = "every weekday at 9 ask me for my plan"
+    assert step(words) == (PLAN,)
+    (part,) = step(words, did(PLAN, ROUTINE_SET))
+    assert part == Say(f"{ROUTINE_SET.splitlines()[0]}\n{texts.ONLY_ITS_WORDS}")
+
+
+def test_where_there_are_no_tools_nothing_is_promised() -> None:
+    for words in (
+        "remind me in 20 minutes to drink water",
+        "every weekday at 9 ask me for my plan",
+        "cancel the water reminder",
+        "list my reminders",
+    ):
+        assert answer(said(f"{STAMP}\n{words}")) == (Say(texts.NOT_HERE),)
+    assert answer(said("remind me in 20 minutes to drink water"), tools=TOOLS) == (
+        Say(texts.NO_CLOCK),
+    )
+
+
+def test_the_lists_are_shown_in_few_lines() -> None:
+    assert step("what is coming up") == (LIST_REMINDERS,)
+    looked = did(LIST_REMINDERS, TWO)
+    assert step("what is coming up", looked) == (LIST_ROUTINES,)
+    assert step("what is coming up", looked, did(LIST_ROUTINES, ROUTINES)) == (
+        Say(
+            "Reminders:\n- today 10:35 (in 20 min): drink water\n"
+            "- today 12:00 (in 2 h), paused: water · the plants\n\n"
+            "Routines:\n- tomorrow 8:00: water the plants\n- paused: ask me for my plan"
+        ),
+    )
+    broken = did(LIST_REMINDERS, "reminders/a.md:2: run-at: is missing.")
+    assert step("list my reminders", broken) == (
+        Say(f"{texts.NO_REMINDERS}\nreminders/a.md:2: run-at: is missing."),
+    )
+    refused = did(LIST_REMINDERS, "The disk is gone.", refused=True)
+    assert step("list my reminders", refused) == (Say("I could not look: The disk is gone."),)
+
+
+def test_a_long_list_says_how_many_more_there_are() -> None:
+    lines = [f"- a{number} · today 10:35 · task {number} (reminders/a.md)" for number in range(40)]
+    (part,) = step("list my reminders", did(LIST_REMINDERS, "\n".join(lines)))
+    assert isinstance(part, Say)
+    assert part.text.endswith("- today 10:35: task 14\nand 25 more")
+
+
+def cancel(reminder_id: str) -> CallTool:
+    return CallTool(CANCEL_REMINDER, {"reminder_id": reminder_id})
+
+
+@pytest.mark.parametrize(
+    ("words", "reminder_id"),
+    [
+        ("cancel the plants reminder", "0badcafe"),
+        ("cancel the reminder to drink water", "3f2a9c1b"),
+        ("cancel the reminder to water the plants", "0badcafe"),
+        ("cancel reminder 3F2A9C1B", "3f2a9c1b"),
+    ],
+)
+def test_the_one_that_is_meant_is_cancelled(words: str, reminder_id: str) -> None:
+    looked = did(LIST_REMINDERS, TWO)
+    assert step(words) == (LIST_REMINDERS,)
+    assert step(words, looked) == (cancel(reminder_id),)
+
+
+def test_a_cancelled_one_is_named_with_its_moment() -> None:
+    done = did(LIST_REMINDERS, TWO), did(cancel("3f2a9c1b"), "Cancelled: drink water.")
+    assert step("cancel the drink reminder", *done) == (
+        Say("Reminder cancelled: drink water, today 10:35."),
+    )
+    gone = did(LIST_REMINDERS, TWO), did(cancel("3f2a9c1b"), "There is none.", refused=True)
+    assert step("cancel the drink reminder", *gone) == (
+        Say("It was not cancelled: There is none."),
+    )
+
+
+def test_of_several_none_is_cancelled_before_it_is_clear_which() -> None:
+    for words in ("cancel the water reminder", "cancel my reminder"):
+        (part,) = step(words, did(LIST_REMINDERS, TWO))
+        assert isinstance(part, Say)
+        assert "`cancel 3f2a9c1b`" in part.text
+        assert "`cancel 0badcafe`" in part.text
+    none = step("cancel the tea reminder", did(LIST_REMINDERS, TWO))
+    assert none == (Say(texts.none_matches("reminder", "tea")),)
+
+
+def test_a_routine_is_cancelled_by_its_words_or_its_id() -> None:
+    looked = did(LIST_ROUTINES, ROUTINES)
+    take_back = ran("routine", "cancel", "9d1b472b")
+    assert step("cancel the plan routine") == (LIST_ROUTINES,)
+    assert step("cancel the plan routine", looked) == (take_back,)
+    assert step("cancel the plan routine", looked, did(take_back, "ok")) == (
+        Say("Routine cancelled: ask me for my plan, paused."),
+    )
+    both = did(LIST_REMINDERS, TWO), looked
+    assert step("cancel 9d1b472b", both[0]) == (LIST_ROUTINES,)
+    assert step("cancel 9d1b472b", *both) == (take_back,)
+    assert step("cancel 3f2a9c1b", *both) == (cancel("3f2a9c1b"),)
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1)
+
+
+@given(TEXTS)
+def test_a_shell_and_the_guard_read_each_command_as_it_was_meant(text: str) -> None:
+    command = ran("routine", "add", f"--message={text}", "--cron", "0 9 * * 1-5")
+    words = shell_words(str(command.arguments["command"]))
+    assert words is not None
+    assert [word.text for word in words] == [
+        "ollim-bot", "routine", "add", f"--message={text}", "--cron", "0 9 * * 1-5"
+    ]  # fmt: skip
+    assert not any(word.has_glob for word in words)
+    allowed = Pattern.of("Bash(ollim-bot routine *)")
+    assert matches(allowed, SHELL, command.arguments, "/data")
+
+
+async def _listed(*tasks: str) -> str:
+    desk = desk_of(NOWHERE, RunKind.MAIN)
+    for number, task in enumerate(tasks):
+        spec = JobSpec(id=f"job-{number}", message=task, background=True)
+        desk.stores.reminders.add(Reminder(spec, NOW + timedelta(hours=number + 1)))
+    return await desk.works("list_reminders")
+
+
+@pytest.mark.parametrize("task", ["drink water", "a · b (c) · paused · d", "- 1 · 2", "über\nzwei"])
+async def test_the_list_of_the_tool_is_read_as_it_is(task: str) -> None:
+    listed = reminders_in(await _listed("first", task))
+    assert [job.id for job in listed] == ["job-0", "job-1"]
+    assert listed[1].title == " ".join(task.split())
+
+
+CALLED = ToolCalled(datetime(2026, 2, 24, 18, 20, tzinfo=UTC), TurnId("t"), ADD_REMINDER, "")
+LATER = datetime(2026, 2, 24, 10, 20, tzinfo=UTC)
+
+
+def test_after_a_restart_nothing_is_set_twice() -> None:
+    again = said(continued_prompt((CALLED,), LATER))
+    assert answer(said(WATER), again, tools=TOOLS) == (Say(texts.MAY_BE_SET),)
+    torn = did(ADD_WATER, "interrupted", refused=True)
+    assert answer(said(WATER), *torn, again, tools=TOOLS) == (Say(texts.MAY_BE_SET),)
+    done = did(ADD_WATER, SET)
+    assert answer(said(WATER), *done, again, tools=TOOLS) == (
+        Say("Reminder set: drink water, today 10:35."),
+    )
+    words = [OwnerMessage(InputId("i"), "web", LATER, "remind me in 20 minutes to drink water")]
+    never_taken = said(continued_prompt((CALLED,), LATER, again=words))
+    assert answer(never_taken, tools=TOOLS) == (Say(texts.MAY_BE_SET),)
+
+
+def test_after_a_restart_that_cut_off_nothing_it_is_set() -> None:
+    again = said(continued_prompt((), LATER))
+    assert answer(said(WATER), again, tools=TOOLS) == (ADD_WATER,)
+
+
+def test_what_stands_for_a_quote_or_a_file_is_asked_for() -> None:
+    photo = Attachment("bill.pdf", "downloads/bill.pdf", "application/pdf", 9)
+    pay, pay_it = (
+        OwnerMessage(InputId("i"), "web", LATER, f"remind me in 5 minutes to {task}",
+                     attachments=(photo,))
+        for task in ("pay the rent", "pay this bill")
+    )  # fmt: skip
+    (part,) = answer(said(owner_prompt([pay], LATER)), tools=TOOLS)
+    assert isinstance(part, CallTool)
+    assert answer(said(owner_prompt([pay_it], LATER)), tools=TOOLS) == (Say(texts.SAY_WHAT),)
+
+
+@pytest.mark.parametrize("tag", ["[button]\n", ""])
+def test_buttons_can_set_reminders_too(tag: str) -> None:
+    assert answer(said(f"{tag}{WATER}"), tools=TOOLS) == (ADD_WATER,)
+
+
+# What the texts tell people to write is understood: each gets a call of a tool or a list.
+EXAMPLES = sorted(
+    {
+        example
+        for text in vars(texts).values()
+        if isinstance(text, str)
+        for example in re.findall(
+            r"`((?:remind me|every|what is coming|list my|cancel) [^`]+)`", text
+        )
+        if "remind" in example or "ask" in example or not example.startswith("every")
+    }
+)
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_every_example_in_the_texts_works(example: str) -> None:
+    (part,) = step(example)
+    assert isinstance(part, CallTool)

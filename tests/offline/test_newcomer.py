@@ -1,0 +1,85 @@
+"""A newcomer without an account gets reminders and routines by typing a sentence on the page."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+from tests.e2e.bot import Bot
+from tests.e2e.conftest import running
+from tests.storage.places import DataDirectory
+
+from ollim_bot.domain.jobs import Reminder, Routine
+from ollim_bot.domain.moments import describe
+from ollim_bot.offline import texts
+
+
+@pytest.fixture
+async def bot(tmp_path: Path) -> AsyncIterator[Bot]:
+    async with running(Bot(tmp_path, None)) as started:
+        yield started
+
+
+def reminders(bot: Bot) -> list[Reminder]:
+    report = DataDirectory(bot.data).open().reminders.report()
+    assert not report.problems
+    return [shelved.item for shelved in report.jobs]
+
+
+def routines(bot: Bot) -> list[Routine]:
+    report = DataDirectory(bot.data).open().routines.report()
+    assert not report.problems
+    return [shelved.item for shelved in report.jobs]
+
+
+def _now(bot: Bot) -> datetime:
+    return datetime.now(ZoneInfo(bot.environment()["OLLIM_TIMEZONE"]))
+
+
+async def test_a_sentence_becomes_a_file_and_a_line_with_the_exact_moment(bot: Bot) -> None:
+    began = _now(bot)
+    earliest = began.astimezone(UTC) + timedelta(minutes=20)
+    answer = await bot.ask("remind me in 20 minutes to drink water")
+    latest = datetime.now(UTC) + timedelta(minutes=20, seconds=1)
+
+    (reminder,) = reminders(bot)
+    assert reminder.spec.message == "drink water"
+    assert reminder.spec.background
+    due = reminder.due(UTC)
+    assert earliest.replace(microsecond=0) <= due <= latest
+    # It may have become midnight meanwhile.
+    moments = {describe(due, now) for now in (began, _now(bot))}
+    assert answer in {f"Reminder set: drink water, {moment}." for moment in moments}
+
+    listed = await bot.ask("what is coming up?")
+    assert "drink water" in listed
+    assert texts.NO_ROUTINES in listed
+
+    cancelled = await bot.ask("cancel the water reminder")
+    assert cancelled.startswith("Reminder cancelled: drink water")
+    assert reminders(bot) == []
+
+
+async def test_a_rhythm_becomes_a_routine_whatever_its_words_are(bot: Bot) -> None:
+    answer = await bot.ask('every weekday at 9 ask me for "mum\'s" $HOME `plan` & more')
+    (routine,) = routines(bot)
+    assert routine.spec.message == 'ask me for "mum\'s" $HOME `plan` & more'
+    assert str(routine.cron) == "0 9 * * 1-5"
+    assert "at 09:00 on Monday through Friday" in answer
+    assert texts.ONLY_ITS_WORDS in answer
+    assert str(bot.data) not in answer
+
+    assert "ask me for" in await bot.ask("list my routines")
+    assert (await bot.ask("cancel the plan routine")).startswith("Routine cancelled: ask me for")
+    assert routines(bot) == []
+
+
+async def test_a_fork_can_set_reminders_too(bot: Bot) -> None:
+    await bot.command("/fork tea")
+    await bot.answer(1)
+    answer = await bot.ask("remind me in 3 minutes that the tea is ready")
+    assert answer.startswith("Reminder set: the tea is ready, ")
+    assert [each.spec.message for each in reminders(bot)] == ["the tea is ready"]

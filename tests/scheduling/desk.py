@@ -1,0 +1,141 @@
+"""A data directory with a job book open on it, and a person who edits its files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.storage.places import QuickDisk
+
+from ollim_bot.data_paths import DataPaths
+from ollim_bot.domain.jobs import JobKind
+from ollim_bot.ports import Disk
+from ollim_bot.scheduling.hand_edits import HandEdits
+from ollim_bot.scheduling.job_book import Changes, JobBook
+from ollim_bot.storage.bootstrap import prepare_data_directory
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.journal import RememberingJournal
+
+NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
+A_WHILE = 5.0
+
+# A way to save a file, which stops after each step that others may see.
+Editor = Callable[[Path, str], Iterator[None]]
+
+
+def routine(job_id: str, cron: str = "0 9 * * *", body: str = "Plan the day.") -> str:
+    return f'---\nid: {job_id}\ncron: "{cron}"\n---\n{body}\n'
+
+
+def reminder(job_id: str, body: str = "Call them.") -> str:
+    return f"---\nid: {job_id}\nrun-at: 2027-01-08T09:00\n---\n{body}\n"
+
+
+WRONG = '---\nid: plan\ncron: "99 * * * *"\n---\nPlan the day.\n'
+
+
+class Told:
+    """What was told and not forgotten, and all that was ever said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.known: set[str] = set()
+
+    async def tell(self, sentence: str) -> None:
+        self.said.append(sentence)
+        self.known.add(sentence)
+
+    async def forget(self, key: str) -> None:
+        self.known.discard(key)
+
+
+class Desk:
+    def __init__(self, root: Path) -> None:
+        self.paths = DataPaths(root)
+        prepare_data_directory(self.paths)
+        self.clock = ManualClock(NOW)
+        self.told = Told()
+        self.journal = RememberingJournal()
+        self.hand_edits = HandEdits(self.journal, root, self.clock)
+        self.plan = self.paths.routines / "plan.md"
+        self.book = self.opened()
+
+    def opened(self, disk: Disk | None = None) -> JobBook:
+        """The book, as a process that starts now opens it."""
+        disk = disk or QuickDisk()
+        self.book = JobBook(self.paths, self.clock, self.told, self.hand_edits, disk)
+        return self.book
+
+    async def looked(self) -> Changes:
+        return await self.book.refresh()
+
+    async def looked_later(self, seconds: float = A_WHILE) -> Changes:
+        await self.clock.advance(seconds)
+        return await self.book.refresh()
+
+    @property
+    def messages(self) -> dict[str, str]:
+        """The text of every job by its id."""
+        return {job_id: booked.job.spec.message for (_, job_id), booked in self.book.jobs.items()}
+
+    @property
+    def routine_ids(self) -> set[str]:
+        return {job_id for kind, job_id in self.book.jobs if kind is JobKind.ROUTINE}
+
+
+def in_place(path: Path, text: str) -> Iterator[None]:
+    with open(path, "r+") as file:
+        file.write(text)
+        file.truncate()
+    yield
+
+
+def truncating_first(path: Path, text: str) -> Iterator[None]:
+    path.write_text("")
+    yield
+    path.write_text(text)
+    yield
+
+
+def in_two_halves(path: Path, text: str) -> Iterator[None]:
+    path.write_text(text[:20])
+    yield
+    with open(path, "a") as file:
+        file.write(text[20:])
+    yield
+
+
+def renaming_over(path: Path, text: str) -> Iterator[None]:
+    temporary = path.with_name(f"{path.name}.swap")
+    temporary.write_text(text)
+    yield
+    os.replace(temporary, path)
+    yield
+
+
+def with_a_backup(path: Path, text: str) -> Iterator[None]:
+    os.rename(path, path.with_name(f"{path.name}~"))
+    yield
+    path.write_text(text)
+    yield
+    path.with_name(f"{path.name}~").unlink()
+    yield
+
+
+def removing_first(path: Path, text: str) -> Iterator[None]:
+    path.unlink()
+    yield
+    path.write_text(text)
+    yield
+
+
+EDITORS: list[Editor] = [
+    in_place,
+    truncating_first,
+    in_two_halves,
+    renaming_over,
+    with_a_backup,
+    removing_first,
+]

@@ -1,0 +1,165 @@
+"""The whole schedule on real files and a clock that stands, with an agent by script."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from tests.conversation.scene import FakeKeeper, world
+
+from ollim_bot.agent import AgentEngine
+from ollim_bot.conversation.assembly import Talk, assemble
+from ollim_bot.data_paths import DataPaths
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.occurrences import LedgerRow
+from ollim_bot.scheduling.dispatch import Dispatch
+from ollim_bot.scheduling.hand_edits import HandEdits
+from ollim_bot.scheduling.job_book import JobBook
+from ollim_bot.scheduling.scheduler import Scheduler
+from ollim_bot.scheduling.watcher import Watcher
+from ollim_bot.storage.bootstrap import prepare_data_directory
+from ollim_bot.storage.stores import open_stores
+from ollim_bot.stores import Stores
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.journal import RememberingJournal
+from ollim_bot.testing.surface import RecordingSurface
+
+NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
+LIMIT = 15.0
+
+
+def quiet(_: Iterable[Path], stop: threading.Event) -> Iterator[Iterable[Path]]:
+    """A file system that tells nothing: files are noticed by looking."""
+    stop.wait(LIMIT)
+    return iter(())
+
+
+@dataclass
+class Day:
+    paths: DataPaths
+    talk: Talk
+    stores: Stores
+    clock: ManualClock
+    surface: RecordingSurface
+    scheduler: Scheduler
+    tasks: list[asyncio.Task[Any]] = field(default_factory=list)
+
+    def write(self, name: str, head: Mapping[str, object], body: str) -> Path:
+        """A job file, as a person writes one."""
+        lines = [f"{key}: {value}" for key, value in head.items()]
+        path = self.paths.root / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("\n".join(["---", *lines, "---", body, ""]))
+        return path
+
+    def remind(self, name: str, after: timedelta, body: str = "Drink water.", **more: Any) -> Path:
+        at = (self.clock.now() + after).isoformat()
+        return self.write(f"reminders/{name}.md", {"id": name, "run-at": f'"{at}"', **more}, body)
+
+    def routine(self, name: str, cron: str, body: str = "Plan the day.", **more: Any) -> Path:
+        return self.write(f"routines/{name}.md", {"id": name, "cron": f'"{cron}"', **more}, body)
+
+    async def passes(self, seconds: float, step: float = 5.0) -> None:
+        """Let time pass, a little at a time, so that everybody can do what is due."""
+        while seconds > 0:
+            await self.clock.advance(min(step, seconds))
+            seconds -= step
+            await self._breathe()
+
+    async def _breathe(self) -> None:
+        for _ in range(20):
+            await asyncio.sleep(0.0005)
+            self._check()
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(LIMIT):
+            for patience in count():
+                if condition():
+                    return
+                self._check()
+                await asyncio.sleep(0 if patience < 200 else 0.002)
+
+    def _check(self) -> None:
+        for task in self.tasks:
+            if task.done():
+                task.result()
+
+    @property
+    def rows(self) -> Sequence[LedgerRow]:
+        return self.stores.ledger.read().entries
+
+    def states(self, job: str) -> list[str]:
+        """What the ledger says of a job's occurrences, in order."""
+        return [row.state for row in self.rows if row.occurrence and row.occurrence.job_id == job]
+
+    def ended(self, job: str) -> list[LedgerRow]:
+        ends = {"done", "failed", "timed_out", "skipped", "missed", "interrupted"}
+        mine = (row for row in self.rows if row.occurrence and row.occurrence.job_id == job)
+        return [row for row in mine if row.state in ends]
+
+    @property
+    def log(self) -> list[ChatMessage]:
+        entries = self.stores.messages.read().entries
+        return list({message.id: message for message in entries}.values())
+
+    @property
+    def pings(self) -> list[str]:
+        return [message.text for message in self.log if message.author is Author.BACKGROUND]
+
+    @property
+    def told(self) -> list[str]:
+        return [message.text for message in self.log if message.author is Author.PROGRAM]
+
+    @property
+    def reminders(self) -> list[str]:
+        return sorted(path.stem for path in self.paths.reminders.glob("*.md"))
+
+
+@asynccontextmanager
+async def day(
+    engine: AgentEngine, root: Path, *, clock: ManualClock | None = None, runs: bool = True
+) -> AsyncIterator[Day]:
+    """A life of the bot; what it keeps is below `root`, so that a second one goes on with it."""
+    clock = clock or ManualClock(NOW)
+    paths = DataPaths(root)
+    prepare_data_directory(paths)
+    edits = HandEdits(RememberingJournal(), root, clock)
+    stores = open_stores(paths, now=clock.now, journal=edits, on_problem=lambda _: None)
+    surface = RecordingSurface()
+    parts = world(engine, stores, clock, [surface], keeper=FakeKeeper(), working_directory=root)
+    talk = assemble(parts)
+    await talk.conversation.load()
+    dispatch = Dispatch(
+        stores, talk.foreground, talk.background, talk.reminders, talk.notices, clock
+    )
+    scheduler = Scheduler(
+        stores,
+        JobBook(paths, clock, talk.notices, edits),
+        Watcher(paths, clock, talk.notices.tell, events=quiet),
+        dispatch,
+        talk.notices,
+        clock,
+        UTC,
+    )
+    made = Day(paths, talk, stores, clock, surface, scheduler)
+    if runs:
+        services = (talk.conversation.run(), talk.notices.run(), scheduler.run())
+        made.tasks += [asyncio.create_task(service) for service in services]
+    try:
+        async with asyncio.timeout(60):
+            yield made
+    finally:
+        for task in made.tasks:
+            task.cancel()
+        await asyncio.gather(*made.tasks, return_exceptions=True)
+        await scheduler.close()
+        for run in [*talk.background._tasks]:
+            run.cancel()
+        await talk.forks.close()

@@ -1,0 +1,179 @@
+"""What is due fires once, at its moment, and the ledger tells its story."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+from tests.scheduling.scene import day
+
+from ollim_bot.domain.events import FailureKind
+from ollim_bot.testing.engine import Calls, Fails, Says, ScriptedEngine, Waits
+
+MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
+
+
+def pings(words: str) -> Calls:
+    return Calls("mcp__discord__ping_user", {"message": words})
+
+
+async def test_a_reminder_comes_at_its_moment_and_its_file_goes(tmp_path: Path) -> None:
+    engine = ScriptedEngine().then(pings("Drink water!"))
+    async with day(engine, tmp_path) as at:
+        at.remind("w1", 2 * MINUTE)
+        await at.passes(115)
+        assert at.pings == []
+        await at.passes(6, step=1)
+        await at.until(lambda: at.reminders == [])
+        assert at.pings == ["Drink water!"]
+        assert at.states("w1") == ["due", "running", "effect", "done", "delivered"]
+
+
+async def test_a_reminder_is_never_early(tmp_path: Path) -> None:
+    async with day(ScriptedEngine().then(pings("Now.")), tmp_path) as at:
+        at.remind("w1", 2 * MINUTE)
+        await at.passes(119.9, step=1)
+        assert at.states("w1") == []
+        await at.passes(0.2, step=0.1)
+        await at.until(lambda: at.ended("w1"))
+
+
+async def test_a_routine_fires_again_and_again(tmp_path: Path) -> None:
+    async with day(ScriptedEngine(), tmp_path) as at:
+        at.routine("plan", "*/10 * * * *", background="true")
+        await at.passes(31 * 60, step=30)
+        await at.until(lambda: len(at.ended("plan")) == 3)
+        keys = [row.occurrence.key for row in at.ended("plan") if row.occurrence]
+        assert keys == [f"2026-02-24T10:{minute}:00Z" for minute in (20, 30, 40)]
+
+
+async def test_a_foreground_routine_is_a_turn_of_the_conversation(tmp_path: Path) -> None:
+    async with day(engine := ScriptedEngine().answers("Write the report."), tmp_path) as at:
+        at.routine("plan", "20 10 * * *")
+        await at.passes(310)
+        await at.until(lambda: at.ended("plan"))
+        assert engine.prompts[0].startswith("[routine:plan]\n")
+        assert at.states("plan") == ["due", "running", "done"]
+
+
+async def test_an_edit_is_followed(tmp_path: Path) -> None:
+    async with day(ScriptedEngine().then(pings("Now.")), tmp_path) as at:
+        at.remind("w1", 5 * MINUTE)
+        await at.passes(60)
+        at.remind("w1", 20 * MINUTE)
+        await at.passes(15 * 60, step=30)
+        assert at.states("w1") == []
+        await at.passes(5 * 60 + 30, step=30)
+        await at.until(lambda: at.reminders == [])
+        assert len(at.ended("w1")) == 1
+
+
+async def test_a_file_that_is_removed_does_not_fire(tmp_path: Path) -> None:
+    async with day(ScriptedEngine(), tmp_path) as at:
+        path = at.remind("w1", 2 * MINUTE)
+        await at.passes(60)
+        path.unlink()
+        await at.passes(120)
+        assert at.states("w1") == []
+
+
+async def test_a_disabled_job_does_not_fire(tmp_path: Path) -> None:
+    async with day(ScriptedEngine(), tmp_path) as at:
+        at.routine("plan", "* * * * *", background="true", enabled="false")
+        await at.passes(180)
+        assert at.states("plan") == []
+
+
+async def test_one_bad_file_stops_nobody_else_and_is_named(tmp_path: Path) -> None:
+    async with day(ScriptedEngine().then(pings("Now.")), tmp_path) as at:
+        at.write("routines/bad.md", {"id": "bad", "cron": '"99 * * * *"'}, "Never.")
+        at.remind("w1", MINUTE)
+        await at.passes(70)
+        await at.until(lambda: at.reminders == [])
+        await at.until(lambda: any("routines/bad.md" in text for text in at.told))
+
+
+async def test_a_routine_whose_run_still_goes_is_skipped(tmp_path: Path) -> None:
+    engine = ScriptedEngine().then(Waits())
+    async with day(engine, tmp_path) as at:
+        at.routine("plan", "*/5 * * * *", background="true")
+        await at.passes(5 * 60 + 10)
+        await at.until(lambda: len(engine.prompts) == 1)
+        await at.passes(5 * 60)
+        await at.until(lambda: at.ended("plan"))
+        (skipped,) = at.ended("plan")
+        assert (skipped.state, skipped.facts["reason"]) == ("skipped", "overlap")
+
+
+async def test_a_reminder_that_the_agent_keeps_to_itself_comes_all_the_same(tmp_path: Path) -> None:
+    async with day(ScriptedEngine().then(Says("I say nothing.")), tmp_path) as at:
+        at.remind("w1", MINUTE)
+        await at.passes(70)
+        await at.until(lambda: at.reminders == [])
+        assert at.pings == ["Drink water."]
+
+
+async def test_a_reminder_whose_agent_fails_comes_after_three_tries_and_says_why(
+    tmp_path: Path,
+) -> None:
+    engine = ScriptedEngine()
+    for _ in range(3):
+        engine.then(Fails(FailureKind.OVERLOADED))
+    async with day(engine, tmp_path) as at:
+        at.remind("w1", MINUTE)
+        await at.passes(120)
+        await at.until(lambda: at.reminders == [])
+        assert at.pings == ["Drink water."]
+        states = at.states("w1")
+        assert states.count("running") == 3
+        assert states.count("attempt_failed") == 2
+        assert [row.state for row in at.ended("w1")] == ["failed"]
+        assert "as you wrote it" in at.log[-1].footer or at.log
+
+
+async def test_a_reminder_whose_agent_hangs_comes_after_a_minute_and_once(tmp_path: Path) -> None:
+    engine = ScriptedEngine().then(Waits())
+    async with day(engine, tmp_path) as at:
+        at.remind("w1", MINUTE)
+        await at.passes(62)
+        await at.until(lambda: len(engine.prompts) == 1)
+        await at.passes(50)
+        assert at.pings == []
+        await at.passes(12)
+        await at.until(lambda: at.pings)
+        assert at.pings == ["Drink water."]
+        assert at.log[-1].footer.startswith("The agent was not ready in time")
+        await at.passes(1900, step=60)
+        await at.until(lambda: at.reminders == [])
+        assert at.pings == ["Drink water."]
+
+
+async def test_a_ping_that_comes_too_late_is_refused(tmp_path: Path) -> None:
+    async with day(ScriptedEngine(), tmp_path) as at:
+        at.remind("w1", MINUTE, must="false")
+        await at.passes(70)
+        await at.until(lambda: at.reminders == [])
+        assert at.pings == []
+
+
+async def test_a_full_ping_budget_does_not_swallow_a_reminder(tmp_path: Path) -> None:
+    engine = ScriptedEngine()
+    for number in range(8):
+        engine.then(pings(f"Number {number}"))
+    async with day(engine, tmp_path) as at:
+        for number in range(8):
+            at.remind(f"w{number}", MINUTE)
+        await at.passes(130)
+        await at.until(lambda: at.reminders == [])
+        assert len(at.pings) == 8
+
+
+async def test_a_reminder_with_a_moment_of_the_past_comes_at_once_and_is_late(
+    tmp_path: Path,
+) -> None:
+    async with day(engine := ScriptedEngine().then(pings("Late.")), tmp_path) as at:
+        at.remind("w1", -HOUR)
+        await at.passes(20)
+        await at.until(lambda: at.reminders == [])
+        assert "[late: was scheduled for 9:15 AM, running now]" in engine.prompts[0]

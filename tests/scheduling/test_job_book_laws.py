@@ -1,0 +1,108 @@
+"""Whatever is done to the files, the book holds what a fresh reading of the folder finds right."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.scheduling.desk import WRONG, Desk, routine
+from tests.storage.places import DataDirectory
+
+from ollim_bot.domain.jobs import JobKind
+
+Step = Callable[[Path], None]
+
+names = st.sampled_from(["a.md", "b.md", "c.md"])
+ids = st.sampled_from(["one", "two", "three"])
+texts = st.builds(
+    routine, ids, st.sampled_from(["0 9 * * *", "@hourly"]), st.sampled_from(["Do it.", "Do not."])
+) | st.sampled_from(["", WRONG, "---\nid: one\n"])
+
+
+def writing(name: str, text: str) -> Step:
+    def step(folder: Path) -> None:
+        (folder / name).write_text(text)
+
+    return step
+
+
+def replacing(name: str, text: str) -> Step:
+    def step(folder: Path) -> None:
+        (folder / "swap").write_text(text)
+        os.replace(folder / "swap", folder / name)
+
+    return step
+
+
+def renaming(name: str, other: str) -> Step:
+    def step(folder: Path) -> None:
+        with suppress(FileNotFoundError):
+            os.replace(folder / name, folder / other)
+
+    return step
+
+
+def removing(name: str) -> Step:
+    return lambda folder: (folder / name).unlink(missing_ok=True)
+
+
+def touching(name: str) -> Step:
+    def step(folder: Path) -> None:
+        with suppress(FileNotFoundError):
+            os.utime(folder / name)
+
+    return step
+
+
+steps = (
+    st.builds(writing, names, texts)
+    | st.builds(replacing, names, texts)
+    | st.builds(renaming, names, names)
+    | st.builds(removing, names)
+    | st.builds(touching, names)
+)
+# How long to wait after a step before looking; None for not looking at all.
+pauses = st.none() | st.sampled_from([0.0, 0.3, 0.6, 2.0])
+
+
+@settings(max_examples=150)
+@given(st.lists(st.tuples(steps, pauses), max_size=12))
+def test_after_any_edits_the_book_holds_what_is_right_and_nothing_that_is_gone(
+    story: list[tuple[Step, float | None]],
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(live_through(Path(folder), story))
+
+
+async def live_through(root: Path, story: list[tuple[Step, float | None]]) -> None:
+    desk = Desk(root)
+    armed = dict(desk.book.jobs)
+    for step, pause in story:
+        step(desk.paths.routines)
+        if pause is not None:
+            changes = await desk.looked_later(pause)
+            armed = {key: job for key, job in armed.items() if job not in changes.removed}
+            armed |= {job.key: job for job in (*changes.added, *changes.changed)}
+            assert armed == desk.book.jobs
+    await desk.looked()
+    await desk.looked_later()
+    check(desk)
+
+
+def check(desk: Desk) -> None:
+    report = DataDirectory(desk.paths.root).open().routines.report()
+    for right in report.jobs:
+        booked = desk.book.jobs[JobKind.ROUTINE, right.item.spec.id]
+        assert (booked.job, booked.path) == right
+    standing = [shelved.path for shelved in report.jobs]
+    for booked in desk.book.jobs.values():
+        shown = f"routines/{booked.path.name}"
+        assert booked.path in standing or any(shown in problem for problem in report.problems)
+    assert bool(report.problems) == bool(desk.book.problems)
+    assert set(desk.told.known) >= set(desk.book.problems)
