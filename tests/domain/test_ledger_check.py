@@ -14,7 +14,7 @@ from ollim_bot.domain.definitions import Armed, Definition, removed_row
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
-from ollim_bot.domain.run_history import CHECKPOINT, NOTES
+from ollim_bot.domain.run_history import CHECKPOINT, NOTES, STARTED
 
 DAY = timedelta(days=1)
 STEPS = frozenset(state.value for state in OccurrenceState)
@@ -178,19 +178,11 @@ def test_what_was_due_before_its_job_was_armed_has_no_cause() -> None:
 
 
 def test_a_reminder_that_was_overdue_at_the_first_start_may_come_but_need_not() -> None:
-    overdue = Definition.of(reminder("b", START - DAY), BERLIN)
+    overdue = Definition.of(reminder("b", START - DAY + timedelta(milliseconds=5)), BERLIN)
     rows = Armed().rows_for([overdue], START, START)
     late = Occurrence.scheduled(JobKind.REMINDER, "b", START - DAY)
     assert check(rows, START + DAY, START + DAY) == []
     assert check([*rows, *course(late, START, "running done")], START + DAY, START + DAY) == []
-
-
-def test_a_reminder_is_due_at_the_second_that_its_occurrence_names() -> None:
-    scene = Scene()
-    scene.put(reminder("b", START + timedelta(seconds=5, milliseconds=5)))
-    scene.wait(DAY)
-    assert len(scene.rows) == 5
-    assert checked(scene) == []
 
 
 def test_what_still_runs_is_no_finding_until_its_limit_is_over() -> None:
@@ -212,6 +204,21 @@ def test_a_bot_that_is_off_leaves_runs_without_an_end_to_its_next_start() -> Non
     one = Occurrence.by_hand(JobKind.ROUTINE, "a", scene.now)
     rows = [*scene.rows, *course(one, scene.now, "running")]
     assert check(rows, scene.now + 90 * DAY, scene.watched) == []
+
+
+def test_after_a_start_what_was_left_without_an_end_has_its_time_again() -> None:
+    scene = Scene()
+    one = Occurrence.by_hand(JobKind.ROUTINE, "a", scene.now)
+    later = scene.now + 3 * DAY
+    rows = [*scene.rows, *course(one, scene.now, "running")]
+    started = [*rows, LedgerRow(later, STARTED)]
+    for minutes, findings in ((0, 0), (34, 0), (36, 1)):
+        now = later + timedelta(minutes=minutes)
+        assert len(check(rows, now, now)) == 1
+        assert len(check(started, now, now)) == findings
+    waiting = [*started, LedgerRow(later, "cut_off", one)]
+    assert check(waiting, later + DAY, later + DAY / 2) == []
+    assert len(check(waiting, later + 2 * DAY, later + 2 * DAY)) == 1
 
 
 def test_two_ends_and_an_impossible_order_are_named_in_words() -> None:

@@ -22,6 +22,7 @@ from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.scheduling.dispatch import Dispatch
 from ollim_bot.scheduling.hand_edits import HandEdits
 from ollim_bot.scheduling.job_book import JobBook
+from ollim_bot.scheduling.outlook import Outlook
 from ollim_bot.scheduling.scheduler import Scheduler
 from ollim_bot.scheduling.watcher import Watcher
 from ollim_bot.storage.bootstrap import prepare_data_directory
@@ -136,18 +137,18 @@ async def day(
     parts = world(engine, stores, clock, [surface], keeper=FakeKeeper(), working_directory=root)
     talk = assemble(parts)
     await talk.conversation.load()
+    book = JobBook(paths, clock, talk.notices, edits)
     dispatch = Dispatch(
-        stores, talk.foreground, talk.background, talk.reminders, talk.notices, clock
-    )
-    scheduler = Scheduler(
         stores,
-        JobBook(paths, clock, talk.notices, edits),
-        Watcher(paths, clock, talk.notices.tell, events=quiet),
-        dispatch,
+        talk.foreground,
+        talk.background,
+        talk.reminders,
         talk.notices,
         clock,
-        UTC,
+        Outlook(book, clock, UTC, root),
     )
+    watcher = Watcher(paths, clock, talk.notices.tell, events=quiet)
+    scheduler = Scheduler(stores, book, watcher, dispatch, talk.notices, clock, UTC)
     made = Day(paths, talk, stores, clock, surface, scheduler)
     if runs:
         services = (talk.conversation.run(), talk.notices.run(), scheduler.run())

@@ -177,3 +177,14 @@ async def test_a_reminder_with_a_moment_of_the_past_comes_at_once_and_is_late(
         await at.passes(20)
         await at.until(lambda: at.reminders == [])
         assert "[late: was scheduled for 9:15 AM, running now]" in engine.prompts[0]
+
+
+async def test_a_run_knows_what_comes_after_it(tmp_path: Path) -> None:
+    async with day(engine := ScriptedEngine(), tmp_path) as at:
+        at.remind("w1", MINUTE, must="false")
+        at.remind("w2", 10 * MINUTE, "Stretch.", must="false")
+        await at.passes(70)
+        await at.until(lambda: engine.prompts)
+        assert "Upcoming bg tasks (next 12h):" in engine.prompts[0]
+        assert "[this task]" in engine.prompts[0]
+        assert "reminders/w2.md" in engine.prompts[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -74,13 +75,23 @@ async def test_a_touch_is_no_change(desk: Desk) -> None:
     assert not await desk.looked()
 
 
-async def test_a_change_within_the_clocks_grain_is_seen(desk: Desk) -> None:
-    """Same size, same file, same moment: only the content differs."""
-    desk.plan.write_text(routine("plan", body="Plan it."))
+class _CoarseDisk(QuickDisk):
+    """A file system whose clock did not move between two writes: only the content differs."""
+
+    def __init__(self, *texts: str) -> None:
+        self._texts = list(texts)
+
+    def read(self, path: Path) -> bytes:
+        super().read(path)
+        return self._texts.pop(0).encode()
+
+
+async def test_a_change_within_the_grain_of_the_clock_is_seen(desk: Desk) -> None:
+    desk.opened(_CoarseDisk(routine("plan"), routine("plan", body="Plan it.")))
+    desk.plan.write_text(routine("plan"))
     await desk.looked()
-    desk.plan.write_text(routine("plan", body="Skip it."))
     await desk.looked()
-    assert desk.messages == {"plan": "Skip it."}
+    assert desk.messages == {"plan": "Plan it."}
 
 
 async def test_a_wrong_file_leaves_its_last_good_version_in_use(desk: Desk) -> None:
@@ -161,6 +172,7 @@ async def test_a_repair_counts_at_once_and_nothing_is_said(desk: Desk) -> None:
     changes = await desk.looked()
     assert [booked.key for booked in changes.added] == [PLAN]
     assert (changes.problems, len(desk.told.said), desk.book.problems) == ([], 1, [])
+    assert desk.told.known == set()
 
 
 async def test_the_same_mistake_made_again_is_told_again(desk: Desk) -> None:
@@ -325,6 +337,25 @@ async def test_the_last_good_version_outlives_a_restart(desk: Desk) -> None:
     assert list((desk.paths.state / "last_good" / "routines").iterdir()) == []
 
 
+async def test_the_last_good_version_outlives_starts_in_a_bad_moment(desk: Desk) -> None:
+    desk.plan.write_text(routine("plan"))
+    await desk.looked()
+    desk.plan.write_text(WRONG)
+    await desk.looked()
+    await desk.looked_later()
+    for _ in range(2):
+        desk.opened()
+        await desk.looked()
+    away = desk.paths.routines.rename(desk.paths.root / "away")
+    desk.paths.routines.write_text("This is no folder.")
+    desk.opened()
+    await desk.looked()
+    desk.paths.routines.unlink()
+    away.rename(desk.paths.routines)
+    await desk.looked()
+    assert desk.routine_ids == {"plan"}
+
+
 async def test_a_disk_that_keeps_no_copy_changes_nothing_else(desk: Desk) -> None:
     def refuse(step: str, _: Path) -> None:
         if step == "write":
@@ -351,20 +382,41 @@ async def test_only_files_that_changed_are_read_again(desk: Desk) -> None:
         while read:
             read.clear()
             await desk.looked()
+    before = desk.book.jobs
+    await desk.looked()
+    assert desk.book.jobs is before
     (desk.paths.routines / "r7.md").write_text(routine("r7", body="Other."))
     await desk.looked()
     assert read == ["r7.md"]
 
 
-async def test_a_look_that_was_given_up_loses_no_change(desk: Desk) -> None:
-    await desk.looked()
-    desk.plan.write_text(routine("plan"))
+async def given_up(desk: Desk) -> None:
+    """A look whose result nobody waits for, though it looks to the end."""
     looking = asyncio.create_task(desk.looked())
     await asyncio.sleep(0)
     looking.cancel()
     await asyncio.gather(looking, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_default_executor()
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor())
+
+
+async def test_a_look_that_was_given_up_loses_no_change(desk: Desk) -> None:
     await desk.looked()
+    desk.plan.write_text(routine("plan"))
+    await given_up(desk)
     await desk.looked()
+    assert desk.routine_ids == {"plan"}
+
+
+async def test_a_look_that_was_given_up_does_not_leave_a_file_away(desk: Desk) -> None:
+    desk.plan.write_text(routine("plan"))
+    await desk.looked()
+    away = desk.plan.rename(desk.plan.with_name("away"))
+    await desk.looked()
+    away.rename(desk.plan)
+    await given_up(desk)
+    await desk.looked()
+    await desk.looked_later()
     assert desk.routine_ids == {"plan"}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.storage.ledger_rival import SlowDisk
 from tests.storage.places import NOW, DataDirectory
 
 from ollim_bot.domain.jobs import Reminder
@@ -11,7 +12,8 @@ from ollim_bot.ports import Log, Shelf, Store
 from ollim_bot.storage.file_store import FileStore
 from ollim_bot.storage.files import OsDisk
 from ollim_bot.storage.locks import FileLock
-from ollim_bot.testing.contracts import LogContract, ShelfContract, StoreContract
+from ollim_bot.stores import Stores
+from ollim_bot.testing.contracts import ClaimsContract, LogContract, ShelfContract, StoreContract
 from ollim_bot.testing.memory import MemoryStore, memory_stores
 
 
@@ -54,6 +56,16 @@ class TestJsonLines(OnDisk, LogContract):
 class TestMemoryLog(LogContract):
     def make(self) -> Log[LedgerRow]:
         return memory_stores(NOW).ledger
+
+
+class TestLedger(OnDisk, ClaimsContract):
+    def make(self) -> Stores:
+        return self.data.open(SlowDisk())
+
+
+class TestMemoryLedger(ClaimsContract):
+    def make(self) -> Stores:
+        return memory_stores(NOW)
 
 
 class TestMarkdownShelf(OnDisk, ShelfContract):

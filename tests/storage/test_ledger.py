@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from tests.chaos.test_rivals import rivals
-from tests.storage.ledger_rival import SlowDisk, occurrence
+from tests.storage.ledger_rival import occurrence
 from tests.storage.places import NOW, DataDirectory, QuickDisk
 
 from ollim_bot.domain.definitions import Armed, Definition
@@ -31,44 +30,6 @@ def stores(request: pytest.FixtureRequest, data: DataDirectory) -> Stores:
 
 def at(moment: datetime) -> Occurrence:
     return Occurrence.scheduled(JobKind.ROUTINE, "daily", moment)
-
-
-def test_an_occurrence_is_claimed_once_and_its_facts_are_kept(stores: Stores) -> None:
-    assert stores.claims.claim(ONE, NOW, {"late": True})
-    assert not stores.claims.claim(ONE, NOW + timedelta(hours=1))
-    assert stores.claims.claim(occurrence(2), NOW)
-    rows = stores.ledger.read().entries
-    assert list(rows) == [
-        LedgerRow(NOW, "due", ONE, {"late": True}),
-        LedgerRow(NOW, "due", occurrence(2)),
-    ]
-
-
-def test_any_row_of_an_occurrence_stands_in_the_way(stores: Stores) -> None:
-    stores.ledger.append(LedgerRow(NOW, "running", ONE))
-    assert not stores.claims.claim(ONE, NOW)
-
-
-def test_many_are_claimed_in_one_go_with_all_their_rows(stores: Stores) -> None:
-    stores.claims.claim(ONE, NOW)
-    rows = [LedgerRow(NOW, state, occurrence(n)) for n in (1, 2, 3) for state in ("due", "skipped")]
-    assert stores.claims.claim_all(rows) == {occurrence(2), occurrence(3)}
-    assert list(stores.ledger.read().entries)[1:] == rows[2:]
-    assert stores.claims.claim_all([]) == set()
-
-
-def test_what_has_not_come_yet_cannot_be_claimed(stores: Stores) -> None:
-    with pytest.raises(ValueError, match="is not due"):
-        stores.claims.claim(ONE, NOW - timedelta(seconds=1))
-    assert list(stores.ledger.read().entries) == []
-
-
-@pytest.mark.parametrize("place", ["disk", "memory"])
-def test_threads_that_race_get_each_occurrence_once(data: DataDirectory, place: str) -> None:
-    claims = (data.open(SlowDisk()) if place == "disk" else memory_stores(NOW)).claims
-    with ThreadPoolExecutor(8) as pool:
-        won = pool.map(lambda n: claims.claim(occurrence(n // 8), NOW), range(160))
-        assert sum(won) == 20
 
 
 def test_two_processes_that_race_get_each_occurrence_once(data: DataDirectory) -> None:

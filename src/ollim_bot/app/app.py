@@ -23,6 +23,7 @@ from ollim_bot.ports import Clock, Journal
 from ollim_bot.scheduling.dispatch import Dispatch
 from ollim_bot.scheduling.hand_edits import HandEdits
 from ollim_bot.scheduling.job_book import JobBook
+from ollim_bot.scheduling.outlook import Outlook
 from ollim_bot.scheduling.scheduler import Scheduler
 from ollim_bot.scheduling.watcher import Watcher
 from ollim_bot.settings import Secret, Settings
@@ -207,16 +208,19 @@ class App:
         self._announce(page.port, secret)
 
     def _scheduling(self, talk: Talk, stores: Stores, edits: HandEdits) -> Scheduler:
-        clock, paths = self._clock, self._settings.paths
-        return Scheduler(
+        clock, paths, zone = self._clock, self._settings.paths, self._settings.zone
+        book = JobBook(paths, clock, talk.notices, edits)
+        dispatch = Dispatch(
             stores,
-            JobBook(paths, clock, talk.notices, edits),
-            Watcher(paths, clock, talk.notices.tell),
-            Dispatch(stores, talk.foreground, talk.background, talk.reminders, talk.notices, clock),
+            talk.foreground,
+            talk.background,
+            talk.reminders,
             talk.notices,
             clock,
-            self._settings.zone,
+            Outlook(book, clock, zone, paths.root),
         )
+        watcher = Watcher(paths, clock, talk.notices.tell)
+        return Scheduler(stores, book, watcher, dispatch, talk.notices, clock, zone)
 
     async def _serve(self, talk: Talk, scheduler: Scheduler) -> None:
         """The conversation or the schedule dying ends everything; a surface is started again."""

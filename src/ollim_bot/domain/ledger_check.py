@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from ollim_bot.domain.definitions import JobKey
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, may_follow
-from ollim_bot.domain.run_history import CHECKPOINT, History, RunStory
+from ollim_bot.domain.run_history import CHECKPOINT, STARTED, History, RunStory
 from ollim_bot.domain.tenures import Tenure, Tenures
 
 # An occurrence that names no `limit` waits for its turn, or for the owner's conversation.
@@ -49,6 +49,7 @@ class _Reading:
     def __init__(self, rows: Iterable[LedgerRow]) -> None:
         self.tenures = Tenures()
         self.watched_until: datetime | None = None
+        self._started: datetime | None = None
         self._oldest: set[Occurrence] = set()
         self._causes: dict[Occurrence, Tenure | None] = {}
         self.history = History.of(self._noted(rows))
@@ -59,6 +60,8 @@ class _Reading:
             self.tenures.note(row)
             if row.state == CHECKPOINT:
                 self.watched_until = _watched_until(row) or self.watched_until
+            elif row.state == STARTED:
+                self._started = row.ts
             elif row.occurrence is not None and row.occurrence not in self._causes:
                 self._meet(row.occurrence)
             yield row
@@ -97,8 +100,18 @@ class _Reading:
             yield f"{story.occurrence.id}: {text}."
         elif story.occurrence not in self._oldest and not _has_all_attempts(steps):
             yield f"{story.occurrence.id}: an attempt is missing."
-        elif not ends and horizon is not None and _is_given_up(story, horizon):
+        elif not ends and horizon is not None and self._is_given_up(story, horizon):
             yield f"{story.occurrence.id}: has no end; the last word is `{story.state}`."
+
+    def _is_given_up(self, story: RunStory, horizon: datetime) -> bool:
+        """Whether it has been without an end for longer than it could have taken.
+
+        After a start it has all its time again, since the program did not run before.
+        """
+        since = story.rows[-1].ts
+        if self._started is not None:
+            since = max(since, self._started)
+        return horizon - since > _patience(story)
 
     def _disorder(self, story: RunStory, states: Sequence[OccurrenceState]) -> str | None:
         if states and not may_follow(None, states[0]) and story.occurrence not in self._oldest:
@@ -115,16 +128,11 @@ def _has_all_attempts(steps: Sequence[tuple[OccurrenceState, LedgerRow]]) -> boo
     return said in (None, len(numbers)) and all(found in (None, nth) for found, nth in counted)
 
 
-def _is_given_up(story: RunStory, horizon: datetime) -> bool:
-    """Whether it has been without an end for longer than it could have taken."""
-    last = story.rows[-1]
-    limits = [row.facts["limit"] for row in story.rows if _is_length(row.facts.get("limit"))]
-    patience = timedelta(seconds=float(str(limits[-1]))) + _GRACE if limits else _PATIENCE
-    return horizon - last.ts > patience
-
-
-def _is_length(seconds: object) -> bool:
-    return isinstance(seconds, int | float) and 0 <= seconds < _MOST
+def _patience(story: RunStory) -> timedelta:
+    limit = next((row.facts.get("limit") for _, row in reversed(story.steps)), None)
+    if isinstance(limit, int | float) and 0 <= limit < _MOST:
+        return timedelta(seconds=limit) + _GRACE
+    return _PATIENCE
 
 
 def _watched_until(row: LedgerRow) -> datetime | None:

@@ -21,6 +21,8 @@ EFFECT = "effect"
 DELIVERED = "delivered"
 NOTES = frozenset({EFFECT, DELIVERED})
 
+# The program has begun to run again.
+STARTED = "started"
 CHECKPOINT = "checkpoint"
 
 _STEPS = {state.value: state for state in OccurrenceState}

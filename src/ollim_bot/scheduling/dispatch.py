@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from ollim_bot.conversation.background.attempt import Try
 from ollim_bot.conversation.background.runs import BackgroundRuns
 from ollim_bot.conversation.foreground import ForegroundJobs
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.reminders.delivery import ReminderDelivery
+from ollim_bot.domain.forward_schedule import UpcomingSchedule
 from ollim_bot.domain.jobs import Job, Reminder, Routine
 from ollim_bot.domain.occurrences import (
     MAX_ATTEMPTS,
@@ -55,7 +57,10 @@ class Work:
 
 
 class Dispatch:
-    """A job never raises out of here, and none waits for another."""
+    """A job never raises out of here, and none waits for another.
+
+    `upcoming` tells what is due around an occurrence.
+    """
 
     def __init__(
         self,
@@ -65,6 +70,7 @@ class Dispatch:
         delivery: ReminderDelivery,
         notices: Notices,
         clock: Clock,
+        upcoming: Callable[[Occurrence], UpcomingSchedule],
     ) -> None:
         self._stores = stores
         self._foreground = foreground
@@ -72,6 +78,7 @@ class Dispatch:
         self._delivery = delivery
         self._notices = notices
         self._clock = clock
+        self._upcoming = upcoming
         self._going: dict[asyncio.Task[None], JobKey] = {}
 
     def fire(self, work: Work) -> None:
@@ -199,7 +206,8 @@ class Dispatch:
             return state
         for number in range(first, MAX_ATTEMPTS + 1):
             is_last = number == MAX_ATTEMPTS
-            this = Try(number, work.late_since, order, may_fail=not is_last)
+            upcoming = partial(self._upcoming, work.occurrence)
+            this = Try(number, work.late_since, order, not is_last, upcoming)
             # Whoever stops this leaves the run to whoever owns it.
             state = await asyncio.shield(self._background.start(work.job, work.occurrence, this))
             if state is not OccurrenceState.ATTEMPT_FAILED:

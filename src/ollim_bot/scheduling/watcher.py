@@ -141,15 +141,13 @@ class Watcher:
 
         # Its own, since it is in use for as long as the bot runs.
         thread = threading.Thread(target=hear, name="watcher", daemon=True)
-        if ground:
-            thread.start()
+        thread.start()
         try:
             yield moved
         finally:
             stop.set()
             moved.cancel()
-            if ground:
-                await asyncio.shield(asyncio.to_thread(thread.join))
+            await asyncio.shield(asyncio.to_thread(thread.join))
 
     def _hear(self, moved: asyncio.Future[None], number: int, burst: Iterable[Path]) -> None:
         paths = set(burst)

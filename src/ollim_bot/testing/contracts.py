@@ -16,10 +16,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from ollim_bot.domain.jobs import JobSpec, Reminder
-from ollim_bot.domain.occurrences import LedgerRow
+from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.errors import DuplicateId, NotFound
 from ollim_bot.ports import Log, Shelf, Store
+from ollim_bot.stores import Stores
 
 START = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 
@@ -121,6 +122,50 @@ class LogContract(ABC):
         found = [int(str(number)) for number in self.numbers(log)]
         assert sorted(found) == list(range(80))
         assert all(found[i] + 1 == found[i + 1] for i in range(0, 80, 2))
+
+
+class ClaimsContract(ABC):
+    """`claims` and `ledger` of the stores belong together."""
+
+    @abstractmethod
+    def make(self) -> Stores: ...
+
+    def occurrence(self, number: int) -> Occurrence:
+        return Occurrence.scheduled(JobKind.REMINDER, f"r{number}", START)
+
+    def test_an_occurrence_is_claimed_once_and_its_facts_are_kept(self) -> None:
+        stores, one, other = self.make(), self.occurrence(1), self.occurrence(2)
+        assert stores.claims.claim(one, START, {"late": True})
+        assert not stores.claims.claim(one, START + timedelta(hours=1))
+        assert stores.claims.claim(other, START)
+        assert list(stores.ledger.read().entries) == [
+            LedgerRow(START, "due", one, {"late": True}),
+            LedgerRow(START, "due", other),
+        ]
+
+    def test_any_row_of_an_occurrence_stands_in_the_way(self) -> None:
+        stores = self.make()
+        stores.ledger.append(LedgerRow(START, "running", self.occurrence(1)))
+        assert not stores.claims.claim(self.occurrence(1), START)
+
+    def test_many_are_claimed_in_one_go_with_all_their_rows(self) -> None:
+        stores, some = self.make(), [self.occurrence(number) for number in (1, 2, 3)]
+        stores.claims.claim(some[0], START)
+        rows = [LedgerRow(START, state, one) for one in some for state in ("due", "skipped")]
+        assert stores.claims.claim_all(rows) == set(some[1:])
+        assert list(stores.ledger.read().entries)[1:] == rows[2:]
+        assert stores.claims.claim_all([]) == set()
+
+    def test_what_has_not_come_yet_cannot_be_claimed(self) -> None:
+        stores = self.make()
+        with raising(ValueError):
+            stores.claims.claim(self.occurrence(1), START - timedelta(seconds=1))
+        assert list(stores.ledger.read().entries) == []
+
+    def test_threads_that_race_get_each_occurrence_once(self) -> None:
+        stores, won = self.make(), list[bool]()
+        _in_eight_threads(lambda n: won.append(stores.claims.claim(self.occurrence(n // 8), START)))
+        assert (sum(won), len(stores.ledger.read().entries)) == (5, 5)
 
 
 class ShelfContract(ABC):

@@ -26,6 +26,7 @@ from ollim_bot.domain.events import (
     Usage,
     UsageReported,
 )
+from ollim_bot.domain.forward_schedule import UpcomingSchedule
 from ollim_bot.domain.jobs import Chain, Job, Reminder
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.orders import Order
@@ -38,7 +39,7 @@ from ollim_bot.errors import SessionLost
 from ollim_bot.ports import Clock
 from ollim_bot.prompts.context import READ_ONLY, updates_block
 from ollim_bot.prompts.jobs import background_prompt
-from ollim_bot.prompts.preamble import Briefing, build_bg_preamble
+from ollim_bot.prompts.preamble import Briefing, build_bg_preamble, upcoming_lines
 from ollim_bot.stores import Stores
 from ollim_bot.tools.background_gate import BackgroundTools
 from ollim_bot.tools.server.bench import Poster, Workbench
@@ -73,13 +74,15 @@ class Surroundings:
 class Try:
     """One attempt at an occurrence: which, how late, and what the owner has ordered.
 
-    One that `may_fail` is tried again, if nothing has come of it.
+    One that `may_fail` is tried again, if nothing has come of it. `upcoming` tells what else is
+    due around it, and is asked in a thread.
     """
 
     number: int = 1
     late_since: datetime | None = None
     order: Order | None = None
     may_fail: bool = False
+    upcoming: Callable[[], UpcomingSchedule] | None = None
 
 
 class Attempt:
@@ -181,18 +184,21 @@ class Attempt:
         around, job, policy = self._around, self._job, self.run.policy
         now = around.clock.now()
         budget = await asyncio.to_thread(self._budget, now)
+        ask = self._this.upcoming
+        upcoming = await asyncio.to_thread(ask) if ask is not None else None
         waiting = PendingUpdates()
         if policy.kind is RunKind.BACKGROUND:
             waiting = await asyncio.to_thread(around.stores.updates.read)
         briefing = Briefing(
             policy.report,
             policy.allow_ping,
-            # What the owner has ordered only waits a little then.
-            is_busy=around.is_busy() and not policy.must,
-            budget=budget,
+            is_busy=around.is_busy(),
+            budget=budget.status_line(now),
+            schedule=upcoming_lines(upcoming, budget) if upcoming else "",
             allowed_tools=job.spec.allowed_tools,
             skills=job.spec.skills,
             chain=job.chain if isinstance(job, Reminder) else Chain(),
+            must=policy.must,
         )
         return background_prompt(
             job,
@@ -202,12 +208,12 @@ class Attempt:
             late_since=self._this.late_since,
         )
 
-    def _budget(self, now: datetime) -> str:
+    def _budget(self, now: datetime) -> PingBudget:
         """Kept as it is shown, so that a clock that goes back later takes nothing away."""
 
-        def step(budget: PingBudget) -> tuple[PingBudget, str]:
+        def step(budget: PingBudget) -> tuple[PingBudget, PingBudget]:
             refilled = budget.refilled(now)
-            return refilled, refilled.status_line(now)
+            return refilled, refilled
 
         return self._around.stores.pings.transact(step)
 
