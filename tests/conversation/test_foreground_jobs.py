@@ -156,3 +156,18 @@ async def test_after_a_crash_it_is_done_once() -> None:
         assert await again is OccurrenceState.DONE
         assert len(engine.prompts) == 1
         assert states(at) == ["running", "done"]
+
+
+async def test_one_that_the_conversation_has_finished_by_itself_is_not_waited_for() -> None:
+    """After a crash, it may be done with a turn before anybody asks for it."""
+    engine = scripted("Write the report.")
+    async with scene(engine, runs=False) as at:
+        first = fired(at)
+        await at.until(lambda: at.rows)
+        stores = at.stores
+        first.cancel()
+    async with scene(engine, stores=stores) as at:
+        await at.quiet()
+        assert states(at) == ["running", "done"]
+        assert await fired(at) is OccurrenceState.DONE
+        assert len(engine.prompts) == 1

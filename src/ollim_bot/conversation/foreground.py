@@ -62,6 +62,8 @@ class ForegroundJobs:
             if not self._inbox.state.has(name):
                 turn = JobTurn.of(job, name, self._clock.now(), late_since)
                 await self._inbox.append(Accepted(turn.at, turn))
+            elif (known := await self._ended_as(occurrence)) is not None:
+                return known
             return await end
         finally:
             self._waiting.pop(name, None)
@@ -85,18 +87,19 @@ class ForegroundJobs:
     async def end(self, turn: JobTurn, how: InputEnd, run: Run, usage: Usage) -> None:
         """Before its turn has ended in the inbox; a crash in between leads here again."""
         state = _STATES[how]
-        if not await self._has_ended(turn):
+        occurrence, now = Occurrence.parse(turn.id), self._clock.now()
+        if await self._ended_as(occurrence) is None:
             outcome = Outcome(state, usage, _WHY.get(how, ""))
-            occurrence, now = Occurrence.parse(turn.id), self._clock.now()
             await self._row(turn, state, end_facts(run, occurrence, outcome, now, attempts=1))
         waiting = self._waiting.get(turn.id)
         if waiting is not None and not waiting.done():
             waiting.set_result(state)
 
-    async def _has_ended(self, turn: JobTurn) -> bool:
+    async def _ended_as(self, occurrence: Occurrence) -> OccurrenceState | None:
+        """None if it has no end row yet."""
         rows = (await asyncio.to_thread(self._stores.ledger.tail, _NEWEST)).entries
-        story = History.of(rows).stories.get(Occurrence.parse(turn.id))
-        return story is not None and story.end is not None
+        story = History.of(rows).stories.get(occurrence)
+        return story.state if story is not None and story.end is not None else None
 
     async def _row(
         self, turn: JobTurn, state: OccurrenceState, facts: Mapping[str, object]
