@@ -89,6 +89,7 @@ class App:
         self._job_files = JobFileChecker(settings.paths)
         self._job_guard = JobValidator(settings.paths.root, self._job_files, self._allowed_in_main)
         self._policy = PolicyFile(settings.paths, self._problem)
+        self._scheduler: Scheduler | None = None
         self._page_with_secret: tuple[WebSurface, Secret] | None = None
 
     def stop(self, ending: Ending = Ending.STOPPED) -> None:
@@ -116,7 +117,8 @@ class App:
             if brain.provider.problem:
                 await talk.notices.tell(brain.provider.problem)
             try:
-                await self._serve(talk, self._scheduling(talk, stores, edits))
+                self._scheduler = self._scheduling(talk, stores, edits)
+                await self._serve(talk, self._scheduler)
             except BaseExceptionGroup as several:
                 raise _first(several) from None
             if self._ending is Ending.RESTART and talk.session.id is not None:
@@ -199,6 +201,7 @@ class App:
             read_mark=RememberedMark(stores.memory),
             clock=self._clock,
             version=__version__,
+            heartbeat_age=lambda: self._scheduler.heartbeat_age if self._scheduler else None,
         )
         self._page_with_secret = (page, secret)
         return (page,)

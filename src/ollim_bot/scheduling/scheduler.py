@@ -63,7 +63,14 @@ class Scheduler:
         self._checkpoint_at = _utc(clock.now())
         self._beat_at = _utc(clock.now()) - _BETWEEN_BEATS
         self._look_in: float | None = None
+        self._looked_at: float | None = None
         self._late: list[asyncio.Task[None]] = []
+
+    @property
+    def heartbeat_age(self) -> float | None:
+        """How many seconds ago it last looked at the clock; None before it has."""
+        looked_at = self._looked_at
+        return None if looked_at is None else self._clock.monotonic() - looked_at
 
     async def run(self) -> None:
         """Until cancelled. The schedule waits for nobody: not for surfaces, not for the network."""
@@ -132,6 +139,7 @@ class Scheduler:
                 self._dispatch.fire(self._work(job, at, now))
                 self._arm_next(job, max(at, now))
         self._watched_until = now
+        self._looked_at = self._clock.monotonic()
         await self._beat(now)
 
     async def _catch_up(self, now: datetime) -> None:
