@@ -19,12 +19,9 @@ from ollim_bot.conversation.assembly import Talk, assemble
 from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.occurrences import LedgerRow
-from ollim_bot.scheduling.dispatch import Dispatch
+from ollim_bot.scheduling.assembly import assemble_schedule
 from ollim_bot.scheduling.hand_edits import HandEdits
-from ollim_bot.scheduling.job_book import JobBook
-from ollim_bot.scheduling.outlook import Outlook
 from ollim_bot.scheduling.scheduler import Scheduler
-from ollim_bot.scheduling.watcher import Watcher
 from ollim_bot.storage.bootstrap import prepare_data_directory
 from ollim_bot.storage.stores import open_stores
 from ollim_bot.stores import Stores
@@ -137,18 +134,7 @@ async def day(
     parts = world(engine, stores, clock, [surface], keeper=FakeKeeper(), working_directory=root)
     talk = assemble(parts)
     await talk.conversation.load()
-    book = JobBook(paths, clock, talk.notices, edits)
-    dispatch = Dispatch(
-        stores,
-        talk.foreground,
-        talk.background,
-        talk.reminders,
-        talk.notices,
-        clock,
-        Outlook(book, clock, UTC, root),
-    )
-    watcher = Watcher(paths, clock, talk.notices.tell, events=quiet)
-    scheduler = Scheduler(stores, book, watcher, dispatch, talk.notices, clock, UTC)
+    scheduler = assemble_schedule(paths, stores, talk, edits, clock, UTC, events=quiet)
     made = Day(paths, talk, stores, clock, surface, scheduler)
     if runs:
         services = (talk.conversation.run(), talk.notices.run(), scheduler.run())

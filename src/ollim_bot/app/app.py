@@ -20,12 +20,9 @@ from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock, Journal
-from ollim_bot.scheduling.dispatch import Dispatch
+from ollim_bot.scheduling.assembly import assemble_schedule
 from ollim_bot.scheduling.hand_edits import HandEdits
-from ollim_bot.scheduling.job_book import JobBook
-from ollim_bot.scheduling.outlook import Outlook
 from ollim_bot.scheduling.scheduler import Scheduler
-from ollim_bot.scheduling.watcher import Watcher
 from ollim_bot.settings import Secret, Settings
 from ollim_bot.storage.attachments.keeper import FileAttachments
 from ollim_bot.storage.bootstrap import TEXTS, prepare_data_directory
@@ -117,7 +114,9 @@ class App:
             if brain.provider.problem:
                 await talk.notices.tell(brain.provider.problem)
             try:
-                self._scheduler = self._scheduling(talk, stores, edits)
+                self._scheduler = assemble_schedule(
+                    paths, stores, talk, edits, self._clock, self._settings.zone
+                )
                 await self._serve(talk, self._scheduler)
             except BaseExceptionGroup as several:
                 raise _first(several) from None
@@ -209,21 +208,6 @@ class App:
     async def _announced(self, page: WebSurface, secret: Secret) -> None:
         await page.ready()
         self._announce(page.port, secret)
-
-    def _scheduling(self, talk: Talk, stores: Stores, edits: HandEdits) -> Scheduler:
-        clock, paths, zone = self._clock, self._settings.paths, self._settings.zone
-        book = JobBook(paths, clock, talk.notices, edits)
-        dispatch = Dispatch(
-            stores,
-            talk.foreground,
-            talk.background,
-            talk.reminders,
-            talk.notices,
-            clock,
-            Outlook(book, clock, zone, paths.root),
-        )
-        watcher = Watcher(paths, clock, talk.notices.tell)
-        return Scheduler(stores, book, watcher, dispatch, talk.notices, clock, zone)
 
     async def _serve(self, talk: Talk, scheduler: Scheduler) -> None:
         """The conversation or the schedule dying ends everything; a surface is started again."""

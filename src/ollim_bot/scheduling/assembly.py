@@ -1,0 +1,41 @@
+"""Puts the parts of the schedule together."""
+
+from __future__ import annotations
+
+from datetime import tzinfo
+
+from ollim_bot.conversation.assembly import Talk
+from ollim_bot.data_paths import DataPaths
+from ollim_bot.ports import Clock
+from ollim_bot.scheduling.dispatch import Dispatch
+from ollim_bot.scheduling.hand_edits import HandEdits
+from ollim_bot.scheduling.job_book import JobBook
+from ollim_bot.scheduling.outlook import Outlook
+from ollim_bot.scheduling.scheduler import Scheduler
+from ollim_bot.scheduling.watcher import Events, Watcher, file_events
+from ollim_bot.stores import Stores
+
+
+def assemble_schedule(
+    paths: DataPaths,
+    stores: Stores,
+    talk: Talk,
+    edits: HandEdits,
+    clock: Clock,
+    zone: tzinfo,
+    *,
+    events: Events = file_events,
+) -> Scheduler:
+    """`events` is how the system tells of changed files."""
+    book = JobBook(paths, clock, talk.notices, edits)
+    dispatch = Dispatch(
+        stores,
+        talk.foreground,
+        talk.background,
+        talk.reminders,
+        talk.notices,
+        clock,
+        Outlook(book, clock, zone, paths.root),
+    )
+    watcher = Watcher(paths, clock, talk.notices.tell, events=events)
+    return Scheduler(stores, book, watcher, dispatch, talk.notices, clock, zone)
