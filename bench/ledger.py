@@ -85,7 +85,9 @@ def _year() -> Iterator[LedgerRow]:
         job_id = job.spec.id
         moments = job.cron.between(start + _SECOND, END + _SECOND, UTC)
         yield from (row for at in moments for row in _run(job_id, at))
-    yield checkpoint_row(END, END, History({}))
+    for day in range(1, DAYS + 1):
+        at = start + timedelta(days=day)
+        yield checkpoint_row(at, at, History({}))
 
 
 def _run(job_id: str, at: datetime) -> Iterator[LedgerRow]:

@@ -114,14 +114,19 @@ class Bot:
         await self.stop(signal.SIGKILL)
 
     async def say(
-        self, text: str, *, message_id: str | None = None, files: Mapping[str, bytes] | None = None
+        self,
+        text: str,
+        *,
+        message_id: str | None = None,
+        reply_to: str = "",
+        files: Mapping[str, bytes] | None = None,
     ) -> str:
         """Send a message and give its id; it is accepted when this returns."""
         message_id = message_id or str(uuid4())
         form = aiohttp.FormData(default_to_multipart=True)
         form.add_field("id", message_id)
         form.add_field("text", text)
-        form.add_field("reply_to", "")
+        form.add_field("reply_to", reply_to)
         for name, data in (files or {}).items():
             form.add_field("file", BytesIO(data), filename=name, content_type="text/plain")
         async with self.http.post(f"{self.url}/api/messages", data=form) as response:

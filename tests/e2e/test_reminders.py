@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 
 from tests.e2e.bot import Bot
 from tests.e2e.conftest import Scene
+from tests.engine.scene import spoken
 
-from ollim_bot.offline.messages import Hang
+from ollim_bot.offline.messages import CallTool, Hang, Reply
 
 
 def remind(bot: Bot, name: str, seconds: float, text: str = "Drink water.") -> datetime:
@@ -73,3 +74,20 @@ async def test_a_kill_in_the_middle_of_a_run_neither_loses_nor_doubles_it(scene:
     assert len(await said(scene.bot, "Drink water.")) == 1
     result = checked(scene.bot)
     assert result.returncode == 0, result.stdout
+
+
+async def test_a_reply_to_what_a_stopped_run_had_said_goes_on_from_it(scene: Scene) -> None:
+    bot = scene.bot
+    await bot.command("/config bg_fork_timeout 3")
+    ping = CallTool("mcp__discord__ping_user", {"message": "The bank wrote."})
+    scene.model.then(Reply((ping,)), Hang())
+    remind(bot, "w1", 1, "Look at the mail.")
+    await bot.until(lambda: "timed_out" in [row["state"] for row in bot.rows("ledger.jsonl")])
+    (sent,) = [one for one in await bot.messages() if one["author"] == "background"]
+    scene.model.answers("They want a signature.")
+    await bot.say("what do they want?", reply_to=sent["id"])
+    assert await bot.answer(1) == "They want a signature."
+    await bot.title("Forked Session")
+    asked = scene.model.requests[-1]
+    assert "Look at the mail." in "\n".join(spoken(asked))
+    assert "> The bank wrote." in asked.last_user_text

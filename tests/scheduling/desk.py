@@ -16,6 +16,7 @@ from ollim_bot.scheduling.hand_edits import HandEdits
 from ollim_bot.scheduling.job_book import Changes, JobBook
 from ollim_bot.storage.bootstrap import prepare_data_directory
 from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.disks import SteppedDisk
 from ollim_bot.testing.journal import RememberingJournal
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
@@ -60,11 +61,14 @@ class Desk:
         self.journal = RememberingJournal()
         self.hand_edits = HandEdits(self.journal, root, self.clock)
         self.plan = self.paths.routines / "plan.md"
+        self.before_each_step: Callable[[str, Path], None] = lambda _, __: None
         self.book = self.opened()
 
     def opened(self, disk: Disk | None = None) -> JobBook:
         """The book, as a process that starts now opens it."""
-        disk = disk or QuickDisk()
+        disk = disk or SteppedDisk(
+            QuickDisk(), lambda step, path: self.before_each_step(step, path)
+        )
         self.book = JobBook(self.paths, self.clock, self.told, self.hand_edits, disk)
         return self.book
 

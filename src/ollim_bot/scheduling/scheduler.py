@@ -19,11 +19,12 @@ from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.scheduling.dispatch import Dispatch, Work
 from ollim_bot.scheduling.job_book import JobBook
-from ollim_bot.scheduling.watcher import Watcher
+from ollim_bot.scheduling.watcher import SCAN_SECONDS, Watcher
 from ollim_bot.stores import Stores
 
-# No sleep is longer, so that a clock that was set, or a machine that slept, is noticed.
-_LONGEST_SLEEP = 30.0
+# No sleep is longer, so that a file that nobody told of, a clock that was set, or a machine that
+# slept, is noticed.
+_LONGEST_SLEEP = SCAN_SECONDS
 # Who has not looked for so long was asleep: what was due meanwhile is caught up with.
 _ASLEEP = timedelta(seconds=90)
 _BETWEEN_LATE_RUNS = 5.0
