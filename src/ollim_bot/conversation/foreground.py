@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from ollim_bot.conversation.background.record import Outcome, end_facts
@@ -89,7 +90,8 @@ class ForegroundJobs:
         state = _STATES[how]
         occurrence, now = Occurrence.parse(turn.id), self._clock.now()
         if await self._ended_as(occurrence) is None:
-            outcome = Outcome(state, usage, _WHY.get(how, ""))
+            # What it cost stands with its answer.
+            outcome = Outcome(state, replace(usage, cost_usd=0.0), _WHY.get(how, ""))
             await self._row(turn, state, end_facts(run, occurrence, outcome, now, attempts=1))
         waiting = self._waiting.get(turn.id)
         if waiting is not None and not waiting.done():

@@ -31,6 +31,7 @@ from ollim_bot.errors import NotFound, OllimError, StorageError
 from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock
 from ollim_bot.scheduling import texts
+from ollim_bot.scheduling.costs import DailyCosts
 from ollim_bot.stores import Stores
 
 # How long the agent may take to be ready with what the owner has ordered.
@@ -79,6 +80,7 @@ class Dispatch:
         self._notices = notices
         self._clock = clock
         self._upcoming = upcoming
+        self._costs = DailyCosts(stores, clock)
         self._going: dict[asyncio.Task[None], JobKey] = {}
 
     def fire(self, work: Work) -> None:
@@ -197,6 +199,12 @@ class Dispatch:
             await asyncio.wait({run, alarm})
 
     async def _run(self, work: Work, order: Order | None, first: int) -> OccurrenceState:
+        cap = await self._costs.cap_reached()
+        if cap is not None:
+            await self._end(work, OccurrenceState.SKIPPED, {"reason": SkipReason.COST_CAP.value})
+            today = f"{self._clock.now():%Y-%m-%d}"
+            await self._notices.tell(texts.cost_cap(cap), key=f"cost cap {today}")
+            return OccurrenceState.SKIPPED
         if not work.job.spec.background:
             state = await self._foreground.run(
                 work.job, work.occurrence, late_since=work.late_since

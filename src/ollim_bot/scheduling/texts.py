@@ -32,3 +32,10 @@ def interrupted(title: str) -> str:
 
 def given_up(title: str) -> str:
     return f"“{title}” was cut off by restarts again and again, and was given up."
+
+
+def cost_cap(dollars: float) -> str:
+    return (
+        f"Today has cost ${dollars:.2f} or more, so jobs do not ask the model until tomorrow. "
+        "`/config daily_cost_cap` changes that."
+    )

@@ -1,0 +1,52 @@
+"""The daily cap: jobs do not ask the model above it, and what was ordered comes all the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from tests.scheduling.scene import Day, day
+from tests.scheduling.test_firing import MINUTE
+
+from ollim_bot.domain.chat import Author, ChatMessage, Spent, numbered_id
+from ollim_bot.testing.engine import ScriptedEngine
+
+
+def spend(at: Day, dollars: float, cap: float | None) -> None:
+    now = at.clock.now()
+    at.stores.config.transact(lambda config: (replace(config, daily_cost_cap=cap), None))
+    answer = ChatMessage(numbered_id(now, 1), now, Author.ASSISTANT, "x", spent=Spent(dollars))
+    at.stores.messages.append(answer)
+
+
+async def test_above_the_cap_jobs_are_skipped_and_that_is_told_once(tmp_path: Path) -> None:
+    async with day(engine := ScriptedEngine(), tmp_path) as at:
+        spend(at, 2.5, cap=2.0)
+        at.routine("plan", "*/5 * * * *", background="true")
+        await at.passes(11 * 60, step=10)
+        await at.until(lambda: len(at.ended("plan")) == 2)
+        assert engine.prompts == []
+        assert {row.facts["reason"] for row in at.ended("plan")} == {"cost cap"}
+        await at.until(lambda: at.told)
+        assert len([text for text in at.told if "daily_cost_cap" in text]) == 1
+
+
+async def test_above_the_cap_a_reminder_comes_as_it_was_written(tmp_path: Path) -> None:
+    async with day(engine := ScriptedEngine(), tmp_path) as at:
+        spend(at, 2.5, cap=2.0)
+        at.remind("w1", MINUTE)
+        await at.passes(70)
+        await at.until(lambda: at.reminders == [])
+        assert engine.prompts == []
+        assert at.pings == ["Drink water."]
+
+
+async def test_below_the_cap_and_without_one_jobs_run(tmp_path: Path) -> None:
+    async with day(engine := ScriptedEngine(), tmp_path) as at:
+        spend(at, 1.5, cap=2.0)
+        at.routine("plan", "*/5 * * * *", background="true")
+        await at.passes(6 * 60, step=10)
+        await at.until(lambda: len(engine.prompts) == 1)
+        spend(at, 9.0, cap=None)
+        await at.passes(5 * 60, step=10)
+        await at.until(lambda: len(engine.prompts) == 2)
