@@ -12,13 +12,15 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tests.conversation.scene import FakeKeeper, world
+from tests.conversation.scene import AtOnce, FakeKeeper, world
 
 from ollim_bot.agent import AgentEngine
+from ollim_bot.chat import Courier
 from ollim_bot.conversation.assembly import Talk, assemble
 from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.occurrences import LedgerRow
+from ollim_bot.ports import Disk
 from ollim_bot.scheduling.assembly import assemble_schedule
 from ollim_bot.scheduling.hand_edits import HandEdits
 from ollim_bot.scheduling.scheduler import Scheduler
@@ -72,9 +74,9 @@ class Day:
             await self._breathe()
 
     async def _breathe(self) -> None:
-        for _ in range(20):
-            await asyncio.sleep(0.0005)
-            self._check()
+        for _ in range(60):
+            await asyncio.sleep(0)
+        self._check()
 
     async def until(self, condition: Callable[[], object]) -> None:
         async with asyncio.timeout(LIMIT):
@@ -122,23 +124,48 @@ class Day:
 
 @asynccontextmanager
 async def day(
-    engine: AgentEngine, root: Path, *, clock: ManualClock | None = None, runs: bool = True
+    engine: AgentEngine,
+    root: Path,
+    *,
+    clock: ManualClock | None = None,
+    runs: bool = True,
+    disk: Disk | None = None,
+    seen: Callable[[Stores], Stores] = lambda stores: stores,
+    courier: Courier | None = None,
 ) -> AsyncIterator[Day]:
-    """A life of the bot; what it keeps is below `root`, so that a second one goes on with it."""
+    """A life of the bot; what it keeps is below `root`, so that a second one goes on with it.
+
+    The bot has the stores as `seen` shows them; the test sees them as they are.
+    """
+    # Nothing happens in other threads: else time could run ahead of whoever waits for the disk.
+    asyncio.get_running_loop().set_default_executor(AtOnce())
     clock = clock or ManualClock(NOW)
     paths = DataPaths(root)
     prepare_data_directory(paths)
     edits = HandEdits(RememberingJournal(), root, clock)
-    stores = open_stores(paths, now=clock.now, journal=edits, on_problem=lambda _: None)
-    surface = RecordingSurface()
-    parts = world(engine, stores, clock, [surface], keeper=FakeKeeper(), working_directory=root)
-    talk = assemble(parts)
+    stores = open_stores(paths, now=clock.now, journal=edits, disk=disk, on_problem=lambda _: None)
+    surface, shown = RecordingSurface(), seen(stores)
+    talk = assemble(
+        world(
+            engine,
+            shown,
+            clock,
+            [surface],
+            keeper=FakeKeeper(),
+            working_directory=root,
+            courier=courier,
+        )
+    )
     await talk.conversation.load()
-    scheduler = assemble_schedule(paths, stores, talk, edits, clock, UTC, events=quiet)
+    scheduler = assemble_schedule(paths, shown, talk, edits, clock, UTC, events=quiet)
     made = Day(paths, talk, stores, clock, surface, scheduler)
     if runs:
-        services = (talk.conversation.run(), talk.notices.run(), scheduler.run())
-        made.tasks += [asyncio.create_task(service) for service in services]
+        made.tasks += [
+            asyncio.create_task(talk.conversation.run()),
+            asyncio.create_task(talk.notices.run()),
+            asyncio.create_task(talk.outbox.run()),
+            asyncio.create_task(scheduler.run()),
+        ]
     try:
         async with asyncio.timeout(60):
             yield made

@@ -9,6 +9,7 @@ import pytest
 from tests.scheduling.scene import NOW, day
 from tests.scheduling.test_firing import HOUR, MINUTE, pings
 
+from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.testing.clock import ManualClock
@@ -171,3 +172,30 @@ async def test_what_was_cut_off_and_has_no_file_any_more_is_closed(tmp_path: Pat
     async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
         await at.until(lambda: at.ended("w1"))
         assert [row.state for row in at.ended("w1")] == ["skipped"]
+
+
+async def test_the_heartbeat_waits_for_what_is_not_claimed_yet(tmp_path: Path) -> None:
+    """A crash before the claim is on disk must find the moment again."""
+    clock = ManualClock(NOW)
+    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
+        at.routine("plan", "*/5 * * * *", background="true")
+        await at.passes(4 * 60)
+        before = Facts(at.stores.memory.read()).heartbeat
+        assert before is not None
+        assert before <= clock.now()
+        await at.passes(2 * 60)
+        after = Facts(at.stores.memory.read()).heartbeat
+        assert after is not None
+        assert after > before
+        claimed = [row for row in at.rows if row.state == "due"]
+        assert claimed[0].ts <= after
+
+
+async def test_each_start_and_stop_leaves_a_mark_for_who_looks_back(tmp_path: Path) -> None:
+    clock = ManualClock(NOW)
+    for _ in range(2):
+        async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
+            await at.passes(20)
+            rows = at.rows
+    assert [row.state for row in rows if row.state == "started"] == ["started"] * 2
+    assert len([row for row in rows if row.state == "checkpoint"]) >= 2

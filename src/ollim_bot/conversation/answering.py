@@ -13,7 +13,7 @@ from ollim_bot.agent import Prompt
 from ollim_bot.chat import TurnStart
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.dialogue import Dialogue
-from ollim_bot.conversation.foreground import ForegroundJobs
+from ollim_bot.conversation.foreground import LIMIT, ForegroundJobs
 from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.conversation.posting import Posting
@@ -51,7 +51,6 @@ from ollim_bot.tools.server.bench import Workbench
 _logger = logging.getLogger(__name__)
 
 _REPORT = Occasion.FORK_REPORT
-_LONGEST_JOB = 300.0
 _NOTHING_USED = Usage()
 
 # The engine's process or its session is gone, but the same can be asked again.
@@ -210,7 +209,7 @@ class Answering:
         """No message stops a job, so it must not go on for ever."""
 
         async def stop() -> None:
-            await self._clock.sleep(_LONGEST_JOB)
+            await self._clock.sleep(LIMIT)
             turn.is_interrupted = turn.is_timed_out = True
             await dialogue.interrupt()
 

@@ -14,9 +14,11 @@ from ollim_bot.conversation.approvals.approvals import Approvals
 from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.background.attempt import Surroundings
 from ollim_bot.conversation.background.runs import BackgroundRuns
+from ollim_bot.conversation.by_hand import ByHand
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.clicks import Action, Clicks, Uses
 from ollim_bot.conversation.commands.desk import CommandDesk
+from ollim_bot.conversation.commands.jobs import JobCommands
 from ollim_bot.conversation.commands.pings import PingCommands
 from ollim_bot.conversation.commands.sessions import SessionCommands
 from ollim_bot.conversation.commands.settings import SettingCommands
@@ -32,6 +34,7 @@ from ollim_bot.conversation.forks.kept import KeptFork
 from ollim_bot.conversation.forks.replies import Replies
 from ollim_bot.conversation.forks.session import ForkSession, fork_spec
 from ollim_bot.conversation.inbox import DurableInbox
+from ollim_bot.conversation.job_buttons import JobButtons
 from ollim_bot.conversation.job_echo import Former, JobEcho
 from ollim_bot.conversation.main_session import MainSession, main_run
 from ollim_bot.conversation.notices import Notices
@@ -93,6 +96,7 @@ class Talk:
     foreground: ForegroundJobs
     background: BackgroundRuns
     reminders: ReminderDelivery
+    by_hand: ByHand
 
 
 def assemble(world: World) -> Talk:
@@ -147,7 +151,7 @@ def assemble(world: World) -> Talk:
     posting = Posting(stage, forks, clock, is_free=is_free)
     answering = Answering(inbox, forks, stage, posting, bench, watch, foreground, clock)
     fork_commands = ForkCommands(forks, inbox, clock, note=posting.note)
-    questions = Questions(world.keeper)
+    questions, by_hand = Questions(world.keeper), ByHand()
     desk = CommandDesk(
         inbox,
         session,
@@ -159,6 +163,7 @@ def assemble(world: World) -> Talk:
         ),
         SettingCommands(stores.config),
         PingCommands(stores.pings, clock),
+        JobCommands(stores, clock, stage.post, in_fork=lambda: kept.fork is not None),
         approvals,
         fork_commands,
         clock,
@@ -187,6 +192,9 @@ def assemble(world: World) -> Talk:
                 "approve": Action(approvals.answer, Uses.NOTHING),
                 "undo": Action(echo.undo),
                 **ReminderButtons(stores, clock).actions,
+                **JobButtons(
+                    stores, world.job_files, world.former, stage.post, clock, by_hand
+                ).actions,
                 **ForkButtons(forks, fork_commands, answering.stop).actions,
             },
         ),
@@ -217,5 +225,14 @@ def assemble(world: World) -> Talk:
     )
     reminders = ReminderDelivery(stores, stage, outbox, clock)
     return Talk(
-        conversation, session, forks, notices, outbox, idle_watch, foreground, background, reminders
+        conversation,
+        session,
+        forks,
+        notices,
+        outbox,
+        idle_watch,
+        foreground,
+        background,
+        reminders,
+        by_hand,
     )

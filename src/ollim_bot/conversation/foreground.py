@@ -22,6 +22,9 @@ from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock
 from ollim_bot.stores import Stores
 
+# Seconds that a job may take.
+LIMIT = 300
+
 # Between the end row of a job and the end of its turn, no more rows than these come.
 _NEWEST = 200
 
@@ -51,6 +54,7 @@ class ForegroundJobs:
         self._inbox = inbox
         self._clock = clock
         self._waiting: dict[InputId, asyncio.Future[OccurrenceState]] = {}
+        self._attempts: dict[InputId, int] = {}
 
     async def run(
         self, job: Job, occurrence: Occurrence, *, late_since: datetime | None = None
@@ -82,7 +86,10 @@ class ForegroundJobs:
         """The agent is about to be asked."""
         run.label = turn.title
         run.job = await asyncio.to_thread(self._chained, turn)
-        facts = {"attempt": attempt, "job": turn.title, "session": run.session}
+        self._attempts[turn.id] = attempt
+        if attempt > 1:
+            await self._row(turn, OccurrenceState.CUT_OFF, {})
+        facts = {"attempt": attempt, "job": turn.title, "session": run.session, "limit": LIMIT}
         await self._row(turn, OccurrenceState.RUNNING, facts)
 
     async def end(self, turn: JobTurn, how: InputEnd, run: Run, usage: Usage) -> None:
@@ -92,7 +99,9 @@ class ForegroundJobs:
         if await self._ended_as(occurrence) is None:
             # What it cost stands with its answer.
             outcome = Outcome(state, replace(usage, cost_usd=0.0), _WHY.get(how, ""))
-            await self._row(turn, state, end_facts(run, occurrence, outcome, now, attempts=1))
+            attempts = self._attempts.pop(turn.id, 1)
+            facts = end_facts(run, occurrence, outcome, now, attempts=attempts)
+            await self._row(turn, state, facts)
         waiting = self._waiting.get(turn.id)
         if waiting is not None and not waiting.done():
             waiting.set_result(state)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from ollim_bot.domain.jobs import Late, Reminder, Routine
 from ollim_bot.domain.moments import describe
-from ollim_bot.domain.schedule import ScheduledJob, count_between, last_due, moments_between
+from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.schedule import (
+    ScheduledJob,
+    count_between,
+    last_due,
+    moments_between,
+    occurrence_at,
+)
 
 STILL_ON_TIME = timedelta(seconds=60)
 LONGEST_PATIENCE = timedelta(hours=2)
@@ -29,6 +36,10 @@ class Missed:
     older: tuple[datetime, ...] = ()
     older_count: int = 0
 
+    @property
+    def occurrence(self) -> Occurrence:
+        return occurrence_at(self.job, self.newest)
+
     def late_since(self, now: datetime) -> datetime | None:
         """The moment it should have run at, if running it now would be late."""
         return self.newest if is_late(self.newest, now) else None
@@ -41,6 +52,16 @@ class CatchUp:
     run: tuple[Missed, ...] = ()
     tell: tuple[Missed, ...] = ()
     skip: tuple[Missed, ...] = ()
+
+    def handing_on(self, is_skipped: Callable[[Occurrence], bool]) -> CatchUp:
+        """What the owner wanted left out is neither told nor missed: it ends where it would run."""
+        ended = (*self.tell, *self.skip)
+        handed_on = tuple(missed for missed in ended if is_skipped(missed.occurrence))
+        tell, skip = (
+            tuple(missed for missed in each if missed not in handed_on)
+            for each in (self.tell, self.skip)
+        )
+        return CatchUp((*self.run, *handed_on), tell, skip)
 
 
 def catch_up(

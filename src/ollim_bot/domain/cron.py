@@ -51,6 +51,11 @@ class Cron:
     def __str__(self) -> str:
         return self.text
 
+    @property
+    def follows_real_time(self) -> bool:
+        """Whether a change of the clocks neither moves nor merges its moments."""
+        return self._matches_every_hour
+
     def explain(self) -> str:
         """`At 08:30 on Monday through Friday`."""
         return in_words(CronSim(self._spec, _SOME_DAY))
@@ -75,7 +80,14 @@ class Cron:
 
     def _by_the_wall(self, start: datetime, zone: tzinfo) -> Iterator[datetime]:
         last = start - _SECOND
-        for wall in CronSim(self._spec, _shown(last, offset_at(last, zone))):
+        walls = CronSim(self._spec, _shown(last, offset_at(last, zone)))
+        first_hour = timedelta(hours=min(walls.hours))
+        last_time = (max(walls.hours), max(walls.minutes))
+        for wall in walls:
+            if (wall.hour, wall.minute) == last_time:
+                # It would get there by itself, hour by hour.
+                tomorrow = datetime(wall.year, wall.month, wall.day) + _DAY
+                walls.dt = tomorrow + first_hour - _SECOND
             moment = instant(wall, zone).astimezone(UTC)
             if moment >= start:
                 start = moment + _SECOND

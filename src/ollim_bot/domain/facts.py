@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.provider import ProviderKind
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.tool_policy import Pattern, problems
 
 MOST_TOLD = 200
+# A skip whose moment never came, as after an edit of the job, is forgotten then.
+_SKIPS_KEPT = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +104,7 @@ class Facts:
     @property
     def told(self) -> Mapping[str, datetime]:
         """What the owner was told once, by key, and when; the newest as the last."""
-        moments = {key: _moment(value) for key, value in _mapping(self.raw.get("told"))}
-        return {key: moment for key, moment in moments.items() if moment}
+        return _moments(self.raw.get("told"))
 
     @property
     def last_told_at(self) -> datetime | None:
@@ -122,6 +124,30 @@ class Facts:
         """So that it is told when it comes again."""
         told = {name: when.isoformat() for name, when in self.told.items() if name != key}
         return self._with(told=told) if key in self.told else self
+
+    @property
+    def skips(self) -> Mapping[str, datetime]:
+        """The moment that the owner wants left out, by job: `routine:plan`."""
+        return _moments(self.raw.get("skips"))
+
+    def is_skipped(self, occurrence: Occurrence) -> bool:
+        """A run by hand never is."""
+        moment = self.skips.get(_job_of(occurrence))
+        return moment is not None and not occurrence.manual and moment == occurrence.scheduled_at
+
+    def skipping(self, occurrence: Occurrence, now: datetime) -> Facts:
+        """In place of an earlier moment of that job."""
+        moment = occurrence.scheduled_at
+        if moment is None:
+            return self
+        skips = {job: at for job, at in self.skips.items() if now - at < _SKIPS_KEPT}
+        return self._with_skips({**skips, _job_of(occurrence): moment})
+
+    def without_skip(self, job: str) -> Facts:
+        return self._with_skips({name: at for name, at in self.skips.items() if name != job})
+
+    def _with_skips(self, skips: Mapping[str, datetime]) -> Facts:
+        return self._with(skips={job: at.isoformat() for job, at in skips.items()} or None)
 
     @property
     def granted(self) -> tuple[Pattern, ...]:
@@ -154,6 +180,15 @@ def _presumed_owner(kind: str, current: SessionId | None) -> str:
 
 def _mapping(value: object) -> Iterable[tuple[str, object]]:
     return value.items() if isinstance(value, Mapping) else ()
+
+
+def _moments(value: object) -> Mapping[str, datetime]:
+    moments = {key: _moment(each) for key, each in _mapping(value)}
+    return {key: moment for key, moment in moments.items() if moment}
+
+
+def _job_of(occurrence: Occurrence) -> str:
+    return f"{occurrence.kind}:{occurrence.job_id}"
 
 
 def _text(value: object) -> str | None:

@@ -47,12 +47,12 @@ class FileReading:
 
 @dataclass(frozen=True, slots=True)
 class JobChange:
-    """`before` is None where there was no file; `key` is 8 hexadecimal characters."""
+    """`before` and `after` are None where there is no file; `key` is 8 hexadecimal characters."""
 
     key: str
     file: JobFile
     before: str | None
-    after: str
+    after: str | None
     at: datetime
 
 

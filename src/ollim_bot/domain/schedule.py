@@ -14,6 +14,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from ollim_bot.domain.jobs import Job, JobKind, Reminder, Routine, kind_of
 from ollim_bot.domain.moments import instant, offset_at
+from ollim_bot.domain.occurrences import Occurrence
 
 _DAY = timedelta(days=1)
 _HAIR = datetime.resolution
@@ -32,6 +33,10 @@ class JobKey(NamedTuple):
 
 def key_of(job: Job) -> JobKey:
     return JobKey(kind_of(job), job.spec.id)
+
+
+def occurrence_at(job: Job, moment: datetime) -> Occurrence:
+    return Occurrence.scheduled(kind_of(job), job.spec.id, moment)
 
 
 def next_due(job: ScheduledJob, after: datetime, zone: tzinfo) -> datetime | None:

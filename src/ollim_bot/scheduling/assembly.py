@@ -11,8 +11,10 @@ from ollim_bot.scheduling.dispatch import Dispatch
 from ollim_bot.scheduling.hand_edits import HandEdits
 from ollim_bot.scheduling.job_book import JobBook
 from ollim_bot.scheduling.outlook import Outlook
+from ollim_bot.scheduling.requests import RunRequests
 from ollim_bot.scheduling.scheduler import Scheduler
 from ollim_bot.scheduling.watcher import Events, Watcher, file_events
+from ollim_bot.storage.run_requests import RequestFolder
 from ollim_bot.stores import Stores
 
 
@@ -38,4 +40,6 @@ def assemble_schedule(
         Outlook(book, clock, zone, paths.root),
     )
     watcher = Watcher(paths, clock, talk.notices.tell, events=events)
-    return Scheduler(stores, book, watcher, dispatch, talk.notices, clock, zone)
+    requests = RunRequests(RequestFolder(paths), stores, dispatch, clock)
+    talk.by_hand.served_by(dispatch.run_now)
+    return Scheduler(stores, book, watcher, dispatch, talk.notices, clock, zone, requests)

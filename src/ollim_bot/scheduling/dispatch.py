@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 from functools import partial
 
 from ollim_bot.conversation.background.attempt import Try
@@ -15,7 +14,7 @@ from ollim_bot.conversation.foreground import ForegroundJobs
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.reminders.delivery import ReminderDelivery
 from ollim_bot.domain.forward_schedule import UpcomingSchedule
-from ollim_bot.domain.jobs import Job, Reminder, Routine
+from ollim_bot.domain.jobs import Job, Reminder
 from ollim_bot.domain.occurrences import (
     MAX_ATTEMPTS,
     LedgerRow,
@@ -32,6 +31,8 @@ from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock
 from ollim_bot.scheduling import texts
 from ollim_bot.scheduling.costs import DailyCosts
+from ollim_bot.scheduling.skips import Skips
+from ollim_bot.scheduling.work import Work
 from ollim_bot.stores import Stores
 
 # How long the agent may take to be ready with what the owner has ordered.
@@ -40,21 +41,6 @@ _PAUSES = (5.0, 30.0)
 _BETWEEN_TRIES = 5.0
 
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """One due moment of one job."""
-
-    job: Job
-    occurrence: Occurrence
-    late_since: datetime | None = None
-
-    @property
-    def ordered(self) -> Reminder | None:
-        """The reminder, if it has to be delivered whatever happens."""
-        is_ordered = isinstance(self.job, Reminder) and self.job.must
-        return self.job if is_ordered and isinstance(self.job, Reminder) else None
 
 
 class Dispatch:
@@ -81,11 +67,27 @@ class Dispatch:
         self._clock = clock
         self._upcoming = upcoming
         self._costs = DailyCosts(stores, clock)
+        self._skips = Skips(stores)
         self._going: dict[asyncio.Task[None], JobKey] = {}
 
-    def fire(self, work: Work) -> None:
-        """Unless somebody else has claimed it."""
-        self._begin(work, self._fire(work))
+    def fire(self, work: Work) -> asyncio.Event:
+        """Unless somebody else has claimed it. Returns what is set when anybody has."""
+        claimed = asyncio.Event()
+        self._begin(work, self._fire(work, claimed))
+        return claimed
+
+    def begin(self, work: Work) -> None:
+        """What was claimed already."""
+        is_running = key_of(work.job) in self._going.values()
+        order = Order() if work.ordered else None
+        self._begin(work, self._first(work, order, is_running=is_running))
+
+    def run_now(self, job: Job) -> bool:
+        """By hand; False if it is running already."""
+        if key_of(job) in self._going.values():
+            return False
+        self.fire(Work.by_hand(job, self._clock.now()))
+        return True
 
     def go_on(self, work: Work, story: RunStory) -> None:
         """With what the last stop of the program has left without an end."""
@@ -110,20 +112,38 @@ class Dispatch:
             except Exception:  # whatever becomes of one job, the others go on
                 _logger.exception("A job failed in the program itself")
 
-    async def _fire(self, work: Work) -> None:
+    async def _fire(self, work: Work, claimed: asyncio.Event) -> None:
         is_running = key_of(work.job) in self._others()
         order = Order() if work.ordered else None
-        if not await self._claimed(work, order):
+        is_ours = await self._claimed(work, order)
+        claimed.set()
+        if is_ours:
+            await self._first(work, order, is_running=is_running)
+        else:
             await self._put_in_order(work)
+
+    async def _first(self, work: Work, order: Order | None, *, is_running: bool) -> None:
+        """It is claimed, and `is_running` says whether the one before it goes on."""
+        if await self._is_left_out(work):
             return
-        if is_running and isinstance(work.job, Routine):
+        if is_running and work.goes_alone:
             await self._end(work, OccurrenceState.SKIPPED, {"reason": SkipReason.OVERLAP.value})
         else:
             await self._do(work, order, first=1)
 
+    async def _is_left_out(self, work: Work) -> bool:
+        """Whether the owner has skipped it; then that is its end."""
+        if not await self._skips.has(work.occurrence):
+            return False
+        await self._end(work, OccurrenceState.SKIPPED, {"reason": SkipReason.POLICY.value})
+        await self._skips.forget(work.occurrence)
+        return True
+
     async def _put_in_order(self, work: Work) -> None:
         """A reminder that a crash has cut off after its last row: it is delivered, and goes."""
         if not isinstance(work.job, Reminder) or key_of(work.job) in self._others():
+            return
+        if work.occurrence.manual:
             return
         history = await asyncio.to_thread(self._stores.recent_history)
         story = history.stories.get(work.occurrence)
@@ -151,10 +171,14 @@ class Dispatch:
     async def _claimed(self, work: Work, order: Order | None) -> bool:
         """Without the ledger nothing is run; but what the owner has ordered comes."""
         facts = {"job": work.job.spec.title}
+        due = work.occurrence.scheduled_at
         while True:
+            now = self._clock.now()
+            # A clock that was set back meanwhile does not make it early.
+            found_at = now if due is None else max(now.astimezone(UTC), due)
             try:
                 return await asyncio.to_thread(
-                    self._stores.claims.claim, work.occurrence, self._clock.now(), facts
+                    self._stores.claims.claim, work.occurrence, found_at, facts
                 )
             except StorageError as refused:
                 key = f"ledger {self._clock.now():%Y-%m-%d}"
@@ -173,6 +197,8 @@ class Dispatch:
         if verdict.ends_as is not None:
             await self._cut_off(work, verdict)
             await self._finish(work, order, texts.WAS_CUT_OFF)
+            return
+        if story.state is OccurrenceState.DUE and await self._is_left_out(work):
             return
         if story.state is OccurrenceState.RUNNING and work.job.spec.background:
             await self._row(work, OccurrenceState.CUT_OFF.value, {})

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Set
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.domain.catch_up import CatchUp, Missed, away_message, catch_up, is_late
-from ollim_bot.domain.definitions import Definition
-from ollim_bot.domain.facts import Facts
-from ollim_bot.domain.jobs import Job, Reminder, Routine, kind_of
-from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
+from ollim_bot.domain.jobs import Job, Reminder, Routine
+from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.run_history import RunStory, claiming_row
-from ollim_bot.domain.schedule import Agenda, JobKey, ScheduledJob, key_of, next_due
-from ollim_bot.errors import StorageError
+from ollim_bot.domain.schedule import Agenda, JobKey, ScheduledJob, key_of, next_due, occurrence_at
 from ollim_bot.ports import Clock
-from ollim_bot.scheduling.dispatch import Dispatch, Work
-from ollim_bot.scheduling.job_book import JobBook
+from ollim_bot.scheduling.armed import ArmedJobs
+from ollim_bot.scheduling.dispatch import Dispatch
+from ollim_bot.scheduling.ended_rows import ended_rows
+from ollim_bot.scheduling.heartbeat import Heartbeat, kept
+from ollim_bot.scheduling.job_book import Changes, JobBook
+from ollim_bot.scheduling.requests import RunRequests
+from ollim_bot.scheduling.skips import Skips
 from ollim_bot.scheduling.watcher import SCAN_SECONDS, Watcher
+from ollim_bot.scheduling.work import Work
 from ollim_bot.stores import Stores
 
 # No sleep is longer, so that a file that nobody told of, a clock that was set, or a machine that
@@ -28,8 +31,6 @@ _LONGEST_SLEEP = SCAN_SECONDS
 # Who has not looked for so long was asleep: what was due meanwhile is caught up with.
 _ASLEEP = timedelta(seconds=90)
 _BETWEEN_LATE_RUNS = 5.0
-_BETWEEN_BEATS = timedelta(seconds=30)
-_BETWEEN_CHECKPOINTS = timedelta(hours=1)
 _SHORTEST_SLEEP = 0.001
 
 _logger = logging.getLogger(__name__)
@@ -51,6 +52,7 @@ class Scheduler:
         notices: Notices,
         clock: Clock,
         zone: tzinfo,
+        requests: RunRequests | None = None,
     ) -> None:
         self._stores = stores
         self._book = book
@@ -59,13 +61,15 @@ class Scheduler:
         self._notices = notices
         self._clock = clock
         self._zone = zone
+        self._requests = requests
+        self._armed = ArmedJobs(stores, zone)
         self._agenda: Agenda[JobKey] = Agenda()
         self._watched_until = _utc(clock.now())
-        self._checkpoint_at = _utc(clock.now())
-        self._beat_at = _utc(clock.now()) - _BETWEEN_BEATS
+        self._heartbeat = Heartbeat(stores)
         self._look_in: float | None = None
         self._looked_at: float | None = None
         self._late: list[asyncio.Task[None]] = []
+        self._claiming: list[asyncio.Event] = []
 
     @property
     def heartbeat_age(self) -> float | None:
@@ -78,6 +82,8 @@ class Scheduler:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watcher.run())
             await self._start()
+            if self._requests is not None:
+                group.create_task(self._requests.run())
             while True:
                 await self._watcher.wait(self._pause())
                 await self._look()
@@ -88,19 +94,23 @@ class Scheduler:
         for task in self._late:
             task.cancel()
         await self._dispatch.close()
+        if self._looked_at is not None:
+            await self._heartbeat.checkpoint(self._watched_until, self._watched_until)
 
     async def _start(self) -> None:
         """What the last stop left is gone on with, and what was missed is caught up with."""
         await self._book.refresh()
         now = self._now
-        raw = await asyncio.to_thread(self._stores.memory.read)
-        self._watched_until = min(_utc(Facts(raw).heartbeat or now), now)
+        self._watched_until = min(_utc(await self._heartbeat.last() or now), now)
+        await self._heartbeat.start(now)
         await self._write_armed(now)
         history = await asyncio.to_thread(self._stores.recent_history)
         for story in history.unfinished:
             await self._go_on(story, now)
         await self._catch_up(now)
         self._arm_all(now)
+        self._looked_at = self._clock.monotonic()
+        await self._heartbeat.checkpoint(now, now)
         await self._beat(now)
 
     async def _go_on(self, story: RunStory, now: datetime) -> None:
@@ -119,17 +129,19 @@ class Scheduler:
         if not changes:
             return
         now = self._now
-        await self._write_armed(now)
+        await self._write_armed(now, changes)
         for gone in changes.removed:
             self._agenda.remove(JobKey(*gone.key))
         for booked in (*changes.added, *changes.changed):
-            self._arm(booked.job, now)
+            # Not after now: a moment in between would be nobody's.
+            self._arm(booked.job, self._watched_until)
 
     async def _tick(self) -> None:
         now = self._now
         if now < self._watched_until:
             # The clock was set back. What was claimed stays claimed.
             self._watched_until = now
+            await self._heartbeat.checkpoint(now, now)
             self._arm_all(now)
         elif now - self._watched_until > _ASLEEP:
             await self._catch_up(now)
@@ -137,7 +149,7 @@ class Scheduler:
         for key, at in self._agenda.due(now):
             job = self._job(key)
             if job is not None:
-                self._dispatch.fire(self._work(job, at, now))
+                self._fire(self._work(job, at, now))
                 self._arm_next(job, max(at, now))
         self._watched_until = now
         self._looked_at = self._clock.monotonic()
@@ -147,9 +159,9 @@ class Scheduler:
         """Late runs begin one by one; what is only told is told in one message."""
         plan, claimed = await asyncio.to_thread(self._caught_up, now)
         for reminder in self._overdue():
-            self._dispatch.fire(self._work(reminder, reminder.due(self._zone), now))
+            self._fire(self._work(reminder, reminder.due(self._zone), now))
         # After a clock that was set back, some of it was told before.
-        news = [missed for missed in plan.tell if _occurrence(missed.job, missed.newest) in claimed]
+        news = [missed for missed in plan.tell if missed.occurrence in claimed]
         if news:
             key = f"away {self._watched_until.isoformat()}"
             await self._notices.tell(away_message(news, self._clock.now()), key=key)
@@ -157,25 +169,34 @@ class Scheduler:
             if isinstance(missed.job, Reminder):
                 await self._dispatch.put_away(missed.job)
         self._watched_until = now
-        late = [missed for missed in plan.run if missed.late_since(now)]
         for missed in plan.run:
-            if missed not in late:
-                self._dispatch.fire(self._work(missed.job, missed.newest, now))
-        if late:
-            self._late.append(asyncio.create_task(self._run_late(late, now)))
+            if missed.occurrence not in claimed:
+                self._fire(self._work(missed.job, missed.newest, now))
+        runs = [missed for missed in plan.run if missed.occurrence in claimed]
+        self._late.append(asyncio.create_task(self._run_late(runs, now)))
+
+    def _fire(self, work: Work) -> None:
+        self._claiming.append(self._dispatch.fire(work))
 
     def _caught_up(self, now: datetime) -> tuple[CatchUp, Set[Occurrence]]:
         """The plan, and which of those that end at once were not known yet."""
         plan = catch_up(self._scheduled(), self._watched_until, now, self._zone)
-        return plan, self._stores.claims.claim_all(_rows_of(plan, now))
+        plan = plan.handing_on(Skips(self._stores).read().is_skipped)
+        begun = [
+            claiming_row(missed.occurrence, now, {"job": missed.job.spec.title})
+            for missed in plan.run
+        ]
+        return plan, self._stores.claims.claim_all([*begun, *ended_rows(plan, now)])
 
     async def _run_late(self, missed: Iterable[Missed], now: datetime) -> None:
-        for each in missed:
-            self._dispatch.fire(self._work(each.job, each.newest, now))
-            await self._clock.sleep(_BETWEEN_LATE_RUNS)
+        """They are claimed; what is on time begins at once."""
+        for each in sorted(missed, key=lambda one: one.late_since(now) is not None):
+            self._dispatch.begin(self._work(each.job, each.newest, now))
+            if each.late_since(now) is not None:
+                await self._clock.sleep(_BETWEEN_LATE_RUNS)
 
     def _work(self, job: Job, at: datetime, now: datetime) -> Work:
-        return Work(job, _occurrence(job, at), at if is_late(at, now) else None)
+        return Work(job, occurrence_at(job, at), at if is_late(at, now) else None)
 
     def _overdue(self) -> Iterator[Reminder]:
         """Reminders of moments that were watched, which are still there.
@@ -206,36 +227,22 @@ class Scheduler:
         else:
             self._agenda.remove(key_of(job))
 
-    async def _write_armed(self, now: datetime) -> None:
-        definitions = [Definition.of(one.job, self._zone) for one in self._book.jobs.values()]
+    async def _write_armed(self, now: datetime, changes: Changes | None = None) -> None:
+        jobs = (one.job for one in self._book.jobs.values())
 
         def write() -> None:
-            armed = self._stores.armed_jobs()
-            rows = armed.rows_for(definitions, now, self._watched_until)
-            if rows:
-                self._stores.ledger.append(*rows)
+            if changes is None:
+                self._armed.write_all(jobs, now, self._watched_until)
+            else:
+                self._armed.write(changes, jobs, now, self._watched_until)
 
-        await self._kept("The jobs could not be written down", write)
+        await kept("The list of jobs", write)
 
     async def _beat(self, now: datetime) -> None:
-        if now - self._beat_at < _BETWEEN_BEATS and now >= self._beat_at:
-            return
-        self._beat_at = now
-
-        def write() -> None:
-            self._stores.memory.transact(lambda raw: (Facts(raw).beaten(now).raw, None))
-            if now - self._checkpoint_at > _BETWEEN_CHECKPOINTS:
-                self._checkpoint_at = now
-                self._stores.keep_checkpoint(now, self._watched_until)
-
-        await self._kept("The heartbeat could not be written down", write)
-
-    async def _kept(self, trouble: str, write: Callable[[], None]) -> None:
-        """The schedule goes on without what is only for those who look back."""
-        try:
-            await asyncio.to_thread(write)
-        except StorageError:
-            _logger.warning("%s", trouble, exc_info=True)
+        """Said only when all that was due until then is claimed."""
+        self._claiming = [claim for claim in self._claiming if not claim.is_set()]
+        if not self._claiming:
+            await self._heartbeat.beat(now)
 
     @property
     def _now(self) -> datetime:
@@ -263,32 +270,3 @@ class Scheduler:
 
 def _utc(moment: datetime) -> datetime:
     return moment.astimezone(UTC)
-
-
-def _occurrence(job: Job, at: datetime) -> Occurrence:
-    return Occurrence.scheduled(kind_of(job), job.spec.id, at)
-
-
-def _rows_of(plan: CatchUp, now: datetime) -> list[LedgerRow]:
-    """Those that end at once, from their first row to their last."""
-    rows: list[LedgerRow] = []
-    for missed in (*plan.tell, *plan.skip):
-        rows += _ended(missed.job, missed.newest, now, OccurrenceState.MISSED, {})
-    reason = {"reason": SkipReason.SUPERSEDED.value}
-    for missed in (*plan.run, *plan.tell, *plan.skip):
-        for moment in missed.older:
-            rows += _ended(missed.job, moment, now, OccurrenceState.SKIPPED, reason)
-    return rows
-
-
-def _ended(
-    job: ScheduledJob,
-    moment: datetime,
-    now: datetime,
-    state: OccurrenceState,
-    facts: Mapping[str, object],
-) -> list[LedgerRow]:
-    occurrence = _occurrence(job, moment)
-    silent = {"job": job.spec.title, "silent_because": "it was not run"}
-    end = LedgerRow(now, state.value, occurrence, {**silent, **facts})
-    return [claiming_row(occurrence, now), end]

@@ -98,11 +98,12 @@ class BackgroundRuns:
         )
         attempt = Attempt(around, job, run, this)
         try:
-            begun = {"attempt": this.number, "job": run.label}
+            limit = config.bg_fork_timeout
+            begun = {"attempt": this.number, "job": run.label, "limit": limit}
             await _surely(self._row(occurrence, OccurrenceState.RUNNING, begun))
             run.policy = replace(run.policy, tools=await around.tools.of(job))
             run.parent = None if job.spec.isolated else around.main()
-            outcome = await attempt.within(config.bg_fork_timeout)
+            outcome = await attempt.within(limit)
         except asyncio.CancelledError:
             cut = Outcome(OccurrenceState.CUT_OFF, attempt.usage, texts.BOT_STOPPED)
             await _surely(self._close(run, occurrence, cut, this.number))

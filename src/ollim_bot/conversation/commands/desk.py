@@ -10,6 +10,7 @@ from ollim_bot import __version__
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.answering import Answering
 from ollim_bot.conversation.approvals.approvals import Approvals
+from ollim_bot.conversation.commands.jobs import JobCommands
 from ollim_bot.conversation.commands.permissions import PermissionCommands
 from ollim_bot.conversation.commands.pings import PingCommands
 from ollim_bot.conversation.commands.sessions import SessionCommands
@@ -44,6 +45,7 @@ class CommandDesk:
         sessions: SessionCommands,
         settings: SettingCommands,
         pings: PingCommands,
+        jobs: JobCommands,
         approvals: Approvals,
         forks: ForkCommands,
         clock: Clock,
@@ -64,6 +66,9 @@ class CommandDesk:
             "config": settings.config,
             "model": settings.model,
             "ping-budget": pings.ping_budget,
+            "routines": jobs.routines,
+            "reminders": jobs.reminders,
+            "runs": jobs.runs,
             "permissions": PermissionCommands(approvals).permissions,
             "thinking": settings.thinking,
             "sessions": sessions.list,

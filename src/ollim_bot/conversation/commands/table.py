@@ -49,6 +49,9 @@ COMMANDS: tuple[CommandSpec, ...] = (
             Argument("refill_rate", "minutes until one more"),
         ),
     ),
+    CommandSpec("routines", "What comes again and again, with its next moment"),
+    CommandSpec("reminders", "What comes once, with its moment"),
+    CommandSpec("runs", "What ran by itself, and what came of it"),
     CommandSpec("sessions", "Earlier conversations"),
     CommandSpec(
         "resume",

@@ -73,7 +73,7 @@ class FormerTexts:
         path, before = self._paths.root / str(former.file), former.before
         now = text_at(self._disk, path)
         if now != before:
-            if now is None or _digest(now) != former.after:
+            if _digest(now) != former.after:
                 return UndoEnd.CHANGED_SINCE
             self._put_back(path, before)
             self._journal.note(path, f"undo: {former.file}")
@@ -111,8 +111,9 @@ class FormerTexts:
                     os.unlink(entry)
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(_bytes(text)).hexdigest()
+def _digest(text: str | None) -> str:
+    """Empty where there is no file."""
+    return "" if text is None else hashlib.sha256(_bytes(text)).hexdigest()
 
 
 def _bytes(text: str) -> bytes:

@@ -1,0 +1,209 @@
+"""Run now, pause, resume, skip, snooze, cancel: what the owner does about a scheduled job."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from ollim_bot.conversation.clicks import Action, Uses
+from ollim_bot.conversation.job_echo import Former, Post
+from ollim_bot.conversation.job_overview import (
+    CANCEL,
+    PAUSE,
+    RESUME,
+    RUN,
+    SKIP,
+    SNOOZE,
+    cancelled_card,
+    job_overview,
+    next_moment,
+    skipped_moment,
+)
+from ollim_bot.domain.cards import Button, Card
+from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.facts import Facts
+from ollim_bot.domain.job_files import JobChange, JobFile, JobFolder
+from ollim_bot.domain.jobs import Job, JobKind, Reminder
+from ollim_bot.domain.moments import describe, describe_with_distance
+from ollim_bot.domain.schedule import ScheduledJob, occurrence_at
+from ollim_bot.domain.snoozing import snoozed_until
+from ollim_bot.errors import OllimError, StorageError, WrongInput
+from ollim_bot.ports import Clock, Shelved
+from ollim_bot.stores import Stores
+from ollim_bot.tools.job_validator import JobChecker
+
+RunNow = Callable[[Job], bool]
+
+_FOLDERS: Mapping[str, JobFolder] = {
+    JobKind.ROUTINE: JobFolder.ROUTINES,
+    JobKind.REMINDER: JobFolder.REMINDERS,
+}
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What a click has done, in words, and the card as it is to be from now on."""
+
+    text: str
+    card: Card
+
+
+class JobButtons:
+    """A card shows its job as it is after the click, with what can be done about it then.
+
+    `run_now` begins a run by hand; False if one of that job goes on already.
+    """
+
+    def __init__(
+        self,
+        stores: Stores,
+        files: JobChecker,
+        former: Former,
+        post: Post,
+        clock: Clock,
+        run_now: RunNow,
+    ) -> None:
+        self._stores = stores
+        self._files = files
+        self._former = former
+        self._post = post
+        self._clock = clock
+        self._run_now = run_now
+        self.actions: Mapping[str, Action] = {
+            RUN: Action(self._run, Uses.NOTHING),
+            PAUSE: self._doing(self._pause),
+            RESUME: self._doing(self._resume),
+            SKIP: self._doing(self._skip),
+            SNOOZE: self._doing(self._snooze),
+            CANCEL: self._doing(self._cancel),
+        }
+
+    async def _run(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
+        try:
+            job = (await asyncio.to_thread(self._shelved, button.data)).item
+        except OllimError as refused:
+            return CommandAnswer(str(refused), is_error=True)
+        title = job.spec.short_title
+        if not self._run_now(job):
+            return CommandAnswer(f"“{title}” is running already.", is_error=True)
+        return CommandAnswer(f"Running now: {title}. `/runs` shows what comes of it.")
+
+    def _doing(self, do: Callable[[str], _Done]) -> Action:
+        """`do` waits for the disk: it is called in a thread."""
+
+        async def run(_: str, message: ChatMessage, button: Button) -> CommandAnswer:
+            try:
+                done = await asyncio.to_thread(do, button.data)
+            except OllimError as refused:
+                return CommandAnswer(str(refused), is_error=True)
+            await self._post(replace(message, text=done.card.text, card=done.card))
+            return CommandAnswer(done.text)
+
+        return Action(run, Uses.NOTHING)
+
+    def _pause(self, name: str) -> _Done:
+        job = self._amended(self._shelved(name).item, {"enabled": False})
+        return self._done(f"Paused: {job.spec.short_title}.", job)
+
+    def _resume(self, name: str) -> _Done:
+        """Neither paused nor skipped from now on."""
+        job = self._shelved(name).item
+        if not job.spec.enabled:
+            job = self._amended(job, {"enabled": None})
+        facts = self._changed_facts(lambda facts: facts.without_skip(name))
+        when = self._when(job, facts)
+        return self._done(f"Resumed: {job.spec.short_title}{when}.", job)
+
+    def _skip(self, name: str) -> _Done:
+        job, now = self._shelved(name).item, self._clock.now()
+        if isinstance(job, Reminder):
+            raise WrongInput("A reminder comes once. Cancel it, or snooze it.")
+        facts = Facts(self._stores.memory.read())
+        moment = skipped_moment(job, facts, now)
+        if moment is None:
+            moment = next_moment(job, facts, now)
+            if moment is None:
+                raise WrongInput(f"“{job.spec.short_title}” is not due, so nothing is skipped.")
+            occurrence = occurrence_at(job, moment)
+            facts = self._changed_facts(lambda facts: facts.skipping(occurrence, now))
+        after = next_moment(job, facts, now)
+        again = f" It comes again {describe_with_distance(after, now)}." if after else ""
+        return self._done(f"Skipped: {job.spec.short_title}, {describe(moment, now)}.{again}", job)
+
+    def _snooze(self, data: str) -> _Done:
+        """Counted from its moment, or from now if that has passed."""
+        name, _, wait = data.rpartition(":")
+        job, now = self._shelved(name).item, self._clock.now()
+        if not isinstance(job, Reminder):
+            raise WrongInput("Only a reminder can be snoozed.")
+        due = job.due(now.tzinfo or UTC)
+        start = due if due.astimezone(UTC) > now.astimezone(UTC) else now
+        moment = snoozed_until(wait, start.astimezone(job.spec.zone(now.tzinfo or UTC)))
+        job = self._amended(job, {"run-at": moment.isoformat()})
+        when = describe_with_distance(moment, now)
+        return self._done(f"Snoozed: {job.spec.short_title}, {when}.", job)
+
+    def _cancel(self, name: str) -> _Done:
+        job, path = self._shelved(name)
+        file = JobFile(_FOLDERS[name.partition(":")[0]], path.name)
+        before = self._text(file)
+        if isinstance(job, Reminder):
+            self._stores.reminders.remove(job.spec.id)
+        else:
+            self._stores.routines.remove(job.spec.id)
+        key = None if before is None else self._kept(file, before, self._clock.now())
+        return _Done(f"Cancelled: {job.spec.short_title}.", cancelled_card(job, key))
+
+    def _done(self, text: str, job: ScheduledJob) -> _Done:
+        facts = Facts(self._stores.memory.read())
+        return _Done(text, job_overview(job, facts, self._clock.now()))
+
+    def _when(self, job: ScheduledJob, facts: Facts) -> str:
+        now = self._clock.now()
+        moment = next_moment(job, facts, now)
+        return f", {describe_with_distance(moment, now)}" if moment else ""
+
+    def _shelved(self, name: str) -> Shelved[ScheduledJob]:
+        kind, _, job_id = name.partition(":")
+        found: Shelved[ScheduledJob]
+        if kind == JobKind.REMINDER:
+            found = Shelved(*self._stores.reminders.get(job_id))
+        else:
+            found = Shelved(*self._stores.routines.get(job_id))
+        return found
+
+    def _amended(self, job: ScheduledJob, changes: Mapping[str, object]) -> ScheduledJob:
+        if isinstance(job, Reminder):
+            return self._stores.reminders.amend(job.spec.id, changes)
+        return self._stores.routines.amend(job.spec.id, changes)
+
+    def _changed_facts(self, change: Callable[[Facts], Facts]) -> Facts:
+        def step(raw: Mapping[str, object]) -> tuple[Mapping[str, object], Facts]:
+            facts = change(Facts(raw))
+            return facts.raw, facts
+
+        return self._stores.memory.transact(step)
+
+    def _text(self, file: JobFile) -> str | None:
+        """None where it cannot be had: it is cancelled all the same, for good."""
+        try:
+            return self._files.text(file)
+        except StorageError:
+            return None
+
+    def _kept(self, file: JobFile, before: str, now: datetime) -> str | None:
+        """The key of the Undo."""
+        key = secrets.token_hex(4)
+        try:
+            self._former.keep(JobChange(key, file, before, None, now))
+        except StorageError:
+            _logger.exception("A cancelled job cannot be brought back")
+            return None
+        return key

@@ -1,0 +1,88 @@
+"""The cards that show one scheduled job each, with what the owner can do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from ollim_bot.domain.cards import Button, ButtonStyle, Card
+from ollim_bot.domain.facts import Facts
+from ollim_bot.domain.jobs import Reminder, Routine, kind_of
+from ollim_bot.domain.moments import describe, describe_with_distance
+from ollim_bot.domain.schedule import ScheduledJob, next_due, occurrence_at
+
+RUN, PAUSE, RESUME = "job_run", "job_pause", "job_resume"
+SKIP, SNOOZE, CANCEL = "job_skip", "job_snooze", "job_cancel"
+UNDO = "undo"
+
+_LONGEST_TITLE = 200
+_SNOOZES = {"1h": "Snooze 1 h", "9am": "Next day 9:00"}
+
+
+def next_moment(job: ScheduledJob, facts: Facts, now: datetime) -> datetime | None:
+    """The first that is not skipped; None if there is none."""
+    moment = next_due(job, now, now.tzinfo or UTC)
+    if moment is not None and facts.is_skipped(occurrence_at(job, moment)):
+        return next_due(job, moment, now.tzinfo or UTC)
+    return moment
+
+
+def skipped_moment(job: ScheduledJob, facts: Facts, now: datetime) -> datetime | None:
+    """The moment that will be left out, if the owner wants that."""
+    moment = next_due(job, now, now.tzinfo or UTC)
+    is_skipped = moment is not None and facts.is_skipped(occurrence_at(job, moment))
+    return moment if is_skipped else None
+
+
+def job_overview(job: ScheduledJob, facts: Facts, now: datetime) -> Card:
+    is_skipped = skipped_moment(job, facts, now) is not None
+    return Card(
+        _title(job),
+        "\n".join(_lines(job, facts, now)),
+        buttons=tuple(_buttons(job, is_skipped=is_skipped)),
+    )
+
+
+def cancelled_card(job: ScheduledJob, key: str | None) -> Card:
+    """With the button to undo it, if there is a key for that."""
+    title = f"{kind_of(job).capitalize()} cancelled: {_title(job)}"
+    return Card(title, buttons=(Button("Undo", UNDO, key),) if key else ())
+
+
+def _title(job: ScheduledJob) -> str:
+    title = " ".join(job.spec.title.split()) or job.spec.id
+    return title if len(title) <= _LONGEST_TITLE else f"{title[: _LONGEST_TITLE - 1]}…"
+
+
+def _lines(job: ScheduledJob, facts: Facts, now: datetime) -> Iterator[str]:
+    if isinstance(job, Routine):
+        zone = f" ({job.spec.timezone})" if job.spec.timezone else ""
+        yield f"{job.cron.explain()}{zone}."
+    if not job.spec.enabled:
+        yield "Paused: it does not run until it is resumed."
+    elif isinstance(job, Reminder):
+        due = job.due(now.tzinfo or UTC)
+        word = "Due" if due.astimezone(UTC) > now.astimezone(UTC) else "Overdue since"
+        yield f"{word}: {describe_with_distance(due, now)}."
+    else:
+        skipped, following = skipped_moment(job, facts, now), next_moment(job, facts, now)
+        if skipped is not None:
+            yield f"Skipped: {describe(skipped, now)}."
+        if following is not None:
+            yield f"Next: {describe_with_distance(following, now)}."
+
+
+def _buttons(job: ScheduledJob, *, is_skipped: bool) -> Iterator[Button]:
+    name = f"{kind_of(job)}:{job.spec.id}"
+    yield Button("Run now", RUN, name)
+    if not job.spec.enabled:
+        yield Button("Resume", RESUME, name)
+    else:
+        if isinstance(job, Reminder):
+            yield from (Button(label, SNOOZE, f"{name}:{wait}") for wait, label in _SNOOZES.items())
+        elif is_skipped:
+            yield Button("Do not skip", RESUME, name)
+        else:
+            yield Button("Skip once", SKIP, name)
+        yield Button("Pause", PAUSE, name)
+    yield Button("Cancel", CANCEL, name, ButtonStyle.DANGER)

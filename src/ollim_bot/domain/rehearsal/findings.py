@@ -1,0 +1,185 @@
+"""What a rehearsal shows that its owner may want to change, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from enum import StrEnum
+from itertools import chain, groupby
+
+from ollim_bot.domain.jobs import Late
+from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time, describe, duration_in_words
+from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
+from ollim_bot.domain.rehearsal.clock_changes import Oddity, oddities
+from ollim_bot.domain.rehearsal.coming import by_timing
+from ollim_bot.domain.rehearsal.fires import Fire, Ping
+from ollim_bot.domain.rehearsal.rehearsing import Rehearsal
+from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of
+
+SEVERAL = 3
+_MOST_NAMED = 3
+_OBSTACLES = {
+    SkipReason.INVALID_TOOLS: "a tool in its file is wrong",
+    SkipReason.MISSING_SKILL: "it names a skill that is not there",
+}
+
+
+class FindingKind(StrEnum):
+    CANNOT_RUN = "cannot run"
+    MISSED = "missed"
+    BUDGET = "budget"
+    OVERLAP = "overlap"
+    WAITING = "waiting"
+    TOGETHER = "together"
+    CLOCKS = "clocks"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`at` is when it is first so, in the owner's zone, and `times` how often."""
+
+    kind: FindingKind
+    at: datetime
+    times: int
+    jobs: tuple[JobKey, ...]
+    sentence: str
+
+
+def findings(rehearsal: Rehearsal) -> Sequence[Finding]:
+    """What matters most comes first."""
+    found = chain(
+        _cannot_run(rehearsal),
+        _missed(rehearsal),
+        _dry(rehearsal),
+        _overlapping(rehearsal),
+        _waiting(rehearsal),
+        _together(rehearsal),
+        _clocks(rehearsal),
+    )
+    return [*found]
+
+
+def _cannot_run(rehearsal: Rehearsal) -> Iterator[Finding]:
+    hindered = [fire for fire in rehearsal.fires if fire.reason in _OBSTACLES]
+    for fires in _by_job(hindered):
+        assert fires[0].reason is not None
+        because = _OBSTACLES[fires[0].reason]
+        sentence = f"{_named(fires[0].job)} would not run: {because}."
+        yield _finding(FindingKind.CANNOT_RUN, rehearsal, fires, sentence)
+
+
+def _missed(rehearsal: Rehearsal) -> Iterator[Finding]:
+    for fire in rehearsal.fires:
+        if not fire.is_late and fire.state is not OccurrenceState.MISSED:
+            continue
+        if fire.state is not OccurrenceState.MISSED:
+            then = "It would run late."
+        elif fire.job.spec.late is Late.SKIP:
+            then = "It would not run."
+        else:
+            then = "It would not run, and you would be told."
+        when = describe(fire.due, rehearsal.now)
+        sentence = f"{_named(fire.job)}, {when}, was missed. {then}"
+        yield _finding(FindingKind.MISSED, rehearsal, [fire], sentence)
+
+
+def _dry(rehearsal: Rehearsal) -> Iterator[Finding]:
+    refused = [fire for fire in rehearsal.fires if fire.ping is Ping.REFUSED]
+    if not refused:
+        return
+    first, days = describe(refused[0].due, rehearsal.now), len(rehearsal.dry_days)
+    when = first if days == 1 else f"on {days} days, first {first}"
+    pings = "1 ping" if len(refused) == 1 else f"{len(refused)} pings"
+    sentence = f"The ping budget would run dry {when}: {pings} would be refused."
+    yield _finding(FindingKind.BUDGET, rehearsal, refused, sentence)
+
+
+def _overlapping(rehearsal: Rehearsal) -> Iterator[Finding]:
+    skipped = [fire for fire in rehearsal.fires if fire.reason is SkipReason.OVERLAP]
+    for fires in _by_job(skipped):
+        first = describe(fires[0].due, rehearsal.now)
+        when = first if len(fires) == 1 else f"{len(fires)} times, first {first}"
+        sentence = (
+            f"{_named(fires[0].job)} would be skipped {when}: its last run would still be going."
+        )
+        yield _finding(FindingKind.OVERLAP, rehearsal, fires, sentence)
+
+
+def _waiting(rehearsal: Rehearsal) -> Iterator[Finding]:
+    waiting = [fire for fire in rehearsal.fires if fire.wait and fire.job.spec.background]
+    if not waiting:
+        return
+    longest = max(waiting, key=lambda fire: fire.wait)
+    runs = "run" if rehearsal.places == 1 else "runs"
+    times = "once" if len(waiting) == 1 else f"{len(waiting)} times"
+    sentence = (
+        f"Only {rehearsal.places} background {runs} can go at once. A run would wait {times}, "
+        f"{duration_in_words(longest.wait)} at most ({_named(longest.job)}, "
+        f"{describe(longest.due, rehearsal.now)}). Reminders go first."
+    )
+    yield _finding(FindingKind.WAITING, rehearsal, waiting, sentence)
+
+
+def _together(rehearsal: Rehearsal) -> Iterator[Finding]:
+    """Each set of jobs that meet, the largest first."""
+    meetings: dict[tuple[JobKey, ...], list[list[Fire]]] = {}
+    coming = (fire for fire in rehearsal.fires if fire.due > rehearsal.now)
+    for _, found in groupby(coming, key=lambda fire: fire.due):
+        fires = [*found]
+        if len(fires) >= SEVERAL:
+            meetings.setdefault(tuple(key_of(fire.job) for fire in fires), []).append(fires)
+    for met in sorted(meetings.values(), key=lambda met: -len(met[0])):
+        more = {1: "", 2: " and once more"}.get(len(met), f" and {len(met) - 1} more times")
+        when = f"{describe(met[0][0].due, rehearsal.now)}{more}"
+        names = _listed([_named(fire.job) for fire in met[0]])
+        sentence = f"{len(met[0])} jobs come at the same moment, {when}: {names}."
+        first = met[0]
+        keys = tuple(key_of(fire.job) for fire in first)
+        at = first[0].due.astimezone(rehearsal.zone)
+        yield Finding(FindingKind.TOGETHER, at, len(met), keys, sentence)
+
+
+def _clocks(rehearsal: Rehearsal) -> Iterator[Finding]:
+    jobs = {key_of(fire.job): fire.job for fire in rehearsal.fires}
+    alike = by_timing(jobs.values(), rehearsal.zone)
+    found = oddities(alike, rehearsal.now, rehearsal.until)
+    for odd in sorted(found, key=lambda odd: (odd.at, key_of(odd.job))):
+        sentence = _odd(odd, rehearsal.zone)
+        at = odd.at.astimezone(rehearsal.zone)
+        yield Finding(FindingKind.CLOCKS, at, 1, (key_of(odd.job),), sentence)
+
+
+def _odd(odd: Oddity, zone: tzinfo) -> str:
+    name, own = _named(odd.job), odd.job.spec.timezone
+    day = f"{WEEKDAYS[odd.wall.weekday()]} {odd.wall.day} {MONTHS[odd.wall.month - 1]}"
+    there = f" in {own.key}" if own is not None and own != zone else ""
+    time = clock_time(odd.wall)
+    if odd.is_twice:
+        return f"{name}: {time}{there} comes twice on {day}. It runs the first time only."
+    shown = clock_time(odd.at.astimezone(odd.job.spec.zone(zone)))
+    return f"{name}: there is no {time}{there} on {day}. It runs at {shown}."
+
+
+def _by_job(fires: Iterable[Fire]) -> Iterable[Sequence[Fire]]:
+    of_job: dict[JobKey, list[Fire]] = {}
+    for fire in fires:
+        of_job.setdefault(key_of(fire.job), []).append(fire)
+    return of_job.values()
+
+
+def _finding(
+    kind: FindingKind, rehearsal: Rehearsal, fires: Sequence[Fire], sentence: str
+) -> Finding:
+    keys = tuple(dict.fromkeys(key_of(fire.job) for fire in fires))
+    return Finding(kind, fires[0].due.astimezone(rehearsal.zone), len(fires), keys, sentence)
+
+
+def _named(job: ScheduledJob) -> str:
+    return f"“{job.spec.short_title}”"
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) <= _MOST_NAMED:
+        return ", ".join(names[:-1]) + f" and {names[-1]}"
+    return ", ".join(names[:_MOST_NAMED]) + f" and {len(names) - _MOST_NAMED} more"

@@ -1,0 +1,26 @@
+"""What became of a run, in a few words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_IN_WORDS = {
+    "timed_out": "timed out",
+    "cut_off": "cut off",
+    "attempt_failed": "to be tried again",
+    "effect": "reached out",
+}
+
+
+def in_words(state: str) -> str:
+    """A state of the ledger, as a person says it."""
+    return _IN_WORDS.get(state, state)
+
+
+def outcome(facts: Mapping[str, object]) -> str:
+    """Why it failed or was left out, what it did, or why it was silent; empty if nothing tells."""
+    if error := str(facts.get("error") or facts.get("reason") or ""):
+        return error.removesuffix(".")
+    did = [word for word, name in (("pinged", "pings"), ("reported", "report")) if facts.get(name)]
+    why = str(facts.get("silent_because") or "")
+    return " and ".join(did) if did else f"silent, because {why}" if why else ""
