@@ -13,9 +13,10 @@ from tests.scheduling.desk import EDITORS, Desk, Editor, reminder, routine
 from tests.storage.places import QuickDisk
 
 from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.schedule import JobKey
 
 LIMIT = 20
-PLAN = (JobKind.ROUTINE, "plan")
+PLAN = JobKey(JobKind.ROUTINE, "plan")
 
 
 @pytest.fixture

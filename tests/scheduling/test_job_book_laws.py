@@ -15,6 +15,7 @@ from tests.scheduling.desk import WRONG, Desk, routine
 from tests.storage.places import DataDirectory
 
 from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.schedule import JobKey
 
 Step = Callable[[Path], None]
 
@@ -98,7 +99,7 @@ async def live_through(root: Path, story: list[tuple[Step, float | None]]) -> No
 def check(desk: Desk) -> None:
     report = DataDirectory(desk.paths.root).open().routines.report()
     for right in report.jobs:
-        booked = desk.book.jobs[JobKind.ROUTINE, right.item.spec.id]
+        booked = desk.book.jobs[JobKey(JobKind.ROUTINE, right.item.spec.id)]
         assert (booked.job, booked.path) == right
     standing = [shelved.path for shelved in report.jobs]
     for booked in desk.book.jobs.values():

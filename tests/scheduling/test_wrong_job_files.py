@@ -9,8 +9,9 @@ import pytest
 from tests.scheduling.desk import EDITORS, WRONG, Desk, Editor, in_two_halves, routine
 
 from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.schedule import JobKey
 
-PLAN = (JobKind.ROUTINE, "plan")
+PLAN = JobKey(JobKind.ROUTINE, "plan")
 
 
 @pytest.fixture

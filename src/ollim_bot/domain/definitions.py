@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import Job, JobKind, Reminder, Routine, kind_of
 from ollim_bot.domain.moments import instant
 from ollim_bot.domain.occurrences import LedgerRow
+from ollim_bot.domain.schedule import JobKey
 from ollim_bot.errors import BadCron
 
 ARMED = "armed"
@@ -24,14 +24,6 @@ ROSTER = "roster"
 # How old the last roster may get: it bounds how far a start has to read back.
 _ROSTER_HOLDS = timedelta(days=31)
 _NEVER = datetime(9000, 1, 1, tzinfo=UTC)
-
-
-class JobKey(NamedTuple):
-    kind: JobKind
-    id: str
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.id}"
 
 
 @dataclass(frozen=True, slots=True)

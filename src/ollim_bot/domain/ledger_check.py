@@ -7,9 +7,9 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from ollim_bot.domain.definitions import JobKey
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, may_follow
 from ollim_bot.domain.run_history import CHECKPOINT, STARTED, History, RunStory
+from ollim_bot.domain.schedule import JobKey
 from ollim_bot.domain.tenures import Tenure, Tenures
 
 # An occurrence that names no `limit` waits for its turn, or for the owner's conversation.

@@ -10,6 +10,7 @@ _IN_WORDS = {
     "attempt_failed": "to be tried again",
     "effect": "reached out",
 }
+_REASONS = {"policy": "you wanted it skipped"}
 
 
 def in_words(state: str) -> str:
@@ -20,7 +21,7 @@ def in_words(state: str) -> str:
 def outcome(facts: Mapping[str, object]) -> str:
     """Why it failed or was left out, what it did, or why it was silent; empty if nothing tells."""
     if error := str(facts.get("error") or facts.get("reason") or ""):
-        return error.removesuffix(".")
+        return _REASONS.get(error, error).removesuffix(".")
     did = [word for word, name in (("pinged", "pings"), ("reported", "report")) if facts.get(name)]
     why = str(facts.get("silent_because") or "")
     return " and ".join(did) if did else f"silent, because {why}" if why else ""

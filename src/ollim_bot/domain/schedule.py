@@ -30,6 +30,9 @@ class JobKey(NamedTuple):
     kind: JobKind
     id: str
 
+    def __str__(self) -> str:
+        return f"{self.kind} {self.id}"
+
 
 def key_of(job: Job) -> JobKey:
     return JobKey(kind_of(job), job.spec.id)

@@ -13,13 +13,13 @@ from ollim_bot.domain.definitions import (
     REMOVED,
     ROSTER,
     Definition,
-    JobKey,
     key_of,
     roster_of,
     since_of,
 )
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import LedgerRow
+from ollim_bot.domain.schedule import JobKey
 
 _STATES = frozenset({ARMED, CHANGED, REMOVED, ROSTER})
 _SECOND = timedelta(seconds=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta, tzinfo
 
-from ollim_bot.domain.definitions import Armed, Definition, JobKey
+from ollim_bot.domain.definitions import Armed, Definition
 from ollim_bot.domain.jobs import Job
 from ollim_bot.scheduling.job_book import Changes
 from ollim_bot.stores import Stores
@@ -36,7 +36,7 @@ class ArmedJobs:
             self.write_all(jobs, now, since)
             return
         booked = (*changes.added, *changes.changed, *changes.removed)
-        known = {key: armed.jobs[key] for one in booked if (key := JobKey(*one.key)) in armed.jobs}
+        known = {key: armed.jobs[key] for one in booked if (key := one.key) in armed.jobs}
         new = [one.job for one in (*changes.added, *changes.changed)]
         self._write(armed, Armed(known, now), new, now, since)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from ollim_bot.domain.jobs import Job, JobKind
+from ollim_bot.domain.schedule import JobKey
 from ollim_bot.scheduling.pages import (
     FORMS,
     SECONDS_TO_MEND,
     BookedJob,
-    JobKey,
     Mistake,
     Page,
     claims,
@@ -97,9 +97,10 @@ class Contents:
         doubles: list[Mistake] = []
         for kind, own in pages.items():
             for job_id, rivals in claims(own.values()).items():
-                before = self.jobs.get((kind, job_id))
+                key = JobKey(kind, job_id)
+                before = self.jobs.get(key)
                 holder = first(rivals, before)
-                jobs[kind, job_id] = _booked(holder, before)
+                jobs[key] = _booked(holder, before)
                 if len(rivals) > 1 and holder.is_right:
                     doubles.append(doubled(rivals, holder))
         return jobs, doubles

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ollim_bot.data_paths import DataPaths
+from ollim_bot.domain.schedule import JobKey
 from ollim_bot.ports import Clock, Disk
 from ollim_bot.scheduling.contents import Contents
 from ollim_bot.scheduling.hand_edits import HandEdits
 from ollim_bot.scheduling.job_files import JobFiles
-from ollim_bot.scheduling.pages import BookedJob, JobKey, Mistake
+from ollim_bot.scheduling.pages import BookedJob, Mistake
 from ollim_bot.storage.files import OsDisk
 
 _MOST_TOLD_AT_ONCE = 5

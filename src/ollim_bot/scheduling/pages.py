@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ollim_bot.domain.jobs import Job, JobKind, kind_of
+from ollim_bot.domain.schedule import JobKey, key_of
 from ollim_bot.errors import DuplicateId
 from ollim_bot.storage.jobs.form import JobFormat, JobReading
 from ollim_bot.storage.jobs.reminders import REMINDERS
@@ -24,8 +25,6 @@ FORMS: Mapping[JobKind, JobFormat[Any]] = {
 SECONDS_TO_MEND = 1.0
 SECONDS_TO_COME_BACK = 0.5
 
-JobKey = tuple[JobKind, str]
-
 
 @dataclass(frozen=True, slots=True)
 class BookedJob:
@@ -34,7 +33,7 @@ class BookedJob:
 
     @property
     def key(self) -> JobKey:
-        return kind_of(self.job), self.job.spec.id
+        return key_of(self.job)
 
     @property
     def definition(self) -> str:

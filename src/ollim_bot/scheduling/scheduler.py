@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Set
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from ollim_bot.conversation.notices import Notices
@@ -13,6 +14,7 @@ from ollim_bot.domain.jobs import Job, Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.run_history import RunStory, claiming_row
 from ollim_bot.domain.schedule import Agenda, JobKey, ScheduledJob, key_of, next_due, occurrence_at
+from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.scheduling.armed import ArmedJobs
 from ollim_bot.scheduling.dispatch import Dispatch
@@ -31,6 +33,7 @@ _LONGEST_SLEEP = SCAN_SECONDS
 # Who has not looked for so long was asleep: what was due meanwhile is caught up with.
 _ASLEEP = timedelta(seconds=90)
 _BETWEEN_LATE_RUNS = 5.0
+_BETWEEN_TRIES = 5.0
 _SHORTEST_SLEEP = 0.001
 
 _logger = logging.getLogger(__name__)
@@ -101,7 +104,11 @@ class Scheduler:
         """What the last stop left is gone on with, and what was missed is caught up with."""
         await self._book.refresh()
         now = self._now
-        self._watched_until = min(_utc(await self._heartbeat.last() or now), now)
+        last = await self._heartbeat.last()
+        self._watched_until = min(_utc(last or now), now)
+        if last is None:
+            # Before anything is armed, so that a crash leaves nothing armed without a beginning.
+            await self._beat(now)
         await self._heartbeat.start(now)
         await self._write_armed(now)
         history = await asyncio.to_thread(self._stores.recent_history)
@@ -117,7 +124,9 @@ class Scheduler:
         occurrence = story.occurrence
         job = self._job(JobKey(occurrence.kind, occurrence.job_id))
         if job is None:
-            await self._dispatch.abandon(story)
+            # On a full disk it is left to the next start.
+            with suppress(StorageError):
+                await self._dispatch.abandon(story)
             return
         due = occurrence.scheduled_at
         late_since = due if due is not None and is_late(due, now) else None
@@ -131,7 +140,7 @@ class Scheduler:
         now = self._now
         await self._write_armed(now, changes)
         for gone in changes.removed:
-            self._agenda.remove(JobKey(*gone.key))
+            self._agenda.remove(gone.key)
         for booked in (*changes.added, *changes.changed):
             # Not after now: a moment in between would be nobody's.
             self._arm(booked.job, self._watched_until)
@@ -145,12 +154,14 @@ class Scheduler:
             self._arm_all(now)
         elif now - self._watched_until > _ASLEEP:
             await self._catch_up(now)
+            # What it holds for moments that have passed is caught up with.
+            self._agenda = Agenda()
             self._arm_all(now)
         for key, at in self._agenda.due(now):
             job = self._job(key)
             if job is not None:
                 self._fire(self._work(job, at, now))
-                self._arm_next(job, max(at, now))
+                self._arm_next(job, at)
         self._watched_until = now
         self._looked_at = self._clock.monotonic()
         await self._beat(now)
@@ -160,33 +171,51 @@ class Scheduler:
         plan, claimed = await asyncio.to_thread(self._caught_up, now)
         for reminder in self._overdue():
             self._fire(self._work(reminder, reminder.due(self._zone), now))
-        # After a clock that was set back, some of it was told before.
-        news = [missed for missed in plan.tell if missed.occurrence in claimed]
-        if news:
-            key = f"away {self._watched_until.isoformat()}"
-            await self._notices.tell(away_message(news, self._clock.now()), key=key)
-        for missed in (*plan.tell, *plan.skip):
-            if isinstance(missed.job, Reminder):
-                await self._dispatch.put_away(missed.job)
-        self._watched_until = now
+        since, self._watched_until = self._watched_until, now
         for missed in plan.run:
             if missed.occurrence not in claimed:
                 self._fire(self._work(missed.job, missed.newest, now))
         runs = [missed for missed in plan.run if missed.occurrence in claimed]
         self._late.append(asyncio.create_task(self._run_late(runs, now)))
+        await self._end_missed(plan, since)
+
+    async def _end_missed(self, plan: CatchUp, since: datetime) -> None:
+        """What is not run is written down, then told; on a full disk, as soon as there is room."""
+        rows = ended_rows(plan, self._now)
+        try:
+            claimed = await asyncio.to_thread(self._stores.claims.claim_all, rows)
+        except StorageError:
+            self._late.append(asyncio.create_task(self._end_missed_later(plan, since)))
+            return
+        # After a clock that was set back, some of it was told before.
+        news = [missed for missed in plan.tell if missed.occurrence in claimed]
+        if news:
+            key = f"away {since.isoformat()}"
+            await self._notices.tell(away_message(news, self._clock.now()), key=key)
+        for missed in (*plan.tell, *plan.skip):
+            if isinstance(missed.job, Reminder):
+                await self._dispatch.put_away(missed.job)
+
+    async def _end_missed_later(self, plan: CatchUp, since: datetime) -> None:
+        written = asyncio.Event()
+        self._claiming.append(written)
+        await self._clock.sleep(_BETWEEN_TRIES)
+        await self._end_missed(plan, since)
+        written.set()
 
     def _fire(self, work: Work) -> None:
         self._claiming.append(self._dispatch.fire(work))
 
     def _caught_up(self, now: datetime) -> tuple[CatchUp, Set[Occurrence]]:
-        """The plan, and which of those that end at once were not known yet."""
+        """The plan, and which of those to run are claimed now: on a full disk, none."""
         plan = catch_up(self._scheduled(), self._watched_until, now, self._zone)
         plan = plan.handing_on(Skips(self._stores).read().is_skipped)
-        begun = [
-            claiming_row(missed.occurrence, now, {"job": missed.job.spec.title})
-            for missed in plan.run
-        ]
-        return plan, self._stores.claims.claim_all([*begun, *ended_rows(plan, now)])
+        runs = ((missed.occurrence, {"job": missed.job.spec.title}) for missed in plan.run)
+        begun = [claiming_row(occurrence, now, facts) for occurrence, facts in runs]
+        try:
+            return plan, self._stores.claims.claim_all(begun)
+        except StorageError:
+            return plan, frozenset()
 
     async def _run_late(self, missed: Iterable[Missed], now: datetime) -> None:
         """They are claimed; what is on time begins at once."""

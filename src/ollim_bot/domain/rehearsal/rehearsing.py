@@ -55,11 +55,12 @@ def rehearse(
     guess: Guess | None = None,
     skills: Set[str] | None = None,
     is_skipped: Callable[[Occurrence], bool] | None = None,
+    most: int = MOST_FIRES,
 ) -> Rehearsal:
     """As if the bot ran on, or were started now after it had run until `watched_until`.
 
     `skills` are those that are there; if they are not given, none is missed. `is_skipped` tells
-    what the owner wants left out.
+    what the owner wants left out. It ends early where there are more than `most` fires.
     """
     longest = timedelta(seconds=config.bg_fork_timeout)
     guess = Guess(min((guess or Guess()).run, longest))
@@ -71,8 +72,8 @@ def rehearse(
         watched_until = min(watched_until.astimezone(UTC), start)
         begun, superseded = caught_up(alike, watched_until, start, zone, is_skipped)
     ordered = merge(begun, coming(alike, start, end, zone), key=lambda fire: fire.at)
-    fires = [*islice(ordered, MOST_FIRES + 1)]
-    is_whole = len(fires) <= MOST_FIRES
+    fires = [*islice(ordered, most + 1)]
+    is_whole = len(fires) <= most
     if not is_whole:
         end = fires.pop().at
     Play(budget, config, zone, guess.run, skills, is_skipped).through(fires)
