@@ -20,10 +20,19 @@ def prepared(root: Path) -> tuple[DataPaths, Stores]:
     return paths, open_stores(paths, now=lambda: NOW, journal=RememberingJournal())
 
 
-def write_reminders(folder: Path, count: int) -> None:
+def write_reminders(folder: Path, count: int, year: int = 2027) -> None:
     for number in range(count):
         text = (
-            f"---\nid: r{number}\nrun-at: 2027-01-{number % 28 + 1:02}T09:00:00+00:00\n"
+            f"---\nid: r{number}\nrun-at: {year}-01-{number % 28 + 1:02}T09:00:00+00:00\n"
             f"description: Call number {number}\nlate: tell\n---\nCall them and ask.\n"
         )
         (folder / f"call-{number}.md").write_text(text)
+
+
+def write_routines(folder: Path, count: int, weekday: int) -> None:
+    for number in range(count):
+        text = (
+            f'---\nid: p{number}\ncron: "{number % 60} {number % 24} * * {weekday}"\n'
+            f"description: Plan number {number}\n---\nPlan it.\n"
+        )
+        (folder / f"plan-{number}.md").write_text(text)

@@ -151,7 +151,7 @@ async def _first_words(folder: Path, way: Way, baseline: Way) -> tuple[float, fl
     """Medians of rounds in which the two take turns at being first."""
     async with AsyncExitStack() as stack:
         asks = [
-            await stack.enter_async_context(each(await stack.enter_async_context(_scene(place))))
+            await stack.enter_async_context(each(await stack.enter_async_context(a_scene(place))))
             for each, place in ((way, folder / "first"), (baseline, folder / "second"))
         ]
         times: tuple[list[float], list[float]] = ([], [])
@@ -164,21 +164,21 @@ async def _first_words(folder: Path, way: Way, baseline: Way) -> tuple[float, fl
 
 async def _first_sign(folder: Path) -> float:
     """From the arrival of a message, through the disk, to the surface being told of its turn."""
-    async with _scene(folder) as scene, watched(scene) as surface:
+    async with a_scene(folder) as scene, watched(scene) as surface:
         signs = [(await surface.ask("hi")).sign for _ in range(WARM_UP + ROUNDS)]
     return median(signs[WARM_UP:])
 
 
 async def _bytes_sent(folder: Path, way: Way) -> float:
     """All that the model is sent for the first message of a conversation."""
-    async with _scene(folder) as scene, way(scene) as ask:
+    async with a_scene(folder) as scene, way(scene) as ask:
         await ask("hi")
         bodies = [dict(request.body) for request in scene.model.requests]
     return float(sum(len(json.dumps(body, ensure_ascii=False).encode()) for body in bodies))
 
 
 @asynccontextmanager
-async def _scene(folder: Path) -> AsyncIterator[Scene]:
+async def a_scene(folder: Path) -> AsyncIterator[Scene]:
     paths, _ = await asyncio.to_thread(prepared, folder / "data")
     model = ScriptedModel()
     async with MessagesServer(model) as server:

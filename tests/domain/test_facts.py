@@ -11,19 +11,28 @@ from tests.domain.strategies import instants, json_values, session_ids, texts
 
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.facts import MOST_TOLD, Facts, Move
+from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.tool_policy import Pattern
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 NAMES = (
     *("provider", "parked", "moving", "user_name", "bot_name"),
-    *("web_read", "heartbeat", "told", "last_told_at", "granted"),
+    *("web_read", "heartbeat", "told", "last_told_at", "granted", "skips"),
 )
 
 kinds = st.sampled_from(["offline", "claude", "ollama"])
 names = st.text(min_size=1)
 patterns = st.sampled_from(["Bash(git status *)", "Write(./notes/**)", "Skill"]).map(Pattern.of)
 anything = st.dictionaries(st.sampled_from([*NAMES, "seen_on_discord"]), json_values)
+
+scheduled_occurrences = st.builds(
+    Occurrence.scheduled,
+    st.sampled_from([JobKind.ROUTINE, JobKind.REMINDER]),
+    st.sampled_from(["plan", "w1"]),
+    instants,
+)
 
 Change = Callable[[Facts], Facts]
 changes: st.SearchStrategy[Change] = st.one_of(
@@ -46,6 +55,10 @@ changes: st.SearchStrategy[Change] = st.one_of(
     st.builds(lambda key: lambda facts: facts.without_told(key), texts),
     st.builds(lambda one: lambda facts: facts.granting(one), patterns),
     st.just(Facts.without_grants),
+    st.builds(
+        lambda one, now: lambda facts: facts.skipping(one, now), scheduled_occurrences, instants
+    ),
+    st.builds(lambda job: lambda facts: facts.without_skip(job), texts),
 )
 
 
@@ -97,6 +110,32 @@ def test_only_the_newest_of_what_was_told_are_remembered(
         facts = facts.having_told([key], now)
     newest = list(dict.fromkeys(key for key, _ in reversed(tellings)))[:MOST_TOLD]
     assert list(facts.told) == newest[::-1]
+
+
+@given(st.lists(changes), scheduled_occurrences)
+def test_a_skip_holds_for_its_moment_alone_until_it_is_taken_back(
+    steps: list[Change], occurrence: Occurrence
+) -> None:
+    facts = Facts({})
+    for step in steps:
+        facts = step(facts)
+    skipping = facts.skipping(occurrence, NOW)
+    moment = occurrence.scheduled_at
+    assert moment is not None
+    kind, job = occurrence.kind, occurrence.job_id
+    assert skipping.is_skipped(occurrence)
+    assert not skipping.is_skipped(Occurrence.scheduled(kind, job, moment + timedelta(minutes=1)))
+    assert not skipping.is_skipped(Occurrence.scheduled(kind, "other", moment))
+    assert not skipping.is_skipped(Occurrence.by_hand(kind, job, moment))
+    assert not skipping.without_skip(f"{kind}:{job}").is_skipped(occurrence)
+
+
+def test_a_skip_whose_moment_never_came_is_forgotten() -> None:
+    old = Occurrence.scheduled(JobKind.ROUTINE, "plan", NOW)
+    new = Occurrence.scheduled(JobKind.ROUTINE, "other", NOW + timedelta(days=31))
+    facts = Facts({}).skipping(old, NOW)
+    assert facts.skipping(new, NOW + timedelta(days=29)).is_skipped(old)
+    assert not facts.skipping(new, NOW + timedelta(days=30)).is_skipped(old)
 
 
 def test_of_more_than_two_hundred_the_first_is_forgotten() -> None:

@@ -25,6 +25,8 @@ from ollim_bot.scheduling.assembly import assemble_schedule
 from ollim_bot.scheduling.hand_edits import HandEdits
 from ollim_bot.scheduling.scheduler import Scheduler
 from ollim_bot.storage.bootstrap import prepare_data_directory
+from ollim_bot.storage.jobs.checking import JobFileChecker
+from ollim_bot.storage.jobs.former import FormerTexts
 from ollim_bot.storage.stores import open_stores
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
@@ -153,6 +155,8 @@ async def day(
             [surface],
             keeper=FakeKeeper(),
             working_directory=root,
+            job_files=JobFileChecker(paths),
+            former=FormerTexts(paths, edits),
             courier=courier,
         )
     )

@@ -46,6 +46,25 @@ def test_a_new_file_goes_away_again(data: DataDirectory) -> None:
     assert not path.exists()
 
 
+def removed(data: DataDirectory, before: str) -> Path:
+    former(data).keep(JobChange(KEY, DAILY, before, None, NOW))
+    return data.paths.routines / "daily.md"
+
+
+def test_a_removed_file_comes_back(data: DataDirectory) -> None:
+    path = removed(data, "before\n")
+    assert former(data).undo(KEY) == (UndoEnd.RESTORED, DAILY)
+    assert path.read_text() == "before\n"
+    assert former(data).undo(KEY) == (UndoEnd.GONE, None)
+
+
+def test_a_removed_file_in_whose_place_another_stands_is_left_gone(data: DataDirectory) -> None:
+    path = removed(data, "before\n")
+    path.write_text("another\n")
+    assert former(data).undo(KEY) == (UndoEnd.CHANGED_SINCE, DAILY)
+    assert path.read_text() == "another\n"
+
+
 def test_it_works_once(data: DataDirectory) -> None:
     path = changed(data, "before", "after")
     with ThreadPoolExecutor(4) as threads:

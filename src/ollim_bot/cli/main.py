@@ -27,6 +27,10 @@ GROUPS: Mapping[str, tuple[str, str]] = {
     "auth": ("the login at Claude", "ollim_bot.cli.auth"),
     "web": ("the address of the local page", "ollim_bot.cli.web"),
 }
+# Those without verbs.
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "rehearse": ("what the bot would do in the days to come", "ollim_bot.cli.rehearse"),
+}
 
 _HELP = """\
 usage: ollim-bot [COMMAND] [...]
@@ -86,21 +90,25 @@ def _dispatch(words: list[str], caller: Caller) -> None:
             _dispatch([*topic, "--help"], caller)
         case ["version" | "--version", *_]:
             print(f"ollim-bot {__version__}")
-        case [group, *rest] if group in GROUPS:
-            import_module(GROUPS[group][1]).run(rest, caller)
+        case [word, *rest] if word in _all():
+            import_module(_all()[word][1]).run(rest, caller)
         case [word, *_]:
             raise _unknown(word)
 
 
+def _all() -> Mapping[str, tuple[str, str]]:
+    return {**GROUPS, **COMMANDS}
+
+
 def _help() -> str:
-    commands = "\n".join(f"  {name:<9} {about}" for name, (about, _) in GROUPS.items())
+    commands = "\n".join(f"  {name:<9} {about}" for name, (about, _) in _all().items())
     return _HELP.format(commands=commands)
 
 
 def _unknown(word: str) -> OllimError:
     from ollim_bot.cli.unknown_words import no_such
 
-    known = [*GROUPS, "version", "help"]
+    known = [*_all(), "version", "help"]
     return no_such(f"There is no command `{word}`.", word, known, "ollim-bot help")
 
 

@@ -11,16 +11,10 @@ from ollim_bot.cli.wording import columns, plain, small, title
 from ollim_bot.domain.moments import describe, describe_with_distance, duration_in_words
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.run_history import NOTES
+from ollim_bot.domain.run_words import in_words, outcome
 
 # How much of an instant in an id is the day, and how much the minute.
 _DAY, _TO_THE_MINUTE = len("2026-11-16"), len("2026-11-16T08:00")
-
-_IN_WORDS = {
-    "timed_out": "timed out",
-    "cut_off": "cut off",
-    "attempt_failed": "to be tried again",
-    "effect": "reached out",
-}
 
 
 @dataclass(slots=True)
@@ -125,17 +119,8 @@ def _beginnings(story: Story) -> Sequence[str]:
 
 
 def _line(story: Story) -> str:
-    note = plain(" ".join(_outcome(story.facts).split()))
+    note = plain(" ".join(outcome(story.facts).split()))
     return f"{story.name}  ({note})" if note else story.name
-
-
-def _outcome(facts: Mapping[str, object]) -> str:
-    """What came of it, in a few words."""
-    if error := str(facts.get("error") or facts.get("reason") or ""):
-        return error.removesuffix(".")
-    did = [word for word, name in (("pinged", "pings"), ("reported", "report")) if facts.get(name)]
-    why = str(facts.get("silent_because") or "")
-    return " and ".join(did) if did else f"silent, because {why}" if why else ""
 
 
 def _facts(story: Story, now: datetime) -> dict[str, str]:
@@ -227,13 +212,13 @@ def _used(facts: Mapping[str, object]) -> str:
 
 def _step(row: LedgerRow) -> str:
     attempt, tool = row.facts.get("attempt"), row.facts.get("tool")
-    state = _IN_WORDS.get(row.state, row.state)
+    state = in_words(row.state)
     words = f"{state} with {_short(tool)}" if tool else state
     return plain(words if attempt in (None, 1) else f"{words} (attempt {attempt})")
 
 
 def _state(story: Story) -> str:
-    return plain(_IN_WORDS.get(story.state, story.state))
+    return plain(in_words(story.state))
 
 
 def _listed(value: object) -> list[object]:

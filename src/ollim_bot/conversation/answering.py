@@ -186,7 +186,7 @@ class Answering:
         prompt_id = str(uuid4())
         for each in question.asked:
             if isinstance(each, JobTurn):
-                await self._jobs.begin(each, self._bench.run, question.attempt)
+                await self._jobs.begin(each, self._bench.run)
         claim = await self._take(turn.start, dialogue, question.attempt, prompt_id, session_id)
         is_news = bool(claim.entries) and not dialogue.in_fork
         for note in (*([texts.CATCHING_UP] if is_news else []), *question.notes):

@@ -15,8 +15,14 @@ from ollim_bot.domain.events import Usage
 from ollim_bot.domain.inbox import Accepted, Ended, InputEnd
 from ollim_bot.domain.inputs import InputId, JobTurn
 from ollim_bot.domain.jobs import Job, JobKind, Reminder
-from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
-from ollim_bot.domain.run_history import History
+from ollim_bot.domain.occurrences import (
+    LedgerRow,
+    Occurrence,
+    OccurrenceState,
+    SkipReason,
+    may_follow,
+)
+from ollim_bot.domain.run_history import RunStory
 from ollim_bot.domain.runs import Run
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock
@@ -24,9 +30,6 @@ from ollim_bot.stores import Stores
 
 # Seconds that a job may take.
 LIMIT = 300
-
-# Between the end row of a job and the end of its turn, no more rows than these come.
-_NEWEST = 200
 
 _STATES: Mapping[InputEnd, OccurrenceState] = {
     InputEnd.ANSWERED: OccurrenceState.DONE,
@@ -54,7 +57,6 @@ class ForegroundJobs:
         self._inbox = inbox
         self._clock = clock
         self._waiting: dict[InputId, asyncio.Future[OccurrenceState]] = {}
-        self._attempts: dict[InputId, int] = {}
 
     async def run(
         self, job: Job, occurrence: Occurrence, *, late_since: datetime | None = None
@@ -67,8 +69,10 @@ class ForegroundJobs:
             if not self._inbox.state.has(name):
                 turn = JobTurn.of(job, name, self._clock.now(), late_since)
                 await self._inbox.append(Accepted(turn.at, turn))
-            elif (known := await self._ended_as(occurrence)) is not None:
-                return known
+            else:
+                story = await self._story(occurrence)
+                if story.state is not None and story.state.is_end:
+                    return story.state
             return await end
         finally:
             self._waiting.pop(name, None)
@@ -82,35 +86,37 @@ class ForegroundJobs:
             await self.end(turn, InputEnd.WITHDRAWN, main_run(now), Usage())
             await self._inbox.append(Ended(now, (turn.id,), InputEnd.WITHDRAWN))
 
-    async def begin(self, turn: JobTurn, run: Run, attempt: int) -> None:
+    async def begin(self, turn: JobTurn, run: Run) -> None:
         """The agent is about to be asked."""
         run.label = turn.title
         run.job = await asyncio.to_thread(self._chained, turn)
-        self._attempts[turn.id] = attempt
-        if attempt > 1:
+        story = await self._story(Occurrence.parse(turn.id))
+        if story.state is OccurrenceState.RUNNING:
             await self._row(turn, OccurrenceState.CUT_OFF, {})
-        facts = {"attempt": attempt, "job": turn.title, "session": run.session, "limit": LIMIT}
+        begun = {"attempt": story.attempts + 1, "job": turn.title}
+        facts = {**begun, "session": run.session, "limit": LIMIT}
         await self._row(turn, OccurrenceState.RUNNING, facts)
 
     async def end(self, turn: JobTurn, how: InputEnd, run: Run, usage: Usage) -> None:
         """Before its turn has ended in the inbox; a crash in between leads here again."""
-        state = _STATES[how]
         occurrence, now = Occurrence.parse(turn.id), self._clock.now()
-        if await self._ended_as(occurrence) is None:
+        story, state = await self._story(occurrence), _STATES[how]
+        if story.end is None:
             # What it cost stands with its answer.
             outcome = Outcome(state, replace(usage, cost_usd=0.0), _WHY.get(how, ""))
-            attempts = self._attempts.pop(turn.id, 1)
-            facts = end_facts(run, occurrence, outcome, now, attempts=attempts)
+            facts = end_facts(run, occurrence, outcome, now, attempts=story.attempts)
+            if not may_follow(story.state, state):
+                # It was taken back before anybody began with it.
+                state = OccurrenceState.SKIPPED
+                facts["reason"] = SkipReason.POLICY.value
             await self._row(turn, state, facts)
         waiting = self._waiting.get(turn.id)
         if waiting is not None and not waiting.done():
             waiting.set_result(state)
 
-    async def _ended_as(self, occurrence: Occurrence) -> OccurrenceState | None:
-        """None if it has no end row yet."""
-        rows = (await asyncio.to_thread(self._stores.ledger.tail, _NEWEST)).entries
-        story = History.of(rows).stories.get(occurrence)
-        return story.state if story is not None and story.end is not None else None
+    async def _story(self, occurrence: Occurrence) -> RunStory:
+        history = await asyncio.to_thread(self._stores.recent_history)
+        return history.stories.get(occurrence) or RunStory(occurrence, ())
 
     async def _row(
         self, turn: JobTurn, state: OccurrenceState, facts: Mapping[str, object]

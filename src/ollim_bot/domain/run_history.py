@@ -12,6 +12,7 @@ from ollim_bot.domain.occurrences import (
     LedgerRow,
     Occurrence,
     OccurrenceState,
+    SkipReason,
     may_follow,
 )
 
@@ -87,6 +88,15 @@ class RunStory:
     @property
     def end(self) -> LedgerRow | None:
         return next(iter(self.ends), None)
+
+    @property
+    def is_left_out(self) -> bool:
+        """Whether it has ended because nobody wanted it any more, and not for want of an agent."""
+        end = self.end
+        if end is None:
+            return False
+        unwanted = (SkipReason.POLICY.value, SkipReason.SUPERSEDED.value)
+        return end.state == OccurrenceState.MISSED or end.facts.get("reason") in unwanted
 
     @property
     def recovery(self) -> Recovery | None:

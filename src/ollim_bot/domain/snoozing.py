@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
@@ -36,18 +36,19 @@ def snoozed_until(wait: str, now: datetime) -> datetime:
     """The moment that a button means; tomorrow is by the clocks of `now`."""
     match wait:
         case "10m":
-            return _whole(now + timedelta(minutes=10))
+            return _later(now, timedelta(minutes=10))
         case "1h":
-            return _whole(now + timedelta(hours=1))
+            return _later(now, timedelta(hours=1))
         case _:
             tomorrow = now.date() + timedelta(days=1)
             wall = datetime(tomorrow.year, tomorrow.month, tomorrow.day, _MORNING)
             return instant(wall, now.tzinfo) if now.tzinfo else wall
 
 
-def _whole(moment: datetime) -> datetime:
-    """The next full second: files name no smaller parts of time."""
-    return (moment + timedelta(seconds=1) - datetime.resolution).replace(microsecond=0)
+def _later(now: datetime, length: timedelta) -> datetime:
+    """In real time, whatever the clocks do; at a full second, for files name no smaller parts."""
+    moment = now.astimezone(UTC) + length + timedelta(seconds=1) - datetime.resolution
+    return moment.replace(microsecond=0).astimezone(now.tzinfo)
 
 
 def note_of(reminder: Reminder) -> str:

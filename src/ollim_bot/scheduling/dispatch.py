@@ -26,13 +26,13 @@ from ollim_bot.domain.occurrences import (
 from ollim_bot.domain.orders import Order
 from ollim_bot.domain.run_history import DELIVERED, Recovery, RunStory
 from ollim_bot.domain.schedule import JobKey, key_of
-from ollim_bot.errors import NotFound, OllimError, StorageError
+from ollim_bot.errors import StorageError
 from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock
 from ollim_bot.scheduling import texts
 from ollim_bot.scheduling.costs import DailyCosts
 from ollim_bot.scheduling.skips import Skips
-from ollim_bot.scheduling.work import Work
+from ollim_bot.scheduling.work import Orders, Work
 from ollim_bot.stores import Stores
 
 # How long the agent may take to be ready with what the owner has ordered.
@@ -68,6 +68,7 @@ class Dispatch:
         self._upcoming = upcoming
         self._costs = DailyCosts(stores, clock)
         self._skips = Skips(stores)
+        self._orders = Orders()
         self._going: dict[asyncio.Task[None], JobKey] = {}
 
     def fire(self, work: Work) -> asyncio.Event:
@@ -114,7 +115,7 @@ class Dispatch:
 
     async def _fire(self, work: Work, claimed: asyncio.Event) -> None:
         is_running = key_of(work.job) in self._others()
-        order = Order() if work.ordered else None
+        order = self._orders.of(work)
         is_ours = await self._claimed(work, order)
         claimed.set()
         if is_ours:
@@ -147,14 +148,14 @@ class Dispatch:
             return
         history = await asyncio.to_thread(self._stores.recent_history)
         story = history.stories.get(work.occurrence)
-        if story is None:
+        if story is None or story.is_left_out:
             await self.put_away(work.job)
         elif story.end is not None:
             await self._go_on(work, story)
 
     async def put_away(self, reminder: Reminder) -> None:
         """Its moment has come to its end."""
-        await asyncio.to_thread(self._remove, reminder)
+        await asyncio.to_thread(self._delivery.take_away, reminder)
 
     async def abandon(self, story: RunStory) -> None:
         """The file of what was cut off is gone, so nobody wants it any more."""
@@ -188,8 +189,9 @@ class Dispatch:
                 await self._clock.sleep(_BETWEEN_TRIES)
 
     async def _go_on(self, work: Work, story: RunStory) -> None:
-        is_delivered = await self._is_delivered(work, story)
-        order = Order(is_delivered=is_delivered) if work.ordered else None
+        order = self._orders.of(work)
+        if order is not None and await self._is_delivered(work, story):
+            order.take()
         verdict = story.recovery
         if verdict is None:
             await self._finish(work, order, "")
@@ -225,7 +227,7 @@ class Dispatch:
             await asyncio.wait({run, alarm})
 
     async def _run(self, work: Work, order: Order | None, first: int) -> OccurrenceState:
-        cap = await self._costs.cap_reached()
+        cap = None if work.occurrence.manual else await self._costs.cap_reached()
         if cap is not None:
             await self._end(work, OccurrenceState.SKIPPED, {"reason": SkipReason.COST_CAP.value})
             today = f"{self._clock.now():%Y-%m-%d}"
@@ -266,6 +268,7 @@ class Dispatch:
         if order is not None:
             await self._deliver(work, order, reason)
             await self._row(work, DELIVERED, {})
+            self._orders.close(work)
         if isinstance(work.job, Reminder) and not work.occurrence.manual:
             await self.put_away(work.job)
 
@@ -279,21 +282,16 @@ class Dispatch:
             return True
         return await self._delivery.was_said(work.occurrence)
 
-    def _remove(self, reminder: Reminder) -> None:
-        """Only the one that was due: it may have been moved to another moment meanwhile."""
-        try:
-            now = self._stores.reminders.get(reminder.spec.id).item
-            if now.run_at == reminder.run_at:
-                self._stores.reminders.remove(reminder.spec.id)
-        except NotFound:
-            pass
-        except OllimError:
-            _logger.exception("The file of reminder %s could not be removed", reminder.spec.id)
-
     async def _end(self, work: Work, state: OccurrenceState, facts: Mapping[str, object]) -> None:
         silent = {"silent_because": "it was not run"}
         await self._row(work, state.value, {"job": work.job.spec.title, **silent, **facts})
 
     async def _row(self, work: Work, state: str, facts: Mapping[str, object]) -> None:
+        """On a full disk, as soon as there is room."""
         row = LedgerRow(self._clock.now(), state, work.occurrence, facts)
-        await asyncio.to_thread(self._stores.ledger.append, row)
+        while True:
+            try:
+                return await asyncio.to_thread(self._stores.ledger.append, row)
+            except StorageError:
+                _logger.warning("A row of the ledger has to wait", exc_info=True)
+                await self._clock.sleep(_BETWEEN_TRIES)

@@ -45,9 +45,7 @@ class RunRequests:
     async def _serve(self, request: RunRequest) -> None:
         job = await asyncio.to_thread(self._wanted, request)
         if job is not None:
-            # A clock that was set back meanwhile must not make it a moment of the future.
-            claimed = self._dispatch.fire(Work.by_hand(job, min(request.at, self._clock.now())))
-            await claimed.wait()
+            await self._dispatch.fire(Work.by_hand(job, request.at)).wait()
         await asyncio.to_thread(self._folder.finish, request)
 
     def _wanted(self, request: RunRequest) -> Job | None:

@@ -124,7 +124,6 @@ class Scheduler:
         occurrence = story.occurrence
         job = self._job(JobKey(occurrence.kind, occurrence.job_id))
         if job is None:
-            # On a full disk it is left to the next start.
             with suppress(StorageError):
                 await self._dispatch.abandon(story)
             return
@@ -154,8 +153,6 @@ class Scheduler:
             self._arm_all(now)
         elif now - self._watched_until > _ASLEEP:
             await self._catch_up(now)
-            # What it holds for moments that have passed is caught up with.
-            self._agenda = Agenda()
             self._arm_all(now)
         for key, at in self._agenda.due(now):
             job = self._job(key)

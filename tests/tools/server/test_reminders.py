@@ -36,6 +36,22 @@ async def test_everywhere_it_answers_with_id_file_and_moment_in_words(
     assert one.item.due(BERLIN) == TOMORROW
 
 
+async def test_it_says_when_others_come_at_the_same_moment(desk: DeskOf) -> None:
+    at = desk()
+    for _ in range(2):
+        answer = await at.works("add_reminder", prompt="Call mum", run_at="tomorrow 9am")
+        assert "\n" not in answer
+    answer = await at.works("add_reminder", prompt="Call dad", run_at="tomorrow 9am")
+    assert answer.splitlines()[1:] == ["That is when 2 others run."]
+
+
+async def test_it_says_when_the_pings_would_not_suffice(desk: DeskOf) -> None:
+    at, many = desk(), {"max_chain": 1, "run_at": "tomorrow 9am"}
+    answers = [await at.works("add_reminder", prompt="Call mum", **many) for _ in range(6)]
+    assert "budget" not in answers[4]
+    assert answers[5].endswith("The ping budget would run dry tomorrow.")
+
+
 async def test_what_is_not_said_is_a_background_reminder_that_must_come(desk: DeskOf) -> None:
     at = desk()
     await at.works("add_reminder", prompt=" Call mum ", delay_minutes=90)

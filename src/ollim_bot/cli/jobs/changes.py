@@ -15,7 +15,7 @@ from ollim_bot.cli.jobs.noun import JobNoun, S
 from ollim_bot.cli.jobs.words import promise
 from ollim_bot.cli.json_output import print_json
 from ollim_bot.cli.verbs import Given
-from ollim_bot.cli.wording import title
+from ollim_bot.cli.wording import small, title
 from ollim_bot.errors import BadJob, NotFound, WrongInput
 from ollim_bot.storage.jobs.shelf import MarkdownShelf
 from ollim_bot.upkeep.instance import running_pid
@@ -37,6 +37,7 @@ def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
         else:
             print(_news(noun, "set", added.item, data.now))
             print(f"id {added.item.spec.id}, file {caller.shown(added.path)}", flush=True)
+        _warn(added.item, data)
         _tell_if_asleep(added.item, data)
 
 
@@ -119,6 +120,13 @@ def _news(noun: JobNoun[S], done: str, job: S, now: datetime) -> str:
     resume = f" It does nothing until `ollim-bot {noun.name} resume {job.spec.id}`."
     news = f"{noun.name.capitalize()} {done}: {promise(noun, job, now)}"
     return news if job.spec.enabled else news + resume
+
+
+def _warn(job: S, data: Data) -> None:
+    from ollim_bot.cli.rehearse import warnings_of
+
+    for sentence in warnings_of(job, data):
+        note(small(sentence))
 
 
 def _tell_if_asleep(job: S, data: Data) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from ollim_bot.cli.jobs import changes, reading
+from ollim_bot.cli.jobs import changes, reading, running
 from ollim_bot.cli.jobs.flags import COMMON, ID, MESSAGE, add_flags
 from ollim_bot.cli.jobs.noun import JobNoun, S
 from ollim_bot.cli.json_output import json_flag
@@ -57,6 +57,12 @@ def job_verbs(noun: JobNoun[S]) -> Mapping[str, Verb]:
             f"{command} resume 3f2a9c1b",
             job_argument,
             partial(changes.resume_job, noun),
+        ),
+        "run": Verb(
+            "run one now, besides its own moments; needs the bot running",
+            f"{command} run 3f2a9c1b",
+            job_argument,
+            partial(running.run_job, noun),
         ),
     }
 

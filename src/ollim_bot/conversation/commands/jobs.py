@@ -60,9 +60,9 @@ class JobCommands:
 
     async def _show(self, kind: str, shelf: Shelf[Routine] | Shelf[Reminder]) -> str:
         now = self._clock.now()
-        cards, problems = await asyncio.to_thread(self._cards, shelf, now)
+        cards, more, problems = await asyncio.to_thread(self._cards, shelf, now)
         chance = secrets.randbits(18)
-        for number, card in enumerate(cards[:_MOST_CARDS]):
+        for number, card in enumerate(cards):
             await self._post(
                 ChatMessage(
                     numbered_id(now, chance + number),
@@ -75,12 +75,12 @@ class JobCommands:
             )
         if not cards and not problems:
             return _NONE[kind]
-        return _rest(kind, len(cards) - _MOST_CARDS, problems)
+        return _rest(kind, more, problems)
 
     def _cards(
         self, shelf: Shelf[Routine] | Shelf[Reminder], now: datetime
-    ) -> tuple[Sequence[Card], int]:
-        """The soonest first and what is paused last, and how many files are wrong."""
+    ) -> tuple[Sequence[Card], int, int]:
+        """The soonest first and what is paused last; how many more, and how many wrong files."""
         report, facts = shelf.report(), Facts(self._stores.memory.read())
         jobs: list[ScheduledJob] = [shelved.item for shelved in report.jobs]
 
@@ -90,12 +90,13 @@ class JobCommands:
             return not job.spec.enabled, moment.timestamp() if moment else 0, job.spec.id
 
         jobs.sort(key=order)
-        return [job_overview(job, facts, now) for job in jobs], len(report.problems)
+        cards = [job_overview(job, facts, now) for job in jobs[:_MOST_CARDS]]
+        return cards, len(jobs) - len(cards), len(report.problems)
 
 
 def _rest(kind: str, more: int, problems: int) -> str:
     """What no card tells; empty if they tell all."""
-    left = [_counted(more, f"more {kind}", f"more {kind}s")] if more > 0 else []
+    left = [_counted(more, f"more {kind}", f"more {kind}s")] if more else []
     if problems:
         left.append(_counted(problems, "mistake in a file", "mistakes in files"))
     return f"Not shown: {' and '.join(left)}. `ollim-bot {kind} list` shows all." if left else ""

@@ -15,7 +15,7 @@ from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.orders import Order
 from ollim_bot.domain.snoozing import note_of, reminder_card
-from ollim_bot.errors import NotSent, StorageError
+from ollim_bot.errors import NotFound, NotSent, OllimError, StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.stores import Stores
 from ollim_bot.tools.server.bench import Poster
@@ -72,6 +72,17 @@ class ReminderDelivery:
                 footer=_NOT_KEPT,
             )
             await self._stage.flash(message)
+
+    def take_away(self, reminder: Reminder) -> None:
+        """Only the one that was due: it may have been moved to another moment meanwhile."""
+        try:
+            now = self._stores.reminders.get(reminder.spec.id).item
+            if now.run_at == reminder.run_at:
+                self._stores.reminders.remove(reminder.spec.id)
+        except NotFound:
+            pass
+        except OllimError:
+            _logger.exception("The file of reminder %s could not be removed", reminder.spec.id)
 
     async def _message(
         self, reminder: Reminder, occurrence: Occurrence, reason: str

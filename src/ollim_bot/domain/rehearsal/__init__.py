@@ -6,9 +6,19 @@ there are at once, and what the ping budget pays for. How long a run takes is a 
 
 from __future__ import annotations
 
-from ollim_bot.domain.rehearsal.adding import warnings
+from ollim_bot.domain.rehearsal.adding import MOST_ASKED, warnings
 from ollim_bot.domain.rehearsal.findings import Finding, findings
 from ollim_bot.domain.rehearsal.fires import Fire, Guess, Ping
 from ollim_bot.domain.rehearsal.rehearsing import Rehearsal, rehearse
 
-__all__ = ["Finding", "Fire", "Guess", "Ping", "Rehearsal", "findings", "rehearse", "warnings"]
+__all__ = [
+    "MOST_ASKED",
+    "Finding",
+    "Fire",
+    "Guess",
+    "Ping",
+    "Rehearsal",
+    "findings",
+    "rehearse",
+    "warnings",
+]

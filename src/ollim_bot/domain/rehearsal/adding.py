@@ -15,6 +15,8 @@ from ollim_bot.domain.rehearsal.rehearsing import rehearse
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob, key_of, next_due
 
+# To ask about more would take a second, and whoever has so many knows that they meet.
+MOST_ASKED = 1000
 DAYS = 7
 _MOST_DAYS = 3
 
@@ -27,7 +29,9 @@ def warnings(
     now: datetime,
     zone: tzinfo,
 ) -> Sequence[str]:
-    """Short sentences; none if all is well."""
+    """Short sentences; none if all is well, nor where there are very many others."""
+    if len(others) > MOST_ASKED:
+        return ()
     found = []
     meets = _others_at_its_moment(job, others, now, zone)
     if meets + 1 >= SEVERAL:

@@ -78,6 +78,7 @@ class Play:
         """In the conversation, one after another; what was ordered comes without it if need be."""
         starts = max(fire.at, self._conversation_free_at or fire.at)
         if fire.is_ordered and starts > max(fire.due, fire.at - _PATIENCE / 2) + _PATIENCE:
+            _skip(fire, SkipReason.POLICY)
             return
         self._go(fire)
         fire.starts = starts

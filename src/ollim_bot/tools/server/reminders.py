@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -13,7 +13,9 @@ from ollim_bot.agent import Tool, ToolAnswer
 from ollim_bot.domain.jobs import Chain, JobSpec, Reminder
 from ollim_bot.domain.moments import describe_with_distance
 from ollim_bot.domain.phrases import parse_moment
-from ollim_bot.errors import DuplicateId, NotFound, WrongInput
+from ollim_bot.domain.rehearsal import warnings
+from ollim_bot.domain.schedule import ScheduledJob
+from ollim_bot.errors import DuplicateId, NotFound, StorageError, WrongInput
 from ollim_bot.tools.server.bench import Workbench
 from ollim_bot.tools.server.schemas import arguments, flag, number, text, whole, whole_of
 
@@ -31,7 +33,9 @@ def add_reminder(bench: Workbench) -> Tool:
         reminder = Reminder(_spec(given), _moment(given, bench.clock.now()), _chain(given))
         reminder, path = await asyncio.to_thread(_shelved, bench, reminder)
         when = _when(reminder, bench.clock.now())
-        return ToolAnswer(f"Reminder {reminder.spec.id} set: {when}. File: {path}")
+        warned = await asyncio.to_thread(_warnings, bench, reminder)
+        answer = f"Reminder {reminder.spec.id} set: {when}. File: {path}"
+        return ToolAnswer("\n".join([answer, *warned]))
 
     return Tool(
         "add_reminder",
@@ -146,6 +150,18 @@ def _shelved(bench: Workbench, reminder: Reminder) -> tuple[Reminder, str]:
             reminder = replace(reminder, spec=replace(reminder.spec, id=os.urandom(4).hex()))
         else:
             return reminder, _relative(bench, path)
+
+
+def _warnings(bench: Workbench, reminder: Reminder) -> Sequence[str]:
+    """What the owner may want to know about the moment; the reminder stands without it."""
+    stores, now = bench.stores, bench.clock.now()
+    try:
+        others: list[ScheduledJob] = [one.item for one in stores.routines.all()]
+        others += [one.item for one in stores.reminders.all() if one.item != reminder]
+        budget, config = stores.pings.read(), stores.config.read()
+    except StorageError:
+        return ()
+    return warnings(reminder, others, budget, config, now, now.tzinfo or UTC)
 
 
 def _follow_up(job: Reminder, moment: datetime) -> Reminder:

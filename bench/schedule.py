@@ -1,0 +1,132 @@
+"""Ten thousand jobs of a running schedule: the start, a new file, an edit, and doing nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from statistics import median
+from typing import Any, cast
+
+from bench.measure import Result
+from bench.places import prepared, write_reminders, write_routines
+from ollim_bot.clock import SystemClock
+from ollim_bot.data_paths import DataPaths
+from ollim_bot.domain.definitions import ARMED, CHANGED
+from ollim_bot.scheduling.dispatch import Dispatch
+from ollim_bot.scheduling.hand_edits import HandEdits
+from ollim_bot.scheduling.job_book import JobBook
+from ollim_bot.scheduling.scheduler import Scheduler
+from ollim_bot.scheduling.watcher import Watcher
+from ollim_bot.storage.stores import open_stores
+from ollim_bot.stores import Stores
+from ollim_bot.testing.journal import RememberingJournal
+
+MANY = 10_000
+ROUNDS = 9
+STARTS = 3
+IDLE_SECONDS = 30.0
+LIMIT = 120.0
+
+
+class _Nobody:
+    """Nothing is due and nothing is wrong, so nobody is asked for anything."""
+
+    async def tell(self, sentence: str, *, key: str | None = None) -> None:
+        raise AssertionError(key, sentence)
+
+    async def forget(self, key: str) -> None: ...
+
+
+def measure(folder: Path) -> list[Result]:
+    few, _ = prepared(folder / "few")
+    many, _ = prepared(folder / "many")
+    # None is due while this is measured.
+    soon = datetime.now(UTC) + timedelta(days=3)
+    write_reminders(many.reminders, MANY // 2, soon.year + 1)
+    write_routines(many.routines, MANY // 2, soon.isoweekday() % 7)
+    return asyncio.run(_measured(few, many))
+
+
+async def _measured(few: DataPaths, many: DataPaths) -> list[Result]:
+    async with asyncio.timeout(LIMIT):
+        async with _running(few) as (stores, _):
+            new = [await _until_armed(few, stores, number) for number in range(ROUNDS)]
+        starts = []
+        for _ in range(STARTS):
+            async with _running(many) as (stores, start):
+                starts.append(start)
+        async with _running(many) as (stores, _):
+            more = [await _until_armed(many, stores, number) for number in range(ROUNDS)]
+            edits = [await _until_changed(many, stores, number) for number in range(ROUNDS)]
+            idle = await _idle()
+    return [
+        Result("new job file, until armed", median(new), "1 s", 1.0, bar=1.0),
+        Result(f"{MANY} jobs, start until armed", median(starts), "2 s", 2.0, bar=1.0),
+        Result("one more of them, until armed", median(more), "1 s", 1.0, bar=1.0),
+        Result("edit of one of them, until armed", median(edits), "1 s", 1.0, bar=1.0),
+        Result("all of them idle, for a second", idle, "0.5 % of it", 0.005, bar=1.0),
+    ]
+
+
+@asynccontextmanager
+async def _running(paths: DataPaths) -> AsyncIterator[tuple[Stores, float]]:
+    """The stores, and the seconds until all was armed."""
+    clock, nobody = SystemClock(UTC), cast("Any", _Nobody())
+    journal = RememberingJournal()
+    stores = open_stores(paths, now=clock.now, journal=journal)
+    book = JobBook(paths, clock, nobody, HandEdits(journal, paths.root, clock))
+    dispatch = Dispatch(stores, nobody, nobody, nobody, nobody, clock, nobody)
+    watcher = Watcher(paths, clock, nobody.tell)
+    scheduler = Scheduler(stores, book, watcher, dispatch, nobody, clock, UTC)
+    began = time.perf_counter()
+    running = asyncio.create_task(scheduler.run())
+    try:
+        while scheduler.heartbeat_age is None:
+            if running.done():
+                running.result()
+            await asyncio.sleep(0.001)
+        yield stores, time.perf_counter() - began
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+        await scheduler.close()
+
+
+async def _until_armed(paths: DataPaths, stores: Stores, number: int) -> float:
+    name, at = f"new{time.time_ns()}", SystemClock(UTC).now() + timedelta(days=2)
+    head = f'---\nid: {name}\nrun-at: "{at:%Y-%m-%dT%H:%M}"\n---\n'
+    began = time.perf_counter()
+    (paths.reminders / f"{name}.md").write_text(f"{head}Call {number}.\n")
+    await _until(stores, ARMED, name)
+    return time.perf_counter() - began
+
+
+async def _until_changed(paths: DataPaths, stores: Stores, number: int) -> float:
+    path = paths.routines / f"plan-{number}.md"
+    text = path.read_text()
+    began = time.perf_counter()
+    path.write_text(f"{text}And call them.\n")
+    await _until(stores, CHANGED, f"p{number}")
+    return time.perf_counter() - began
+
+
+async def _until(stores: Stores, state: str, name: str) -> None:
+    """The row is written just before it is armed, in the same step."""
+    while True:
+        rows = (await asyncio.to_thread(stores.ledger.tail, 1)).entries
+        if rows and rows[-1].state == state and rows[-1].facts["job"] == name:
+            return
+        await asyncio.sleep(0.002)
+
+
+async def _idle() -> float:
+    """CPU seconds in each second, with every look at the files that comes in half a minute."""
+    await asyncio.sleep(2.0)
+    began = time.process_time()
+    await asyncio.sleep(IDLE_SECONDS)
+    return (time.process_time() - began) / IDLE_SECONDS

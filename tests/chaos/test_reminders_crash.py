@@ -1,0 +1,189 @@
+"""P1, P6: the bot is killed again and again while reminders fall due, and each comes once."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+
+import pytest
+from tests.e2e.bot import Bot
+from tests.e2e.test_reminders import checked, left, remind
+from tests.storage.places import DataDirectory
+
+from ollim_bot.domain.outgoing import Unsure
+from ollim_bot.domain.pings import PingBudget
+from ollim_bot.offline.messages import CallTool, Fail, Hang, ModelRequest, Reply, Say
+from ollim_bot.offline.scripted import Answer
+from ollim_bot.offline.server import MessagesServer
+from ollim_bot.offline.side_requests import side_answer
+
+pytestmark = pytest.mark.chaos
+
+PING = "mcp__discord__ping_user"
+KILLS_IN_A_ROW = 2
+LONGEST_LIFE = 2.0
+LENGTH_OF_A_BOUT = 10
+ANSWER = Reply((Say("It will be a long answer, so that you are busy for a while."),), pace=0.1)
+OVERLOADED = Fail(529, "overloaded_error", "Overloaded")
+
+
+class Mood(StrEnum):
+    """What the model does when a reminder is given to it."""
+
+    PINGS = "pings"
+    SAYS_NOTHING = "says nothing"
+    HANGS = "hangs"
+    OVERLOADED = "overloaded"
+
+
+class MoodyModel:
+    """Treats each reminder by its mood; while it `is_well`, every one is pinged."""
+
+    def __init__(self) -> None:
+        self.moods: dict[str, Mood] = {}
+        self.is_well = False
+
+    def reply(self, request: ModelRequest) -> Answer:
+        aside = side_answer(request)
+        if aside is not None:
+            return aside
+        words = request.last_user_text
+        about = re.search(r"\[reminder-bg:(\w+)", words)
+        if about is None or request.tool_results:
+            return ANSWER if words.endswith("Tell me something.") else Reply((Say("Done."),))
+        name = about[1]
+        match Mood.PINGS if self.is_well else self.moods[name]:
+            case Mood.PINGS:
+                return Reply((CallTool(PING, {"message": text_of(name)}),))
+            case Mood.SAYS_NOTHING:
+                return Reply((Say("The owner knows already."),))
+            case Mood.HANGS:
+                return Hang()
+            case Mood.OVERLOADED:
+                return OVERLOADED
+
+
+def text_of(name: str) -> str:
+    return f"Drink glass {name}."
+
+
+@dataclass
+class Trial:
+    """A bot, its model, and what was ordered of it so far."""
+
+    bot: Bot
+    model: MoodyModel
+    luck: random.Random
+    names: list[str] = field(default_factory=list)
+    kills: int = 0
+
+    async def bout(self) -> None:
+        """Some lives that are cut short, then one in which all that was ordered must come."""
+        self.model.is_well = False
+        for _ in range(KILLS_IN_A_ROW):
+            self.order(self.luck.randint(1, 4))
+            if self.luck.random() < 0.4:
+                await self.bot.say("Tell me something.")
+            await self.die_after(self.luck.uniform(0, LONGEST_LIFE))
+        self.model.is_well = True
+        await self.die_after(0)
+        await self.bot.until(lambda: not left(self.bot) and not self.bot.open_inputs())
+
+    def order(self, count: int) -> None:
+        for _ in range(count):
+            name = f"w{len(self.names)}"
+            self.names.append(name)
+            self.model.moods[name] = self.luck.choice([*Mood])
+            remind(self.bot, name, self.luck.uniform(-1, 1), text_of(name))
+
+    async def die_after(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        await self.bot.kill()
+        self.kills += 1
+        await self.bot.start()
+
+    async def check(self) -> None:
+        """Each text is there once: in the log, which has all, and on the page, the newest."""
+        ordered = {text_of(name) for name in self.names}
+        said = Counter(message.text for message in self.data.open().messages.read().entries)
+        times = {text: said[text] for text in ordered}
+        assert set(times.values()) == {1}, times
+        shown = Counter(one["text"] for one in await self.bot.messages())
+        assert {text: times for text, times in shown.items() if text in ordered and times > 1} == {}
+        assert shown[text_of(self.names[-1])] == 1
+        assert self.data.open().pings.read().payments == 0
+
+    @property
+    def data(self) -> DataDirectory:
+        return DataDirectory(self.bot.data)
+
+    @property
+    def doubtful(self) -> int:
+        """Messages that may have been sent, which nobody can find out any more."""
+        rows = self.data.open().outbox.read().entries
+        return sum(isinstance(row, Unsure) for row in rows)
+
+
+def with_an_empty_budget(bot: Bot) -> Bot:
+    empty = replace(
+        PingBudget.full(datetime.now(UTC)), capacity=1, available=0.0, refill_rate_minutes=100_000
+    )
+    DataDirectory(bot.data).open().pings.transact(lambda _: (empty, None))
+    return bot
+
+
+def check_files(data: DataDirectory) -> None:
+    """Every state file can be read to its last line."""
+    stores = data.open()
+    logs = (stores.ledger, stores.inbox, stores.outbox, stores.messages, stores.session_history)
+    torn = sum(log.read().skipped for log in logs)
+    reads: Sequence[Callable[[], object]] = (
+        stores.session.read,
+        stores.updates.read,
+        stores.fork_messages.read,
+        stores.fork.read,
+        stores.inquiries.read,
+        stores.pings.read,
+        stores.config.read,
+        stores.memory.read,
+    )
+    for read in reads:
+        read()
+    assert data.problems == []
+    assert torn == 0
+
+
+async def test_every_reminder_comes_once_whenever_the_bot_is_killed(
+    tmp_path: Path, pytestconfig: pytest.Config, record_property: Callable[[str, object], None]
+) -> None:
+    seed: int = pytestconfig.option.chaos_seed
+    ends = time.monotonic() + float(pytestconfig.option.chaos_seconds) - LENGTH_OF_A_BOUT
+    model = MoodyModel()
+    async with MessagesServer(model) as server:
+        bot = with_an_empty_budget(Bot(tmp_path, server.url))
+        trial = Trial(bot, model, random.Random(seed))
+        try:
+            await bot.start()
+            while time.monotonic() < ends or not trial.kills:
+                await trial.bout()
+                await trial.check()
+            doubtful = trial.doubtful
+            result = await asyncio.to_thread(checked, bot)
+        finally:
+            await bot.kill()
+    check_files(trial.data)
+    assert result.returncode == 0, result.stdout
+    assert doubtful == 0, "without a service that has to confirm, nothing is in doubt"
+    record_property(
+        "chaos",
+        f"seed {seed}: {trial.kills} kills, {len(trial.names)} reminders, each came once; "
+        f"{doubtful} may have been sent",
+    )

@@ -1,0 +1,174 @@
+"""`ollim-bot rehearse`: a calendar of what would happen, and a word where a new job pinches."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import datetime, timedelta
+
+import pytest
+from tests.cli.terminal import BERLIN, SUNDAY, Terminal, held
+
+HEAVY = ("aiohttp", "asyncio", "claude_agent_sdk", "discord", "jsonschema", "logging", "pydantic")
+
+
+def add(terminal: Terminal, name: str, cron: str, *more: str) -> str:
+    words = ("routine", "add", "-m", f"do {name}", "--id", name, "--cron", cron, *more)
+    return terminal.run(*words).err
+
+
+def test_without_jobs_it_shows_what_to_do(terminal: Terminal) -> None:
+    terminal.wait(seconds=7, microseconds=5)
+    assert terminal.done("rehearse") == (
+        "Nothing would happen until Sun 22 Nov 14:30. "
+        'Add something: ollim-bot reminder add -m "call the dentist" --in 20m\n'
+    )
+    assert not terminal.paths.root.exists()
+
+
+def test_the_page_says_what_it_assumes_then_what_to_look_at_then_the_days(
+    terminal: Terminal,
+) -> None:
+    add(terminal, "mail", "*/10 15 * * *", "--background")
+    add(terminal, "day", "0 21 * * *")
+    terminal.done("reminder", "add", "-m", "call mum", "--at", "tuesday 15:10", "--id", "mum")
+    with held("bot", terminal.paths.bot_pid):
+        page = terminal.done("rehearse", "--days", "4")
+    assert page == (
+        "What would happen until Thu 19 Nov 14:30, if each run took 2 min, each background run "
+        "pinged once at its end, no reminder followed up, and you wrote nothing.\n"
+        "\n"
+        "Look at:\n"
+        "- The ping budget would run dry on 4 days, first today 15:50: "
+        "4 pings would be refused.\n"
+        "\n"
+        "Today to Mon 16 Nov, each day\n"
+        "  15:00  do mail  6 times until 15:50: 5 may ping; 1 ping refused, the budget is empty\n"
+        "  21:00  do day   in the conversation\n"
+        "\n"
+        "Tue 17 Nov\n"
+        "  15:00  do mail   6 times until 15:50: 5 may ping; 1 ping refused, the budget is empty\n"
+        "  15:10  call mum  comes whatever happens\n"
+        "  21:00  do day    in the conversation\n"
+        "\n"
+        "Wed 18 Nov\n"
+        "  15:00  do mail  6 times until 15:50: 5 may ping; 1 ping refused, the budget is empty\n"
+        "  21:00  do day   in the conversation\n"
+    )
+
+
+def test_a_bot_that_does_not_run_is_thought_to_start_now(terminal: Terminal) -> None:
+    terminal.done("reminder", "add", "-m", "call mum", "--in", "1m", "--id", "mum")
+    terminal.wait(hours=2)
+    page = terminal.done("rehearse")
+    assert "if the bot started now, each run took 2 min," in page
+    assert "- “call mum”, today 14:31, was missed. It would run late.\n" in page
+    assert "  16:30  call mum  comes whatever happens, late: it was due today 14:31\n" in page
+
+
+def test_what_the_bot_last_saw_counts_as_seen(terminal: Terminal) -> None:
+    add(terminal, "plan", "0 8 * * *", "--background")
+    beat = (SUNDAY - timedelta(hours=2)).isoformat()
+    terminal.write("state/memory.json", f'{{"version": 1, "heartbeat": "{beat}"}}')
+    assert "was missed" not in terminal.done("rehearse")
+    beat = (SUNDAY - timedelta(hours=12)).isoformat()
+    terminal.write("state/memory.json", f'{{"version": 1, "heartbeat": "{beat}"}}')
+    assert "“do plan”, today 8:00, was missed." in terminal.done("rehearse")
+
+
+def test_a_bot_that_runs_has_in_hand_what_is_overdue(terminal: Terminal) -> None:
+    terminal.done("reminder", "add", "-m", "call mum", "--in", "1m", "--id", "mum")
+    terminal.wait(minutes=2)
+    with held("bot", terminal.paths.bot_pid):
+        assert terminal.done("rehearse").startswith("Nothing would happen until ")
+
+
+def test_the_budget_and_the_settings_of_the_owner_are_used(terminal: Terminal) -> None:
+    for name in "abc":
+        add(terminal, name, "0 15 * * *", "--background", "--no-ping")
+    assert "at once" not in terminal.done("rehearse")
+    terminal.done("config", "set", "bg_concurrency", "1")
+    assert "Only 1 background run can go at once." in terminal.done("rehearse")
+
+
+def test_a_state_file_that_cannot_be_read_is_no_obstacle_and_stays(terminal: Terminal) -> None:
+    add(terminal, "a", "0 15 * * *", "--background")
+    path = terminal.write("state/ping_budget.json", "{")
+    assert "do a" in terminal.done("rehearse")
+    assert path.read_text() == "{"
+
+
+def test_a_wrong_file_is_named_and_the_others_are_rehearsed(terminal: Terminal) -> None:
+    add(terminal, "a", "0 15 * * *")
+    terminal.write("routines/bad.md", '---\nid: bad\ncron: "99 * * * *"\n---\nx\n')
+    answer = terminal.run("rehearse")
+    assert answer.code == 0
+    assert "do a" in answer.out
+    assert answer.err.startswith("routines/bad.md:3: ")
+
+
+def test_the_clocks_are_thought_of(terminal: Terminal) -> None:
+    terminal.now = datetime(2026, 3, 28, 12, 0, tzinfo=BERLIN)
+    add(terminal, "backup", "30 2 * * *")
+    page = terminal.done("rehearse", "--days", "1")
+    assert "- “do backup”: there is no 2:30 on Sun 29 Mar. It runs at 3:00.\n" in page
+    assert "   3:00  do backup  in the conversation\n" in page
+
+
+def test_programs_get_every_moment_and_every_finding(terminal: Terminal) -> None:
+    for name in "abc":
+        add(terminal, name, "0 15 * * *", "--background")
+    told = terminal.json("rehearse", "--days", "1")
+    assert told["assumed"] == {"bot_starts_now": True, "run_seconds": 120, "pings_per_run": 1}
+    assert (told["now"], told["until"]) == (
+        *("2026-11-15T14:30:00+01:00", "2026-11-16T14:30:00+01:00"),
+    )
+    assert told["fires"][0] == {
+        "kind": "routine",
+        "id": "a",
+        "title": "do a",
+        "background": True,
+        "due": "2026-11-15T15:00:00+01:00",
+        "starts": "2026-11-15T15:00:00+01:00",
+        "state": "done",
+        "reason": None,
+        "ping": "sent",
+    }
+    (finding,) = told["findings"]
+    assert (finding["kind"], finding["times"], len(finding["jobs"])) == ("together", 1, 3)
+    assert (told["problems"], told["superseded"], told["is_whole"]) == ([], 0, True)
+
+
+@pytest.mark.parametrize("days", ["0", "367", "x", "-1", "1.5"])
+def test_a_wrong_number_of_days_is_refused(terminal: Terminal, days: str) -> None:
+    refused = terminal.refused("rehearse", f"--days={days}")
+    assert refused.startswith(f"--days: '{days}' is not a number from 1 to 366.")
+
+
+def test_a_new_job_is_warned_of_in_one_line(terminal: Terminal) -> None:
+    terminal.paths.locks.mkdir(parents=True)
+    with held("bot", terminal.paths.bot_pid):
+        assert add(terminal, "a", "0 15 * * *", "--background") == ""
+        assert add(terminal, "b", "0 15 * * *") == ""
+        assert add(terminal, "c", "0 15 * * *") == "note: that is when 2 others run.\n"
+        dry = add(terminal, "d", "*/10 9 * * 2", "--background")
+        assert dry == "note: the ping budget would run dry on Tue.\n"
+        reminder = ("reminder", "add", "-m", "call mum", "--in", "30m")
+        assert terminal.run(*reminder).err == "note: that is when 3 others run.\n"
+
+
+def test_nothing_heavy_is_loaded(terminal: Terminal) -> None:
+    add(terminal, "a", "0 15 * * *")
+    script = (
+        "import sys; from ollim_bot.cli.main import main; main(['rehearse']);"
+        f"print(sorted(set(sys.modules) & {set(HEAVY)!r}))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script],
+        env=terminal.environ,
+        cwd=terminal.home,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.splitlines()[-1] == "[]"

@@ -1,0 +1,271 @@
+"""`/routines`, `/reminders`, `/runs` and their buttons: what is scheduled, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from tests.conversation.scene import NOW, Scene, scene, scripted
+
+from ollim_bot.domain.cards import Card
+from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.facts import Facts
+from ollim_bot.domain.jobs import Job, JobKind, JobSpec, Reminder, Routine
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+from ollim_bot.domain.run_history import claiming_row
+from ollim_bot.domain.snoozing import snoozed_until
+
+HOUR = timedelta(hours=1)
+PLAN = Routine(
+    JobSpec(id="plan", message="Plan the day.", description="Morning"), Cron.parse("0 8 * * *")
+)
+WATER = Reminder(JobSpec(id="w1", message="Drink water.", background=True), NOW + HOUR)
+
+
+def routine(number: int) -> Routine:
+    spec = JobSpec(id=f"r{number}", message=f"Number {number}")
+    return Routine(spec, Cron.parse(f"{number} 12 * * *"))
+
+
+async def listed(at: Scene, command: str) -> CommandAnswer:
+    return await at.chat.command("web", command)
+
+
+def cards(at: Scene) -> list[Card]:
+    return [message.card for message in at.log if message.card]
+
+
+def labels(card: Card) -> list[str]:
+    return [button.label for button in card.buttons]
+
+
+def newest(at: Scene, message: ChatMessage) -> ChatMessage:
+    return next(one for one in at.log if one.id == message.id)
+
+
+async def press(at: Scene, label: str) -> CommandAnswer:
+    """A button of the last card."""
+    message = at.log[-1]
+    assert message.card is not None
+    button = next(one for one in message.card.buttons if one.label == label)
+    return await at.chat.click("web", message.id, button.custom_id)
+
+
+async def test_a_routine_is_shown_with_its_next_moment_and_its_buttons() -> None:
+    async with scene(scripted()) as at:
+        at.stores.routines.add(PLAN)
+        assert await listed(at, "/routines") == CommandAnswer()
+        (card,) = cards(at)
+        assert card.title == "Morning"
+        assert card.description == ("At 08:00 every day.\nNext: tomorrow 8:00 (in 21 h 45 min).")
+        assert labels(card) == ["Run now", "Skip once", "Pause", "Cancel"]
+        assert card.problems() == []
+
+
+async def test_a_reminder_is_shown_with_its_moment_and_can_be_snoozed() -> None:
+    async with scene(scripted()) as at:
+        at.stores.reminders.add(WATER)
+        await listed(at, "/reminders")
+        (card,) = cards(at)
+        assert card.text == "Drink water.\nDue: today 11:15 (in 1 h)."
+        assert labels(card) == ["Run now", "Snooze 1 h", "Next day 9:00", "Pause", "Cancel"]
+        assert card.problems() == []
+
+
+async def test_the_soonest_get_a_card_each_and_the_rest_is_counted() -> None:
+    async with scene(scripted()) as at:
+        for number in reversed(range(8)):
+            at.stores.routines.add(routine(number))
+        paused = routine(9)
+        at.stores.routines.add(replace(paused, spec=replace(paused.spec, enabled=False)))
+        answer = await listed(at, "/routines")
+        assert [card.title for card in cards(at)] == [f"Number {number}" for number in range(5)]
+        assert answer.text == ("Not shown: 4 more routines. `ollim-bot routine list` shows all.")
+        assert [message.id for message in at.log] == sorted(message.id for message in at.log)
+
+
+@pytest.mark.parametrize("what", ["routines", "reminders"])
+async def test_where_nothing_is_scheduled_it_says_so(what: str) -> None:
+    async with scene(scripted()) as at:
+        answer = await listed(at, f"/{what}")
+        assert answer.text.startswith(f"There are no {what}. Tell me what to ")
+        assert at.log == []
+
+
+async def test_an_overdue_reminder_comes_first_and_says_so() -> None:
+    async with scene(scripted()) as at:
+        at.stores.reminders.add(WATER)
+        late = Reminder(JobSpec(id="x1", message="Call."), NOW - HOUR)
+        at.stores.reminders.add(late)
+        await listed(at, "/reminders")
+        assert cards(at)[0].text == "Call.\nOverdue since: today 9:15 (1 h ago)."
+
+
+async def test_a_pause_is_seen_on_the_card_and_taken_back_there() -> None:
+    async with scene(scripted()) as at:
+        at.stores.routines.add(PLAN)
+        await listed(at, "/routines")
+        message = at.log[-1]
+        assert (await press(at, "Pause")).text == "Paused: Morning."
+        assert not at.stores.routines.get("plan").item.spec.enabled
+        card = newest(at, message).card
+        assert card is not None
+        assert card.description.endswith("\nPaused: it does not run until it is resumed.")
+        assert labels(card) == ["Run now", "Resume", "Cancel"]
+        said = (await press(at, "Resume")).text
+        assert said == "Resumed: Morning, tomorrow 8:00 (in 21 h 45 min)."
+        assert at.stores.routines.get("plan").item == PLAN
+        assert newest(at, message).card == message.card
+
+
+async def test_a_skip_is_seen_on_the_card_and_taken_back_there() -> None:
+    async with scene(scripted()) as at:
+        at.stores.routines.add(PLAN)
+        await listed(at, "/routines")
+        message = at.log[-1]
+        said = (await press(at, "Skip once")).text
+        assert said == (
+            "Skipped: Morning, tomorrow 8:00. It comes again Thu 26 Feb 08:00 (in 1 d 22 h)."
+        )
+        card = newest(at, message).card
+        assert card is not None
+        assert card.description.splitlines()[1:] == [
+            "Skipped: tomorrow 8:00.",
+            "Next: Thu 26 Feb 08:00 (in 1 d 22 h).",
+        ]
+        assert labels(card) == ["Run now", "Do not skip", "Pause", "Cancel"]
+        await press(at, "Do not skip")
+        assert newest(at, message).card == message.card
+        assert Facts(at.stores.memory.read()).skips == {}
+
+
+async def test_skipping_twice_skips_one_moment() -> None:
+    async with scene(scripted()) as at:
+        at.stores.routines.add(PLAN)
+        await listed(at, "/routines")
+        old = at.log[-1]
+        assert old.card is not None
+        button = next(one for one in old.card.buttons if one.label == "Skip once")
+        await listed(at, "/routines")
+        first = await press(at, "Skip once")
+        skips = Facts(at.stores.memory.read()).skips
+        again = await at.chat.click("web", old.id, button.custom_id)
+        assert again == first
+        assert Facts(at.stores.memory.read()).skips == skips
+
+
+@pytest.mark.parametrize(
+    ("label", "later"), [("Snooze 1 h", 2 * HOUR), ("Next day 9:00", timedelta(hours=22.75))]
+)
+async def test_a_snooze_counts_from_the_moment_of_the_reminder(
+    label: str, later: timedelta
+) -> None:
+    async with scene(scripted()) as at:
+        at.stores.reminders.add(WATER)
+        await listed(at, "/reminders")
+        answer = await press(at, label)
+        assert answer.text.startswith("Snoozed: Drink water, t")
+        (only,) = at.stores.reminders.all()
+        assert only.item == replace(WATER, run_at=NOW + later)
+
+
+async def test_a_snooze_of_what_is_overdue_counts_from_now() -> None:
+    async with scene(scripted()) as at:
+        at.stores.reminders.add(replace(WATER, run_at=NOW - HOUR))
+        await listed(at, "/reminders")
+        await press(at, "Snooze 1 h")
+        assert at.stores.reminders.get("w1").item.run_at == NOW + HOUR
+
+
+def test_an_hour_is_an_hour_also_in_the_night_when_the_clocks_are_set_back() -> None:
+    berlin = ZoneInfo("Europe/Berlin")
+    now = datetime(2026, 10, 25, 2, 30, tzinfo=berlin)
+    assert snoozed_until("1h", now).isoformat() == "2026-10-25T02:30:00+01:00"
+    assert snoozed_until("10m", now).isoformat() == "2026-10-25T02:40:00+02:00"
+
+
+async def test_a_cancelled_job_is_gone_and_named() -> None:
+    async with scene(scripted()) as at:
+        at.stores.routines.add(PLAN)
+        await listed(at, "/routines")
+        message = at.log[-1]
+        assert (await press(at, "Cancel")).text == "Cancelled: Morning."
+        assert at.stores.routines.all() == []
+        card = newest(at, message).card
+        # The stores of this scene have no files that could be brought back.
+        assert card == Card("Routine cancelled: Morning")
+
+
+@pytest.mark.parametrize("label", ["Run now", "Skip once", "Pause", "Cancel"])
+async def test_a_button_of_a_job_that_is_gone_says_so(label: str) -> None:
+    async with scene(scripted()) as at:
+        at.stores.routines.add(PLAN)
+        await listed(at, "/routines")
+        at.stores.routines.remove("plan")
+        answer = await press(at, label)
+        assert (answer.is_error, answer.text[:30]) == (True, "There is no routine plan. `oll")
+
+
+async def test_run_now_hands_the_job_to_whoever_runs_jobs() -> None:
+    async with scene(scripted()) as at:
+        at.stores.routines.add(PLAN)
+        await listed(at, "/routines")
+        wanted: list[Job] = []
+
+        def run(job: Job) -> bool:
+            wanted.append(job)
+            return len(wanted) == 1
+
+        at.talk.by_hand.served_by(run)
+        answer = await press(at, "Run now")
+        assert answer == CommandAnswer("Running now: Morning. `/runs` shows what comes of it.")
+        assert wanted == [PLAN]
+        again = await press(at, "Run now")
+        assert again == CommandAnswer("“Morning” is running already.", is_error=True)
+
+
+async def test_runs_are_told_the_newest_first_with_what_came_of_them() -> None:
+    async with scene(scripted()) as at:
+        assert (await listed(at, "/runs")).text == "Nothing has run yet."
+        first = Occurrence.scheduled(JobKind.ROUTINE, "plan", NOW - 2 * HOUR)
+        second = Occurrence.by_hand(JobKind.REMINDER, "w1", NOW - HOUR)
+        skipped = {"job": "Morning", "reason": "policy", "silent_because": "it was not run"}
+        at.stores.ledger.append(
+            claiming_row(first, NOW - 2 * HOUR),
+            LedgerRow(NOW - 2 * HOUR, "skipped", first, skipped),
+            claiming_row(second, NOW - HOUR, {"job": "Drink water."}),
+            LedgerRow(NOW - HOUR, "running", second),
+            LedgerRow(NOW - HOUR, "effect", second),
+            LedgerRow(NOW - HOUR, "timed_out", second, {"pings": ["1"], "report": "R"}),
+            LedgerRow(NOW, "armed"),
+        )
+        assert (await listed(at, "/runs")).text.splitlines() == [
+            "- today 9:15, by hand: Drink water, timed out (pinged and reported)",
+            "- today 8:15: Morning, skipped (you wanted it skipped)",
+            "`ollim-bot runs` in a terminal shows more.",
+        ]
+
+
+async def test_only_the_newest_runs_are_told() -> None:
+    async with scene(scripted()) as at:
+        for minutes in range(30):
+            moment = NOW - HOUR + timedelta(minutes=minutes)
+            occurrence = Occurrence.scheduled(JobKind.ROUTINE, "plan", moment)
+            at.stores.ledger.append(claiming_row(occurrence, moment))
+        lines = (await listed(at, "/runs")).text.splitlines()
+        assert len(lines) == 11
+        assert lines[0] == "- today 9:44: plan, due"
+
+
+async def test_a_refused_change_leaves_the_card_as_it_is() -> None:
+    async with scene(scripted()) as at:
+        at.stores.routines.add(PLAN)
+        await listed(at, "/routines")
+        message = at.log[-1]
+        at.stores.routines.remove("plan")
+        assert (await press(at, "Pause")).is_error
+        assert newest(at, message) == message

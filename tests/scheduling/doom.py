@@ -1,0 +1,122 @@
+"""Lives of the bot that end at a chosen step, for one job in one data directory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tests.conversation.fate import Crash, Fate, SteppedLog, SteppedStore, fated
+from tests.scheduling.scene import NOW, Day, day
+from tests.storage.places import DataDirectory, QuickDisk
+
+from ollim_bot.domain.facts import Facts
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+from ollim_bot.stores import Claims, Stores
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.engine import ScriptedEngine, Step
+
+_TURNS = 3
+
+
+class SteppedClaims:
+    """Each claim is two steps, as each write is."""
+
+    def __init__(self, claims: Claims, fate: Fate) -> None:
+        self._claims = claims
+        self._fate = fate
+
+    def claim(
+        self, occurrence: Occurrence, now: datetime, facts: Mapping[str, object] | None = None
+    ) -> bool:
+        self._fate.step("before a claim")
+        is_claimed = self._claims.claim(occurrence, now, facts)
+        self._fate.step("after a claim")
+        return is_claimed
+
+    def claim_all(self, rows: Sequence[LedgerRow]) -> Set[Occurrence]:
+        self._fate.check()
+        if not rows:
+            return set()
+        self._fate.step("before claims")
+        claimed = self._claims.claim_all(rows)
+        self._fate.step("after claims")
+        return claimed
+
+
+class SteppedShelf:
+    """Of all that is done with a shelf, taking a file off is two steps."""
+
+    def __init__(self, shelf: Any, fate: Fate) -> None:
+        self._shelf = shelf
+        self._fate = fate
+
+    def __getattr__(self, name: str) -> Any:
+        self._fate.check()
+        return getattr(self._shelf, name)
+
+    def remove(self, item_id: str) -> Path:
+        self._fate.step("before the file is removed")
+        path: Path = self._shelf.remove(item_id)
+        self._fate.step("after the file is removed")
+        return path
+
+
+def doomed(fate: Fate, stores: Stores) -> Stores:
+    """The same stores, for one life."""
+    return replace(
+        fated(stores, fate, []),
+        outbox=SteppedLog("the outbox", stores.outbox, fate, []),
+        pings=SteppedStore("the pings", stores.pings, fate),
+        claims=SteppedClaims(stores.claims, fate),
+        reminders=SteppedShelf(stores.reminders, fate),
+    )
+
+
+@dataclass
+class Tale:
+    """A bot that has run before, unless it `is_new`; its agent does the same in each turn."""
+
+    root: Path
+    steps: Sequence[Step] = ()
+    clock: ManualClock = field(default_factory=lambda: ManualClock(NOW))
+    engine: ScriptedEngine = field(default_factory=ScriptedEngine)
+    is_new: bool = False
+
+    def __post_init__(self) -> None:
+        for _ in range(_TURNS if self.steps else 0):
+            self.engine.then(*self.steps)
+        memory = DataDirectory(self.root).open(QuickDisk()).memory
+        if not self.is_new:
+            memory.transact(lambda raw: (Facts(raw).beaten(NOW).raw, None))
+
+    def write(self, name: str, text: str) -> None:
+        (self.root / name).write_text(text)
+
+    async def live(
+        self,
+        fate: Fate,
+        is_over: Callable[[Day], bool],
+        judge: Callable[[Day], None],
+        *,
+        seconds: float,
+    ) -> None:
+        """Until it `is_over`, which is then to be judged, or until it dies."""
+        with suppress(Crash):
+            async with day(
+                self.engine,
+                self.root,
+                clock=self.clock,
+                disk=QuickDisk(),
+                seen=partial(doomed, fate),
+            ) as at:
+                # What is dead does not always say so to whoever waits.
+                await at.until(lambda: fate.is_dead or at.clock.sleeping > 1)
+                await at.clock.advance(seconds)
+                await at.until(lambda: fate.is_dead or is_over(at))
+                if not fate.is_dead:
+                    judge(at)

@@ -1,0 +1,42 @@
+"""What the owner does about jobs on a day of the schedule."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from tests.scheduling.scene import NOW, Day
+
+from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.facts import Facts
+from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.storage.run_requests import RequestFolder
+from ollim_bot.testing.engine import Calls
+
+
+def pings(words: str) -> Calls:
+    return Calls("mcp__discord__ping_user", {"message": words})
+
+
+def asks(at: Day, kind: JobKind, job_id: str, made: datetime = NOW) -> None:
+    RequestFolder(at.paths).put(kind, job_id, made)
+
+
+async def card_of(at: Day, command: str) -> ChatMessage:
+    answer = await at.talk.conversation.command("web", command)
+    assert not answer.is_error, answer
+    return at.log[-1]
+
+
+async def press(at: Day, message: ChatMessage, label: str) -> str:
+    shown = next(one for one in at.log if one.id == message.id)
+    assert shown.card is not None
+    button = next(one for one in shown.card.buttons if one.label == label)
+    return (await at.talk.conversation.click("web", message.id, button.custom_id)).text
+
+
+def skip(at: Day, job_id: str, moment: datetime) -> None:
+    occurrence = Occurrence.scheduled(JobKind.ROUTINE, job_id, moment)
+    at.stores.memory.transact(
+        lambda raw: (Facts(raw).skipping(occurrence, at.clock.now()).raw, None)
+    )

@@ -1,0 +1,130 @@
+"""A crash at any step of a job's life: its words come once, it ends once, and its file goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from tests.conversation.fate import Fate
+from tests.scheduling.doom import Tale
+from tests.scheduling.scene import NOW, Day, day
+from tests.scheduling.test_firing import pings
+
+from ollim_bot.domain.chat import Author
+from ollim_bot.domain.ledger_check import check
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.engine import Calls, Says, ScriptedEngine, Step
+
+REMINDER = '---\nid: w1\nrun-at: "2026-02-24T10:15:02+00:00"\n---\nDrink water.\n'
+ROUTINE = '---\nid: plan\ncron: "16 10 * * *"\nbackground: {}\n---\nPlan the day.\n'
+
+
+async def whenever_it_dies(
+    begun: Callable[[Path], Tale], root: Path, is_over: Callable[[Day], bool], seconds: float
+) -> list[str]:
+    """Gives the steps of a life that was not cut short."""
+    step, fate = 0, Fate()
+    while not step or fate.is_dead:
+        step += 1
+        tale, fate = begun(root / str(step)), Fate(step)
+
+        def judge(at: Day, tale: Tale = tale, step: int = step, fate: Fate = fate) -> None:
+            where = f"crash at step {step}: {fate.steps[-1]}"
+            judged(at, where)
+            assert check(at.rows, tale.clock.now(), tale.clock.now()) == [], where
+
+        for each in (fate, Fate()):
+            await tale.live(each, is_over, judge, seconds=seconds)
+    return fate.steps
+
+
+def judged(at: Day, where: str) -> None:
+    said = [one.text for one in at.log if one.author is not Author.PROGRAM and not one.is_cut_off]
+    ends = [*at.ended("w1"), *at.ended("plan")]
+    assert len(ends) == 1, (where, at.states("w1"), at.states("plan"))
+    assert at.reminders == [], where
+    # What had begun to act is not repeated, but told; what was ordered comes nevertheless.
+    is_cut = ends[0].state == "interrupted" and not has_gone(at)
+    assert said in ([["Drink water."], ["Planned."]] if not is_cut else [[], ["Planned."]]), where
+
+
+def has_gone(at: Day) -> bool:
+    return at.reminders == [] and bool(at.ended("w1"))
+
+
+def has_looked(at: Day) -> bool:
+    return at.scheduler.heartbeat_age is not None
+
+
+def has_planned(at: Day) -> bool:
+    return bool(at.ended("plan")) and at.talk.conversation.is_quiet
+
+
+@pytest.mark.parametrize(
+    "agent", [[pings("Drink water.")], [Says("I say nothing.")]], ids=["pings", "keeps"]
+)
+async def test_whenever_the_bot_dies_a_reminder_comes_once(
+    tmp_path: Path, agent: Sequence[Step]
+) -> None:
+    def begun(root: Path) -> Tale:
+        tale = Tale(root, agent)
+        tale.write("reminders/w1.md", REMINDER)
+        return tale
+
+    steps = await whenever_it_dies(begun, tmp_path, has_gone, 2.5)
+    assert {"after a claim", "after Sending in the outbox"} <= {*steps}
+    assert "after the file is removed" in steps
+    rows = steps.count("after LedgerRow in the ledger")
+    assert rows >= len(["running", "done", "delivered"])
+
+
+@pytest.mark.parametrize(
+    ("background", "agent"),
+    [("true", pings("Planned.")), ("false", Says("Planned."))],
+    ids=["background", "foreground"],
+)
+async def test_whenever_the_bot_dies_a_routine_is_run_and_ends_once(
+    tmp_path: Path, background: str, agent: Calls | Says
+) -> None:
+    """It is due when the schedule writes down that it has watched until then."""
+
+    def begun(root: Path) -> Tale:
+        tale = Tale(root, [agent], ManualClock(NOW.replace(second=30)))
+        tale.write("routines/plan.md", ROUTINE.format(background))
+        return tale
+
+    steps = await whenever_it_dies(begun, tmp_path, has_planned, 30.5)
+    assert "after a claim" in steps
+
+
+async def test_a_crash_of_the_very_first_start_leaves_nothing_armed_without_a_trace(
+    tmp_path: Path,
+) -> None:
+    for step in range(1, 15):
+        clock = ManualClock(NOW.replace(second=30))
+        tale, fate = Tale(tmp_path / str(step), clock=clock, is_new=True), Fate(step)
+        tale.write("routines/plan.md", ROUTINE.format("true"))
+
+        def judge(at: Day, tale: Tale = tale, fate: Fate = fate) -> None:
+            found = check(at.rows, tale.clock.now(), tale.clock.now())
+            assert found == [], f"crash at {fate.steps[-1]}"
+
+        for each in (fate, Fate()):
+            await tale.live(each, has_looked, judge, seconds=30.5)
+        assert fate.is_dead
+
+
+async def test_a_crash_between_two_late_runs_forgets_none_of_them(tmp_path: Path) -> None:
+    names, clock, engine = ("mail", "news", "plan"), ManualClock(NOW), ScriptedEngine()
+    async with day(engine, tmp_path, clock=clock) as at:
+        for name in names:
+            at.routine(name, "0 11 * * *", background="true", late="run")
+        await at.passes(20)
+    await clock.advance(3600)
+    async with day(engine, tmp_path, clock=clock) as at:
+        await at.until(lambda: at.ended("mail"))
+    async with day(engine, tmp_path, clock=clock) as at:
+        await at.passes(20)
+        assert [len(at.ended(name)) for name in names] == [1, 1, 1]
+        assert check(at.rows, clock.now(), clock.now()) == []

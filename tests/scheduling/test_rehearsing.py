@@ -1,0 +1,223 @@
+"""A rehearsal says before what the real schedule then does, over a night with all its troubles."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.scheduling.scene import Day, day
+from tests.storage.places import QuickDisk
+
+from ollim_bot.agent import Prompt, SessionSpec, Toolset
+from ollim_bot.domain.events import AgentEvent
+from ollim_bot.domain.facts import Facts
+from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
+from ollim_bot.domain.rehearsal import Fire, Guess, Ping, Rehearsal, rehearse
+from ollim_bot.domain.run_history import History, RunStory
+from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, occurrence_at
+from ollim_bot.ports import Clock
+from ollim_bot.scheduling.watcher import SCAN_SECONDS
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.engine import Calls, ScriptedEngine, ScriptedSession, Step
+
+# The clocks of New York go forward in this night, at 7:00.
+NIGHT = datetime(2026, 3, 8, 5, 0, tzinfo=UTC)
+MORNING = datetime(2026, 3, 8, 7, 59, tzinfo=UTC)
+RUN = timedelta(seconds=90)
+PATIENCE = timedelta(seconds=60)
+# Who has not looked for longer takes it that the machine was asleep.
+LONGEST_STEP = timedelta(seconds=60)
+ENDED = re.compile(rb'"state": ?"(done|failed|timed_out|skipped|missed|interrupted)"')
+
+
+class SlowSession(ScriptedSession):
+    def __init__(self, engine: TalkativeEngine, spec: SessionSpec, tools: Toolset) -> None:
+        super().__init__(engine, spec, tools)
+        self._thinking = engine.thinking
+
+    async def _run(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
+        await self._thinking()
+        async for event in super()._run(prompt):
+            yield event
+
+
+class TalkativeEngine(ScriptedEngine):
+    """Every run takes as long as it is guessed to take, and then pings and reports."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self.begun = 0
+        self._time = clock
+
+    async def thinking(self) -> None:
+        self.begun += 1
+        await self._time.sleep(RUN.total_seconds())
+
+    @asynccontextmanager
+    async def open(self, spec: SessionSpec, tools: Toolset) -> AsyncIterator[ScriptedSession]:
+        session = SlowSession(self, spec, tools)
+        self.opened.append(session)
+        yield session
+
+    def next_script(self) -> Sequence[Step]:
+        return (
+            Calls("mcp__discord__ping_user", {"message": "Look."}),
+            Calls("mcp__discord__report_updates", {"message": "I have looked."}),
+        )
+
+
+class Story(NamedTuple):
+    """What became of one occurrence. Of jobs that are alike, nobody can say which comes first."""
+
+    alike: tuple[str, str, bool]
+    state: OccurrenceState | None
+    reason: object
+    starts: datetime | None
+    ping: Ping
+
+
+def write_jobs(at: Day) -> None:
+    hour, minute = timedelta(hours=1), timedelta(minutes=1)
+    at.routine("mail", "5-59/20 * * * *", background="true")
+    at.routine("every-minute", "10-25 5 * * *", background="true", **{"allow-ping": "false"})
+    for name in ("a", "b", "c", "d"):
+        at.routine(f"together-{name}", "25 7 * * *", background="true")
+    at.routine("plan", "30 7 * * *")
+    at.routine("review", "30 7 * * *")
+    at.routine("new-york", "30 2 * * *", background="true", timezone="America/New_York")
+    at.routine("missed-long-ago", "0 1 * * *", background="true")
+    at.routine("missed-for-good", "0 4 * * *", background="true", late="skip")
+    at.routine("missed-just-now", "50 4 * * *", background="true", late="run")
+    at.routine("unskilled", "15 6 * * *", background="true", skills="[cooking]")
+    at.routine("paused", "* * * * *", background="true", enabled="false")
+    at.routine("left-out", "30 6 * * *", background="true")
+    at.remind("water", hour)
+    at.remind("soon-after", 2 * hour + 25.5 * minute)
+    at.remind("in-line", 2 * hour + 30 * minute + minute / 3, background="false")
+    at.remind("chained", 2 * hour + 50 * minute, **{"max-chain": "2"})
+    at.remind("overdue", -7 * hour)
+
+
+def prepare(at: Day) -> Rehearsal:
+    """The bot was last there six hours ago; two runs go at once; one moment is to be left out."""
+    write_jobs(at)
+    watched_until = NIGHT - timedelta(hours=6)
+    jobs: list[ScheduledJob] = [one.item for one in at.stores.routines.report().jobs]
+    jobs += [one.item for one in at.stores.reminders.report().jobs]
+    left_out = next(job for job in jobs if job.spec.id == "left-out")
+    occurrence = occurrence_at(left_out, NIGHT + timedelta(hours=1, minutes=30))
+
+    def known(raw: Mapping[str, object]) -> tuple[Mapping[str, object], Facts]:
+        facts = Facts(raw).beaten(watched_until).skipping(occurrence, NIGHT)
+        return facts.raw, facts
+
+    facts = at.stores.memory.transact(known)
+    at.stores.config.transact(lambda config: (config.with_value("bg_concurrency", 2), None))
+    return rehearse(
+        jobs,
+        at.stores.pings.read(),
+        at.stores.config.read(),
+        NIGHT,
+        UTC,
+        1,
+        watched_until=watched_until,
+        guess=Guess(RUN),
+        skills=frozenset(),
+        is_skipped=facts.is_skipped,
+    )
+
+
+def end_of(fire: Fire) -> datetime:
+    if fire.starts is not None:
+        return fire.starts + RUN
+    is_withdrawn = fire.is_ordered and not fire.job.spec.background
+    return fire.due + PATIENCE if is_withdrawn else fire.at
+
+
+def moments(fires: Sequence[Fire]) -> Iterator[datetime]:
+    """At which something happens, and some between, so that nobody seems to sleep."""
+    found = {moment for fire in fires for moment in (fire.at, fire.starts, end_of(fire)) if moment}
+    found |= {max(fire.due, NIGHT) + PATIENCE for fire in fires if fire.is_ordered}
+    now = NIGHT
+    yield now
+    for moment in sorted(found | {MORNING}):
+        while moment - now > LONGEST_STEP:
+            now += LONGEST_STEP
+            yield now
+        if now < moment <= MORNING:
+            now = moment
+            yield now
+
+
+async def as_foretold(at: Day, engine: TalkativeEngine, plan: Rehearsal) -> bool:
+    """Wait until as many have begun and ended as should have; False if something else happens."""
+    now = at.clock.now()
+    begun = sum(1 for fire in plan.fires if fire.starts is not None and fire.starts <= now)
+    ended = sum(1 for fire in plan.fires if end_of(fire) <= now) + plan.superseded
+    with suppress(TimeoutError):
+        await at.until(lambda: is_awake(at) and (engine.begun, ends(at)) == (begun, ended))
+        return True
+    return False
+
+
+def is_awake(at: Day) -> bool:
+    age = at.scheduler.heartbeat_age
+    return age is not None and age <= SCAN_SECONDS
+
+
+def ends(at: Day) -> int:
+    ledger = at.paths.state.glob("ledger*.jsonl")
+    return sum(len(ENDED.findall(path.read_bytes())) for path in ledger)
+
+
+def foretold(fires: Sequence[Fire]) -> Iterator[Story]:
+    for fire in fires:
+        occurrence = occurrence_at(fire.job, fire.due)
+        alike = (occurrence.kind.value, occurrence.key, fire.job.spec.background)
+        yield Story(alike, fire.state, fire.reason, fire.starts, fire.ping)
+
+
+def happened(at: Day, jobs: Mapping[JobKey, ScheduledJob]) -> Iterator[Story]:
+    for occurrence, told in History.of(at.rows).stories.items():
+        job = jobs[JobKey(occurrence.kind, occurrence.job_id)]
+        alike = (occurrence.kind.value, occurrence.key, job.spec.background)
+        begun = [row.ts for state, row in told.steps if state is OccurrenceState.RUNNING]
+        reason = told.end.facts.get("reason") if told.end else None
+        starts = begun[0].astimezone(UTC) if begun else None
+        yield Story(alike, told.state, reason, starts, ping_of(job, told))
+
+
+def ping_of(job: ScheduledJob, told: RunStory) -> Ping:
+    facts = told.end.facts if told.end else {}
+    if told.delivery is not None:
+        return Ping.ORDERED
+    if not job.spec.background or not (facts.get("pings") or facts.get("refused_pings")):
+        return Ping.NONE
+    if facts.get("pings"):
+        return Ping.SENT
+    return Ping.REFUSED if "budget is used up" in str(facts["refused_pings"]) else Ping.NONE
+
+
+async def test_the_real_schedule_does_what_the_rehearsal_has_said(tmp_path: Path) -> None:
+    clock = ManualClock(NIGHT)
+    engine = TalkativeEngine(clock)
+    async with day(engine, tmp_path, clock=clock, runs=False, disk=QuickDisk()) as before:
+        plan = prepare(before)
+    fires = [fire for fire in plan.fires if fire.at <= MORNING]
+    async with day(engine, tmp_path, clock=clock, disk=QuickDisk()) as at:
+        for moment in moments(fires):
+            await clock.advance((moment - clock.now()).total_seconds())
+            if not await as_foretold(at, engine, plan):
+                break
+        jobs = {key_of(fire.job): fire.job for fire in plan.fires}
+        real = Counter(happened(at, jobs))
+    gone = [story for story in real.elements() if story.reason == SkipReason.SUPERSEDED]
+    real.subtract(gone)
+    assert +real == Counter(foretold(fires))
+    assert len(gone) == plan.superseded > 0
+    assert clock.now() == MORNING

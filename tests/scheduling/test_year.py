@@ -1,0 +1,114 @@
+"""A year of the whole schedule: each moment of a watched clock has the one end that it must have.
+
+The machine sleeps, is switched off in the middle of work, and has its clock set; jobs come, change
+and go. With `--chaos-seconds 60` or more it is a year of more jobs, and mostly awake.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from random import Random
+from zoneinfo import ZoneInfo
+
+import pytest
+from tests.scheduling.hurrying import HurryingLoop
+from tests.scheduling.year import Machine
+from tests.scheduling.year_plan import (
+    DAY,
+    END,
+    HOME,
+    START,
+    End,
+    Plan,
+    Size,
+    Step,
+    Version,
+    a_plan,
+    ends_by,
+    some_jobs,
+)
+
+from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.ledger_check import check
+from ollim_bot.domain.run_history import History, RunStory
+
+LORD_HOWE = ZoneInfo("Australia/Lord_Howe")
+SHORT = Size([HOME, LORD_HOWE], routines=60, reminders=800, longest_gap=10 * DAY)
+OTHERS = [ZoneInfo("Europe/Berlin"), ZoneInfo("America/Santiago"), ZoneInfo("Asia/Kolkata")]
+LONG = Size([HOME, LORD_HOWE, *OTHERS], routines=200, reminders=2000, longest_gap=2 * DAY)
+LONG_RUN = 60.0
+
+# The ledger of this year is in memory, and grows as it must.
+OF_THE_LEDGER = {"LedgerRow", "Occurrence", "dict", "list"}
+SMALL_GROWTH = 200
+
+
+async def lived(machine: Machine, plan: Plan, versions: Sequence[Version]) -> list[Counter[str]]:
+    """How much of what was in memory after each month."""
+    in_memory: dict[int, Counter[str]] = {}
+    for number, (step, until) in enumerate(plan):
+        machine.book.put(*(each.job for each in versions if each.since == number))
+        if step is Step.WATCH:
+            await machine.watches(until)
+            if until.month not in in_memory:
+                in_memory[until.month] = objects()
+        elif step is Step.OFF:
+            await machine.is_off(until)
+        else:
+            machine.sleeps(until)
+    await machine.is_off(END)
+    return [*in_memory.values()]
+
+
+def objects() -> Counter[str]:
+    gc.collect()
+    names = (type(each).__name__ for each in gc.get_objects())
+    return Counter(name for name in names if name not in OF_THE_LEDGER)
+
+
+def end_of(story: RunStory, expected: End | None) -> End:
+    """As the ledger has it; with the second of its claim where that must be a certain one."""
+    assert len(story.ends) == 1, story
+    end, reason = story.ends[0], story.ends[0].facts.get("reason")
+    is_timed = expected is not None and expected.claimed_at is not None
+    claimed_at = story.rows[0].ts.replace(microsecond=0) if is_timed else None
+    return End(end.state, str(reason) if reason else None, claimed_at)
+
+
+def differences(
+    expected: Mapping[str, End], found: Mapping[str, End]
+) -> list[tuple[str, End | None, End | None]]:
+    names = sorted(expected.keys() | found.keys())
+    pairs = ((name, expected.get(name), found.get(name)) for name in names)
+    return [(name, wanted, had) for name, wanted, had in pairs if wanted != had]
+
+
+def growth(in_memory: Sequence[Counter[str]]) -> Counter[str]:
+    """From the first month to the last, of what grew by more than a job comes and goes with."""
+    more = in_memory[-1] - in_memory[0]
+    return Counter({name: count for name, count in more.items() if count > SMALL_GROWTH})
+
+
+def test_in_a_year_every_moment_has_its_one_end(pytestconfig: pytest.Config) -> None:
+    option = pytestconfig.option
+    size, luck = LONG if option.chaos_seconds >= LONG_RUN else SHORT, Random(option.chaos_seed)
+    plan = a_plan(luck, size)
+    versions = some_jobs(luck, size, plan)
+    moments = sorted({moment for version in versions for moment in version.moments})
+    with asyncio.Runner(loop_factory=HurryingLoop) as runner:
+        machine = Machine(runner.get_loop(), START, moments, HOME)
+        in_memory = runner.run(lived(machine, plan, versions))
+    rows = machine.stores.ledger.read().entries
+    stories = {one.id: story for one, story in History.of(rows).stories.items()}
+    expected = ends_by(plan, versions)
+    found = {name: end_of(story, expected.get(name)) for name, story in stories.items()}
+    assert differences(expected, found)[:5] == []
+    assert check(rows, END, END) == []
+    done = Counter(name for name, end in expected.items() if end.state == "done")
+    said = Counter(one.id for one in machine.agent.said if one.kind is JobKind.REMINDER)
+    assert said == Counter(name for name in done if name.startswith("reminder"))
+    assert machine.book.all() == []
+    assert growth(in_memory) == {}
