@@ -199,3 +199,15 @@ async def test_each_start_and_stop_leaves_a_mark_for_who_looks_back(tmp_path: Pa
             rows = at.rows
     assert [row.state for row in rows if row.state == "started"] == ["started"] * 2
     assert len([row for row in rows if row.state == "checkpoint"]) >= 2
+
+
+async def test_a_night_of_a_frequent_routine_is_accounted_for(tmp_path: Path) -> None:
+    engine, clock = ScriptedEngine(), ManualClock(NOW)
+    async with day(engine, tmp_path, clock=clock) as at:
+        at.routine("look", "*/2 * * * *", background="true", late="run")
+        await at.passes(20)
+    await clock.advance(10 * 3600)
+    async with day(engine, tmp_path, clock=clock) as at:
+        await at.until(lambda: len(at.ended("look")) == 300)
+        assert len(engine.prompts) == 1
+        assert check(at.rows, clock.now()) == []

@@ -19,7 +19,7 @@ from ollim_bot.domain.schedule import (
 
 STILL_ON_TIME = timedelta(seconds=60)
 LONGEST_PATIENCE = timedelta(hours=2)
-MOST_LISTED = 100
+MOST_LISTED = 5000
 _MOST_TOLD = 5
 
 
@@ -27,7 +27,7 @@ _MOST_TOLD = 5
 class Missed:
     """What one job missed: `newest` counts, all before it is superseded.
 
-    `older` are the first of the superseded moments, in order, 100 at most; `older_count` is how
+    `older` are the first of the superseded moments, in order, 5000 at most; `older_count` is how
     many there are.
     """
 
