@@ -97,7 +97,7 @@ def table(results: list[Result]) -> str:
 
 def shown(amount: float, unit: Unit = Unit.SECONDS) -> str:
     if unit is Unit.BYTES:
-        return f"{amount / 1000:.3g} KB"
+        return f"{amount / 1e6:.3g} MB" if amount >= 1e6 else f"{amount / 1000:.3g} KB"
     for name, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if amount >= size:
             return f"{amount / size:.3g} {name}"

@@ -89,7 +89,7 @@ class Trial:
         """Some lives that are cut short, then one in which all that was ordered must come."""
         self.model.is_well = False
         for _ in range(KILLS_IN_A_ROW):
-            self.order(self.luck.randint(1, 4))
+            self.order(self.luck.randint(2, 4))
             if self.luck.random() < 0.4:
                 await self.bot.say("Tell me something.")
             await self.die_after(self.luck.uniform(0, LONGEST_LIFE))
@@ -98,10 +98,10 @@ class Trial:
         await self.bot.until(lambda: not left(self.bot) and not self.bot.open_inputs())
 
     def order(self, count: int) -> None:
-        for _ in range(count):
+        for mood in self.luck.sample([*Mood], count):
             name = f"w{len(self.names)}"
             self.names.append(name)
-            self.model.moods[name] = self.luck.choice([*Mood])
+            self.model.moods[name] = mood
             remind(self.bot, name, self.luck.uniform(-1, 1), text_of(name))
 
     async def die_after(self, seconds: float) -> None:

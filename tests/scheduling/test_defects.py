@@ -143,7 +143,7 @@ async def test_days_away_are_one_message_and_one_run_for_each_job(tmp_path: Path
             at.routine(f"plan{number}", f"{number} * * * *", background="true")
             at.routine(f"mail{number}", f"{number} 12 * * *", background="true")
         await at.passes(20)
-    await clock.advance(timedelta(days=3).total_seconds())
+    await clock.advance(timedelta(days=9).total_seconds())
     async with day(engine, tmp_path, clock=clock) as at:
         await at.passes(60)
         assert len(at.told) == 1

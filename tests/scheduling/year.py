@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, tzinfo
 from pathlib import Path
@@ -18,6 +19,7 @@ from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.orders import Order
 from ollim_bot.domain.run_history import claimed_by
 from ollim_bot.domain.schedule import JobKey
+from ollim_bot.errors import NotFound
 from ollim_bot.ports import LogView
 from ollim_bot.scheduling.dispatch import Dispatch
 from ollim_bot.scheduling.job_book import Changes
@@ -120,6 +122,10 @@ class Agent:
     async def deliver(self, _: Reminder, one: Occurrence, order: Order, _reason: str) -> bool:
         self._say(one, order)
         return True
+
+    def take_away(self, reminder: Reminder) -> None:
+        with suppress(NotFound):
+            self._stores.reminders.remove(reminder.spec.id)
 
     async def was_said(self, one: Occurrence) -> bool:
         return one in self.said[-500:]

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.domain.catch_up import CatchUp, Missed, away_message, catch_up, is_late
 from ollim_bot.domain.jobs import Job, Reminder, Routine
-from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
 from ollim_bot.domain.run_history import RunStory, claiming_row
 from ollim_bot.domain.schedule import Agenda, JobKey, ScheduledJob, key_of, next_due, occurrence_at
 from ollim_bot.errors import StorageError
@@ -113,7 +113,9 @@ class Scheduler:
         await self._write_armed(now)
         history = await asyncio.to_thread(self._stores.recent_history)
         for story in history.unfinished:
-            await self._go_on(story, now)
+            # One whose beginning was not read has ended: what has no end is read from its claim on.
+            if story.rows[0].state == OccurrenceState.DUE:
+                await self._go_on(story, now)
         await self._catch_up(now)
         self._arm_all(now)
         self._looked_at = self._clock.monotonic()
