@@ -60,9 +60,9 @@ async def _measured(few: DataPaths, many: DataPaths) -> list[Result]:
             async with _running(many) as (stores, start):
                 starts.append(start)
         async with _running(many) as (stores, _):
+            idle = await _idle()
             more = [await _until_armed(many, stores, number) for number in range(ROUNDS)]
             edits = [await _until_changed(many, stores, number) for number in range(ROUNDS)]
-            idle = await _idle()
     return [
         Result("new job file, until armed", median(new), "1 s", 1.0, bar=1.0),
         Result(f"{MANY} jobs, start until armed", median(starts), "2 s", 2.0, bar=1.0),

@@ -138,7 +138,8 @@ def _jobs_of(zone: ZoneInfo, luck: Random, size: Size, plan: Plan) -> Iterator[V
     walls = [datetime(2025, 1, 2) + minute * MINUTE for minute in minutes]
     patterns = [*(line.pattern for line in lines), *map(once, walls)]
     due = schedule_oracle.moments(patterns, zone, START, END + DAY)
-    specs = [_spec(f"{zone.key[:2].lower()}{n}", zone, luck) for n in range(len(patterns))]
+    city = zone.key.rpartition("/")[2].lower().replace("_", "")
+    specs = [_spec(f"{city}{number}", zone, luck) for number in range(len(patterns))]
     crons = [Cron.parse(line.text) for line in lines]
     edits = [number for number, (step, _) in enumerate(plan) if step is Step.EDIT]
     for number, (spec, cron) in enumerate(zip(specs, crons, strict=False)):

@@ -40,6 +40,11 @@ class Missed:
     def occurrence(self) -> Occurrence:
         return occurrence_at(self.job, self.newest)
 
+    @property
+    def facts(self) -> dict[str, object]:
+        """What its first row says of it."""
+        return {"job": self.job.spec.title}
+
     def late_since(self, now: datetime) -> datetime | None:
         """The moment it should have run at, if running it now would be late."""
         return self.newest if is_late(self.newest, now) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Coroutine, Iterable, Iterator, Set
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta, tzinfo
 
@@ -71,7 +71,7 @@ class Scheduler:
         self._heartbeat = Heartbeat(stores)
         self._look_in: float | None = None
         self._looked_at: float | None = None
-        self._late: list[asyncio.Task[None]] = []
+        self._late: set[asyncio.Task[None]] = set()
         self._claiming: list[asyncio.Event] = []
 
     @property
@@ -175,7 +175,7 @@ class Scheduler:
             if missed.occurrence not in claimed:
                 self._fire(self._work(missed.job, missed.newest, now))
         runs = [missed for missed in plan.run if missed.occurrence in claimed]
-        self._late.append(asyncio.create_task(self._run_late(runs, now)))
+        self._do_later(self._run_late(runs, now))
         await self._end_missed(plan, since)
 
     async def _end_missed(self, plan: CatchUp, since: datetime) -> None:
@@ -184,11 +184,10 @@ class Scheduler:
         try:
             claimed = await asyncio.to_thread(self._stores.claims.claim_all, rows)
         except StorageError:
-            self._late.append(asyncio.create_task(self._end_missed_later(plan, since)))
+            self._do_later(self._end_missed_later(plan, since))
             return
         # After a clock that was set back, some of it was told before.
-        news = [missed for missed in plan.tell if missed.occurrence in claimed]
-        if news:
+        if news := [missed for missed in plan.tell if missed.occurrence in claimed]:
             key = f"away {since.isoformat()}"
             await self._notices.tell(away_message(news, self._clock.now()), key=key)
         for missed in (*plan.tell, *plan.skip):
@@ -209,12 +208,15 @@ class Scheduler:
         """The plan, and which of those to run are claimed now: on a full disk, none."""
         plan = catch_up(self._scheduled(), self._watched_until, now, self._zone)
         plan = plan.handing_on(Skips(self._stores).read().is_skipped)
-        runs = ((missed.occurrence, {"job": missed.job.spec.title}) for missed in plan.run)
-        begun = [claiming_row(occurrence, now, facts) for occurrence, facts in runs]
+        begun = [claiming_row(one.occurrence, now, one.facts) for one in plan.run]
         try:
             return plan, self._stores.claims.claim_all(begun)
         except StorageError:
             return plan, frozenset()
+
+    def _do_later(self, work: Coroutine[None, None, None]) -> None:
+        going = {task for task in self._late if not task.done()}
+        self._late = going | {asyncio.create_task(work)}
 
     async def _run_late(self, missed: Iterable[Missed], now: datetime) -> None:
         """They are claimed; what is on time begins at once."""
