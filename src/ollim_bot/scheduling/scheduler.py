@@ -13,9 +13,10 @@ from ollim_bot.domain.catch_up import CatchUp, Missed, away_message, catch_up, i
 from ollim_bot.domain.jobs import Job, Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
 from ollim_bot.domain.run_history import RunStory, claiming_row
-from ollim_bot.domain.schedule import Agenda, JobKey, ScheduledJob, key_of, next_due, occurrence_at
+from ollim_bot.domain.schedule import JobKey, ScheduledJob, last_due, occurrence_at
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
+from ollim_bot.scheduling.agenda import JobAgenda
 from ollim_bot.scheduling.armed import ArmedJobs
 from ollim_bot.scheduling.dispatch import Dispatch
 from ollim_bot.scheduling.ended_rows import ended_rows
@@ -66,7 +67,7 @@ class Scheduler:
         self._zone = zone
         self._requests = requests
         self._armed = ArmedJobs(stores, zone)
-        self._agenda: Agenda[JobKey] = Agenda()
+        self._agenda = JobAgenda(zone)
         self._watched_until = _utc(clock.now())
         self._heartbeat = Heartbeat(stores)
         self._look_in: float | None = None
@@ -117,7 +118,7 @@ class Scheduler:
             if story.rows[0].state == OccurrenceState.DUE:
                 await self._go_on(story, now)
         await self._catch_up(now)
-        self._arm_all(now)
+        self._agenda.put_all(self._scheduled(), now)
         self._looked_at = self._clock.monotonic()
         await self._heartbeat.checkpoint(now, now)
         await self._beat(now)
@@ -144,7 +145,7 @@ class Scheduler:
             self._agenda.remove(gone.key)
         for booked in (*changes.added, *changes.changed):
             # Not after now: a moment in between would be nobody's.
-            self._arm(booked.job, self._watched_until)
+            self._agenda.put(booked.job, self._watched_until)
 
     async def _tick(self) -> None:
         now = self._now
@@ -152,15 +153,15 @@ class Scheduler:
             # The clock was set back. What was claimed stays claimed.
             self._watched_until = now
             await self._heartbeat.checkpoint(now, now)
-            self._arm_all(now)
+            self._agenda.put_all(self._scheduled(), now)
         elif now - self._watched_until > _ASLEEP:
             await self._catch_up(now)
-            self._arm_all(now)
+            self._agenda.put_all(self._scheduled(), now)
         for key, at in self._agenda.due(now):
             job = self._job(key)
             if job is not None:
                 self._fire(self._work(job, at, now))
-                self._arm_next(job, at)
+                self._agenda.put_next(job, at)
         self._watched_until = now
         self._looked_at = self._clock.monotonic()
         await self._beat(now)
@@ -233,29 +234,9 @@ class Scheduler:
 
         Somebody has made one with a moment of the past, or a crash has kept its file from going.
         """
-        reminders = (job for job in self._scheduled() if isinstance(job, Reminder))
-        for reminder in reminders:
-            if reminder.spec.enabled and _utc(reminder.due(self._zone)) <= self._watched_until:
-                yield reminder
-
-    def _arm_all(self, now: datetime) -> None:
         for job in self._scheduled():
-            if isinstance(job, Routine) or _utc(job.due(self._zone)) > now:
-                self._arm(job, now)
-
-    def _arm(self, job: Job, now: datetime) -> None:
-        """A reminder of the past is due at once; whoever has claimed it has it."""
-        if isinstance(job, Reminder) and job.spec.enabled:
-            self._agenda.put(key_of(job), job.due(self._zone))
-        else:
-            self._arm_next(job, now)
-
-    def _arm_next(self, job: Job, after: datetime) -> None:
-        at = next_due(job, after, self._zone) if isinstance(job, Routine) else None
-        if at is not None:
-            self._agenda.put(key_of(job), at)
-        else:
-            self._agenda.remove(key_of(job))
+            if isinstance(job, Reminder) and last_due(job, self._watched_until, self._zone):
+                yield job
 
     async def _write_armed(self, now: datetime, changes: Changes | None = None) -> None:
         jobs = (one.job for one in self._book.jobs.values())
