@@ -10,13 +10,16 @@ from hypothesis import settings
 
 # No deadlines, since a shared machine may stall anywhere. In CI the examples are always the same,
 # so that a change is judged by what it changed; at a desk they are new each time.
-settings.register_profile("desk", deadline=None, print_blob=True)
-settings.register_profile("ci", deadline=None, derandomize=True)
-settings.load_profile("ci" if os.environ.get("CI") else "desk")
+# Enough to find what is wrong at once; `HYPOTHESIS_PROFILE=thorough` looks for longer.
+settings.register_profile("desk", deadline=None, print_blob=True, max_examples=40)
+settings.register_profile("ci", deadline=None, derandomize=True, max_examples=40)
+settings.register_profile("thorough", deadline=None, print_blob=True, max_examples=1000)
+_USUAL = "ci" if os.environ.get("CI") else "desk"
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", _USUAL))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--chaos-seconds", type=float, default=10, help="how long to injure")
+    parser.addoption("--chaos-seconds", type=float, default=6, help="how long to injure")
     parser.addoption("--chaos-seed", type=int, default=None, help="repeat the run of a seed")
 
 

@@ -146,7 +146,8 @@ async def test_the_end_row_tells_the_whole_story() -> None:
         stage.clock.jump(90)
         await stage.runs.run_agent_background(job, occurrence, Try(2))
         running, end = stage.rows
-        assert (running.state, running.facts) == ("running", {"attempt": 2, "job": "Morning mail"})
+        begun = {"attempt": 2, "job": "Morning mail", "limit": 1800}
+        assert (running.state, running.facts) == ("running", begun)
         assert (end.state, end.occurrence) == ("done", occurrence)
         assert end.facts == {
             "job": "Morning mail",
