@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from ollim_bot.domain.occurrences import OccurrenceState
 
 NOT_READY = "The agent was not ready in time, so here it is as you wrote it."
-DISK_IS_FULL = "The disk cannot be written, so here it is as you wrote it."
 WAS_CUT_OFF = "The bot was stopped before the agent could say it, so here it is as you wrote it."
 
 _WHY: Mapping[OccurrenceState, str] = {

@@ -14,7 +14,6 @@ _LONGEST_SUMMARY = 1000
 
 SEPARATE = "What is said here stays separate from the main conversation."
 ALREADY_OPEN = "You are in a fork already. End it first: save it, report it, or exit."
-NOT_OPEN = "No fork is open."
 NOTHING_ANSWERED = "Nothing has been answered in this fork yet, so there is nothing to report."
 EXPIRED = "this session has expired — starting fresh with quoted context"
 TAKEN_HERE = "You are in a fork, so your reply is taken here, with what it quotes."
