@@ -56,7 +56,7 @@ class Connection:
             await client.connect()
         except CLINotFoundError as error:
             raise EngineError("The Claude program is missing. Install ollim-bot again.") from error
-        except Exception as error:
+        except Exception as error:  # the SDK raises more kinds than it names
             if options.resume and isinstance(error, ResultError):
                 raise SessionLost(options.resume) from error
             _logger.warning("The engine did not start: %s %s", error, "\n".join(last_words))
@@ -90,7 +90,7 @@ class Connection:
         try:
             async with asyncio.timeout(_INTERRUPT_LIMIT):
                 await self._client.interrupt()
-        except Exception:
+        except Exception:  # whatever it is, the turn has to end
             _logger.warning("The engine did not take an interrupt", exc_info=True)
             self.abandon()
 
@@ -112,14 +112,14 @@ class Connection:
                 await self._client.interrupt()
         try:
             await self._client.disconnect()
-        except Exception:
+        except Exception:  # it is being left: nothing of it may hurt what comes next
             _logger.warning("The engine was not closed in good order", exc_info=True)
 
     async def _read(self) -> None:
         try:
             async for message in self._client.receive_messages():
                 self.inbox.put_nowait(message)
-        except Exception:
+        except Exception:  # however it died, whoever waits has to be told
             if self._closing is None:
                 words = "\n".join(self._last_words)
                 _logger.warning("The engine died. Its last words: %s", words, exc_info=True)
