@@ -51,7 +51,10 @@ class OpenFork:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What a surface shows about the bot itself. `provider` is in words: `offline model`."""
+    """What a surface shows about the bot itself. `provider` is in words: `offline model`.
+
+    `trouble` is a sentence about another surface that does not work now.
+    """
 
     provider: str
     is_offline: bool
@@ -61,6 +64,7 @@ class Status:
     bot_name: str
     version: str
     fork: OpenFork | None = None
+    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,9 @@ class Reception(Protocol):
 
     async def message(self, message_id: MessageId) -> ChatMessage | None:
         """One message of the log, however old; None if there is none."""
+
+    async def by_ref(self, surface: str, ref: str) -> ChatMessage | None:
+        """The message that bears this id on a surface; None if that is not known."""
 
     async def missed_since(self, last: MessageId) -> Sequence[ChatMessage] | None:
         """What came after `last`, oldest first; None if that is too long ago to tell."""

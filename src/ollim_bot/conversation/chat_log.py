@@ -68,6 +68,13 @@ class ChatLog:
         everything = await self._everything()
         return everything.get(message_id)
 
+    async def by_ref(self, surface: str, ref: str) -> ChatMessage | None:
+        """The message that bears this id on a surface."""
+        found = _with_ref(self._recent.values(), surface, ref)
+        if found is not None or self._is_all:
+            return found
+        return _with_ref((await self._everything()).values(), surface, ref)
+
     async def page(self, limit: int, before: MessageId | None) -> Sequence[ChatMessage]:
         """The newest, or those before one; oldest first."""
         messages = self._recent
@@ -94,6 +101,10 @@ class ChatLog:
         while len(self._recent) > _AT_HAND:
             self._recent.pop(next(iter(self._recent)))
             self._is_all = False
+
+
+def _with_ref(messages: Iterable[ChatMessage], surface: str, ref: str) -> ChatMessage | None:
+    return next((each for each in messages if ref in each.refs.get(surface, "").split()), None)
 
 
 def _can_be_clicked(message: ChatMessage, action: str) -> bool:

@@ -187,6 +187,9 @@ class Conversation:
     async def message(self, message_id: MessageId) -> ChatMessage | None:
         return await self._chat.find(message_id)
 
+    async def by_ref(self, surface: str, ref: str) -> ChatMessage | None:
+        return await self._chat.by_ref(surface, ref)
+
     async def missed_since(self, last: MessageId) -> Sequence[ChatMessage] | None:
         return self._chat.since(last)
 

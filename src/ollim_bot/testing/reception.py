@@ -88,6 +88,7 @@ class FakeReception:
             message.text,
             reply_to=message.reply_to,
             attachments=attachments,
+            refs=message.refs,
         )
         await self.post(new)
         self.on_message(new)
@@ -158,6 +159,10 @@ class FakeReception:
 
     async def message(self, message_id: MessageId) -> ChatMessage | None:
         return next((each for each in self.messages if each.id == message_id), None)
+
+    async def by_ref(self, surface: str, ref: str) -> ChatMessage | None:
+        found = (each for each in self.messages if ref in each.refs.get(surface, "").split())
+        return next(found, None)
 
     async def missed_since(self, last: MessageId) -> Sequence[ChatMessage] | None:
         at_hand = self.messages[-self.remembers :]

@@ -1,0 +1,1 @@
+"""Discord: the owner's direct messages as a surface."""

@@ -1,0 +1,152 @@
+"""Doubles `Channel`: the owner's direct messages in memory, with a say over what fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import count
+from pathlib import Path
+
+from ollim_bot.errors import NotSent, Unreachable
+from ollim_bot.ports import Clock
+from ollim_bot.surfaces.discord.channel import Letter, RemoteFile, Seen
+
+
+@dataclass
+class Posted:
+    """A message that stands there. `versions` are all the letters that it has been."""
+
+    ref: str
+    at: datetime
+    nonce: str
+    versions: list[Letter]
+    marks: set[str] = field(default_factory=set)
+
+    @property
+    def letter(self) -> Letter:
+        return self.versions[-1]
+
+
+class FakeChannel:
+    """`failures` has, by the name of a call, the errors that the next ones raise; with a `None`
+    among them, one succeeds. While `may_answer` is cleared, every call hangs. `calls` has the name
+    of each in order, with the message that it was about."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.bot: dict[str, Posted] = {}
+        self.owner: dict[str, Seen] = {}
+        self.files: dict[str, bytes] = {}
+        self.calls: list[tuple[str, str]] = []
+        self.failures: dict[str, deque[Exception | None]] = {}
+        self.is_down = False
+        self.pause = 1.2
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+        self._clock = clock
+        self._ids = count(1001)
+
+    def fail(self, call: str, *errors: Exception | None) -> None:
+        self.failures.setdefault(call, deque()).extend(errors)
+
+    @property
+    def texts(self) -> list[str]:
+        """What the bot has said, as it stands there now, oldest first."""
+        return [each.letter.text for each in self.bot.values()]
+
+    def say(self, text: str, **fields: object) -> Seen:
+        """The owner writes; with further fields of `Seen`."""
+        seen = Seen(str(next(self._ids)), self._clock.now(), is_owners=True, is_ours=False)
+        seen = replace(seen, text=text, **fields)  # type: ignore[arg-type]
+        self.owner[seen.ref] = seen
+        return seen
+
+    async def send(self, letter: Letter, nonce: str) -> str:
+        await self._called("send", nonce)
+        for known in self.bot.values():
+            if known.nonce == nonce:
+                return known.ref
+        ref = str(next(self._ids))
+        self.bot[ref] = Posted(ref, self._clock.now(), nonce, [letter])
+        return ref
+
+    async def edit(self, ref: str, letter: Letter) -> None:
+        await self._called("edit", ref)
+        self._known(ref).versions.append(letter)
+
+    async def delete(self, ref: str) -> None:
+        await self._called("delete", ref)
+        self.bot.pop(ref, None)
+
+    async def mark(self, ref: str, emoji: str) -> None:
+        await self._called("mark", ref)
+        if ref in self.owner:
+            seen = self.owner[ref]
+            self.owner[ref] = replace(seen, marks=seen.marks | {emoji})
+        else:
+            self._known(ref).marks.add(emoji)
+
+    async def unmark(self, ref: str, emoji: str) -> None:
+        await self._called("unmark", ref)
+        if ref in self.owner:
+            seen = self.owner[ref]
+            self.owner[ref] = replace(seen, marks=seen.marks - {emoji})
+        else:
+            self._known(ref).marks.discard(emoji)
+
+    async def show_typing(self) -> None:
+        await self._called("show_typing", "")
+
+    async def newest(self, limit: int) -> Sequence[Seen]:
+        await self._called("newest", str(limit))
+        return self._all()[-min(limit, 100) :]
+
+    async def after(self, ref: str) -> Sequence[Seen]:
+        await self._called("after", ref)
+        return [each for each in self._all() if int(each.ref) > int(ref)]
+
+    async def fetch(self, file: RemoteFile, target: Path, most: int) -> None:
+        await self._called("fetch", file.name)
+        if file.url not in self.files or len(self.files[file.url]) > most:
+            raise NotSent("It is gone or too large.")
+        target.write_bytes(self.files[file.url])
+
+    def pause_before_edit(self) -> float:
+        return self.pause
+
+    def _all(self) -> list[Seen]:
+        ours = (_seen(each) for each in self.bot.values())
+        return sorted((*ours, *self.owner.values()), key=lambda each: int(each.ref))
+
+    def _known(self, ref: str) -> Posted:
+        if ref not in self.bot:
+            raise NotSent("That message is gone.")
+        return self.bot[ref]
+
+    async def _called(self, name: str, about: str) -> None:
+        self.calls.append((name, about))
+        await self.may_answer.wait()
+        if self.is_down:
+            raise Unreachable("There is no network.")
+        planned = self.failures.get(name)
+        error = planned.popleft() if planned else None
+        if error is not None:
+            raise error
+
+
+def _seen(posted: Posted) -> Seen:
+    card = posted.letter.card
+    return Seen(
+        posted.ref,
+        posted.at,
+        is_owners=False,
+        is_ours=True,
+        text=posted.letter.text or (card.text if card else ""),
+        nonce=posted.nonce,
+        is_edited=len(posted.versions) > 1,
+        has_card=card is not None,
+        has_buttons=any(not each.is_used for each in card.buttons) if card else False,
+        marks=frozenset(posted.marks),
+    )
