@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from ollim_bot.domain.chat import Attachment, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.inputs import InputId
+
+# Raises `OSError` or `ValueError` for what is gone, or not the owner's to see.
+OpenAttachment = Callable[[Attachment], BinaryIO]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +121,12 @@ class Reception(Protocol):
     async def missed_since(self, last: MessageId) -> Sequence[ChatMessage] | None:
         """What came after `last`, oldest first; None if that is too long ago to tell."""
 
+    async def trouble(self, sentence: str) -> None:
+        """Say on the other surfaces what does not work on this one now; empty when it does again.
+
+        What has to be told is told apart from that: this is shown only while it lasts.
+        """
+
     @property
     def commands(self) -> Sequence[CommandSpec]: ...
 
@@ -199,3 +208,10 @@ class AttachmentKeeper(Protocol):
 
     def clean(self, now: datetime) -> int:
         """Remove what is older than 30 days; gives how many files."""
+
+
+class RemoteSurface(ChatSurface, Courier, Protocol):
+    """A surface that is somebody else's service."""
+
+    async def connected(self) -> None:
+        """Returns when it has been reached for the first time."""

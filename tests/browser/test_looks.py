@@ -104,6 +104,7 @@ _MOVING = """() => [...document.querySelectorAll("*")].filter((element) => {
 
 
 async def show_everything(stage: Stage, page: Page) -> None:
+    await stage.core.change(trouble="averyveryverylongwordthatdoesnotendanywheresoon " * 2)
     for author in Author:
         said = await stage.core.say(RICH, author, is_cut_off=author is Author.ASSISTANT)
     for color in Color:

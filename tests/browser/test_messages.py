@@ -253,6 +253,22 @@ async def test_the_bar_says_who_answers(stage: Stage, page: Page) -> None:
     await expect(page).to_have_title("Mira")
 
 
+async def test_the_bar_says_what_does_not_work_elsewhere_while_it_does_not(
+    stage: Stage, page: Page
+) -> None:
+    trouble = "Discord cannot be reached now. <b>Messages</b> wait here."
+    await stage.core.change(trouble=trouble)
+    await expect(page.get_by_role("status").filter(has_text=trouble)).to_be_visible()
+    await stage.core.change(trouble="")
+    await expect(page.get_by_text("cannot be reached")).to_have_count(0)
+    gained = await page.locator("header.bar").evaluate("""bar => {
+        const before = bar.offsetHeight;
+        document.getElementById("trouble").hidden = true;
+        return before - bar.offsetHeight;
+    }""")
+    assert gained == 0
+
+
 async def test_how_full_the_context_is_stands_below_the_answer(stage: Stage, page: Page) -> None:
     warning = "context: 67% (134k) — consider /compact"
     await stage.core.say("Done.", footer=warning)

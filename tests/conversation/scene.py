@@ -259,6 +259,7 @@ async def scene(
             asyncio.create_task(talk.conversation.run()),
             asyncio.create_task(talk.notices.run()),
             asyncio.create_task(talk.idle_watch.run()),
+            asyncio.create_task(talk.outbox.run()),
         ]
     try:
         async with asyncio.timeout(LONGEST):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.domain.strategies import instants, json_values, session_ids, texts
 
 from ollim_bot.domain.chat import MessageId
-from ollim_bot.domain.facts import MOST_TOLD, Facts, Move
+from ollim_bot.domain.facts import MOST_DRAFTS, MOST_TOLD, Facts, Move
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.sessions import SessionId
@@ -20,10 +20,12 @@ NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 NAMES = (
     *("provider", "parked", "moving", "user_name", "bot_name"),
     *("web_read", "heartbeat", "told", "last_told_at", "granted", "skips"),
+    *("discord_last_seen", "discord_commands", "discord_drafts"),
 )
 
 kinds = st.sampled_from(["offline", "claude", "ollama"])
 names = st.text(min_size=1)
+refs = st.integers(0, 10**20 - 1).map(str)
 patterns = st.sampled_from(["Bash(git status *)", "Write(./notes/**)", "Skill"]).map(Pattern.of)
 anything = st.dictionaries(st.sampled_from([*NAMES, "seen_on_discord"]), json_values)
 
@@ -59,6 +61,10 @@ changes: st.SearchStrategy[Change] = st.one_of(
         lambda one, now: lambda facts: facts.skipping(one, now), scheduled_occurrences, instants
     ),
     st.builds(lambda job: lambda facts: facts.without_skip(job), texts),
+    st.builds(lambda ref: lambda facts: facts.seen_on_discord(ref), refs),
+    st.builds(lambda mark: lambda facts: facts.with_discord_commands(mark), names),
+    st.builds(lambda ref: lambda facts: facts.with_draft(ref), refs),
+    st.builds(lambda ref: lambda facts: facts.without_draft(ref), refs),
 )
 
 
@@ -99,6 +105,7 @@ def test_each_fact_is_what_it_was_last_set_to(
     assert told.told[name] == told.last_told_at == now
     assert name not in told.without_told(name).told
     assert told.without_told(name).last_told_at == now
+    assert facts.with_discord_commands(name).discord_commands == name
 
 
 @given(st.lists(st.tuples(st.integers(0, 300).map(str), instants), max_size=400))
@@ -145,6 +152,44 @@ def test_of_more_than_two_hundred_the_first_is_forgotten() -> None:
     assert "0" not in facts.told
     assert list(facts.told)[-1] == "new"
     assert len(facts.told) == MOST_TOLD
+
+
+@given(st.lists(refs, min_size=1))
+def test_what_was_seen_on_discord_goes_forward_only(seen_refs: list[str]) -> None:
+    facts = Facts({})
+    for ref in seen_refs:
+        facts = facts.seen_on_discord(ref)
+    last = facts.discord_last_seen
+    assert last is not None
+    assert int(last) == max(map(int, seen_refs))
+
+
+def test_what_is_no_id_of_discord_was_never_seen_there() -> None:
+    assert Facts({}).seen_on_discord("soon").discord_last_seen is None
+    assert Facts({"discord_last_seen": "soon"}).discord_last_seen is None
+    assert Facts({"discord_last_seen": "soon"}).seen_on_discord("7").discord_last_seen == "7"
+
+
+@given(st.lists(changes), refs, refs)
+def test_a_draft_is_remembered_until_it_is_taken_away(
+    steps: list[Change], one: str, other: str
+) -> None:
+    facts = Facts({})
+    for step in steps:
+        facts = step(facts)
+    both = facts.with_draft(other).with_draft(one).with_draft(one)
+    assert both.discord_drafts.count(one) == 1
+    assert both.discord_drafts[-1] == one
+    assert other in both.discord_drafts
+    assert one not in both.without_draft(one).discord_drafts
+    assert (other in both.without_draft(one).discord_drafts) == (other != one)
+
+
+def test_of_too_many_drafts_the_oldest_are_forgotten() -> None:
+    facts = Facts({})
+    for number in range(MOST_DRAFTS + 1):
+        facts = facts.with_draft(str(number))
+    assert facts.discord_drafts == tuple(str(number) for number in range(1, MOST_DRAFTS + 1))
 
 
 def test_a_provider_takes_a_session_that_nobody_is_known_to_own() -> None:

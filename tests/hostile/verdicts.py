@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tests.hostile.places import Stand, opened
 
-from ollim_bot.surfaces.web.attachments import files_of
+from ollim_bot.storage.attachments.opening import files_of
 
 
 def losses(at: Stand, logged: str) -> list[str]:

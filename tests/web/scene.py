@@ -12,7 +12,7 @@ from pathlib import Path
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.ports import Clock
 from ollim_bot.settings import Secret
-from ollim_bot.surfaces.web.attachments import files_of
+from ollim_bot.storage.attachments.opening import files_of
 from ollim_bot.surfaces.web.limits import Limits
 from ollim_bot.surfaces.web.surface import WebSurface
 from ollim_bot.testing.clock import ManualClock

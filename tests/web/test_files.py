@@ -11,8 +11,8 @@ from tests.web.browser import Browser, cookie, raw, stranger
 from tests.web.scene import Scene
 
 from ollim_bot.domain.chat import Attachment
+from ollim_bot.storage.attachments.opening import files_of
 from ollim_bot.surfaces.web import texts
-from ollim_bot.surfaces.web.attachments import files_of
 from ollim_bot.surfaces.web.static_files import FOLDER
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20

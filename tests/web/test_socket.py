@@ -40,6 +40,7 @@ async def test_a_new_tab_is_told_all_that_it_needs(scene: Scene, own: Browser) -
                 "bot_name": "Ollim",
                 "version": "0.0",
                 "fork": None,
+                "trouble": "",
             },
             "missed": None,
             "cards": [],
@@ -236,6 +237,15 @@ async def test_what_is_shown_before_anybody_serves_is_no_error(tmp_path: Path) -
         assert hello["status"]["is_busy"] is True
         await turn.end()
         assert (await tab.until("ended"))["turn"] == turn.start.turn
+
+
+async def test_every_tab_knows_what_does_not_work_elsewhere(scene: Scene, own: Browser) -> None:
+    trouble = "Discord cannot be reached now."
+    async with own.tab() as (tab, _):
+        await scene.reception.change(trouble=trouble)
+        assert (await tab.until("status"))["status"]["trouble"] == trouble
+        async with own.tab() as (_, hello):
+            assert hello["status"]["trouble"] == trouble
 
 
 async def test_every_tab_knows_the_fork_and_what_was_said_in_it(scene: Scene, own: Browser) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from enum import Enum
 
@@ -12,6 +12,7 @@ from ollim_bot import __version__
 from ollim_bot.agent import AgentEngine
 from ollim_bot.app.brain import Brain, open_brain
 from ollim_bot.app.persona import Persona
+from ollim_bot.app.surfaces import Announce, MakeRemote, Surfaces, open_surfaces
 from ollim_bot.chat import ChatSurface, Status
 from ollim_bot.clock import SystemClock
 from ollim_bot.conversation.assembly import Talk, World, assemble
@@ -23,7 +24,7 @@ from ollim_bot.ports import Clock, Journal
 from ollim_bot.scheduling.assembly import assemble_schedule
 from ollim_bot.scheduling.hand_edits import HandEdits
 from ollim_bot.scheduling.scheduler import Scheduler
-from ollim_bot.settings import Secret, Settings
+from ollim_bot.settings import Settings
 from ollim_bot.storage.attachments.keeper import FileAttachments
 from ollim_bot.storage.bootstrap import TEXTS, prepare_data_directory
 from ollim_bot.storage.jobs.checking import JobFileChecker
@@ -32,10 +33,6 @@ from ollim_bot.storage.journal.git_journal import open_journal
 from ollim_bot.storage.policy_file import PolicyFile
 from ollim_bot.storage.stores import open_stores
 from ollim_bot.stores import Stores
-from ollim_bot.surfaces.web.attachments import files_of
-from ollim_bot.surfaces.web.read_mark import RememberedMark
-from ollim_bot.surfaces.web.secret import web_secret
-from ollim_bot.surfaces.web.surface import WebSurface
 from ollim_bot.tools.background_gate import BackgroundTools
 from ollim_bot.tools.job_validator import JobValidator
 from ollim_bot.tools.main_gate import Allowed, Gate, Undecided, main_gate
@@ -44,7 +41,6 @@ from ollim_bot.upkeep.instance import single_instance
 
 # How long what runs may take to end when the bot is to stop.
 _GRACE = 20.0
-_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _A_DAY = 24 * 60 * 60.0
 
 _logger = logging.getLogger(__name__)
@@ -58,8 +54,8 @@ class Ending(Enum):
 class App:
     """`clock`, `engine`, `surfaces` and `stores` take the place of the real ones in tests.
 
-    `announce` is called when the bot is up, with the port of the page and the secret that lets in
-    whoever has it.
+    `remote` makes the surface that is somebody else's service. `announce` is called when the bot is
+    up, with the port of the page, if there is one, and the secret that lets in whoever has it.
     """
 
     def __init__(
@@ -70,13 +66,15 @@ class App:
         engine: AgentEngine | None = None,
         surfaces: Sequence[ChatSurface] | None = None,
         stores: Stores | None = None,
-        announce: Callable[[int, Secret], None] = lambda _, __: None,
+        remote: MakeRemote | None = None,
+        announce: Announce = lambda _, __: None,
     ) -> None:
         self._settings = settings
         self._clock = clock or SystemClock(settings.zone)
         self._engine = engine
-        self._surfaces = surfaces
+        self._surfaces = None if surfaces is None else Surfaces(surfaces, self._clock)
         self._stores = stores
+        self._make_remote = remote
         self._announce = announce
         self._ending = Ending.STOPPED
         self._is_wanted_to_end = asyncio.Event()
@@ -87,7 +85,6 @@ class App:
         self._job_guard = JobValidator(settings.paths.root, self._job_files, self._allowed_in_main)
         self._policy = PolicyFile(settings.paths, self._problem)
         self._scheduler: Scheduler | None = None
-        self._page_with_secret: tuple[WebSurface, Secret] | None = None
 
     def stop(self, ending: Ending = Ending.STOPPED) -> None:
         """Begin to end; harmless when said twice."""
@@ -108,7 +105,10 @@ class App:
             brain = await lifetime.enter_async_context(
                 open_brain(self._settings, stores, self._engine)
             )
-            talk = await self._talk(stores, brain, edits)
+            surfaces = self._surfaces or await open_surfaces(
+                self._settings, stores, self._clock, self._make_remote, self._heartbeat_age
+            )
+            talk = self._talk(stores, brain, edits, surfaces)
             lifetime.push_async_callback(talk.forks.close)
             await talk.conversation.load()
             if brain.provider.problem:
@@ -117,9 +117,11 @@ class App:
                 self._scheduler = assemble_schedule(
                     paths, stores, talk, edits, self._clock, self._settings.zone
                 )
-                await self._serve(talk, self._scheduler)
+                await talk.greeting.begun()
+                await self._serve(talk, self._scheduler, surfaces)
             except BaseExceptionGroup as several:
                 raise _first(several) from None
+            await talk.greeting.ended(for_restart=self._ending is Ending.RESTART)
             if self._ending is Ending.RESTART and talk.session.id is not None:
                 now = self._clock.now()
                 event = SessionEvent(talk.session.id, SessionChange.RESTARTING, now)
@@ -140,17 +142,15 @@ class App:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._problems.put_nowait, sentence)
 
-    async def _talk(self, stores: Stores, brain: Brain, journal: Journal) -> Talk:
+    def _talk(self, stores: Stores, brain: Brain, journal: Journal, surfaces: Surfaces) -> Talk:
         settings, paths = self._settings, self._settings.paths
         persona = Persona(settings, stores, self._problems.put)
-        if self._surfaces is None:
-            self._surfaces = await self._page(stores)
         return assemble(
             World(
                 engine=brain.engine,
                 stores=stores,
                 clock=self._clock,
-                surfaces=self._surfaces,
+                surfaces=surfaces.all,
                 keeper=FileAttachments(paths, self._clock.now),
                 spec=persona.spec,
                 gate=self._gate,
@@ -162,6 +162,7 @@ class App:
                 former=FormerTexts(paths, journal),
                 working_directory=paths.root,
                 restart=lambda: self.stop(Ending.RESTART),
+                courier=surfaces.remote,
                 status=Status(
                     provider=brain.provider.name,
                     is_offline=brain.provider.is_offline,
@@ -186,39 +187,17 @@ class App:
     def _allowed_in_main(self) -> Sequence[Pattern]:
         return [Pattern.of(text) for text in self._policy.read().main]
 
-    async def _page(self, stores: Stores) -> Sequence[ChatSurface]:
-        settings, paths = self._settings, self._settings.paths
-        if settings.web_port is None:
-            return ()
-        secret = await asyncio.to_thread(web_secret, paths)
-        page = WebSurface(
-            port=settings.web_port,
-            hosts=settings.web_hosts,
-            secret=secret,
-            open_attachment=files_of(paths.root, paths.attachments),
-            uploads=paths.state / "uploads",
-            read_mark=RememberedMark(stores.memory),
-            clock=self._clock,
-            version=__version__,
-            heartbeat_age=lambda: self._scheduler.heartbeat_age if self._scheduler else None,
-        )
-        self._page_with_secret = (page, secret)
-        return (page,)
+    def _heartbeat_age(self) -> float | None:
+        return self._scheduler.heartbeat_age if self._scheduler else None
 
-    async def _announced(self, page: WebSurface, secret: Secret) -> None:
-        await page.ready()
-        self._announce(page.port, secret)
-
-    async def _serve(self, talk: Talk, scheduler: Scheduler) -> None:
+    async def _serve(self, talk: Talk, scheduler: Scheduler, surfaces: Surfaces) -> None:
         """The conversation or the schedule dying ends everything; a surface is started again."""
         async with asyncio.TaskGroup() as group:
             conversation = group.create_task(talk.conversation.run())
             schedule = group.create_task(scheduler.run())
             others = [talk.notices.run(), talk.outbox.run(), talk.idle_watch.run()]
             others += [self._tell_problems(talk), self._tidied()]
-            others += [self._kept_up(surface, talk) for surface in self._surfaces or ()]
-            if self._page_with_secret is not None:
-                others.append(self._announced(*self._page_with_secret))
+            others += surfaces.services(talk, self._announce)
             services = [group.create_task(service) for service in others]
             await self._is_wanted_to_end.wait()
             schedule.cancel()
@@ -250,23 +229,6 @@ class App:
             except OllimError as error:
                 self._problem(str(error))
             await self._clock.sleep(_A_DAY)
-
-    async def _kept_up(self, surface: ChatSurface, talk: Talk) -> None:
-        pause = _FIRST_PAUSE
-        while True:
-            began = self._clock.monotonic()
-            try:
-                await surface.run(talk.conversation)
-            except OllimError as error:
-                if len(self._surfaces or ()) == 1:
-                    raise
-                await talk.notices.tell(str(error))
-            except Exception:  # a surface never takes the bot down
-                _logger.exception("The surface %s failed", surface.name)
-            if self._clock.monotonic() - began > _LONGEST_PAUSE:
-                pause = _FIRST_PAUSE
-            await self._clock.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE)
 
 
 def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -22,6 +22,7 @@ from ollim_bot.conversation.commands.jobs import JobCommands
 from ollim_bot.conversation.commands.pings import PingCommands
 from ollim_bot.conversation.commands.sessions import SessionCommands
 from ollim_bot.conversation.commands.settings import SettingCommands
+from ollim_bot.conversation.commands.setup import SetUp
 from ollim_bot.conversation.compaction import Compaction
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.conversation.conversation_tools import conversation_tools
@@ -33,6 +34,7 @@ from ollim_bot.conversation.forks.idle import IdleWatch
 from ollim_bot.conversation.forks.kept import KeptFork
 from ollim_bot.conversation.forks.replies import Replies
 from ollim_bot.conversation.forks.session import ForkSession, fork_spec
+from ollim_bot.conversation.greeting import Greeting
 from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.conversation.job_buttons import JobButtons
 from ollim_bot.conversation.job_echo import Former, JobEcho
@@ -48,6 +50,7 @@ from ollim_bot.conversation.stage import Stage
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.ports import Clock, Journal
+from ollim_bot.prompts.set_up import read_set_up
 from ollim_bot.stores import Stores
 from ollim_bot.tools.background_gate import BackgroundTools
 from ollim_bot.tools.job_validator import JobChecker
@@ -97,15 +100,23 @@ class Talk:
     background: BackgroundRuns
     reminders: ReminderDelivery
     by_hand: ByHand
+    greeting: Greeting
 
 
 def assemble(world: World) -> Talk:
     stores, clock, is_free = world.stores, world.clock, world.status.is_offline
     chat = ChatLog(stores.messages)
-    stage = Stage(chat, world.surfaces, patience=world.patience)
+    courier = world.courier
+    stage = Stage(
+        chat,
+        world.surfaces,
+        send=None if courier is None else lambda message: outbox.post(message),
+        elsewhere="" if courier is None else courier.name,
+        patience=world.patience,
+    )
     inbox = DurableInbox(stores.inbox)
     notices = Notices(stores, stage, clock, may_speak=lambda: answering.is_idle)
-    outbox = DurableOutbox(stores, chat, stage, clock, world.courier, notices.tell)
+    outbox = DurableOutbox(stores, chat, stage, clock, courier, notices.tell)
 
     async def session_lost(session_id: SessionId) -> None:
         await notices.tell(texts.SESSION_LOST, key=f"session-lost {session_id}")
@@ -151,7 +162,7 @@ def assemble(world: World) -> Talk:
     posting = Posting(stage, forks, clock, is_free=is_free)
     answering = Answering(inbox, forks, stage, posting, bench, watch, foreground, clock)
     fork_commands = ForkCommands(forks, inbox, clock, note=posting.note)
-    questions, by_hand = Questions(world.keeper), ByHand()
+    questions, by_hand, set_up = Questions(world.keeper), ByHand(), read_set_up()
     desk = CommandDesk(
         inbox,
         session,
@@ -166,6 +177,7 @@ def assemble(world: World) -> Talk:
         JobCommands(stores, clock, stage.post, in_fork=lambda: kept.fork is not None),
         approvals,
         fork_commands,
+        SetUp(set_up, lambda message: conversation.receive(message)),
         clock,
         restart=world.restart,
     )
@@ -224,6 +236,17 @@ def assemble(world: World) -> Talk:
         )
     )
     reminders = ReminderDelivery(stores, stage, outbox, clock)
+    greeting = Greeting(
+        stores,
+        chat,
+        stage,
+        session,
+        posting,
+        clock,
+        open_fork=lambda: kept.fork,
+        name=world.status.bot_name,
+        prompt=set_up,
+    )
     return Talk(
         conversation,
         session,
@@ -235,4 +258,5 @@ def assemble(world: World) -> Talk:
         background,
         reminders,
         by_hand,
+        greeting,
     )

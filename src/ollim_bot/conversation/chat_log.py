@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.sessions import SessionId
@@ -26,11 +27,26 @@ class ChatLog:
         self._is_all = len(entries) < _AT_HAND
         self._remember(entries)
 
-    async def add(self, message: ChatMessage) -> None:
-        """When it returns, the message is on disk."""
+    async def add(self, message: ChatMessage) -> ChatMessage:
+        """When it returns, the message is on disk.
+
+        Gives it as it stands there: where somebody else has written down meanwhile what it became
+        on a surface, that stays.
+        """
         async with self._one_at_a_time:
+            message = _with_refs_of(message, self._recent.get(message.id))
             await asyncio.to_thread(self._log.append, message)
             self._remember([message])
+        return message
+
+    async def note_ref(self, message: ChatMessage, surface: str, ids: str) -> None:
+        """Write down what it has become on a surface, whatever else has become of it meanwhile."""
+        async with self._one_at_a_time:
+            known = await self.find(message.id) or message
+            if known.refs.get(surface) != ids:
+                noted = replace(known, refs={**known.refs, surface: ids})
+                await asyncio.to_thread(self._log.append, noted)
+                self._remember([noted])
 
     def recent(self, message_id: MessageId) -> ChatMessage | None:
         return self._recent.get(message_id)
@@ -101,6 +117,17 @@ class ChatLog:
         while len(self._recent) > _AT_HAND:
             self._recent.pop(next(iter(self._recent)))
             self._is_all = False
+
+
+def _with_refs_of(message: ChatMessage, known: ChatMessage | None) -> ChatMessage:
+    if known is None or known.refs == message.refs:
+        return message
+    refs = dict(known.refs)
+    for name, ids in message.refs.items():
+        # The ids of the parts come one after the other, so a longer list is a newer one.
+        if name not in refs or not refs[name].startswith(ids):
+            refs[name] = ids
+    return replace(message, refs=refs)
 
 
 def _with_ref(messages: Iterable[ChatMessage], surface: str, ref: str) -> ChatMessage | None:

@@ -24,6 +24,7 @@ from ollim_bot.conversation.outbox.outbox import DurableOutbox
 from ollim_bot.conversation.questions import Question, Questions
 from ollim_bot.conversation.recovery import Recovery
 from ollim_bot.conversation.stage import Stage
+from ollim_bot.conversation.status_board import StatusBoard
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
 from ollim_bot.domain.inbox import Accepted, Edited, Ended, InputEnd
@@ -85,9 +86,9 @@ class Conversation:
         self._notices = notices
         self._keeper = keeper
         self._clock = clock
-        self._config = config
-        self._status = status
-        self._default_model = status.model
+        self._board = StatusBoard(
+            stage, config, status, is_busy=lambda: self.is_busy, fork=lambda: forks.shown
+        )
         self._is_ending = False
         # Whoever brings in, changes or takes a message: none of them sees another half-way.
         self._door = asyncio.Lock()
@@ -104,7 +105,7 @@ class Conversation:
 
     @property
     def status(self) -> Status:
-        return replace(self._status, is_busy=self.is_busy, fork=self._forks.shown)
+        return self._board.current
 
     async def load(self) -> None:
         """Read what is on disk; what was accepted before is then in line again."""
@@ -164,12 +165,12 @@ class Conversation:
             if not self._waits(input_id):
                 return False
             await self._inbox.append(Ended(self._clock.now(), (input_id,), InputEnd.WITHDRAWN))
-        await self._tell_status()
+        await self._board.tell()
         return True
 
     async def command(self, surface: str, line: str) -> CommandAnswer:
         answer = await self._desk.call(surface, line)
-        await self._tell_status()
+        await self._board.tell()
         return answer
 
     async def click(self, surface: str, message_id: MessageId, custom_id: str) -> CommandAnswer:
@@ -190,6 +191,9 @@ class Conversation:
     async def by_ref(self, surface: str, ref: str) -> ChatMessage | None:
         return await self._chat.by_ref(surface, ref)
 
+    async def trouble(self, sentence: str) -> None:
+        await self._board.trouble(sentence)
+
     async def missed_since(self, last: MessageId) -> Sequence[ChatMessage] | None:
         return self._chat.since(last)
 
@@ -205,16 +209,7 @@ class Conversation:
     async def _be_quiet(self) -> None:
         """Nothing runs now: what waited for that may be said."""
         self._notices.nudge()
-        await self._tell_status()
-
-    async def _tell_status(self) -> None:
-        try:
-            config = await asyncio.to_thread(self._config.read)
-        except StorageError:  # who answers is not worth a message, nor the end of a conversation
-            _logger.warning("The settings could not be read", exc_info=True)
-        else:
-            self._status = replace(self._status, model=config.model_main or self._default_model)
-        await self._stage.changed(self.status)
+        await self._board.tell()
 
     async def _take_next(self) -> None:
         async with self._door:
@@ -235,7 +230,7 @@ class Conversation:
 
     async def _question(self, asked: tuple[Asked, ...]) -> Question:
         notes = await self._replies.route(asked)
-        await self._tell_status()
+        await self._board.tell()
         question = await self._questions.first(asked)
         return replace(question, notes=(*notes, *question.notes))
 
@@ -252,7 +247,7 @@ class Conversation:
             await self._stage.post(shown)
             older = self._answering.running
         await self._answering.make_way(older, accepted.id)
-        await self._tell_status()
+        await self._board.tell()
         return shown
 
     async def _known(self, input_id: InputId) -> ChatMessage | None:

@@ -15,19 +15,45 @@ from ollim_bot.domain.events import AgentEvent
 _logger = logging.getLogger(__name__)
 
 
+Send = Callable[[ChatMessage], Awaitable[None]]
+
+
 class Stage:
-    """`patience` is how many seconds a surface is waited for that does not keep up."""
+    """`patience` is how many seconds a surface is waited for that does not keep up.
+
+    `send` is the way of a message that has to be confirmed elsewhere, for which `elsewhere` is the
+    name; it leads back to `show`.
+    """
 
     def __init__(
-        self, log: ChatLog, surfaces: Sequence[ChatSurface], *, patience: float = 2.0
+        self,
+        log: ChatLog,
+        surfaces: Sequence[ChatSurface],
+        *,
+        send: Send | None = None,
+        elsewhere: str = "",
+        patience: float = 2.0,
     ) -> None:
         self._log = log
+        self._send = send
+        self._elsewhere = elsewhere
         self._screens = [Screen(surface, patience) for surface in surfaces]
 
     async def post(self, message: ChatMessage) -> None:
         """When it returns, the message is in the log; a surface that fails hurts nobody else."""
-        await self._log.add(message)
-        await self._on_all(lambda surface: surface.post(message))
+        if self._send is not None and self._is_new(message):
+            await self._send(message)
+        else:
+            await self.show(message)
+
+    async def show(self, message: ChatMessage) -> None:
+        """Into the log, and on all surfaces."""
+        kept = await self._log.add(message)
+        await self._on_all(lambda surface: surface.post(kept))
+
+    def _is_new(self, message: ChatMessage) -> bool:
+        """Whether it did not come from there, nor was it posted before."""
+        return self._elsewhere not in message.refs and self._log.recent(message.id) is None
 
     async def flash(self, message: ChatMessage) -> None:
         """Show a message that cannot be kept."""

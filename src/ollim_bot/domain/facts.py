@@ -14,8 +14,10 @@ from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.tool_policy import Pattern, problems
 
 MOST_TOLD = 200
+MOST_DRAFTS = 50
 # A skip whose moment never came, as after an edit of the job, is forgotten then.
 _SKIPS_KEPT = timedelta(days=30)
+_FOR_RESTART = "restart"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +96,76 @@ class Facts:
         return self._with(web_read=message_id)
 
     @property
+    def discord_last_seen(self) -> str | None:
+        """The newest message of the owner's over there that needs no second look."""
+        return _number(self.raw.get("discord_last_seen"))
+
+    def seen_on_discord(self, ref: str) -> Facts:
+        """Goes forward only."""
+        last = self.discord_last_seen
+        is_newer = _number(ref) is not None and (last is None or int(ref) > int(last))
+        return self._with(discord_last_seen=ref) if is_newer else self
+
+    @property
+    def discord_commands(self) -> str | None:
+        """What tells the set of commands that Discord was last given from another one."""
+        return _text(self.raw.get("discord_commands"))
+
+    def with_discord_commands(self, mark: str) -> Facts:
+        return self._with(discord_commands=mark)
+
+    @property
+    def discord_drafts(self) -> tuple[str, ...]:
+        """The messages over there that show a turn which has not ended; the newest as the last."""
+        stored = self.raw.get("discord_drafts")
+        refs = (_number(each) for each in (stored if isinstance(stored, list | tuple) else ()))
+        return tuple(dict.fromkeys(ref for ref in refs if ref))
+
+    def with_draft(self, ref: str) -> Facts:
+        drafts = [*self.without_draft(ref).discord_drafts, ref][-MOST_DRAFTS:]
+        return self._with(discord_drafts=drafts)
+
+    def without_draft(self, ref: str) -> Facts:
+        drafts = [each for each in self.discord_drafts if each != ref]
+        return self._with(discord_drafts=drafts or None)
+
+    @property
     def heartbeat(self) -> datetime | None:
         """When the bot was last known to run."""
         return _moment(self.raw.get("heartbeat"))
 
     def beaten(self, now: datetime) -> Facts:
         return self._with(heartbeat=now.isoformat())
+
+    @property
+    def running_since(self) -> datetime | None:
+        """When the bot was started; gone once it has stopped as it should."""
+        return _moment(self.raw.get("running_since"))
+
+    @property
+    def stopped_for_restart(self) -> bool:
+        """Whether it was stopped only to be started again."""
+        return self.raw.get("stopped") == _FOR_RESTART
+
+    @property
+    def cut_off_at(self) -> datetime | None:
+        """When it was last known to run before an end that the owner was not told of yet."""
+        return _moment(self.raw.get("cut_off_at"))
+
+    def begun(self, now: datetime) -> Facts:
+        """Where the life before this one has no end, it was cut off."""
+        started, cut_off = self.running_since, self.cut_off_at
+        if started is not None:
+            cut_off = max(started, self.heartbeat or started)
+        ended_at = cut_off.isoformat() if cut_off else None
+        return self._with(running_since=now.isoformat(), cut_off_at=ended_at)
+
+    def ended(self, *, for_restart: bool) -> Facts:
+        return self._with(running_since=None, stopped=_FOR_RESTART if for_restart else None)
+
+    def greeted(self) -> Facts:
+        """The owner was told what the end before was like."""
+        return self._with(cut_off_at=None)
 
     @property
     def told(self) -> Mapping[str, datetime]:
@@ -193,6 +259,12 @@ def _job_of(occurrence: Occurrence) -> str:
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
+
+
+def _number(value: object) -> str | None:
+    """An id as Discord gives them."""
+    text = _text(value) or ""
+    return text if re.fullmatch(r"[0-9]{1,20}", text) else None
 
 
 def _session(value: object) -> SessionId | None:

@@ -18,6 +18,10 @@ from ollim_bot.offline.wishes import Remind, Repeat, wish_of
 
 _REMEMBERED = 5
 _LONGEST_MEMORY = 120
+# How the prompt begins that the owner sends by `/setup` and by a button.
+_SET_UP = (
+    "Set me up: I want you to know what you need to be of use to me, by a few short questions."
+)
 _POINTING = re.compile(r"\b(?:this|that)\b", re.IGNORECASE)
 _STANDING_FOR_IT = re.compile(r"\b(?:this|that|it|these|those|them)\b", re.IGNORECASE)
 # Where no clock is seen, nothing is promised, but a wish is still told from other words.
@@ -43,6 +47,8 @@ def _part(situation: Situation) -> Part:
 
 
 def _by_words(situation: Situation) -> Part:
+    if situation.prompt.text.startswith(_SET_UP):
+        return Say(texts.SET_UP)
     intents = meant(situation.prompt.text)
     if not intents:
         return _by_wish(situation)

@@ -27,7 +27,7 @@ What works here:
 - `what is coming up`, `list my reminders`, `list my routines`, `cancel the water reminder`
 - small talk: who I am, what time it is, what you said before, how to connect a real model
 - commands: `/clear`, `/compact`, `/cost`, `/fork`, `/model`, `/thinking`, `/interrupt`, \
-`/sessions`, `/resume`, `/config`, `/version`"""
+`/sessions`, `/resume`, `/config`, `/setup`, `/version`"""
 
 GREETING = f"Hello. {NO_LANGUAGE_MODEL} Ask what I can do."
 THANKS = "You are welcome."
@@ -36,6 +36,16 @@ WHAT_I_AM = (
     f"I am the offline model of ollim-bot. {NO_LANGUAGE_MODEL} Ask how to connect a real model."
 )
 WHAT_I_CAN_DO = f"{NO_LANGUAGE_MODEL} For anything else, connect a real model.\n\n{ABILITIES}"
+SET_UP = f"""\
+Set-up is a conversation, and for that I am too simple: I answer by a few fixed rules. Nothing was \
+changed. What you can do without a real model:
+- names and time zone: `OLLIM_USER_NAME=`, `OLLIM_BOT_NAME=` and `OLLIM_TIMEZONE=` in `.env`, then \
+`/restart`
+- a first routine: write `every weekday at 9 ask me for my plan`
+
+{HOW_TO_CONNECT}
+
+Then `/setup` asks you a few questions, one at a time."""
 NO_CLOCK = "I cannot see a clock here."
 NOTHING_SAID = "I know of nothing that you said before this."
 NOT_UNDERSTOOD = (

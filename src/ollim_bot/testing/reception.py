@@ -177,6 +177,9 @@ class FakeReception:
             raise self.refusal
         await self.may_answer.wait()
 
+    async def trouble(self, sentence: str) -> None:
+        await self.change(trouble=sentence)
+
     @property
     def commands(self) -> Sequence[CommandSpec]:
         return self._commands

@@ -15,6 +15,7 @@ from ollim_bot.conversation.commands.permissions import PermissionCommands
 from ollim_bot.conversation.commands.pings import PingCommands
 from ollim_bot.conversation.commands.sessions import SessionCommands
 from ollim_bot.conversation.commands.settings import SettingCommands
+from ollim_bot.conversation.commands.setup import SetUp
 from ollim_bot.conversation.commands.table import COMMANDS, read_line
 from ollim_bot.conversation.compaction import Compaction
 from ollim_bot.conversation.forks.commands import ForkCommands
@@ -48,6 +49,7 @@ class CommandDesk:
         jobs: JobCommands,
         approvals: Approvals,
         forks: ForkCommands,
+        set_up: SetUp,
         clock: Clock,
         *,
         restart: Callable[[], None],
@@ -59,6 +61,7 @@ class CommandDesk:
         self._sessions = sessions
         self._forks = forks
         self._approvals = approvals
+        self._set_up = set_up
         self._clock = clock
         self._restart = restart
         self._waiting: dict[InputId, asyncio.Future[CommandAnswer]] = {}
@@ -90,6 +93,9 @@ class CommandDesk:
             spec, arguments = read_line(line)
             if spec.name in self._at_once:
                 return CommandAnswer(await self._at_once[spec.name](arguments))
+            if spec.name == "setup":
+                await self._set_up.begin(surface)
+                return CommandAnswer()
             return await self._queued(surface, spec.name, arguments)
         except OllimError as error:
             return CommandAnswer(str(error), is_error=True)

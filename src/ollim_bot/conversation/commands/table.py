@@ -66,6 +66,7 @@ COMMANDS: tuple[CommandSpec, ...] = (
             Argument("value", "its new value", takes_rest=True),
         ),
     ),
+    CommandSpec("setup", "A few questions, one at a time, so that the bot knows you"),
     CommandSpec("version", "Which version this is"),
     CommandSpec("restart", "Stop the bot and start it again"),
 )

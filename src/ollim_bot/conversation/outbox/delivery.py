@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from ollim_bot import errors
@@ -207,10 +206,7 @@ class Delivery:
         name, sending = self._courier.name, passage.sending
         try:
             await asyncio.to_thread(self._book.remember, sending, passage.refs)
-            known = await self._chat.find(passage.id) or sending.message
-            refs = {**known.refs, name: " ".join(passage.refs)}
-            if refs != known.refs:
-                await self._chat.add(replace(known, refs=refs))
+            await self._chat.note_ref(sending.message, name, " ".join(passage.refs))
         except errors.StorageError:
             _logger.exception("Where a message has arrived could not be written down")
             return False

@@ -84,6 +84,20 @@ class DurableOutbox:
         # Whoever gives up waiting must not leave it half-way until the next start.
         return await asyncio.shield(asyncio.ensure_future(self._send(sending, pay)))
 
+    async def post(self, message: ChatMessage) -> None:
+        """Send what is said in the conversation. When it returns, it is in the log and in line.
+
+        Raises `StorageError`; then it was not sent, and will not be.
+        """
+        sending = Sending(self._clock.now(), message)
+        await asyncio.shield(asyncio.ensure_future(self._post(sending)))
+
+    async def _post(self, sending: Sending) -> None:
+        async with self._in_order:
+            await asyncio.to_thread(self._book.begin, sending, None)
+            if await self._is_shown(sending) and self._delivery is not None:
+                self._delivery.add(sending)
+
     async def _send(self, sending: Sending, pay: Payment | None) -> bool:
         if self._delivery is None:
             return await self._posted(sending, pay)
@@ -91,7 +105,7 @@ class DurableOutbox:
             if self._is_known(sending):
                 return True
             begun = await self._begun(sending, pay)
-            if begun is None or not await self._is_shown(begun):
+            if begun is None or not await self._is_shown_or_taken_back(begun):
                 return begun is not None
             passage = self._delivery.add(begun)
         end = await self._delivery.end_of(passage)
@@ -104,7 +118,7 @@ class DurableOutbox:
         if self._is_known(sending):
             return True
         begun = await self._begun(sending, pay)
-        if begun is not None and await self._is_shown(begun):
+        if begun is not None and await self._is_shown_or_taken_back(begun):
             await asyncio.to_thread(self._book.confirm, begun.message.id)
         return begun is not None
 
@@ -117,22 +131,30 @@ class DurableOutbox:
         except errors.StorageError as refused:
             raise errors.NotSent(str(refused)) from refused
 
+    async def _is_shown_or_taken_back(self, begun: Sending) -> bool:
+        try:
+            return await self._is_shown(begun)
+        except errors.StorageError as refused:
+            raise errors.NotSent(str(refused)) from refused
+
     async def _is_shown(self, begun: Sending) -> bool:
-        """Put it into the log and on the page; False if that has to wait for the next start."""
+        """Put it into the log and on the page; False if that has to wait for the next start.
+
+        Raises `StorageError` if it was taken back.
+        """
         try:
             await asyncio.to_thread(self._book.remember, begun)
-            await self._stage.post(self._marked(begun.message))
+            await self._stage.show(self._marked(begun.message))
         except errors.StorageError as refused:
-            taken_back = await asyncio.to_thread(self._book.take_back, begun, str(refused))
-            if taken_back is not None:
-                raise errors.NotSent(str(refused)) from refused
+            if await asyncio.to_thread(self._book.take_back, begun, str(refused)) is not None:
+                raise
             return False
         return True
 
     async def _show_again(self, sending: Sending) -> None:
         await asyncio.to_thread(self._book.complete, sending)
         if await self._chat.find(sending.message.id) is None:
-            await self._stage.post(self._marked(sending.message))
+            await self._stage.show(self._marked(sending.message))
 
     def _marked(self, message: ChatMessage) -> ChatMessage:
         """With the courier's name, so that its surface does not show it a second time."""

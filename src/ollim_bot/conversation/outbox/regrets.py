@@ -7,7 +7,7 @@ import logging
 from typing import Protocol
 
 from ollim_bot.conversation.outbox.post_book import PostBook
-from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.outgoing import Failure, NotSent, Sending
 from ollim_bot.errors import StorageError
 
@@ -32,7 +32,8 @@ class Regrets:
     async def settle(self, sending: Sending, failure: Failure) -> None:
         """Give back what it cost if it failed, and tell it; what cannot be done now is owed on."""
         try:
-            if failure.service:
+            # A sentence about a sentence that did not arrive would not arrive either.
+            if failure.service and sending.message.author is not Author.PROGRAM:
                 await self._say(sending.message, failure)
             await asyncio.to_thread(self._book.refund, sending, failure)
             await asyncio.to_thread(self._book.settle, failure)

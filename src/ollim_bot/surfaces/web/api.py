@@ -7,11 +7,11 @@ import json
 
 from aiohttp import web
 
-from ollim_bot.chat import Incoming, Reception
+from ollim_bot.chat import Incoming, OpenAttachment, Reception
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.surfaces.web import texts
-from ollim_bot.surfaces.web.attachments import OpenAttachment, send_attachment
+from ollim_bot.surfaces.web.attachments import send_attachment
 from ollim_bot.surfaces.web.frames import Json, answer_json
 from ollim_bot.surfaces.web.limits import Limits
 from ollim_bot.surfaces.web.message_book import MessageBook, rendered

@@ -5,51 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import Callable
-from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 from urllib.parse import quote
 
 from aiohttp import web
 
+from ollim_bot.chat import OpenAttachment
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.surfaces.web import texts
 from ollim_bot.surfaces.web.refusals import Refused
 
-OpenAttachment = Callable[[Attachment], BinaryIO]
-
 _CHUNK = 256 * 1024
 _LONGEST_MARK = 12
-
-
-def files_of(root: Path, kept: Path) -> OpenAttachment:
-    """Opens what stands in `kept`, and what is neither hidden nor in `state/`: through no link."""
-
-    def opened(attachment: Attachment) -> BinaryIO:
-        path = PurePosixPath(attachment.path)
-        if not _is_for_the_owner(path, PurePosixPath(kept.relative_to(root))):
-            raise FileNotFoundError(attachment.path)
-        folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        for part in path.parts[:-1]:
-            folder = _step(part, os.O_DIRECTORY, folder)
-        return os.fdopen(_step(path.name, os.O_NONBLOCK, folder), "rb")
-
-    return opened
-
-
-def _is_for_the_owner(path: PurePosixPath, kept: PurePosixPath) -> bool:
-    if path.is_absolute() or ".." in path.parts or not path.name:
-        return False
-    is_open = path.parts[0].casefold() != kept.parts[0].casefold()
-    is_hidden = any(part.startswith(".") for part in path.parts)
-    return (is_open or path.is_relative_to(kept)) and not is_hidden
-
-
-def _step(name: str, flags: int, folder: int) -> int:
-    try:
-        return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flags, dir_fd=folder)
-    finally:
-        os.close(folder)
 
 
 async def send_attachment(

@@ -67,6 +67,7 @@ def status_json(status: Status) -> Json:
         "bot_name": status.bot_name,
         "version": status.version,
         "fork": None if status.fork is None else _fork(status.fork),
+        "trouble": status.trouble,
     }
 
 

@@ -7,14 +7,13 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
-from ollim_bot.chat import Reception, Status, TurnStart
+from ollim_bot.chat import OpenAttachment, Reception, Status, TurnStart
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.ports import Clock
 from ollim_bot.settings import Secret
 from ollim_bot.surfaces.web.access import Access
 from ollim_bot.surfaces.web.api import SURFACE, Api
-from ollim_bot.surfaces.web.attachments import OpenAttachment
 from ollim_bot.surfaces.web.frames import message_frame, status_frame
 from ollim_bot.surfaces.web.limits import Limits
 from ollim_bot.surfaces.web.message_book import MessageBook

@@ -49,6 +49,7 @@ function showStatus(status) {
     say(offline, `${status.provider} — not a language model`);
     byId("provider").hidden = status.is_offline;
     say(byId("provider"), [status.provider, status.model].filter(Boolean).join(" · "));
+    say(byId("trouble"), status.trouble);
     byId("box").placeholder = status.fork ? "Write in the fork" : `Write to ${status.bot_name}`;
 }
 

@@ -1,0 +1,115 @@
+"""Where the owner and the bot meet: made from the settings, and started again when one dies."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+
+from ollim_bot import __version__
+from ollim_bot.chat import ChatSurface, OpenAttachment, RemoteSurface
+from ollim_bot.conversation.assembly import Talk
+from ollim_bot.errors import OllimError
+from ollim_bot.ports import Clock
+from ollim_bot.settings import Secret, Settings
+from ollim_bot.storage.attachments.opening import files_of
+from ollim_bot.stores import Stores
+from ollim_bot.surfaces.web.read_mark import RememberedMark
+from ollim_bot.surfaces.web.secret import web_secret
+from ollim_bot.surfaces.web.surface import WebSurface
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+
+_logger = logging.getLogger(__name__)
+
+Announce = Callable[[int | None, Secret | None], None]
+MakeRemote = Callable[[Stores, OpenAttachment, Clock], RemoteSurface]
+
+
+class Surfaces:
+    """All of them. `remote` is the one that has to confirm what is sent, if there is such a one."""
+
+    def __init__(
+        self,
+        surfaces: Sequence[ChatSurface],
+        clock: Clock,
+        *,
+        remote: RemoteSurface | None = None,
+        page: WebSurface | None = None,
+        secret: Secret | None = None,
+    ) -> None:
+        self.all = surfaces
+        self.remote = remote
+        self._page = page
+        self._secret = secret
+        self._clock = clock
+
+    def services(self, talk: Talk, announce: Announce) -> list[Coroutine[None, None, None]]:
+        """All that has to run for them."""
+        found = [self._kept_up(surface, talk) for surface in self.all]
+        found.append(_announced(self._page, self._secret, announce))
+        if self.remote is not None:
+            found.append(_greeted(self.remote, talk))
+        return found
+
+    async def _kept_up(self, surface: ChatSurface, talk: Talk) -> None:
+        pause = _FIRST_PAUSE
+        while True:
+            began = self._clock.monotonic()
+            try:
+                await surface.run(talk.conversation)
+            except OllimError as error:
+                if len(self.all) == 1:
+                    raise
+                await self._said(str(error), talk)
+            except Exception:  # a surface never takes the bot down
+                _logger.exception("The surface %s failed", surface.name)
+            if self._clock.monotonic() - began > _LONGEST_PAUSE:
+                pause = _FIRST_PAUSE
+            await self._clock.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    async def _said(self, sentence: str, talk: Talk) -> None:
+        """Shown while it lasts, and told: again each day, since it is easily forgotten."""
+        await talk.conversation.trouble(sentence)
+        await talk.notices.tell(sentence, key=f"{sentence} {self._clock.now():%Y-%m-%d}")
+
+
+async def open_surfaces(
+    settings: Settings,
+    stores: Stores,
+    clock: Clock,
+    make_remote: MakeRemote | None,
+    heartbeat_age: Callable[[], float | None],
+) -> Surfaces:
+    """The page if it is on, and the remote one if there is a way to make it."""
+    paths = settings.paths
+    opener = files_of(paths.root, paths.attachments)
+    remote = None if make_remote is None else make_remote(stores, opener, clock)
+    elsewhere: list[ChatSurface] = [] if remote is None else [remote]
+    if settings.web_port is None:
+        return Surfaces(elsewhere, clock, remote=remote)
+    secret = await asyncio.to_thread(web_secret, paths)
+    page = WebSurface(
+        port=settings.web_port,
+        hosts=settings.web_hosts,
+        secret=secret,
+        open_attachment=opener,
+        uploads=paths.state / "uploads",
+        read_mark=RememberedMark(stores.memory),
+        clock=clock,
+        version=__version__,
+        heartbeat_age=heartbeat_age,
+    )
+    return Surfaces([page, *elsewhere], clock, remote=remote, page=page, secret=secret)
+
+
+async def _announced(page: WebSurface | None, secret: Secret | None, announce: Announce) -> None:
+    if page is not None:
+        await page.ready()
+    announce(None if page is None else page.port, secret)
+
+
+async def _greeted(remote: RemoteSurface, talk: Talk) -> None:
+    await remote.connected()
+    await talk.greeting.say()

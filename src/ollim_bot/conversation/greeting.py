@@ -1,0 +1,165 @@
+"""The first words after a start: a welcome, or that the bot is back, and from what."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable
+from datetime import datetime
+from uuid import uuid4
+
+from ollim_bot.conversation.chat_log import ChatLog
+from ollim_bot.conversation.commands.setup import SET_UP
+from ollim_bot.conversation.main_session import MainSession
+from ollim_bot.conversation.posting import Posting
+from ollim_bot.conversation.stage import Stage
+from ollim_bot.domain.cards import Button, ButtonStyle, Card
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.facts import Facts
+from ollim_bot.domain.forks import Fork
+from ollim_bot.domain.inquiries import Inquiries, Inquiry
+from ollim_bot.domain.moments import describe
+from ollim_bot.errors import StorageError
+from ollim_bot.ports import Clock
+from ollim_bot.stores import Stores
+
+_WELCOME = MessageId("welcome")
+_LOOKED_AT = 100
+
+_INTRODUCTION = """\
+I am your assistant. We have one conversation, and it goes on across restarts. I come back to you \
+with what you asked for, when it is time, and stay quiet otherwise.
+
+Three things to try:
+- `remind me in 1 minute to drink water`
+- `every weekday at 9 ask me for my plan`
+- `what is coming up`
+
+**Set up** asks you a few short questions, one at a time. Each can be skipped, and `/setup` asks \
+them again at any time."""
+
+_logger = logging.getLogger(__name__)
+
+
+class Greeting:
+    """Said once in the life of a process, whoever asks for it how often.
+
+    `begun` comes before anything else runs, `ended` when nothing runs any more: where there is no
+    `ended` between two of them, the bot was cut off, and the next greeting says so. `name` is how
+    the bot is called, and `prompt` what the agent is asked in order to set the owner up.
+    """
+
+    def __init__(
+        self,
+        stores: Stores,
+        chat: ChatLog,
+        stage: Stage,
+        session: MainSession,
+        posting: Posting,
+        clock: Clock,
+        *,
+        open_fork: Callable[[], Fork | None],
+        name: str,
+        prompt: str,
+    ) -> None:
+        self._stores = stores
+        self._chat = chat
+        self._stage = stage
+        self._session = session
+        self._posting = posting
+        self._clock = clock
+        self._open_fork = open_fork
+        self._name = name
+        self._prompt = prompt
+        self._note = f"greeting-{uuid4().hex}"
+        self._is_said = False
+        self._one_at_a_time = asyncio.Lock()
+
+    async def begun(self) -> None:
+        now = self._clock.now()
+        await self._noted(lambda facts: facts.begun(now))
+
+    async def ended(self, *, for_restart: bool = False) -> None:
+        await self._noted(lambda facts: facts.ended(for_restart=for_restart))
+
+    async def say(self) -> None:
+        """Never raises `OllimError`: what the disk refuses is said when it is asked for again."""
+        async with self._one_at_a_time:
+            if self._is_said:
+                return
+            try:
+                await (self._welcome() if await self._is_first() else self._come_back())
+            except StorageError:
+                _logger.warning("The greeting could not be kept", exc_info=True)
+                return
+            self._is_said = True
+            await self._noted(Facts.greeted)
+
+    async def _is_first(self) -> bool:
+        """What the program alone has said, such as what is wrong, is no conversation yet."""
+        newest = await self._chat.page(_LOOKED_AT, None)
+        is_silent = all(each.author is Author.PROGRAM for each in newest)
+        was_welcome = await self._chat.find(_WELCOME) is not None
+        return is_silent and not was_welcome and self._session.id is None
+
+    async def _welcome(self) -> None:
+        facts = Facts(await asyncio.to_thread(self._stores.memory.read))
+        now = self._clock.now()
+        inquiry = Inquiry(secrets.token_hex(4), self._prompt, now.timestamp())
+
+        def store(known: Inquiries) -> tuple[Inquiries, None]:
+            return known.stored(inquiry), None
+
+        # Stored first: a button must not be seen before there is something behind it.
+        await asyncio.to_thread(self._stores.inquiries.transact, store)
+        card = welcome_card(facts.bot_name or self._name, inquiry.key)
+        await self._stage.post(ChatMessage(_WELCOME, now, Author.PROGRAM, card.text, card=card))
+
+    async def _come_back(self) -> None:
+        facts = Facts(await asyncio.to_thread(self._stores.memory.read))
+        words = coming_back(
+            facts, self._open_fork(), self._clock.now(), goes_on=self._session.id is not None
+        )
+        await self._posting.note(words, name=self._note)
+
+    async def _noted(self, change: Callable[[Facts], Facts]) -> None:
+        """A disk that refuses is no reason not to start or stop."""
+
+        def write() -> None:
+            self._stores.memory.transact(lambda raw: (change(Facts(raw)).raw, None))
+
+        try:
+            await asyncio.to_thread(write)
+        except StorageError:
+            _logger.warning("That the bot runs could not be written down", exc_info=True)
+
+
+def welcome_card(name: str, key: str) -> Card:
+    """`key` is that of the stored prompt behind its button."""
+    button = Button(SET_UP, "agent", key, ButtonStyle.PRIMARY)
+    return Card(f"Hello, I am {name}", _INTRODUCTION, buttons=(button,))
+
+
+def coming_back(facts: Facts, fork: Fork | None, now: datetime, *, goes_on: bool) -> str:
+    """`goes_on`: there is a conversation that this goes on with."""
+    if facts.cut_off_at is not None:
+        # A clock that was set back must not make it tomorrow.
+        seen = describe(min(facts.cut_off_at, now).replace(second=0, microsecond=0), now)
+        words = f"I was cut off without warning, last seen {seen}, and am back. "
+        return f"{words}What was accepted is not lost.{_of_fork(fork, 'T', 'A')}"
+    if facts.stopped_for_restart:
+        words = "back after a restart."
+    elif fork is None and goes_on:
+        words = "back. our conversation goes on."
+    else:
+        words = "back."
+    return words + _of_fork(fork, "t", "a")
+
+
+def _of_fork(fork: Fork | None, the: str, a: str) -> str:
+    """As a further sentence, which begins as those before it do; empty where none is open."""
+    if fork is None:
+        return ""
+    named = f"{the}he fork “{fork.topic}”" if fork.topic else f"{a} fork"
+    return f" {named} is still open."

@@ -1,0 +1,296 @@
+"""The first words after a start: once, and true to what the end before was like."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conversation.scene import NOW, Scene, scene, scripted
+
+from ollim_bot.domain.cards import Card
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.facts import Facts
+from ollim_bot.errors import WriteFailed
+from ollim_bot.prompts.set_up import read_set_up
+from ollim_bot.stores import Stores
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.engine import ScriptedEngine
+from ollim_bot.testing.memory import MemoryLog, MemoryStore, memory_stores
+
+CUT_OFF = (
+    "I was cut off without warning, last seen today 10:15, and am back. "
+    "What was accepted is not lost."
+)
+
+
+@asynccontextmanager
+async def life(
+    engine: ScriptedEngine,
+    stores: Stores,
+    clock: ManualClock,
+    *,
+    is_killed: bool = False,
+    for_restart: bool = False,
+) -> AsyncIterator[Scene]:
+    """A start of the bot, and its end, as the app has them."""
+    async with scene(engine, stores=stores, clock=clock) as at:
+        await at.talk.greeting.begun()
+        yield at
+        if not is_killed:
+            await at.talk.greeting.ended(for_restart=for_restart)
+
+
+def a_bot() -> tuple[ScriptedEngine, Stores, ManualClock]:
+    return scripted("Hi.", "Hi.", "Hi."), memory_stores(NOW), ManualClock(NOW)
+
+
+async def greeted(at: Scene) -> str:
+    """What is said when it is asked for; empty if nothing is."""
+    before = len(at.told)
+    await at.talk.greeting.say()
+    return "\n".join(at.told[before:])
+
+
+def facts(stores: Stores) -> Facts:
+    return Facts(stores.memory.read())
+
+
+async def welcomed(at: Scene) -> tuple[ChatMessage, Card]:
+    await at.talk.greeting.say()
+    (message,) = at.log
+    assert message.card is not None
+    return message, message.card
+
+
+async def test_the_very_first_start_is_a_welcome_with_a_way_to_set_up() -> None:
+    engine, stores, clock = a_bot()
+    async with life(engine, stores, clock) as at:
+        message, card = await welcomed(at)
+
+        assert message.author is Author.PROGRAM
+        assert card.problems() == []
+        assert card.title == "Hello, I am Ollim"
+        assert card.description.count("\n- ") == 3
+        assert [button.label for button in card.buttons] == ["Set up"]
+        assert message.text == card.text
+
+
+async def test_the_welcome_has_the_name_that_was_given() -> None:
+    engine, stores, clock = a_bot()
+    named = facts(stores).named(user_name=None, bot_name="Mira")
+    stores.memory.transact(lambda _: (named.raw, None))
+    async with life(engine, stores, clock) as at:
+        _, card = await welcomed(at)
+        assert card.title == "Hello, I am Mira"
+
+
+async def test_the_button_of_the_welcome_begins_the_set_up_once() -> None:
+    engine, stores, clock = a_bot()
+    async with life(engine, stores, clock) as at:
+        message, card = await welcomed(at)
+        set_up = card.buttons[0].custom_id
+        answer = await at.chat.click("web", message.id, set_up)
+        await at.quiet()
+        again = await at.chat.click("web", message.id, set_up)
+        await at.quiet()
+
+        assert not answer.is_error
+        assert again.is_error
+        (prompt,) = engine.prompts
+        assert prompt.startswith("[button]\n")
+        assert prompt.endswith(read_set_up())
+        assert at.surface.posted_by(Author.OWNER) == ["Set up"]
+
+
+async def test_what_the_program_alone_has_said_does_not_take_the_welcome_away() -> None:
+    engine, stores, clock = a_bot()
+    async with life(engine, stores, clock) as at:
+        await at.talk.notices.tell("The time zone is not known.")
+        await at.until(lambda: at.surface.posts)
+        await at.talk.greeting.say()
+        assert at.log[-1].card is not None
+
+
+async def test_a_welcome_that_nobody_answered_is_not_repeated() -> None:
+    engine, stores, clock = a_bot()
+    async with life(engine, stores, clock) as at:
+        await welcomed(at)
+    async with life(engine, stores, clock) as later:
+        assert await greeted(later) == "back."
+
+
+async def test_after_a_clean_stop_it_is_back_and_says_what_goes_on() -> None:
+    engine, stores, clock = a_bot()
+    async with life(engine, stores, clock) as at:
+        await at.ask("hello")
+    async with life(engine, stores, clock) as later:
+        assert await greeted(later) == "back. our conversation goes on."
+        assert not later.log[-1].in_fork
+
+
+async def test_a_conversation_whose_log_is_gone_is_not_welcomed_as_new() -> None:
+    engine, stores, clock = a_bot()
+    async with life(engine, stores, clock) as at:
+        await at.ask("hello")
+    without = replace(stores, messages=memory_stores(NOW).messages)
+    async with life(engine, without, clock) as later:
+        assert await greeted(later) == "back. our conversation goes on."
+
+
+async def test_after_a_clear_no_conversation_goes_on() -> None:
+    engine, stores, clock = a_bot()
+    async with life(engine, stores, clock) as at:
+        await at.ask("hello")
+        await at.chat.command("web", "/clear")
+    async with life(engine, stores, clock) as later:
+        assert await greeted(later) == "back."
+
+
+async def test_after_a_restart_it_says_that_it_was_one() -> None:
+    engine, stores, clock = a_bot()
+    async with life(engine, stores, clock, for_restart=True) as at:
+        await at.ask("hello")
+    async with life(engine, stores, clock) as again:
+        assert await greeted(again) == "back after a restart."
+    async with life(engine, stores, clock) as later:
+        assert await greeted(later) == "back. our conversation goes on."
+
+
+@pytest.mark.parametrize(
+    ("ending", "sentence"),
+    [
+        ({}, "back. the fork “taxes” is still open."),
+        ({"for_restart": True}, "back after a restart. the fork “taxes” is still open."),
+        (
+            {"is_killed": True},
+            f"{CUT_OFF} The fork “taxes” is still open.",
+        ),
+    ],
+    ids=["stopped", "restarted", "killed"],
+)
+async def test_an_open_fork_is_named(ending: dict[str, bool], sentence: str) -> None:
+    engine, stores, clock = a_bot()
+    async with life(engine, stores, clock, **ending) as at:
+        await at.ask("hello")
+        await at.chat.command("web", "/fork taxes")
+        await at.quiet()
+    async with life(engine, stores, clock) as later:
+        assert await greeted(later) == sentence
+        assert later.log[-1].in_fork
+
+
+async def test_a_fork_without_a_topic_is_named_as_such() -> None:
+    engine, stores, clock = a_bot()
+    async with life(engine, stores, clock) as at:
+        await at.ask("hello")
+        await at.chat.command("web", "/fork")
+        await at.quiet()
+    async with life(engine, stores, clock) as later:
+        assert await greeted(later) == "back. a fork is still open."
+
+
+async def test_after_a_crash_it_says_when_it_was_last_there() -> None:
+    engine, stores, clock = a_bot()
+    async with life(engine, stores, clock, is_killed=True) as at:
+        await at.ask("hello")
+        alive = NOW + timedelta(hours=3, minutes=47, seconds=31)
+        beaten = facts(stores).beaten(alive)
+        stores.memory.transact(lambda _: (beaten.raw, None))
+    clock.jump(timedelta(hours=5).total_seconds())
+    async with life(engine, stores, clock) as later:
+        assert await greeted(later) == (
+            "I was cut off without warning, last seen today 14:02, and am back. "
+            "What was accepted is not lost."
+        )
+    async with life(engine, stores, clock) as healthy:
+        assert await greeted(healthy) == "back. our conversation goes on."
+
+
+async def test_a_heartbeat_of_a_life_before_is_not_the_last_sign() -> None:
+    engine, stores, clock = a_bot()
+    async with life(engine, stores, clock) as at:
+        await at.ask("hello")
+        beaten = facts(stores).beaten(NOW - timedelta(days=3))
+        stores.memory.transact(lambda _: (beaten.raw, None))
+    async with life(engine, stores, clock, is_killed=True):
+        pass
+    async with life(engine, stores, clock) as later:
+        assert "last seen today 10:15," in await greeted(later)
+
+
+async def test_a_crash_is_said_although_nobody_was_there_to_hear_of_it_at_first() -> None:
+    engine, stores, clock = a_bot()
+    async with life(engine, stores, clock, is_killed=True) as at:
+        await at.ask("hello")
+    async with life(engine, stores, clock):
+        clock.jump(86400)
+    async with life(engine, stores, clock) as later:
+        assert "last seen yesterday 10:15," in await greeted(later)
+
+
+async def test_a_clock_that_was_set_back_makes_no_sign_of_tomorrow() -> None:
+    engine, stores, clock = a_bot()
+    async with life(engine, stores, clock, is_killed=True) as at:
+        await at.ask("hello")
+    clock.jump(-2 * 86400)
+    async with life(engine, stores, clock) as later:
+        assert "last seen today 10:15," in await greeted(later)
+
+
+async def test_the_end_before_the_first_mark_is_taken_for_a_good_one() -> None:
+    engine, stores, clock = a_bot()
+    async with scene(engine, stores=stores, clock=clock) as unmarked:
+        await unmarked.ask("hello")
+    async with life(engine, stores, clock) as later:
+        assert await greeted(later) == "back. our conversation goes on."
+
+
+@pytest.mark.parametrize("is_new", [True, False], ids=["welcome", "back"])
+async def test_it_is_said_once_in_a_life(is_new: bool) -> None:
+    engine, stores, clock = a_bot()
+    if not is_new:
+        async with life(engine, stores, clock) as at:
+            await at.ask("hello")
+    async with life(engine, stores, clock) as later:
+        before = len(later.surface.posts)
+        await asyncio.gather(later.talk.greeting.say(), later.talk.greeting.say())
+        await later.talk.greeting.say()
+        assert len(later.surface.posts) == before + 1
+
+
+class FullLog(MemoryLog[ChatMessage]):
+    """Refuses while the disk is full."""
+
+    is_full = True
+
+    def append(self, *entries: ChatMessage) -> None:
+        if self.is_full:
+            raise WriteFailed(Path("messages.jsonl"), "the disk is full")
+        super().append(*entries)
+
+
+async def test_what_the_disk_refuses_is_said_when_it_is_asked_for_again() -> None:
+    engine, stores, clock = a_bot()
+    log = FullLog(lambda message: message.at)
+    async with life(engine, replace(stores, messages=log), clock) as at:
+        await at.talk.greeting.say()
+        assert at.log == []
+        log.is_full = False
+        await welcomed(at)
+
+
+class FullStore(MemoryStore[Mapping[str, object]]):
+    def transact(self, _: Callable[..., Any]) -> Any:
+        raise WriteFailed(Path("memory.json"), "the disk is full")
+
+
+async def test_a_full_disk_keeps_nobody_from_starting_greeting_and_stopping() -> None:
+    engine, stores, clock = a_bot()
+    async with life(engine, replace(stores, memory=FullStore({})), clock) as at:
+        await welcomed(at)

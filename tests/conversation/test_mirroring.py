@@ -1,0 +1,222 @@
+"""What is said in the conversation arrives elsewhere too: each message once, and in its order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from tests.conversation.fate import Crash, Fate, SteppedLog, fated
+from tests.conversation.outbox_scene import SteppedCourier
+from tests.conversation.recalling import ANSWER, WRITE
+from tests.conversation.scene import NOW, Scene, scene
+from tests.conversation.story import Story, check_answered
+
+from ollim_bot.chat import Incoming
+from ollim_bot.conversation.chat_log import ChatLog
+from ollim_bot.domain.cards import Button, Card
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.outgoing import Outbox
+from ollim_bot.errors import StorageError
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.courier import FarService
+from ollim_bot.testing.engine import ScriptedEngine
+from ollim_bot.testing.memory import memory_stores
+from ollim_bot.testing.surface import RecordingSurface
+
+pytestmark = pytest.mark.usefixtures("at_once")
+
+
+@dataclass
+class MirroredStory(Story):
+    """The same with a service elsewhere, which lives on when the bot dies."""
+
+    clock: ManualClock = field(default_factory=lambda: ManualClock(NOW))
+    service: FarService = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.service = FarService(self.clock)
+
+    async def live(self, fate: Fate | None = None) -> None:
+        with suppress(Crash):
+            async with self.life(fate or Fate()) as at:
+                if not self.is_accepted:
+                    await at.send(WRITE, "m1")
+                    self.is_accepted = True
+                await at.quiet()
+                await at.talk.notices.flush()
+                await at.until(lambda: not self.on_their_way)
+
+    @asynccontextmanager
+    async def life(self, fate: Fate) -> AsyncIterator[Scene]:
+        self.engine.begin_life(fate)
+        stores = fated(self.stores, fate, self.rows)
+        stores = replace(stores, outbox=SteppedLog("the outbox", self.stores.outbox, fate, []))
+        courier = SteppedCourier(self.service, fate)
+        async with scene(self.engine, stores=stores, clock=self.clock, courier=courier) as at:
+            yield at
+
+    @property
+    def answers(self) -> list[str]:
+        """A message is written down again when it has arrived: that is the same one."""
+        return [each.text for each in self.log if each.text == ANSWER and not each.is_cut_off]
+
+    @property
+    def on_their_way(self) -> bool:
+        return bool(Outbox.of(self.stores.outbox.read().entries).open)
+
+    @property
+    def log(self) -> list[ChatMessage]:
+        entries = self.stores.messages.read().entries
+        return list({message.id: message for message in entries}.values())
+
+
+async def test_a_crash_at_any_step_lets_each_message_arrive_once_and_in_order() -> None:
+    story, whole = MirroredStory(), Fate()
+    await story.begin()
+    await story.live(whole)
+    assert any("outbox" in step for step in whole.steps)
+    for at in range(1, len(whole.steps) + 1):
+        story, fate = MirroredStory(), Fate(at)
+        await story.begin()
+        await story.live(fate)
+        assert fate.is_dead
+        await died()
+        await story.live()
+        await story.go_on()
+        await story.live()
+
+        where = f"crash at step {at}: {fate.steps[-1]}"
+        check_answered(story, where)
+        # One that was in line when its twin from before the crash was not written down yet, say.
+        recovered = [each.text for each in story.log if each.refs.get("discord")]
+        unsent = [each.text for each in story.log if not each.refs.get("discord")]
+        assert story.service.texts == recovered, where
+        assert unsent in ([], [WRITE]), where
+        ids = [each.id for each in story.service.history]
+        assert [each.refs["discord"] for each in story.log if each.refs] == ids, where
+
+
+async def test_what_came_from_there_is_not_sent_back() -> None:
+    clock = ManualClock(NOW)
+    service = FarService(clock)
+    async with scene(ScriptedEngine(), clock=clock, courier=service) as at:
+        name = InputId("discord-5")
+        await at.chat.receive(Incoming(name, "discord", "hello", refs={"discord": "5"}))
+        await at.until(lambda: service.texts)
+        await at.ask("from the page")
+        await at.until(lambda: len(service.texts) == 3)
+
+    assert service.texts == ["ok", "from the page", "ok"]
+
+
+async def test_a_message_is_known_by_the_id_that_it_has_elsewhere() -> None:
+    clock = ManualClock(NOW)
+    service = FarService(clock)
+    async with scene(ScriptedEngine(), clock=clock, courier=service) as at:
+        await at.ask("hello")
+        await at.until(lambda: len(service.texts) == 2)
+        await at.until(lambda: not Outbox.of(at.stores.outbox.read().entries).open)
+        found = await at.chat.by_ref("discord", service.history[1].id)
+        assert found is not None
+        assert (found.text, found.author) == ("ok", Author.ASSISTANT)
+        assert await at.chat.by_ref("discord", "1") is None
+        assert await at.chat.by_ref("web", service.history[1].id) is None
+
+
+async def test_while_nobody_answers_there_the_page_goes_on_and_later_all_arrives() -> None:
+    clock = ManualClock(NOW)
+    service = FarService(clock)
+    service.is_down = True
+    async with scene(ScriptedEngine(), clock=clock, courier=service) as at:
+        assert await at.ask("one") == "ok"
+        assert await at.ask("two") == "ok"
+        assert service.texts == []
+        service.is_down = False
+        for _ in range(20):
+            await clock.advance(10)
+        await at.until(lambda: len(service.texts) == 4)
+
+    assert service.texts == ["one", "ok", "two", "ok"]
+
+
+async def test_a_card_that_is_used_keeps_what_it_became_elsewhere() -> None:
+    """Whoever posts it again may have a copy from before it arrived."""
+    chat = ChatLog(memory_stores(NOW).messages)
+    card = Card("Water?", buttons=(Button("Done", "dismiss"),))
+    message = ChatMessage(MessageId("1"), NOW, Author.PROGRAM, "Water?", card=card)
+    await chat.add(replace(message, refs={"discord": ""}))
+    await chat.note_ref(message, "discord", "77")
+    await chat.note_ref(message, "discord", "77 78")
+    used = replace(card, buttons=(Button("Done", "dismiss", is_used=True),))
+    kept = await chat.add(replace(message, card=used, refs={"discord": "77"}))
+    assert kept.refs == {"discord": "77 78"}
+    kept = await chat.add(replace(message, card=used))
+    assert kept.refs == {"discord": "77 78"}
+    await chat.note_ref(message, "discord", "77 78")
+    found = await chat.find(MessageId("1"))
+    assert found is not None
+    assert found.card == used
+
+
+async def test_a_card_that_changes_is_shown_again_and_not_sent_again() -> None:
+    clock = ManualClock(NOW)
+    service, surface = FarService(clock), RecordingSurface()
+    async with scene(ScriptedEngine(), clock=clock, surfaces=[surface], courier=service) as at:
+        answer = await at.chat.command("web", "/fork")
+        assert not answer.is_error
+        await at.quiet()
+        await at.ask("hello")
+        [card] = [each for each in at.log if each.card is not None]
+        await at.until(lambda: at.message(card.id).refs["discord"])
+        ref = at.message(card.id).refs
+        await at.chat.click("web", card.id, _button(card, "Exit Fork"))
+        await at.until(lambda: any("Fork Ended" in text for text in service.texts))
+
+    shown = [each for each in surface.posts if each.id == card.id]
+    assert len(shown) > 1
+    assert shown[-1].refs == ref
+    assert service.texts.count(card.text) == 1
+
+
+async def test_a_full_disk_leaves_nothing_that_arrives_later_by_surprise() -> None:
+    clock = ManualClock(NOW)
+    service, stores = FarService(clock), memory_stores(NOW)
+    fate = _Refusing()
+    log = SteppedLog("the messages", stores.messages, fate, [])
+    async with scene(
+        ScriptedEngine(), clock=clock, stores=replace(stores, messages=log), courier=service
+    ) as at:
+        fate.is_full = True
+        with pytest.raises(StorageError):
+            await at.send("one")
+        fate.is_full = False
+        for _ in range(5):
+            await clock.advance(60)
+        assert service.texts.count("one") <= 1
+    assert not Outbox.of(stores.outbox.read().entries).open
+
+
+async def died() -> None:
+    """What a crash has left behind must not go on in the next life."""
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+
+
+class _Refusing(Fate):
+    is_full = False
+
+    def step(self, what: str) -> None:
+        if self.is_full and what.startswith("before"):
+            raise StorageError(Path("messages.jsonl"), "disk full")
+
+
+def _button(card: ChatMessage, label: str) -> str:
+    assert card.card is not None
+    return next(each.custom_id for each in card.card.buttons if each.label == label)

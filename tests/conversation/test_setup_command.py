@@ -1,0 +1,111 @@
+"""`/setup` has the agent set the owner up; the built-in model says what can be done instead."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.conversation.scene import NOW, scene, scripted
+
+from ollim_bot.domain.chat import Author, TurnId
+from ollim_bot.domain.inbox import InboxRow, ToolCalled
+from ollim_bot.domain.inputs import InputId, OwnerMessage
+from ollim_bot.errors import WriteFailed
+from ollim_bot.offline import texts
+from ollim_bot.offline.messages import Message, ModelRequest, Say
+from ollim_bot.offline.rules import OfflineModel
+from ollim_bot.prompts.context import READ_ONLY
+from ollim_bot.prompts.continued import continued_prompt
+from ollim_bot.prompts.forks import button_prompt
+from ollim_bot.prompts.set_up import read_set_up
+from ollim_bot.prompts.tags import neutralised
+from ollim_bot.testing.engine import ScriptedEngine
+from ollim_bot.testing.memory import MemoryLog, memory_stores
+
+FULL = WriteFailed(Path("inbox.jsonl"), "the disk is full")
+
+
+async def test_the_agent_is_asked_and_the_owner_sees_what_they_wanted() -> None:
+    engine = scripted("What do you want to be called?")
+    async with scene(engine) as at:
+        answer = await at.chat.command("web", "/setup")
+        await at.quiet()
+
+        assert (answer.text, answer.is_error) == ("", False)
+        (prompt,) = engine.prompts
+        assert prompt == button_prompt(read_set_up(), NOW)
+        assert at.surface.posted_by(Author.OWNER) == ["Set up"]
+        assert at.answers[-1].text == "What do you want to be called?"
+
+
+async def test_it_can_be_asked_for_again() -> None:
+    engine = scripted("One?", "Again?")
+    async with scene(engine) as at:
+        await at.chat.command("web", "/setup")
+        await at.quiet()
+        await at.chat.command("web", "/setup")
+        await at.quiet()
+        assert [answer.text for answer in at.answers] == ["One?", "Again?"]
+
+
+async def test_it_outlives_a_crash() -> None:
+    engine = scripted("What do you want to be called?")
+    async with scene(engine, runs=False) as stopped:
+        await stopped.chat.command("web", "/setup")
+    async with scene(engine, stores=stopped.stores) as at:
+        await at.quiet()
+        assert at.answers[-1].text == "What do you want to be called?"
+        assert at.surface.posted_by(Author.OWNER) == []
+
+
+class FullInbox(MemoryLog[InboxRow]):
+    def append(self, *_: InboxRow) -> None:
+        raise FULL
+
+
+async def test_what_cannot_be_kept_is_said() -> None:
+    stores = replace(memory_stores(NOW), inbox=FullInbox(lambda row: row.at))
+    async with scene(ScriptedEngine(), stores=stores) as at:
+        answer = await at.chat.command("web", "/setup")
+        assert (answer.is_error, answer.text) == (True, str(FULL))
+        assert at.log == []
+
+
+def test_the_prompt_asks_for_what_set_up_is_about() -> None:
+    words = read_set_up()
+    for word in (
+        "update_names",
+        "OLLIM_TIMEZONE",
+        "USER.md",
+        "skip",
+        "one reminder or one routine",
+    ):
+        assert word in words
+    assert neutralised(words) == words
+
+
+PROMPTS = {
+    "a button": button_prompt(read_set_up(), NOW),
+    "a button with news": button_prompt(
+        read_set_up(),
+        NOW,
+        f"{READ_ONLY}\n- (5m ago) Rain.",
+    ),
+    "after a crash": continued_prompt(
+        (ToolCalled(NOW, TurnId("t"), "update_names", ""),),
+        NOW,
+        again=(OwnerMessage(InputId("a"), "web", NOW, read_set_up(), button="Set up"),),
+    ),
+}
+
+
+@pytest.mark.parametrize("prompt", PROMPTS.values(), ids=PROMPTS)
+def test_the_built_in_model_says_what_can_be_done_without_a_real_one(prompt: str) -> None:
+    asked = Message("user", ({"type": "text", "text": prompt},))
+    assert OfflineModel().reply(ModelRequest("m", (asked,))).parts == (Say(texts.SET_UP),)
+
+
+def test_other_words_about_setting_up_are_not_taken_for_it() -> None:
+    asked = Message("user", ({"type": "text", "text": "Set me up: remind me at 9 to run"},))
+    assert OfflineModel().reply(ModelRequest("m", (asked,))).parts != (Say(texts.SET_UP),)
