@@ -1,0 +1,1 @@
+"""A Discord on loopback for the unmodified discord.py, with a say over the owner and failures."""

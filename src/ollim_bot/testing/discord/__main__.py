@@ -1,0 +1,71 @@
+"""`python -m ollim_bot.testing.discord`: a Discord of one's own, for trying the bot out."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import errno
+import sys
+import threading
+from contextlib import suppress
+
+from ollim_bot.testing.discord.server import LocalDiscord
+from ollim_bot.testing.discord.terminal import HELP, Terminal
+
+_PORT = 9000
+
+
+def _write(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def _lines() -> asyncio.Queue[str]:
+    """What is typed, line by line; an empty one at the end. The thread never holds up the end of
+    the program, and reads from whatever stands for a keyboard."""
+    loop, lines = asyncio.get_running_loop(), asyncio.Queue[str]()
+
+    def read() -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody listens any more
+            while line := sys.stdin.readline():
+                loop.call_soon_threadsafe(lines.put_nowait, line)
+            loop.call_soon_threadsafe(lines.put_nowait, "")
+
+    threading.Thread(target=read, daemon=True).start()
+    return lines
+
+
+async def _talk(port: int, token: str | None) -> None:
+    async with LocalDiscord(port=port, token=token) as discord:
+        _write("Start the bot with these two in its environment:")
+        _write(f"DISCORD_API_URL={discord.api_url}")
+        _write(f"DISCORD_TOKEN={discord.token}")
+        _write(HELP)
+        terminal = Terminal(discord, _write)
+        watching = asyncio.create_task(terminal.watch())
+        lines = _lines()
+        try:
+            while (line := await lines.get()) and line.strip() != "!quit":
+                terminal.obey(line)
+        finally:
+            watching.cancel()
+            await asyncio.wait([watching])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m ollim_bot.testing.discord")
+    parser.add_argument("--port", type=int, default=_PORT, help=f"0 is any; {_PORT} if not given")
+    parser.add_argument("--token", help="what the bot logs in with; made up if not given")
+    given = parser.parse_args()
+    try:
+        asyncio.run(_talk(given.port, given.token))
+    except KeyboardInterrupt:
+        pass
+    except OSError as wrong:
+        if wrong.errno != errno.EADDRINUSE:
+            raise
+        sys.exit(f"Port {given.port} is taken. Give another one with --port.")
+
+
+if __name__ == "__main__":
+    main()

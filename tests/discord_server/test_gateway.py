@@ -1,0 +1,226 @@
+"""The gateway keeps sessions through drops, and loses them as the real one does."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import aiohttp
+import pytest
+from tests.discord_server.client import Listener, listener
+
+from ollim_bot.testing.discord.server import LocalDiscord
+
+DMS = 1 << 12 | 1 << 13
+
+
+class Socket:
+    """A plain client of the gateway."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self.socket = socket
+
+    async def say(self, op: int, data: Any = None) -> None:
+        await self.socket.send_str(json.dumps({"op": op, "d": data}))
+
+    async def hear(self) -> Any:
+        return await self.socket.receive_json(timeout=10)
+
+    async def closing(self) -> int | None:
+        """The code that it is closed with."""
+        while not self.socket.closed:
+            await self.socket.receive(timeout=10)
+        return self.socket.close_code
+
+    async def identify(self, token: str, intents: int = DMS) -> Any:
+        await self.say(2, {"token": token, "intents": intents, "properties": {}})
+
+
+async def opened(server: LocalDiscord, http: aiohttp.ClientSession) -> Socket:
+    socket = Socket(await http.ws_connect(server.gateway_url))
+    hello = await socket.hear()
+    assert hello["op"] == 10
+    assert hello["d"]["heartbeat_interval"] == 41250
+    return socket
+
+
+async def ready(server: LocalDiscord, http: aiohttp.ClientSession, intents: int = DMS) -> Socket:
+    socket = await opened(server, http)
+    await socket.identify(server.token, intents)
+    assert (await socket.hear())["t"] == "READY"
+    return socket
+
+
+async def test_a_heartbeat_is_acknowledged(
+    server: LocalDiscord, http: aiohttp.ClientSession
+) -> None:
+    socket = await opened(server, http)
+    await socket.say(1)
+    assert (await socket.hear())["op"] == 11
+
+
+async def test_a_wrong_token_is_closed_with_4004(
+    server: LocalDiscord, http: aiohttp.ClientSession
+) -> None:
+    socket = await opened(server, http)
+    await socket.identify("wrong")
+    assert await socket.closing() == 4004
+
+
+async def test_privileged_intents_are_closed_with_4014(
+    server: LocalDiscord, http: aiohttp.ClientSession
+) -> None:
+    for privileged in (1 << 1, 1 << 8, 1 << 15):
+        socket = await opened(server, http)
+        await socket.identify(server.token, DMS | privileged)
+        assert await socket.closing() == 4014
+
+
+async def test_what_breaks_the_protocol_is_closed_with_its_code(
+    server: LocalDiscord, http: aiohttp.ClientSession
+) -> None:
+    early = await opened(server, http)
+    await early.say(3, {})
+    assert await early.closing() == 4003
+    twice = await ready(server, http)
+    await twice.identify(server.token)
+    assert await twice.closing() == 4005
+    unknown = await ready(server, http)
+    await unknown.say(99)
+    assert await unknown.closing() == 4001
+    large = await ready(server, http)
+    await large.say(3, {"status": "x" * 4096})
+    assert await large.closing() == 4002
+    fast = await ready(server, http)
+    for _ in range(120):
+        await fast.say(3, {})
+    assert await fast.closing() == 4008
+
+
+async def test_only_what_was_asked_for_is_told(
+    server: LocalDiscord, http: aiohttp.ClientSession
+) -> None:
+    messages, reactions = await ready(server, http, 1 << 12), await ready(server, http, 1 << 13)
+    said = server.say("words")
+    server.react(said, "✅")
+    server.say("in a guild", in_guild=True)
+    server.say("more")
+    assert [(await messages.hear())["d"]["content"] for _ in range(2)] == ["words", "more"]
+    assert (await reactions.hear())["t"] == "MESSAGE_REACTION_ADD"
+
+
+async def test_words_in_a_guild_are_hidden_without_their_intent(
+    http: aiohttp.ClientSession,
+) -> None:
+    async with LocalDiscord(granted_intents=1 << 9 | 1 << 15) as server:
+        blind, seeing = (
+            await ready(server, http, 1 << 9),
+            await ready(server, http, 1 << 9 | 1 << 15),
+        )
+        server.say("words", in_guild=True)
+        assert (await blind.hear())["d"]["content"] == ""
+        assert (await seeing.hear())["d"]["content"] == "words"
+
+
+@pytest.mark.parametrize("code", [None, 4000])
+async def test_what_happens_during_a_drop_is_told_after_it(
+    server: LocalDiscord, client: Listener, code: int | None
+) -> None:
+    server.drop_gateway(code)
+    await server.until(lambda: not server.gateway.listeners)
+    server.say("while you were away")
+    await client.hears(lambda: client.texts == ["while you were away"])
+    assert (server.gateway.identified, server.gateway.resumed) == (1, 1)
+    server.say("and now")
+    await client.hears(lambda: client.texts == ["while you were away", "and now"])
+
+
+async def test_a_session_that_is_gone_tells_nothing_of_before(
+    server: LocalDiscord, http: aiohttp.ClientSession
+) -> None:
+    socket = await ready(server, http)
+    session = next(iter(server.gateway.sessions))
+    await socket.socket.close(code=4000)
+    await server.until(lambda: not server.gateway.listeners)
+    server.say("missed")
+    server.refuse_resume()
+    again = await opened(server, http)
+    await again.say(6, {"token": server.token, "session_id": session, "seq": 1})
+    refused = await again.hear()
+    assert (refused["op"], refused["d"]) == (9, False)
+    await again.identify(server.token)
+    assert (await again.hear())["t"] == "READY"
+    server.say("heard")
+    assert (await again.hear())["d"]["content"] == "heard"
+
+
+async def test_a_session_ends_with_an_ordinary_close(
+    server: LocalDiscord, http: aiohttp.ClientSession
+) -> None:
+    for code, kept in ((4000, 1), (1000, 0)):
+        server.gateway.sessions.clear()
+        socket = await ready(server, http)
+        await socket.socket.close(code=code)
+        await server.until(lambda: not server.gateway.lines)
+        assert len(server.gateway.sessions) == kept
+
+
+async def test_a_drop_may_end_the_session(
+    server: LocalDiscord, http: aiohttp.ClientSession
+) -> None:
+    socket = await ready(server, http)
+    server.drop_gateway(4009, resumable=False)
+    assert await socket.closing() == 4009
+    assert server.gateway.sessions == {}
+
+
+async def test_a_silent_socket_stays_open_and_tells_nothing(
+    server: LocalDiscord, http: aiohttp.ClientSession
+) -> None:
+    socket = await ready(server, http)
+    server.silence_gateway()
+    server.say("unheard")
+    await socket.say(1)
+    assert (await socket.hear())["op"] == 11
+    server.silence_gateway(acks=False)
+    await socket.say(1)
+    await socket.say(99)
+    assert (await socket.socket.receive(timeout=10)).type is aiohttp.WSMsgType.CLOSE
+
+
+async def test_discord_py_leaves_a_silent_socket_and_hears_what_it_missed(
+    server: LocalDiscord,
+) -> None:
+    async with listener(server, heartbeat_timeout=0.3) as client:
+        server.silence_gateway(acks=False)
+        server.say("unheard")
+        await client.hears(lambda: client.texts == ["unheard"])
+        assert server.gateway.resumed >= 1
+
+
+async def test_a_revoked_token_is_refused_everywhere(
+    server: LocalDiscord, http: aiohttp.ClientSession
+) -> None:
+    socket = await ready(server, http)
+    old = server.token
+    assert server.revoke_token() != old
+    assert await socket.closing() == 4004
+    async with http.get(f"{server.api_url}/users/@me") as response:
+        assert response.status == 401
+
+
+async def test_an_outage_breaks_the_sockets_too(server: LocalDiscord, client: Listener) -> None:
+    await server.refuse_connections()
+    await server.until(lambda: not server.gateway.lines)
+    server.say("during the outage")
+    await server.accept_again()
+    await client.hears(lambda: client.texts == ["during the outage"])
+
+
+async def test_the_socket_itself_may_fail(
+    server: LocalDiscord, http: aiohttp.ClientSession
+) -> None:
+    server.next_fail("WS /gateway", 503)
+    with pytest.raises(aiohttp.WSServerHandshakeError):
+        await opened(server, http)
+    await ready(server, http)

@@ -1,0 +1,104 @@
+"""What must hold of ids, pages and allowances, whatever comes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ollim_bot.testing.discord.buckets import Buckets
+from ollim_bot.testing.discord.refusals import Refused
+from ollim_bot.testing.discord.routes import page_of
+from ollim_bot.testing.discord.state import Message, World
+
+START = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
+
+
+class Hour:
+    """A clock that goes by what is added to it."""
+
+    def __init__(self) -> None:
+        self.passed = 0.0
+
+    def now(self) -> datetime:
+        return START + timedelta(seconds=self.passed)
+
+    def monotonic(self) -> float:
+        return self.passed
+
+
+@given(st.lists(st.floats(-5, 5), max_size=30))
+def test_each_id_is_greater_than_all_before(steps: list[float]) -> None:
+    """Even where the clock goes back."""
+    hour = Hour()
+    world = World(hour.now, hour.monotonic)
+    ids = []
+    for step in steps:
+        hour.passed += step
+        ids.append(int(world.new_id()))
+    assert ids == sorted(set(ids))
+
+
+def test_an_id_holds_its_time() -> None:
+    hour = Hour()
+    milliseconds = (int(World(hour.now, hour.monotonic).new_id()) >> 22) + 1420070400000
+    assert milliseconds == int(START.timestamp() * 1000)
+
+
+@given(st.integers(0, 25), st.integers(1, 7))
+def test_pages_in_either_direction_give_everything_once(count: int, limit: int) -> None:
+    hour = Hour()
+    world = World(hour.now, hour.monotonic)
+    person = world.new_user("person")
+    channel = world.dm_with(person)
+    standing = [Message(world.new_id(), channel, person, START) for _ in range(count)]
+
+    onwards, last = list[Message](), "0"
+    while page := page_of(standing, {"limit": str(limit), "after": last}):
+        onwards += page[::-1]
+        last = page[0].id
+    assert onwards == standing
+
+    back, first = list[Message](), world.new_id()
+    while page := page_of(standing, {"limit": str(limit), "before": first}):
+        back += page
+        first = page[-1].id
+    assert back == standing[::-1]
+
+
+@given(
+    st.integers(1, 5),
+    st.integers(1, 40).map(lambda quarters: quarters / 4),
+    st.lists(st.integers(0, 12).map(lambda quarters: quarters / 4), min_size=1, max_size=40),
+)
+def test_no_more_pass_than_are_allowed_and_who_waits_passes(
+    limit: int, per: float, steps: list[float]
+) -> None:
+    """Windows begin with the first of their requests, and follow each other."""
+    hour = Hour()
+    buckets = Buckets(hour.monotonic)
+    buckets.allow("send", limit, per)
+    passed: list[float] = []
+    for step in steps:
+        hour.passed += step
+        try:
+            buckets.take("send", "channel")
+        except Refused as refused:
+            hour.passed += refused.after or 0.0
+            buckets.take("send", "channel")
+        passed.append(hour.passed)
+    while passed:
+        within = [at for at in passed if at < passed[0] + per]
+        assert len(within) <= limit
+        passed = passed[len(within) :]
+
+
+def test_channels_are_counted_apart() -> None:
+    buckets = Buckets(Hour().monotonic)
+    buckets.allow("send", 1, 5.0)
+    buckets.take("send", "one")
+    buckets.take("send", "two")
+    with pytest.raises(Refused):
+        buckets.take("send", "one")

@@ -1,0 +1,201 @@
+"""A developer talks to the bot in a terminal, as the owner would on Discord."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+from tests.discord_server.wire import Wire
+from yarl import URL
+
+from ollim_bot.testing.discord.interactions import Kind
+from ollim_bot.testing.discord.server import LocalDiscord
+from ollim_bot.testing.discord.terminal import Terminal
+
+COMMAND = {
+    "name": "config",
+    "description": "Settings",
+    "options": [
+        {"type": 3, "name": "key", "description": "Which"},
+        {"type": 3, "name": "value", "description": "What"},
+    ],
+}
+CARD = {
+    "embeds": [{"title": "Allow it?", "fields": [{"name": "Command", "value": "ls"}]}],
+    "components": [
+        {
+            "type": 1,
+            "components": [
+                {"type": 2, "style": 3, "label": "Yes", "custom_id": "act:yes"},
+                {"type": 2, "style": 4, "label": "No", "custom_id": "act:no", "disabled": True},
+            ],
+        }
+    ],
+}
+
+
+class Screen:
+    """A terminal, and all that it wrote."""
+
+    def __init__(self, server: LocalDiscord) -> None:
+        self.lines: list[str] = []
+        self._server = server
+        self.terminal = Terminal(server, self._write)
+
+    def _write(self, line: str) -> None:
+        self.lines.append(line)
+        self._server.world.has_changed()
+
+    async def reads(self, *lines: str) -> None:
+        await self._server.until(lambda: self.lines == list(lines))
+        self.lines.clear()
+
+
+@pytest.fixture
+async def screen(server: LocalDiscord) -> AsyncIterator[Screen]:
+    screen = Screen(server)
+    watching = asyncio.create_task(screen.terminal.watch())
+    yield screen
+    watching.cancel()
+    await asyncio.wait([watching])
+
+
+async def test_lines_are_messages_and_answers_are_shown(wire: Wire, screen: Screen) -> None:
+    screen.terminal.obey("hello\n")
+    assert [each.text for each in wire.server.messages] == ["hello"]
+    sent = (await wire.send("Hi")).body["id"]
+    await screen.reads("#1 Hi")
+    await wire.edit(sent, content="Hi you")
+    await screen.reads("#1 (changed) Hi you")
+    await wire.react(sent, "👀")
+    await screen.reads("#1 has 👀")
+    await wire.delete(sent)
+    await screen.reads("#1 is deleted")
+
+
+async def test_buttons_have_numbers(wire: Wire, screen: Screen) -> None:
+    await wire.send("", **CARD)
+    await screen.reads("#1", "   │ Allow it?", "   │ Command: ls", "   [1] Yes  [2] No (off)")
+    await wire.edit(wire.server.said[0].id, content="Well?")
+    await screen.reads(
+        "#1 (changed) Well?",
+        "   │ Allow it?",
+        "   │ Command: ls",
+        "   [1] Yes  [2] No (off)",
+    )
+    screen.terminal.obey("!click 1")
+    [click] = wire.server.interactions
+    assert (click.kind, click.user) == (Kind.CLICK, wire.server.owner)
+    screen.terminal.obey("!click 2")
+    await screen.reads("! The button 'act:no' is disabled. Type !help for what can be done.")
+    await wire.send("Another", components=CARD["components"])
+    await screen.reads("#2 Another", "   [3] Yes  [4] No (off)")
+
+
+@pytest.mark.parametrize(
+    ("typed", "arguments"),
+    [
+        ("/config", {}),
+        ("/config model", {"key": "model"}),
+        ("/config model claude opus 4", {"key": "model", "value": "claude opus 4"}),
+        ("/config 'a key' b", {"key": "a key", "value": "b"}),
+    ],
+)
+async def test_a_command_takes_words(
+    wire: Wire, screen: Screen, typed: str, arguments: dict[str, str]
+) -> None:
+    await wire.put_commands(COMMAND)
+    screen.terminal.obey(typed)
+    [call] = wire.server.interactions
+    assert (call.kind, dict(call.arguments)) == (Kind.COMMAND, arguments)
+
+
+async def test_an_answer_for_one_person_is_shown_as_such(wire: Wire, screen: Screen) -> None:
+    await wire.put_commands(COMMAND)
+    screen.terminal.obey("/config")
+    [call] = wire.server.interactions
+    body = {"type": 4, "data": {"content": "All of it.", "flags": 64}}
+    await wire.ask("POST", f"/interactions/{call.id}/{call.token}/callback", body)
+    await screen.reads("#1 (only you see this) All of it.")
+
+
+async def test_the_owner_replies_reacts_and_takes_back(wire: Wire, screen: Screen) -> None:
+    sent = (await wire.send("Hi")).body["id"]
+    await screen.reads("#1 Hi")
+    screen.terminal.obey("!reply 1 what now")
+    screen.terminal.obey("!edit what then")
+    mine = wire.server.messages[-1]
+    assert (mine.text, mine.reply_to) == ("what then", sent)
+    screen.terminal.obey("!delete")
+    assert mine.is_deleted
+    screen.terminal.obey("!react ✅")
+    assert wire.server.message(sent).reactions == {"✅": [wire.server.owner]}
+    screen.terminal.obey("!unreact ✅ 1")
+    assert wire.server.message(sent).reactions == {}
+
+
+@pytest.mark.parametrize(
+    "typed",
+    ["!", "!what", "!click", "!click x", "!click 9", "!react", "!edit x", "/none", "!reply 7 x"],
+)
+async def test_what_cannot_be_done_is_said(wire: Wire, screen: Screen, typed: str) -> None:
+    screen.terminal.obey(typed)
+    [line] = screen.lines
+    assert line.startswith("! ")
+    assert wire.server.messages == []
+
+
+@asynccontextmanager
+async def program(home: Path, port: int, stdin: int) -> AsyncIterator[asyncio.subprocess.Process]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "ollim_bot.testing.discord", "--port", str(port)),
+        stdin=stdin,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "HOME": str(home)},
+    )
+    try:
+        async with asyncio.timeout(20):
+            yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def test_it_starts_as_a_program(tmp_path: Path) -> None:
+    async with program(tmp_path, 0, asyncio.subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        await process.stdout.readline()
+        url = (await process.stdout.readline()).decode().strip()
+        token = (await process.stdout.readline()).decode().strip()
+        assert url.startswith("DISCORD_API_URL=http://127.0.0.1:")
+        headers = {"Authorization": f"Bot {token.removeprefix('DISCORD_TOKEN=')}"}
+        async with aiohttp.ClientSession(headers=headers) as session:
+            asked = session.get(url.removeprefix("DISCORD_API_URL=") + "/users/@me")
+            async with asked as response:
+                assert response.status == 200
+        process.stdin.write(b"hello\n!quit\n")
+        assert await process.wait() == 0
+
+
+async def test_the_program_ends_where_nothing_more_can_be_typed(tmp_path: Path) -> None:
+    async with program(tmp_path, 0, asyncio.subprocess.DEVNULL) as process:
+        _, errors = await process.communicate()
+        assert (process.returncode, errors) == (0, b"")
+
+
+async def test_a_port_that_is_taken_is_said(server: LocalDiscord, tmp_path: Path) -> None:
+    port = URL(server.url).port or 0
+    async with program(tmp_path, port, asyncio.subprocess.DEVNULL) as process:
+        _, errors = await process.communicate()
+        assert process.returncode == 1
+        assert errors.decode() == f"Port {port} is taken. Give another one with --port.\n"
