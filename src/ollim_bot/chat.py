@@ -124,7 +124,8 @@ class Reception(Protocol):
     async def trouble(self, sentence: str) -> None:
         """Say on the other surfaces what does not work on this one now; empty when it does again.
 
-        What has to be told is told apart from that: this is shown only while it lasts.
+        Then what has waited for it goes on at once. What has to be told is told apart from that:
+        this is shown only while it lasts.
         """
 
     @property

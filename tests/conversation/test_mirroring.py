@@ -220,3 +220,37 @@ class _Refusing(Fate):
 def _button(card: ChatMessage, label: str) -> str:
     assert card.card is not None
     return next(each.custom_id for each in card.card.buttons if each.label == label)
+
+
+async def test_as_soon_as_it_answers_again_nothing_waits_for_the_next_try() -> None:
+    clock = ManualClock(NOW)
+    service = FarService(clock)
+    service.is_down = True
+    async with scene(ScriptedEngine(), clock=clock, courier=service) as at:
+        await at.ask("one")
+        for _ in range(10):
+            await clock.advance(60)
+        service.is_down = False
+        await at.chat.trouble("It does not answer.")
+        await at.chat.trouble("")
+        await at.until(lambda: service.texts == ["one", "ok"])
+
+
+async def test_what_was_said_last_may_arrive_before_the_bot_stops() -> None:
+    clock = ManualClock(NOW)
+    service = FarService(clock)
+    service.may_answer.clear()
+    async with scene(ScriptedEngine(), clock=clock, courier=service) as at:
+        await at.ask("one")
+        settling = asyncio.create_task(at.talk.outbox.settle(3.0))
+        await clock.advance(1)
+        assert not settling.done()
+        service.may_answer.set()
+        await settling
+        assert service.texts == ["one", "ok"]
+        service.is_down = True
+        await at.ask("two")
+        settling = asyncio.create_task(at.talk.outbox.settle(3.0))
+        await clock.advance(3)
+        await settling
+        assert service.texts == ["one", "ok"]

@@ -10,7 +10,7 @@ from datetime import datetime
 from itertools import count
 from pathlib import Path
 
-from ollim_bot.errors import NotSent, Unreachable
+from ollim_bot.errors import NotSent, Unreachable, Unsure
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.channel import Letter, RemoteFile, Seen
 
@@ -32,7 +32,8 @@ class Posted:
 
 class FakeChannel:
     """`failures` has, by the name of a call, the errors that the next ones raise; with a `None`
-    among them, one succeeds. While `may_answer` is cleared, every call hangs. `calls` has the name
+    among them, one succeeds. `lost_answers` has how many of the next ones do what they should and
+    then raise `Unsure`. While `may_answer` is cleared, every call hangs. `calls` has the name
     of each in order, with the message that it was about."""
 
     def __init__(self, clock: Clock) -> None:
@@ -41,6 +42,7 @@ class FakeChannel:
         self.files: dict[str, bytes] = {}
         self.calls: list[tuple[str, str]] = []
         self.failures: dict[str, deque[Exception | None]] = {}
+        self.lost_answers: dict[str, int] = {}
         self.is_down = False
         self.pause = 1.2
         self.may_answer = asyncio.Event()
@@ -70,15 +72,19 @@ class FakeChannel:
                 return known.ref
         ref = str(next(self._ids))
         self.bot[ref] = Posted(ref, self._clock.now(), nonce, [letter])
+        self._answered("send")
         return ref
 
     async def edit(self, ref: str, letter: Letter) -> None:
         await self._called("edit", ref)
-        self._known(ref).versions.append(letter)
+        posted = self._known(ref)
+        posted.versions.append(replace(letter, files=posted.letter.files))
+        self._answered("edit")
 
     async def delete(self, ref: str) -> None:
         await self._called("delete", ref)
         self.bot.pop(ref, None)
+        self._answered("delete")
 
     async def mark(self, ref: str, emoji: str) -> None:
         await self._called("mark", ref)
@@ -111,7 +117,7 @@ class FakeChannel:
         await self._called("fetch", file.name)
         if file.url not in self.files or len(self.files[file.url]) > most:
             raise NotSent("It is gone or too large.")
-        target.write_bytes(self.files[file.url])
+        await asyncio.to_thread(target.write_bytes, self.files[file.url])
 
     def pause_before_edit(self) -> float:
         return self.pause
@@ -134,6 +140,11 @@ class FakeChannel:
         error = planned.popleft() if planned else None
         if error is not None:
             raise error
+
+    def _answered(self, name: str) -> None:
+        if self.lost_answers.get(name, 0) > 0:
+            self.lost_answers[name] -= 1
+            raise Unsure("No answer came.")
 
 
 def _seen(posted: Posted) -> Seen:

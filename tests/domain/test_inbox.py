@@ -19,6 +19,7 @@ from ollim_bot.domain.inbox import (
     Inbox,
     InboxRow,
     InputEnd,
+    Released,
     Taken,
     ToolCalled,
 )
@@ -39,6 +40,7 @@ rows: st.SearchStrategy[InboxRow] = st.one_of(
     st.builds(Edited, st.just(NOW), input_ids, st.text(max_size=3)),
     st.builds(Taken, st.just(NOW), turns, several, st.integers(1, 3), st.text("p"), claim=claims),
     st.builds(ToolCalled, st.just(NOW), turns, st.sampled_from(["Read", "Write"]), st.just("…")),
+    st.builds(Released, st.just(NOW), turns),
     st.builds(Ended, st.just(NOW), several, st.sampled_from(InputEnd)),
 )
 histories = st.lists(rows, max_size=25)
@@ -203,6 +205,14 @@ def test_a_further_attempt_keeps_what_the_tools_have_done_also_in_a_short_log() 
     assert inbox.tools == tuple(called)
     assert Inbox.of(inbox.rows()).tools == tuple(called)
     assert Inbox.of(inbox.rows()).running == rows[3]
+
+
+def test_what_a_turn_had_taken_waits_again_when_it_is_released() -> None:
+    rows = [*accepted(message("a"), message("b")), taken("t1", "a")]
+    released = Inbox.of([*rows, Released(NOW, TurnId("t1"))])
+    assert released.running is None
+    assert ids(released.next_batch()) == ["a", "b"]
+    assert Inbox.of([*rows, Released(NOW, TurnId("t2"))]) == Inbox.of(rows)
 
 
 def test_tools_of_a_turn_that_is_over_are_forgotten() -> None:

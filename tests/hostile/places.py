@@ -168,8 +168,8 @@ class OpenApp(App):
 
     parts: Talk | None = None
 
-    async def _talk(self, *given: Any) -> Talk:
-        self.parts = await super()._talk(*given)
+    def _talk(self, *given: Any) -> Talk:
+        self.parts = super()._talk(*given)
         return self.parts
 
 

@@ -41,6 +41,8 @@ from ollim_bot.upkeep.instance import single_instance
 
 # How long what runs may take to end when the bot is to stop.
 _GRACE = 20.0
+# And how long what was said last may take to arrive; if it does not, it does after the next start.
+_LAST_WORDS = 3.0
 _A_DAY = 24 * 60 * 60.0
 
 _logger = logging.getLogger(__name__)
@@ -205,6 +207,7 @@ class App:
                 self._end(talk.conversation, conversation), talk.background.close()
             )
             await scheduler.close()
+            await talk.outbox.settle(_LAST_WORDS)
             for service in services:
                 service.cancel()
 

@@ -10,11 +10,15 @@ import sys
 
 from ollim_bot import __version__
 from ollim_bot.app.app import App, Ending
+from ollim_bot.app.surfaces import MakeRemote
+from ollim_bot.chat import OpenAttachment, RemoteSurface
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note
 from ollim_bot.errors import OllimError
 from ollim_bot.logs import RedactingFilter, set_up_logging
+from ollim_bot.ports import Clock
 from ollim_bot.settings import Secret, Settings
+from ollim_bot.stores import Stores
 from ollim_bot.surfaces.web.secret import address
 
 _RUNNING = "ollim-bot {version} is running with its data in {root}. Ctrl-C stops it."
@@ -48,17 +52,33 @@ def run(caller: Caller) -> None:
 
 
 async def _until_stopped(settings: Settings, caller: Caller, redacting: RedactingFilter) -> Ending:
-    def announce(port: int | None, secret: Secret) -> None:
-        redacting.learn(secret.reveal())
-        print(_RUNNING.format(version=__version__, root=caller.shown(settings.paths.root)))
-        if port is not None:
+    def announce(port: int | None, secret: Secret | None) -> None:
+        root = caller.shown(settings.paths.root)
+        print(_RUNNING.format(version=__version__, root=root), flush=True)
+        if port is not None and secret is not None:
+            redacting.learn(secret.reveal())
             print(_page(port, secret), flush=True)
 
-    app = App(settings, announce=announce)
+    app = App(settings, remote=_discord(settings), announce=announce)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, app.stop)
     return await app.run()
+
+
+def _discord(settings: Settings) -> MakeRemote | None:
+    """Only who uses it pays for what it takes to load it."""
+    if settings.discord_token is None:
+        return None
+    from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
+
+    account = Account(settings.discord_token, settings.discord_owner_id, settings.discord_api_url)
+    downloads = settings.paths.state / "discord"
+
+    def made(stores: Stores, opener: OpenAttachment, clock: Clock) -> RemoteSurface:
+        return DiscordSurface(account, stores.memory, opener, downloads, clock)
+
+    return made
 
 
 def _page(port: int, secret: Secret) -> str:

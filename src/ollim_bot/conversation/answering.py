@@ -30,7 +30,7 @@ from ollim_bot.domain.events import (
     TurnFailure,
     Usage,
 )
-from ollim_bot.domain.inbox import Ended, InputEnd, Taken
+from ollim_bot.domain.inbox import Ended, InputEnd, Released, Taken
 from ollim_bot.domain.inputs import (
     Asked,
     CommandCall,
@@ -239,14 +239,18 @@ class Answering:
                 await dialogue.forget()
             return True
         how = await self._post_outcome(turn, dialogue, asked, end)
-        taken = self._inbox.state.running
+        taken, is_taken = self._inbox.state.running, False
         if taken is not None and taken.turn == turn.start.turn:
             is_taken = turn.was_asked and (
                 end.cause is EndCause.COMPLETED or await dialogue.has_taken(taken)
             )
             await dialogue.settle(taken.claim, is_taken=is_taken)
         await dialogue.rest()
-        await self.end(asked, how, end.usage)
+        if how is InputEnd.SUPERSEDED and not is_taken:
+            # Nobody has read it: it is asked together with what came after it.
+            await self._inbox.append(Released(self._clock.now(), turn.start.turn))
+        else:
+            await self.end(asked, how, end.usage)
         return False
 
     async def _post_outcome(

@@ -193,6 +193,8 @@ class Conversation:
 
     async def trouble(self, sentence: str) -> None:
         await self._board.trouble(sentence)
+        if not sentence:
+            self._outbox.nudge()
 
     async def missed_since(self, last: MessageId) -> Sequence[ChatMessage] | None:
         return self._chat.since(last)
@@ -244,7 +246,7 @@ class Conversation:
             accepted = await self._accepted(message)
             is_in_fork = self._forks.open is not None
             shown = replace(_shown(accepted), refs=message.refs, in_fork=is_in_fork)
-            await self._stage.post(shown)
+            await self._stage.post(shown, said_on=message.surface)
             older = self._answering.running
         await self._answering.make_way(older, accepted.id)
         await self._board.tell()

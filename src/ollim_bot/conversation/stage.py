@@ -39,9 +39,12 @@ class Stage:
         self._elsewhere = elsewhere
         self._screens = [Screen(surface, patience) for surface in surfaces]
 
-    async def post(self, message: ChatMessage) -> None:
-        """When it returns, the message is in the log; a surface that fails hurts nobody else."""
-        if self._send is not None and self._is_new(message):
+    async def post(self, message: ChatMessage, *, said_on: str = "") -> None:
+        """When it returns, the message is in the log; a surface that fails hurts nobody else.
+
+        `said_on` is where the owner has said it, who is not told there what they have said.
+        """
+        if self._send is not None and said_on != self._elsewhere and self._is_new(message):
             await self._send(message)
         else:
             await self.show(message)

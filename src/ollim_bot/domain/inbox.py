@@ -78,13 +78,21 @@ class ToolCalled:
 
 
 @dataclass(frozen=True, slots=True)
+class Released:
+    """A turn was stopped before the engine knew of it: what it had taken waits again."""
+
+    at: datetime
+    turn: TurnId
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     at: datetime
     inputs: tuple[InputId, ...]
     end: InputEnd
 
 
-InboxRow = Accepted | Edited | Taken | ToolCalled | Ended
+InboxRow = Accepted | Edited | Taken | ToolCalled | Released | Ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +133,9 @@ class Inbox:
             case Taken():
                 return self._with_turn(row)
             case ToolCalled(turn=turn):
-                fits = self.running is not None and self.running.turn == turn
-                return replace(self, tools=(*self.tools, row)) if fits else self
+                return replace(self, tools=(*self.tools, row)) if self._runs(turn) else self
+            case Released(turn=turn):
+                return replace(self, running=None, tools=()) if self._runs(turn) else self
             case Ended(inputs=ended):
                 return self._without(frozenset(ended))
 
@@ -159,6 +168,9 @@ class Inbox:
             yield from tools
         if attempt != running.turn:
             yield running
+
+    def _runs(self, turn: TurnId) -> bool:
+        return self.running is not None and self.running.turn == turn
 
     def _takes(self, input_id: InputId) -> bool:
         return self.running is not None and input_id in self.running.inputs

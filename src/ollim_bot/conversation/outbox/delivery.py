@@ -46,6 +46,7 @@ class Delivery:
         self._clock = clock
         self._line: dict[MessageId, Passage] = {}
         self._is_wanted = asyncio.Event()
+        self._is_back = asyncio.Event()
 
     def __contains__(self, message_id: MessageId) -> bool:
         return message_id in self._line
@@ -57,15 +58,21 @@ class Delivery:
         self._is_wanted.set()
         return passage
 
-    async def end_of(self, passage: Passage) -> Sent | Failure | None:
+    async def end_of(
+        self, passage: Passage, within: float = _ANSWER_WITHIN
+    ) -> Sent | Failure | None:
         """None if that takes longer than somebody can be kept waiting: it goes on nevertheless."""
-        alarm = asyncio.ensure_future(self._clock.sleep(_ANSWER_WITHIN))
-        first: set[asyncio.Future[Any]] = {passage.end, alarm}
-        try:
-            await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            alarm.cancel()
+        await self._first_of(passage.end, within)
         return passage.end.result() if passage.end.done() else None
+
+    async def settle(self, within: float) -> None:
+        """Wait for the end of all that is in line, but no longer than so many seconds."""
+        if self._line:
+            await self.end_of(next(reversed(self._line.values())), within)
+
+    def nudge(self) -> None:
+        """The service can be reached again: nothing more has to wait for its next try."""
+        self._is_back.set()
 
     async def run(self) -> None:
         """Until cancelled; when it is run again, it goes on where it was."""
@@ -78,8 +85,24 @@ class Delivery:
             if await self._has_moved(passage):
                 in_vain = 0
             else:
-                await self._clock.sleep(min(_LONGEST_PAUSE, 2.0**in_vain))
+                await self._pause(min(_LONGEST_PAUSE, 2.0**in_vain))
                 in_vain = min(in_vain + 1, 10)
+
+    async def _pause(self, seconds: float) -> None:
+        self._is_back.clear()
+        back = asyncio.ensure_future(self._is_back.wait())
+        try:
+            await self._first_of(back, seconds)
+        finally:
+            back.cancel()
+
+    async def _first_of(self, future: asyncio.Future[Any], seconds: float) -> None:
+        """Wait for it, but no longer than so many seconds."""
+        alarm = asyncio.ensure_future(self._clock.sleep(seconds))
+        try:
+            await asyncio.wait({future, alarm}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            alarm.cancel()
 
     async def _has_moved(self, passage: Passage) -> bool:
         try:

@@ -73,6 +73,16 @@ class DurableOutbox:
         if self._delivery is not None:
             await self._delivery.run()
 
+    async def settle(self, within: float) -> None:
+        """Wait, so many seconds at most, until what is in line has arrived."""
+        if self._delivery is not None:
+            await self._delivery.settle(within)
+
+    def nudge(self) -> None:
+        """Whoever has to confirm what is sent can be reached again."""
+        if self._delivery is not None:
+            self._delivery.nudge()
+
     def is_on_its_way(self, message_id: MessageId) -> bool:
         """Whether it was accepted and is not delivered yet: it will be, when that is possible."""
         return self._delivery is not None and message_id in self._delivery

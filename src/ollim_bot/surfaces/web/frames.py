@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
 from ollim_bot.chat import OpenFork, Status, TurnStart
+from ollim_bot.domain.activity import Activity
 from ollim_bot.domain.chat import Attachment, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
-from ollim_bot.surfaces.web.live import Activity
 from ollim_bot.surfaces.web.markdown import plain
 
 Json = dict[str, object]

@@ -3,106 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
-from ollim_bot.domain.events import (
-    AgentEvent,
-    Compacted,
-    CompactionStarted,
-    Noted,
-    Retrying,
-    SubagentProgressed,
-    TextCompleted,
-    TextStreamed,
-    TextWithdrawn,
-    ThinkingStreamed,
-    ToolEnded,
-    ToolFailed,
-    ToolRefused,
-    ToolStarted,
-)
-from ollim_bot.domain.tool_labels import tool_label
+from ollim_bot.domain.activity import Activity
+from ollim_bot.domain.events import AgentEvent, TextCompleted, TextStreamed, TextWithdrawn
 from ollim_bot.surfaces.web.drafts import Draft
-
-THINKING = "Thinking…"
-COMPACTING = "Compacting…"
-
-# A turn may call tools for hours; the page shows the last of them.
-_MOST_TOOLS = 50
-_MOST_NOTES = 20
-_LONGEST_REASON = 300
-
-
-class ToolState(StrEnum):
-    RUNNING = "running"
-    DONE = "done"
-    REFUSED = "refused"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class ToolLine:
-    id: str
-    label: str
-    state: ToolState = ToolState.RUNNING
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Activity:
-    """The line below the answer: what goes on, and which tools were used."""
-
-    phase: str = THINKING
-    tools: tuple[ToolLine, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    def after(self, event: AgentEvent) -> Activity:
-        match event:
-            case TextStreamed() | TextCompleted():
-                return replace(self, phase="")
-            case ThinkingStreamed() | Compacted() | TextWithdrawn():
-                return replace(self, phase=THINKING)
-            case CompactionStarted():
-                return replace(self, phase=COMPACTING)
-            case Retrying(attempt=attempt, attempts=attempts):
-                return replace(self, phase=f"Retrying ({attempt} of {attempts})…")
-            case Noted(text=text):
-                return replace(self, notes=(*self.notes, text)[-_MOST_NOTES:])
-            case _:
-                return self._after_tool(event)
-
-    def _after_tool(self, event: AgentEvent) -> Activity:
-        match event:
-            case ToolStarted(call_id=call, tool=tool, arguments=arguments):
-                return self._with(ToolLine(call, tool_label(tool, arguments)))
-            case ToolEnded(call_id=call):
-                return self._ended(call, ToolState.DONE)
-            case ToolFailed(call_id=call, reason=reason):
-                return self._ended(call, ToolState.FAILED, reason)
-            case ToolRefused(call_id=call, tool=tool, reason=reason):
-                known = self if self._has(call) else self._with(ToolLine(call, tool_label(tool)))
-                return known._ended(call, ToolState.REFUSED, reason)
-            case SubagentProgressed(task_id=task, description=about, is_over=is_over):
-                known = self if self._has(task) else self._with(ToolLine(task, about))
-                return known._ended(task, ToolState.DONE) if is_over else known
-            case _:
-                return self
-
-    def _has(self, line_id: str) -> bool:
-        return any(line.id == line_id for line in self.tools)
-
-    def _with(self, line: ToolLine) -> Activity:
-        return replace(self, phase="", tools=(*self.tools, line)[-_MOST_TOOLS:])
-
-    def _ended(self, line_id: str, state: ToolState, reason: str = "") -> Activity:
-        tools = tuple(
-            replace(line, state=state, reason=reason[:_LONGEST_REASON])
-            if line.id == line_id and line.state is not ToolState.REFUSED
-            else line
-            for line in self.tools
-        )
-        is_idle = all(line.state is not ToolState.RUNNING for line in tools)
-        return replace(self, tools=tools, phase=THINKING if is_idle else self.phase)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,194 @@
+"""What was written while nobody listened is read back, so that each message is answered once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from ollim_bot.chat import Reception
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.errors import StorageError, Unreachable
+from ollim_bot.ports import Clock
+from ollim_bot.surfaces.discord.channel import NAME, Channel, Seen
+from ollim_bot.surfaces.discord.eyes import EYES, Eyes
+from ollim_bot.surfaces.discord.facts import DiscordFacts
+from ollim_bot.surfaces.discord.inbound import Inbound
+
+_BETWEEN_POLLS = 120.0
+_LONGEST_PAUSE = 60.0
+# A message that is older than that was not brought by Discord and will not be; and one that is not
+# found is really gone.
+_SURELY = timedelta(seconds=30)
+_LOGGED = 500
+_AMENDED = 100
+_REPAIRED = 50
+_BEFORE_ALL = "0"
+
+_logger = logging.getLogger(__name__)
+
+
+class CatchUp:
+    """Until the first round is done, and from each loss of the connection, nothing new is taken.
+
+    `reconnect` is called when Discord brings nothing any more, and `changed` with a message that
+    does not look over there as the log says.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        reception: Reception,
+        inbound: Inbound,
+        eyes: Eyes,
+        facts: DiscordFacts,
+        clock: Clock,
+        *,
+        reconnect: Callable[[], Awaitable[None]],
+        changed: Callable[[ChatMessage], Awaitable[None]],
+    ) -> None:
+        self._channel = channel
+        self._reception = reception
+        self._inbound = inbound
+        self._eyes = eyes
+        self._facts = facts
+        self._clock = clock
+        self._reconnect = reconnect
+        self._changed = changed
+        # Up to here everything was read back in this life, whatever was brought since then.
+        self._read_to: str | None = None
+        self._is_deaf = False
+        self._is_repaired = False
+        self._is_connected = False
+        self._is_ready = asyncio.Event()
+        inbound.hold()
+
+    def lost(self) -> None:
+        """The connection is gone: what comes after it may have been preceded by others."""
+        self._is_connected = False
+        self._inbound.hold()
+
+    def ready(self) -> None:
+        """The connection is there, new or resumed. Takes the place of a round that goes on."""
+        self._inbound.hold()
+        self._is_connected = True
+        self._is_deaf = False
+        self._is_ready.set()
+
+    async def run(self) -> None:
+        """Until cancelled; a round follows each `ready`, and others come by themselves."""
+        await self._is_ready.wait()
+        while True:
+            is_poll = not self._is_ready.is_set()
+            self._is_ready.clear()
+            await self._unless_ready(self._round(is_poll=is_poll))
+            await self._unless_ready(self._clock.sleep(_BETWEEN_POLLS))
+
+    async def _unless_ready(self, step: Coroutine[Any, Any, None]) -> None:
+        doing = asyncio.ensure_future(step)
+        newer = asyncio.ensure_future(self._is_ready.wait())
+        try:
+            await asyncio.wait({doing, newer}, return_when=asyncio.FIRST_COMPLETED)
+            if doing.done():
+                doing.result()
+        finally:
+            doing.cancel()
+            newer.cancel()
+            await asyncio.gather(doing, newer, return_exceptions=True)
+
+    async def _round(self, *, is_poll: bool) -> None:
+        pause, is_brought = 1.0, False
+        while True:
+            try:
+                if not is_brought:
+                    self._inbound.hold()
+                    await self._bring(is_poll=is_poll)
+                    is_brought = True
+                await self._amend()
+                return await self._repair()
+            except (Unreachable, StorageError) as silent:
+                _logger.info("Discord cannot be read back now: %s", silent)
+            if is_poll and not is_brought:
+                self._go_on()
+            await self._clock.sleep(pause)
+            pause = min(_LONGEST_PAUSE, pause * 2)
+
+    async def _bring(self, *, is_poll: bool) -> None:
+        start = self._read_to or await self._facts.last_seen()
+        if start is None:
+            start = await self._beginning()
+            found: Sequence[Seen] = ()
+        else:
+            found = await self._channel.after(start)
+        logged = await self._logged(_LOGGED)
+        missed = [seen for seen in found if seen.is_owners and seen.ref not in logged]
+        is_deaf = any(self._was_not_brought(seen) for seen in missed)
+        self._go_on(missed)
+        self._read_to = found[-1].ref if found else start
+        if is_poll and is_deaf and self._is_connected and not self._is_deaf:
+            self._is_deaf = True
+            _logger.warning("Discord brings no messages any more; the connection is made anew")
+            await self._reconnect()
+
+    async def _beginning(self) -> str:
+        """At the first start of all, what was said before is not ours to answer."""
+        newest = await self._channel.newest(1)
+        start = newest[-1].ref if newest else _BEFORE_ALL
+        self._facts.saw(start)
+        return start
+
+    def _was_not_brought(self, seen: Seen) -> bool:
+        return not self._inbound.knows(seen.ref) and self._clock.now() - seen.at > _SURELY
+
+    def _go_on(self, missed: Sequence[Seen] = ()) -> None:
+        self._inbound.release(missed)
+        if not self._is_connected:
+            self._inbound.hold()
+
+    async def _amend(self) -> None:
+        """Changes of messages that wait may have been missed too."""
+        if not self._reception.status.is_busy:
+            return
+        # The log first: what stands there was certainly there when Discord is asked.
+        logged = await self._logged(_AMENDED)
+        newest = await self._channel.newest(_AMENDED)
+        there = {seen.ref: seen for seen in newest}
+        for ref, message in logged.items():
+            seen = there.get(ref)
+            if message.author is not Author.OWNER:
+                continue
+            if seen is None and self._is_gone(ref, message, newest):
+                self._inbound.deleted(ref)
+            elif seen is not None and seen.is_edited and seen.text != message.text:
+                self._inbound.edited(ref, seen.text)
+
+    def _is_gone(self, ref: str, message: ChatMessage, newest: Sequence[Seen]) -> bool:
+        is_in_reach = bool(newest) and int(ref) > int(newest[0].ref)
+        return is_in_reach and self._clock.now() - message.at > _SURELY
+
+    async def _repair(self) -> None:
+        """Once: what an earlier life could not show any more."""
+        if self._is_repaired:
+            return
+        newest = await self._channel.newest(_REPAIRED)
+        logged = await self._logged(_LOGGED)
+        self._eyes.adopt(seen.ref for seen in newest if seen.is_owners and EYES in seen.marks)
+        if not self._reception.status.is_busy:
+            self._eyes.close_all()
+        pressable = (logged.get(seen.ref) for seen in newest if seen.is_ours and seen.has_buttons)
+        used = {each.id: each for each in pressable if each is not None and _is_used(each)}
+        self._is_repaired = True
+        for message in used.values():
+            await self._changed(message)
+
+    async def _logged(self, limit: int) -> Mapping[str, ChatMessage]:
+        """The newest of the log by the ids that they have over there."""
+        messages = await self._reception.history(limit)
+        return {ref: each for each in messages for ref in each.refs.get(NAME, "").split()}
+
+
+def _is_used(message: ChatMessage) -> bool:
+    """Whether there is a button fewer than there was."""
+    return message.card is None or any(each.is_used for each in message.card.buttons)

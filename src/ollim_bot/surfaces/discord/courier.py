@@ -1,0 +1,181 @@
+"""Delivers messages to the owner's direct messages, each part once, in place of its draft."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+
+from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.errors import NotSent, Unreachable, Unsure
+from ollim_bot.surfaces.discord.channel import NAME, Channel, Letter, Seen
+from ollim_bot.surfaces.discord.drafts import Drafts
+from ollim_bot.surfaces.discord.errands import Errands
+from ollim_bot.surfaces.discord.rendering import letter_of, parts_of
+from ollim_bot.surfaces.discord.revisions import Recent, Revisions
+
+# The sending that follows an edit in vain has to fit into the minute of a call, too.
+_LONGEST_EDIT = 20.0
+_LOOK_BACK = 100
+_DISCORD_EPOCH = 1_420_070_400_000
+
+
+class DiscordCourier:
+    """A `Courier`."""
+
+    name = NAME
+
+    def __init__(self, channel: Channel, drafts: Drafts, errands: Errands) -> None:
+        self._channel = channel
+        self._drafts = drafts
+        self._errands = errands
+        self._revisions = Revisions(channel, errands)
+        self._arrived: Recent[str] = Recent()
+        self._on_its_way: dict[MessageId, Sequence[ChatMessage]] = {}
+        self._newest: dict[MessageId, ChatMessage] = {}
+        self._has_moved = asyncio.Event()
+
+    def parts(self, message: ChatMessage) -> Sequence[ChatMessage]:
+        parts = self._on_its_way[message.id] = parts_of(message)
+        self._drafts.announce(message)
+        return parts
+
+    async def deliver(self, part: ChatMessage, nonce: str) -> str:
+        known = self._arrived.get(nonce)
+        if known is not None:
+            return known
+        self._leave_behind(part)
+        letter, index = letter_of(part), self._index(part)
+        ref = await self._put_in_place(part, index, letter)
+        if ref is None:
+            try:
+                ref = await self._channel.send(letter, nonce)
+            except NotSent:
+                self._drafts.refused(part)
+                self._leave(part.id)
+                raise
+        self._note(part, index, nonce, ref, letter)
+        return ref
+
+    async def find(
+        self, part: ChatMessage, nonce: str, since: datetime, others: Collection[str]
+    ) -> str | None:
+        self._leave_behind(part)
+        letter = letter_of(part)
+        ref = self._arrived.get(nonce)
+        if ref is None:
+            ours = [each for each in reversed(await self._seen(since)) if each.is_ours]
+            # A part that took the place of a draft has the nonce of that one.
+            same_words = (
+                each
+                for each in ours
+                if each.ref not in others
+                and _says(each, letter)
+                and not self._drafts.is_of_another(each.ref, part.turn)
+            )
+            ref = _first(each for each in ours if each.nonce == nonce) or _first(same_words)
+        if ref is not None:
+            self._note(part, self._index(part), nonce, ref, letter)
+        return ref
+
+    def changed(self, message: ChatMessage) -> None:
+        """A message that was posted again, with its refs. It shows as it is now, soon.
+
+        While it is on its way, that is after it has arrived. Where it has other parts now than
+        messages over there, those that are there show what they can.
+        """
+        ref = message.refs.get(NAME)
+        if ref is None:
+            return
+        if not ref:
+            self._drafts.announce(message)
+        if not ref or message.id in self._on_its_way:
+            self._newest[message.id] = message
+        for each, part in zip(ref.split(), parts_of(message), strict=False):
+            self._revisions.want(each, letter_of(part))
+
+    async def caught_up(self) -> None:
+        """Returns when all that is on its way now has arrived, or never will."""
+        waiting = set(self._on_its_way)
+        while not waiting.isdisjoint(self._on_its_way):
+            self._has_moved.clear()
+            await self._has_moved.wait()
+
+    async def _put_in_place(self, part: ChatMessage, index: int, letter: Letter) -> str | None:
+        """None if there is no draft that the part could be edited into."""
+        draft = await self._drafts.take_over(part, index)
+        if draft is None or draft.ref is None:
+            return None
+        # From here until the edit is confirmed, whatever happens, the next try sends it anew.
+        self._drafts.void(part, index)
+        if letter.files or (draft.shown != letter and not await self._is_edited(draft.ref, letter)):
+            return None
+        self._drafts.void(part, None)
+        draft.shown = letter
+        return draft.ref
+
+    async def _is_edited(self, ref: str, letter: Letter) -> bool:
+        edit = self._errands.begin(self._edited(ref, letter))
+        try:
+            return await self._errands.is_over(edit, _LONGEST_EDIT) and edit.result()
+        finally:
+            edit.cancel()
+
+    async def _edited(self, ref: str, letter: Letter) -> bool:
+        try:
+            await self._channel.edit(ref, letter)
+        except (NotSent, Unreachable, Unsure):
+            return False
+        return True
+
+    def _index(self, part: ChatMessage) -> int:
+        parts = self._on_its_way.get(part.id, ())
+        same = [index for index, each in enumerate(parts) if each is part]
+        return (same or [index for index, each in enumerate(parts) if each == part] or [0])[0]
+
+    def _note(self, part: ChatMessage, index: int, nonce: str, ref: str, letter: Letter) -> None:
+        is_last = index + 1 >= len(self._on_its_way.get(part.id, ()))
+        self._arrived.put(nonce, ref)
+        self._revisions.shown(ref, letter)
+        self._drafts.arrived(part, ref, is_last=is_last)
+        newest = self._newest.get(part.id)
+        now = () if newest is None else parts_of(newest)
+        if index < len(now):
+            self._revisions.want(ref, letter_of(now[index]))
+        if is_last:
+            self._leave(part.id)
+
+    def _leave_behind(self, part: ChatMessage) -> None:
+        """They come one after the other, so nobody delivers those before it any more."""
+        waiting = list(self._on_its_way)
+        for each in waiting[: waiting.index(part.id)] if part.id in waiting else ():
+            self._leave(each)
+
+    def _leave(self, message_id: MessageId) -> None:
+        self._on_its_way.pop(message_id, None)
+        self._newest = {
+            name: each for name, each in self._newest.items() if name in self._on_its_way
+        }
+        self._has_moved.set()
+
+    async def _seen(self, since: datetime) -> Sequence[Seen]:
+        """Oldest first, all since then, and the newest in any case."""
+        newest = await self._channel.newest(_LOOK_BACK)
+        if len(newest) < _LOOK_BACK or newest[0].at < since:
+            return newest
+        return [*await self._channel.after(_ref_at(since)), *newest]
+
+
+def _first(seen: Iterable[Seen]) -> str | None:
+    return next((each.ref for each in seen), None)
+
+
+def _ref_at(moment: datetime) -> str:
+    """The id that a message of that moment would have."""
+    return str(max(0, int(moment.timestamp() * 1000) - _DISCORD_EPOCH) << 22)
+
+
+def _says(seen: Seen, letter: Letter) -> bool:
+    card = "" if letter.card is None else letter.card.text
+    same_words = seen.text.split() == (letter.text or card).split()
+    return same_words and len(seen.files) == len(letter.files)

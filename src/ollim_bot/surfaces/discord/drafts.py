@@ -1,0 +1,206 @@
+"""The drafts of all turns: they show a turn while it runs, until its answer takes them over."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ollim_bot.chat import TurnStart
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
+from ollim_bot.domain.events import EndCause
+from ollim_bot.ports import Clock
+from ollim_bot.surfaces.discord.channel import Channel, Letter
+from ollim_bot.surfaces.discord.errands import Errands
+from ollim_bot.surfaces.discord.sheet import Draft, Sheet
+
+# An answer that comes so soon after it was announced is taken in place, even if the next turn has
+# begun meanwhile: with questions in line, that one begins at once.
+_SOON = 10.0
+_LOOK_BACK = 50
+
+
+class DraftMemory(Protocol):
+    """Keeps the ids of drafts across a crash. Nobody waits for that, and it never fails."""
+
+    def add_draft(self, ref: str) -> None: ...
+
+    def remove_draft(self, ref: str) -> None: ...
+
+
+class Drafts:
+    """The book of all drafts, by turn.
+
+    An answer takes the place of its drafts only while these are the newest turn's, or a moment
+    later. Else the owner has asked on, and an edit further up would be seen by nobody: the answer
+    is a new message below, and the drafts go. They go too from the first one on that cannot be
+    edited, since the parts of an answer have to stand in order. Drafts that an answer of another
+    turn was sent below are the ones to move: they begin again under it.
+    """
+
+    def __init__(
+        self, channel: Channel, clock: Clock, errands: Errands, memory: DraftMemory
+    ) -> None:
+        self._channel = channel
+        self._clock = clock
+        self._errands = errands
+        self._memory = memory
+        self._sheets: dict[TurnId, Sheet] = {}
+        self._newest: TurnId | None = None
+        self._arriving: MessageId | None = None
+
+    def open(self, start: TurnStart) -> Sheet:
+        self._sheets = {
+            turn: each
+            for turn, each in self._sheets.items()
+            if not each.is_closed and (each.drafts or not each.is_over)
+        }
+        sheet = self._sheets[start.turn] = Sheet(start)
+        self._newest = start.turn
+        return sheet
+
+    def announce(self, message: ChatMessage) -> None:
+        """This message will be delivered, and its turn needs no other end."""
+        sheet = self._sheet_for(message)
+        if sheet is not None and sheet.announced_at is None:
+            sheet.announced_at = self._clock.monotonic()
+
+    def drawn(self, draft: Draft, ref: str) -> None:
+        draft.ref = ref
+        self._memory.add_draft(ref)
+
+    async def take_over(self, part: ChatMessage, index: int) -> Draft | None:
+        """The draft that this part of a message has to be edited into; nothing is drawn from now.
+
+        None if it has to be sent as a message of its own. Asked again for the same part, it gives
+        the same, or None if `void` was said of it.
+        """
+        if self._arriving != part.id:
+            # They come one after the other, so nobody delivers the last one any more.
+            self._give_up(self._arriving)
+        self._arriving = part.id
+        sheet = self._sheet_for(part)
+        if sheet is None:
+            return None
+        await sheet.stop()
+        if sheet.holder is None:
+            sheet.holder = part.id
+            sheet.void_from = None if self._is_current(sheet) else 0
+        if sheet.void_from is None and not sheet.can_be_edited(index):
+            sheet.void_from = index
+        return None if sheet.void_from is not None else sheet.drafts[index]
+
+    def void(self, part: ChatMessage, index: int | None) -> None:
+        """Whether the parts from there on are messages of their own; None takes that back."""
+        sheet = self._sheet_for(part)
+        if sheet is not None:
+            sheet.void_from = index
+
+    def arrived(self, part: ChatMessage, ref: str, *, is_last: bool) -> None:
+        """A part of a message stands there now, in a draft or by itself."""
+        sheet = self._sheet_for(part)
+        is_in_place = self._settled(sheet, ref)
+        if part.turn is not None and not is_in_place:
+            for each in self._sheets.values():
+                each.is_overtaken |= each.turn != part.turn
+        if is_last:
+            self._arriving = None
+            if sheet is not None:
+                self.discard(sheet.drafts)
+                del self._sheets[sheet.turn]
+
+    def refused(self, part: ChatMessage) -> None:
+        """The message will never stand there."""
+        self._give_up(part.id)
+        self._arriving = None
+
+    def end(self, turn: TurnId, cause: EndCause) -> None:
+        """The turn is over. Without an answer, what stands of it is kept if it was broken off."""
+        sheet = self._sheets.get(turn)
+        if sheet is None:
+            return
+        sheet.is_over = True
+        if sheet.announced_at is None and sheet.holder is None:
+            self._errands.send_off(self._close(sheet, cause))
+        else:
+            self._errands.send_off(_stopped(sheet))
+
+    def must_move(self, sheet: Sheet) -> bool:
+        """Whether it has to begin again below; not yet, while something is still on its way."""
+        return sheet.is_overtaken and self._arriving is None
+
+    def is_of_another(self, ref: str, turn: TurnId | None) -> bool:
+        """Whether a message is a draft of another turn."""
+        others = (each for each in self._sheets.values() if each.turn != turn)
+        return any(draft.ref == ref for each in others for draft in each.drafts)
+
+    def discard(self, drafts: list[Draft]) -> None:
+        """Take them away, as soon as that is possible."""
+        for draft in drafts:
+            if not draft.is_taken and (draft.ref is not None or draft.tried_at is not None):
+                self._errands.send_off(self._discarded(draft))
+
+    def _sheet_for(self, message: ChatMessage) -> Sheet | None:
+        """A note may have the place of a status line, and never that of words."""
+        sheet = None if message.turn is None else self._sheets.get(message.turn)
+        if sheet is None or sheet.holder not in (None, message.id):
+            return None
+        is_note = message.author is not Author.ASSISTANT
+        return None if is_note and sheet.has_text and sheet.holder is None else sheet
+
+    def _is_current(self, sheet: Sheet) -> bool:
+        if sheet.is_overtaken or sheet.is_closed:
+            return False
+        since = sheet.announced_at
+        is_soon = since is not None and self._clock.monotonic() - since < _SOON
+        return sheet.turn == self._newest or is_soon
+
+    def _settled(self, sheet: Sheet | None, ref: str) -> bool:
+        for draft in sheet.drafts if sheet is not None else ():
+            if draft.ref == ref:
+                draft.is_taken = True
+                self._memory.remove_draft(ref)
+                return True
+        return False
+
+    def _give_up(self, message_id: MessageId | None) -> None:
+        for sheet in self._sheets.values():
+            if message_id is not None and sheet.holder == message_id:
+                sheet.holder = None
+                self._errands.send_off(self._close(sheet, EndCause.INTERRUPTED))
+
+    async def _discarded(self, draft: Draft) -> None:
+        async def gone() -> None:
+            ref = draft.ref or await self._found(draft)
+            if ref is not None:
+                await self._channel.delete(ref)
+
+        await self._errands.is_done(gone)
+        if draft.ref is not None:
+            self._memory.remove_draft(draft.ref)
+
+    async def _found(self, draft: Draft) -> str | None:
+        newest = await self._channel.newest(_LOOK_BACK)
+        return next((each.ref for each in newest if each.nonce == draft.nonce), None)
+
+    async def _close(self, sheet: Sheet, cause: EndCause) -> None:
+        """What was completed without an answer was not meant to stay."""
+        sheet.is_over = sheet.is_closed = True
+        await sheet.stop()
+        if sheet.holder is not None:
+            return
+        letters = () if cause is EndCause.COMPLETED or not sheet.has_text else sheet.cut_off()
+        self.discard(sheet.torn_off(len(letters)))
+        for draft, letter in zip(list(sheet.drafts), letters, strict=False):
+            await self._kept(draft, letter)
+
+    async def _kept(self, draft: Draft, letter: Letter) -> None:
+        ref = draft.ref
+        if ref is None:
+            self.discard([draft])
+        elif not draft.is_taken:
+            if draft.shown != letter:
+                await self._errands.is_done(lambda: self._channel.edit(ref, letter))
+            self._memory.remove_draft(ref)
+
+
+async def _stopped(sheet: Sheet) -> None:
+    await sheet.stop()

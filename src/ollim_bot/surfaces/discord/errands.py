@@ -1,0 +1,75 @@
+"""What is done beside everything else: begun at once, and broken off with its owner."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from ollim_bot.errors import NotSent, Unreachable, Unsure
+from ollim_bot.ports import Clock
+
+LONGEST_PAUSE = 30.0
+
+_logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+def pause_after(failures: int) -> float:
+    """How long to wait before something is tried again that failed so often in a row."""
+    return 0.0 if failures == 0 else min(LONGEST_PAUSE, 2.0 ** min(failures - 1, 10))
+
+
+class Errands:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._begun: set[asyncio.Task[Any]] = set()
+
+    def begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.create_task(work)
+        self._begun.add(task)
+        task.add_done_callback(self._over)
+        return task
+
+    def send_off(self, work: Coroutine[Any, Any, None]) -> None:
+        """Nobody waits for it."""
+        self._begun.add(self.begin(work))
+
+    async def is_done(self, call: Callable[[], Awaitable[None]]) -> bool:
+        """Try until it is done, however long that takes; False if it was refused."""
+        failures = 0
+        while True:
+            try:
+                await call()
+            except NotSent:
+                return False
+            except (Unreachable, Unsure):
+                failures += 1
+                await self._clock.sleep(pause_after(failures))
+            else:
+                return True
+
+    async def is_over(self, task: asyncio.Task[Any], within: float) -> bool:
+        """Wait for a task, but not longer than so many seconds; the task itself goes on."""
+        if task.done():
+            return True
+        alarm = asyncio.ensure_future(self._clock.sleep(within))
+        try:
+            await asyncio.wait({task, alarm}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            alarm.cancel()
+        return task.done()
+
+    async def close(self) -> None:
+        """Break off what is not done yet."""
+        while self._begun:
+            for task in self._begun:
+                task.cancel()
+            await asyncio.gather(*self._begun, return_exceptions=True)
+
+    def _over(self, task: asyncio.Task[Any]) -> None:
+        self._begun.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _logger.error("Something could not be shown on Discord", exc_info=task.exception())

@@ -1,0 +1,96 @@
+"""What is remembered about Discord, written in one go, and never in the way of input."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+
+from ollim_bot.domain.facts import Facts
+from ollim_bot.errors import StorageError
+from ollim_bot.ports import Store
+
+_Change = Callable[[Facts], Facts]
+
+_logger = logging.getLogger(__name__)
+
+
+class DiscordFacts:
+    """Who asks is told what was said last, whether it is on disk already or not.
+
+    What is said is written while `run` runs: all that came meanwhile at once. A crash may take the
+    last of it away.
+    """
+
+    def __init__(self, memory: Store[Mapping[str, object]]) -> None:
+        self._memory = memory
+        # By what each is about, so that a disk that refuses does not make them more and more.
+        self._unwritten: dict[str, _Change] = {}
+        self._newest = "0"
+        self._is_wanted = asyncio.Event()
+        self._one_at_a_time = asyncio.Lock()
+
+    async def last_seen(self) -> str | None:
+        """Raises `StorageError`, as all that asks does."""
+        return (await self._now()).discord_last_seen
+
+    def saw(self, ref: str) -> None:
+        """A message that needs no second look, nor does any before it."""
+        newest = self._newest = max(self._newest, ref, key=int)
+        self._note("seen", lambda facts: facts.seen_on_discord(newest))
+
+    async def commands_hash(self) -> str | None:
+        return (await self._now()).discord_commands
+
+    def keep_commands_hash(self, mark: str) -> None:
+        self._note("commands", lambda facts: facts.with_discord_commands(mark))
+
+    async def drafts(self) -> tuple[str, ...]:
+        return (await self._now()).discord_drafts
+
+    def add_draft(self, ref: str) -> None:
+        self._note(f"draft {ref}", lambda facts: facts.with_draft(ref))
+
+    def remove_draft(self, ref: str) -> None:
+        self._note(f"draft {ref}", lambda facts: facts.without_draft(ref))
+
+    async def run(self) -> None:
+        """Until cancelled. What a disk refused is tried again with what comes next."""
+        while True:
+            await self._is_wanted.wait()
+            self._is_wanted.clear()
+            await self.flush()
+
+    async def flush(self) -> bool:
+        """True if all that was said before is on disk."""
+        async with self._one_at_a_time:
+            changes = dict(self._unwritten)
+            if not changes:
+                return True
+            try:
+                await asyncio.to_thread(self._write, tuple(changes.values()))
+            except StorageError:
+                _logger.warning("What is known of Discord could not be kept", exc_info=True)
+                return False
+            for about, change in changes.items():
+                if self._unwritten.get(about) is change:
+                    del self._unwritten[about]
+            return True
+
+    async def _now(self) -> Facts:
+        facts = Facts(await asyncio.to_thread(self._memory.read))
+        return _changed(facts, tuple(self._unwritten.values()))
+
+    def _note(self, about: str, change: _Change) -> None:
+        self._unwritten.pop(about, None)
+        self._unwritten[about] = change
+        self._is_wanted.set()
+
+    def _write(self, changes: tuple[_Change, ...]) -> None:
+        self._memory.transact(lambda raw: (_changed(Facts(raw), changes).raw, None))
+
+
+def _changed(facts: Facts, changes: tuple[_Change, ...]) -> Facts:
+    for change in changes:
+        facts = change(facts)
+    return facts

@@ -1,0 +1,237 @@
+"""What the owner writes on Discord comes in here: one line, one order, nothing lost on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+
+from ollim_bot.chat import Incoming, Reception
+from ollim_bot.domain.chat import MessageId
+from ollim_bot.errors import NotSent, OllimError, StorageError, Unreachable, Unsure
+from ollim_bot.ports import Clock
+from ollim_bot.surfaces.discord.arrivals import Arrival, Arrivals
+from ollim_bot.surfaces.discord.channel import NAME, Channel, Letter, Seen, input_of
+from ollim_bot.surfaces.discord.eyes import Eyes
+from ollim_bot.surfaces.discord.facts import DiscordFacts
+from ollim_bot.surfaces.discord.fetching import Fetched, Fetching
+from ollim_bot.surfaces.discord.split import split
+
+NOTHING_TO_READ = (
+    "There is nothing in that message that I can read. Say it in words, or send a file."
+)
+NOT_TAKEN = "That message could not be taken in. Write it in other words, or on the page."
+
+# What is said after a command, such as the first message after `/clear`, comes after it; but a
+# long command keeps nobody waiting.
+_COMMAND_FIRST = 1.0
+_LONGEST_PAUSE = 60.0
+_SAID_AFTER = 3
+
+_logger = logging.getLogger(__name__)
+
+
+def not_kept_yet(reason: str) -> str:
+    return f"Your message waits, since it cannot be written down: {reason} I go on trying."
+
+
+class Inbound:
+    """`message`, `edited` and `deleted` return at once; `run` does what is to be done.
+
+    A message is acknowledged, and never looked at again, when it is on disk and not before.
+    `folder` is for the files that come with messages, and for nobody else.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        reception: Reception,
+        eyes: Eyes,
+        facts: DiscordFacts,
+        clock: Clock,
+        folder: Path,
+    ) -> None:
+        self._channel = channel
+        self._reception = reception
+        self._eyes = eyes
+        self._facts = facts
+        self._clock = clock
+        self._fetching = Fetching(channel, clock, folder)
+        self._arrivals = Arrivals()
+        self._changes: asyncio.Queue[tuple[str, str | None]] = asyncio.Queue()
+        self._notes: dict[str, str] = {}
+
+    def message(self, seen: Seen) -> None:
+        if seen.is_owners:
+            self._arrivals.add(seen)
+
+    def edited(self, ref: str, text: str) -> None:
+        if self._arrivals.edit(ref, text) and ref not in self._arrivals:
+            self._changes.put_nowait((ref, text))
+
+    def deleted(self, ref: str) -> None:
+        self._arrivals.delete(ref)
+        self._eyes.forget(ref)
+        if ref not in self._arrivals:
+            self._changes.put_nowait((ref, None))
+
+    def knows(self, ref: str) -> bool:
+        return self._arrivals.knows(ref)
+
+    def hold(self) -> None:
+        """From now on nothing is taken until `release`: older messages are being looked for."""
+        self._arrivals.hold()
+
+    def release(self, found: Iterable[Seen] = ()) -> None:
+        """Take what was found, and then what has come meanwhile."""
+        self._arrivals.release(seen for seen in found if seen.is_owners)
+
+    async def run(self) -> None:
+        """Until cancelled; when it is run again, it goes on where it was."""
+        await self._fetching.prepare()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._take_changes())
+            while True:
+                await self._take(await self._arrivals.first(), group)
+                self._arrivals.done()
+
+    async def _take(self, waiting: Arrival, group: asyncio.TaskGroup) -> None:
+        ref = waiting.seen.ref
+        try:
+            refusal = await self._outcome(waiting, group)
+        except OllimError as wrong:
+            refusal = str(wrong)
+        except Exception:  # one that nobody can take must not keep out those behind it
+            _logger.exception("A message could not be taken in")
+            refusal = NOT_TAKEN
+        if refusal:
+            group.create_task(self._say(ref, refusal))
+        self._facts.saw(ref)
+
+    async def _outcome(self, waiting: Arrival, group: asyncio.TaskGroup) -> str:
+        """What the owner has to be told at once; empty where all is well."""
+        seen = waiting.seen
+        if waiting.is_deleted:
+            return ""
+        if not seen.text.strip() and not seen.files:
+            return NOTHING_TO_READ
+        if self._is_command(seen):
+            await self._begin_command(seen, group)
+            return ""
+        received = await self._received(waiting, group)
+        if waiting.is_deleted:
+            self._changes.put_nowait((seen.ref, None))
+            return ""
+        if waiting.seen.text != received:
+            self._changes.put_nowait((seen.ref, waiting.seen.text))
+        # Asked now, since a quick answer may be over before it was received.
+        if self._reception.status.is_busy:
+            self._eyes.open(seen.ref)
+        return ""
+
+    async def _received(self, waiting: Arrival, group: asyncio.TaskGroup) -> str:
+        """The text with which it was accepted, as long as that takes."""
+        failures, pause = 0, 1.0
+        while not waiting.is_deleted:
+            try:
+                # The files again each time: those that were kept before the disk refused are moved.
+                async with self._fetching.fetched(waiting.seen.ref, waiting.seen.files) as fetched:
+                    return await self._receive(waiting, fetched)
+            except StorageError as full:
+                _logger.warning("A message waits for the disk", exc_info=True)
+                failures += 1
+                if failures == _SAID_AFTER:
+                    words = not_kept_yet(full.reason)
+                    group.create_task(self._say(waiting.seen.ref, words))
+            await self._clock.sleep(pause)
+            pause = min(_LONGEST_PAUSE, pause * 2)
+        return waiting.seen.text
+
+    async def _receive(self, waiting: Arrival, fetched: Fetched) -> str:
+        seen = waiting.seen
+        if waiting.is_deleted:
+            return seen.text
+        notes = "\n".join(fetched.notes)
+        if notes:
+            self._notes[seen.ref] = notes
+        answered, quote = await self._answered(seen)
+        incoming = Incoming(
+            input_of(seen.ref),
+            NAME,
+            _with_notes(seen.text, notes),
+            reply_to=answered,
+            quote=quote,
+            files=fetched.files,
+            refs={NAME: seen.ref},
+        )
+        await self._reception.receive(incoming)
+        return seen.text
+
+    async def _answered(self, seen: Seen) -> tuple[MessageId | None, str]:
+        """What it replies to, or the words of it where the log does not know them."""
+        if seen.reply_to is None:
+            return None, ""
+        known = await self._reception.by_ref(NAME, seen.reply_to)
+        return (known.id, "") if known else (None, seen.quote)
+
+    def _is_command(self, seen: Seen) -> bool:
+        word = seen.text.partition("\n")[0].partition(" ")[0]
+        names = (f"/{spec.name}" for spec in self._reception.commands)
+        return not seen.files and word in names
+
+    async def _begin_command(self, seen: Seen, group: asyncio.TaskGroup) -> None:
+        # On disk before it is done: unlike a message, a command that comes again is done again.
+        self._facts.saw(seen.ref)
+        await self._facts.flush()
+        command = group.create_task(self._command(seen))
+        alarm = asyncio.ensure_future(self._clock.sleep(_COMMAND_FIRST))
+        try:
+            await asyncio.wait({command, alarm}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            alarm.cancel()
+
+    async def _command(self, seen: Seen) -> None:
+        try:
+            answer = await self._reception.command(NAME, seen.text.strip())
+        except Exception:  # whatever it is, messages go on coming in
+            _logger.exception("A command has failed")
+            await self._say(seen.ref, NOT_TAKEN)
+        else:
+            await self._say(seen.ref, answer.text)
+
+    async def _take_changes(self) -> None:
+        while True:
+            ref, text = await self._changes.get()
+            pause = 1.0
+            while not await self._has_changed(ref, text):
+                await self._clock.sleep(pause)
+                pause = min(_LONGEST_PAUSE, pause * 2)
+
+    async def _has_changed(self, ref: str, text: str | None) -> bool:
+        """False if that has to be tried again."""
+        try:
+            if text is None:
+                await self._reception.withdraw(input_of(ref))
+            else:
+                await self._reception.edit(
+                    input_of(ref), _with_notes(text, self._notes.get(ref, ""))
+                )
+        except StorageError:
+            _logger.warning("A change of a message waits for the disk", exc_info=True)
+            return False
+        except Exception:  # those behind it are no worse for it
+            _logger.exception("A change of a message could not be taken in")
+        return True
+
+    async def _say(self, ref: str, text: str) -> None:
+        """Best effort, and once: Discord knows the nonce if it comes again."""
+        for number, part in enumerate(split(text) if text else ()):
+            try:
+                await self._channel.send(Letter(part), f"{ref}-{number}")
+            except (NotSent, Unreachable, Unsure) as lost:
+                _logger.warning("The owner could not be told about a message: %s", lost)
+
+
+def _with_notes(text: str, notes: str) -> str:
+    return "\n".join(each for each in (text, notes) if each)

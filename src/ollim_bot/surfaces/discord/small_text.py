@@ -1,0 +1,26 @@
+"""The small lines that stand above and below the words of a message."""
+
+from __future__ import annotations
+
+import re
+
+from ollim_bot.surfaces.discord.graphemes import shortened
+
+FORK = "in a fork · apart from the main conversation"
+
+_MARKUP = re.compile(r"([\\`*_~|<>\[\]:])")
+
+
+def small(line: str) -> str:
+    return f"-# {line}"
+
+
+def one_line(text: str, longest: int) -> str:
+    """The words of a text without line breaks and what cannot be seen."""
+    printable = "".join(char if char.isprintable() else " " for char in text[: 4 * longest])
+    return shortened(" ".join(printable.split()), longest)
+
+
+def without_markup(text: str) -> str:
+    """So that each character is shown as it is, and an address is not followed."""
+    return _MARKUP.sub(r"\\\1", text)

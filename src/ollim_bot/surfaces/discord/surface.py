@@ -1,0 +1,205 @@
+"""Discord as a surface: the owner's direct messages, from the login to the last word."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from uuid import uuid4
+
+from ollim_bot.chat import OpenAttachment, Reception, Status, TurnStart
+from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.events import AgentEvent
+from ollim_bot.domain.inputs import InputId
+from ollim_bot.errors import NotSent, Unreachable, Unsure
+from ollim_bot.ports import Clock, Store
+from ollim_bot.settings import Secret
+from ollim_bot.surfaces.discord.allowance import Allowance
+from ollim_bot.surfaces.discord.buttons import view_of
+from ollim_bot.surfaces.discord.channel import NAME, Letter, ref_of
+from ollim_bot.surfaces.discord.client import Connection
+from ollim_bot.surfaces.discord.courier import DiscordCourier
+from ollim_bot.surfaces.discord.dm import DirectMessages, Wire
+from ollim_bot.surfaces.discord.drafts import Drafts
+from ollim_bot.surfaces.discord.endpoint import point_at
+from ollim_bot.surfaces.discord.errands import Errands
+from ollim_bot.surfaces.discord.eyes import Eyes
+from ollim_bot.surfaces.discord.facts import DiscordFacts
+from ollim_bot.surfaces.discord.presenter import Presenter
+from ollim_bot.surfaces.discord.rendering import letter_of, parts_of
+from ollim_bot.surfaces.discord.service import Service
+from ollim_bot.surfaces.discord.split import split
+
+SHUTTING_DOWN = "-# shutting down"
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+_LONGEST_GOODBYE = 2.0
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """`owner_id` is asked for where the application belongs to a team; `api_url` is where Discord
+    is, if not where it usually is."""
+
+    token: Secret
+    owner_id: int | None = None
+    api_url: str | None = None
+
+
+class DiscordSurface:
+    """A `RemoteSurface`. `folder` is its own, for files that are on their way in."""
+
+    name = NAME
+
+    def __init__(
+        self,
+        account: Account,
+        memory: Store[Mapping[str, object]],
+        opened: OpenAttachment,
+        folder: Path,
+        clock: Clock,
+    ) -> None:
+        self._account = account
+        self._folder = folder
+        self._clock = clock
+        self._allowance = Allowance(clock.monotonic)
+        self._channel = DirectMessages(self._wire, self._allowance, view_of, opened)
+        self._errands = Errands(clock)
+        self._facts = DiscordFacts(memory)
+        self._drafts = Drafts(self._channel, clock, self._errands, self._facts)
+        self._courier = DiscordCourier(self._channel, self._drafts, self._errands)
+        self._eyes = Eyes(self._channel, clock)
+        self._presenter = Presenter(
+            self._channel, self._drafts, clock, self._errands, lambda: self._is_in_fork
+        )
+        self._is_in_fork = False
+        self._connection: Connection | None = None
+        self._reception: Reception | None = None
+        self._is_connected = asyncio.Event()
+
+    async def connected(self) -> None:
+        await self._is_connected.wait()
+
+    async def run(self, reception: Reception) -> None:
+        """Raises `NotAdmitted` if somebody has to change something before Discord lets it in."""
+        self._reception = reception
+        service = Service(
+            self._channel,
+            reception,
+            self._courier,
+            self._eyes,
+            self._facts,
+            self._errands,
+            self._clock,
+            self._folder,
+            is_connected=self._is_connected,
+            reconnect=self._reconnect,
+            say=self._say,
+        )
+        work = [self._facts.run(), self._eyes.run(), service.run(), self._connect(service)]
+        tasks = [asyncio.create_task(each) for each in work]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        except asyncio.CancelledError:
+            await self._say_goodbye()
+            raise
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, self._errands.close(), return_exceptions=True)
+            await self._facts.flush()
+
+    async def post(self, message: ChatMessage) -> None:
+        if ref_of(InputId(message.id)) is not None:
+            return
+        if NAME in message.refs:
+            self._courier.changed(message)
+        else:
+            self._errands.send_off(self._flash(message))
+
+    async def present(self, start: TurnStart, events: AsyncIterator[AgentEvent]) -> None:
+        try:
+            await self._presenter.present(start, events)
+        finally:
+            refs = (ref_of(each) for each in start.inputs)
+            self._eyes.close(ref for ref in refs if ref is not None)
+
+    async def changed(self, status: Status) -> None:
+        self._is_in_fork = status.fork is not None
+        if not status.is_busy:
+            self._eyes.close_all()
+
+    def parts(self, message: ChatMessage) -> Sequence[ChatMessage]:
+        return self._courier.parts(message)
+
+    async def deliver(self, part: ChatMessage, nonce: str) -> str:
+        return await self._courier.deliver(part, nonce)
+
+    async def find(
+        self, part: ChatMessage, nonce: str, since: datetime, others: Collection[str]
+    ) -> str | None:
+        return await self._courier.find(part, nonce, since, others)
+
+    def _wire(self) -> Wire | None:
+        return None if self._connection is None else self._connection.wire
+
+    async def _connect(self, service: Service) -> None:
+        """One connection after the other; between two that were in vain, longer and longer."""
+        pause = _FIRST_PAUSE
+        while True:
+            began = self._clock.monotonic()
+            try:
+                await point_at(self._account.api_url)
+                self._connection = Connection(
+                    self._account.token.reveal(),
+                    self._account.owner_id,
+                    service,
+                    self._clock,
+                    self._allowance.trace(),
+                )
+                await self._connection.run()
+            except Unreachable as lost:
+                _logger.warning("%s", lost)
+                await service.lost(str(lost), is_again=pause > _FIRST_PAUSE)
+            finally:
+                self._connection = None
+            if self._clock.monotonic() - began > _LONGEST_PAUSE:
+                pause = _FIRST_PAUSE
+            await self._clock.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    async def _reconnect(self) -> None:
+        if self._connection is not None:
+            await self._connection.reconnect()
+
+    async def _flash(self, message: ChatMessage) -> None:
+        """One that could not be kept is shown while it can be; one from before is in the log."""
+        reception = self._reception
+        if reception is None or await reception.message(message.id) is not None:
+            return
+        for part in parts_of(message):
+            await self._attempt(letter_of(part))
+
+    async def _say(self, text: str) -> None:
+        for piece in split(text):
+            await self._attempt(Letter(piece))
+
+    async def _say_goodbye(self) -> None:
+        try:
+            async with asyncio.timeout(_LONGEST_GOODBYE):
+                await self._attempt(Letter(SHUTTING_DOWN))
+        except TimeoutError:
+            _logger.info("Discord could not be told that the bot stops")
+
+    async def _attempt(self, letter: Letter) -> None:
+        try:
+            await self._channel.send(letter, uuid4().hex[:24])
+        except (NotSent, Unreachable, Unsure) as lost:
+            _logger.info("Something could not be said on Discord: %s", lost)

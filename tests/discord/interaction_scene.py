@@ -1,0 +1,131 @@
+"""The owner's hand on a local Discord, the real client, and a core that a test has a say over."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import discord
+from discord.gateway import DiscordWebSocket
+from discord.http import Route
+
+from ollim_bot.conversation.commands.table import COMMANDS
+from ollim_bot.domain.cards import Card
+from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.domain.commands import CommandAnswer, CommandSpec
+from ollim_bot.surfaces.discord.buttons import view_of
+from ollim_bot.surfaces.discord.command_menu import sync
+from ollim_bot.surfaces.discord.commands import PATIENCE
+from ollim_bot.surfaces.discord.endpoint import point_at
+from ollim_bot.surfaces.discord.interactions import Interactions
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.discord.server import LocalDiscord
+from ollim_bot.testing.reception import FakeReception
+
+SUNDAY = datetime(2026, 11, 15, 12, tzinfo=UTC)
+
+
+class Core(FakeReception):
+    """With the real commands. `fault` is raised by whatever is asked; while `may_propose` is
+    cleared, completions hang."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(ManualClock(SUNDAY), folder)
+        self.fault: Exception | None = None
+        self.proposed: Sequence[str] | None = None
+        self.may_propose = asyncio.Event()
+        self.may_propose.set()
+
+    @property
+    def commands(self) -> Sequence[CommandSpec]:
+        return COMMANDS
+
+    async def command(self, surface: str, line: str) -> CommandAnswer:
+        self._check()
+        return await super().command(surface, line)
+
+    async def click(self, surface: str, message_id: MessageId, custom_id: str) -> CommandAnswer:
+        self._check()
+        return await super().click(surface, message_id, custom_id)
+
+    async def completions(self, command: str, argument: str, typed: str) -> Sequence[str]:
+        self._check()
+        await self.may_propose.wait()
+        if self.proposed is not None:
+            return self.proposed
+        return await super().completions(command, argument, typed)
+
+    def _check(self) -> None:
+        if self.fault is not None:
+            raise self.fault
+
+
+class Client(discord.Client):
+    def __init__(self, interactions: Interactions) -> None:
+        super().__init__(intents=discord.Intents.none(), guild_ready_timeout=0.05)
+        self._interactions = interactions
+
+    async def on_interaction(self, asked: discord.Interaction) -> None:
+        await self._interactions.arrived(asked)
+
+
+class Scene:
+    """`late` is by how many seconds Discord's clock is ahead; `told` what went to the owner as a
+    message, since it could not be an answer."""
+
+    def __init__(self, folder: Path) -> None:
+        self.late = 0.0
+        self.patience = PATIENCE
+        self.told: list[str] = []
+        self.core = Core(folder)
+        self.discord = LocalDiscord(monotonic=lambda: time.monotonic() + self.late)
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[Client]:
+        owner = int(self.discord.owner.id)
+        client = Client(Interactions(self.core, owner, self._tell, patience=self.patience))
+        async with client:
+            await client.login(self.discord.token)
+            serving = asyncio.create_task(client.connect())
+            await self.discord.connected()
+            yield client
+        await serving
+        await self.discord.until(lambda: not self.discord.gateway.listeners)
+
+    async def put_menu(self, client: discord.Client, *more: CommandSpec) -> None:
+        specs = [*COMMANDS, *more]
+        await sync(client, specs, ManualClock(SUNDAY), None, lambda _: None)
+
+    async def show(self, client: discord.Client, card: Card) -> tuple[str, ChatMessage]:
+        """A message with buttons, which the core knows; gives its id on Discord too."""
+        channel = await client.create_dm(discord.Object(int(self.discord.owner.id)))
+        view = view_of(card.buttons)
+        assert view is not None
+        sent = await channel.send(embed=discord.Embed(title=card.title), view=view)
+        message = await self.core.say("", card=card, refs={"discord": str(sent.id)})
+        return str(sent.id), message
+
+    async def _tell(self, text: str) -> None:
+        self.told.append(text)
+
+
+@asynccontextmanager
+async def make_scene(folder: Path) -> AsyncIterator[Scene]:
+    scene = Scene(folder)
+    base, gateway = Route.BASE, DiscordWebSocket.DEFAULT_GATEWAY
+    async with scene.discord:
+        await point_at(scene.discord.api_url)
+        try:
+            yield scene
+        finally:
+            Route.BASE, DiscordWebSocket.DEFAULT_GATEWAY = base, gateway
+
+
+async def until(is_so: Callable[[], object]) -> None:
+    async with asyncio.timeout(10):
+        while not is_so():  # noqa: ASYNC110 - most of it has no event of its own
+            await asyncio.sleep(0.005)

@@ -1,0 +1,230 @@
+"""Buttons on Discord: shown as they are, pressed by the owner alone, and held nowhere."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import discord
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.discord.interaction_scene import Client, Scene, make_scene, until
+
+from ollim_bot.domain.cards import Button, ButtonStyle, Card
+from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.errors import Unreadable
+from ollim_bot.surfaces.discord.asides import FAILED
+from ollim_bot.surfaces.discord.buttons import UNKNOWN, view_of
+from ollim_bot.testing.discord.faults import AnswerLost
+from ollim_bot.testing.discord.interactions import Answer
+
+BUTTONS = (
+    Button("✅ Allow once", "approve", "k1:once", ButtonStyle.SUCCESS),
+    Button("Report", "fork_report", style=ButtonStyle.PRIMARY),
+    Button("Later", "snooze", "r1:10m"),
+    Button("❌ Refuse", "approve", "k1:no", ButtonStyle.DANGER, is_used=True),
+)
+CARD = Card("What now?", buttons=BUTTONS)
+LATER = BUTTONS[2].custom_id
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    scene: Scene
+    client: Client
+
+
+@pytest.fixture
+async def on(tmp_path: Path) -> AsyncIterator[Connected]:
+    async with make_scene(tmp_path) as scene, scene.connected() as client:
+        yield Connected(scene, client)
+
+
+def test_a_message_without_buttons_has_no_view() -> None:
+    assert view_of(()) is None
+
+
+def test_a_button_stands_there_as_its_card_says() -> None:
+    view = view_of(BUTTONS)
+    assert view is not None
+    [row] = view.to_components()
+    shown = [
+        (each["label"], each["style"], each["custom_id"], each["disabled"])
+        for each in row["components"]
+    ]
+    assert shown == [
+        ("✅ Allow once", 3, "act:approve:k1:once", False),
+        ("Report", 1, "act:fork_report:", False),
+        ("Later", 2, "act:snooze:r1:10m", False),
+        ("❌ Refuse", 4, "act:approve:k1:no", True),
+    ]
+
+
+@given(count=st.integers(1, 40))
+def test_buttons_stand_in_order_five_in_a_row_and_no_more_than_discord_takes(count: int) -> None:
+    view = view_of([Button(f"b{number}", "agent", str(number)) for number in range(count)])
+    assert view is not None
+    rows = [[each["label"] for each in row["components"]] for row in view.to_components()]
+    assert [label for row in rows for label in row] == [f"b{n}" for n in range(min(count, 25))]
+    assert [len(row) for row in rows[:-1]] == [5] * (len(rows) - 1)
+    assert len(rows[-1]) <= 5
+
+
+@pytest.mark.parametrize(("label", "shown"), [("x" * 80, "x" * 80), ("x" * 81, "x" * 79 + "…")])
+def test_a_label_that_is_too_long_is_cut_rather_than_refused(label: str, shown: str) -> None:
+    view = view_of([replace(BUTTONS[0], label=label)])
+    assert view is not None
+    assert view.to_components()[0]["components"][0]["label"] == shown
+
+
+async def test_a_view_never_ends_by_itself() -> None:
+    view = view_of(BUTTONS)
+    assert view is not None
+    assert view.timeout is None
+    assert view.is_persistent()
+
+
+async def test_a_click_is_acknowledged_while_it_is_taken_and_then_answered(on: Connected) -> None:
+    ref, message = await on.scene.show(on.client, CARD)
+    on.scene.core.may_answer.clear()
+    asked = on.scene.discord.click(ref, LATER)
+    assert await asked.answered() is Answer.DEFERRED_UPDATE
+    assert (on.scene.core.clicks, asked.followups) == ([], [])
+    on.scene.core.may_answer.set()
+    assert await asked.said() == "Later: done."
+    assert all(each.is_ephemeral for each in asked.followups)
+    assert on.scene.core.clicks == [("discord", message.id, LATER)]
+    assert on.scene.told == []
+
+
+async def test_a_click_leaves_its_message_to_whoever_changes_it(on: Connected) -> None:
+    ref, _ = await on.scene.show(on.client, CARD)
+    await on.scene.discord.click(ref, LATER).said()
+    assert len(on.scene.discord.message(ref).versions) == 1
+
+
+async def test_a_click_without_an_answer_says_nothing(on: Connected) -> None:
+    ref, _ = await on.scene.show(on.client, CARD)
+    on.scene.core.answers[LATER] = CommandAnswer()
+    asked = on.scene.discord.click(ref, LATER)
+    await until(lambda: on.scene.core.clicks)
+    assert await on.scene.discord.click(ref, BUTTONS[0].custom_id).said()
+    assert (asked.followups, on.scene.told) == ([], [])
+
+
+async def test_clicks_of_others_do_nothing_and_say_nothing(on: Connected) -> None:
+    ref, _ = await on.scene.show(on.client, CARD)
+    asked = on.scene.discord.click(ref, LATER, as_user=on.scene.discord.stranger)
+    assert await asked.answered() is Answer.DEFERRED_UPDATE
+    await on.scene.discord.click(ref, BUTTONS[0].custom_id).said()
+    assert asked.followups == []
+    assert on.scene.core.calls == [BUTTONS[0].custom_id]
+
+
+async def test_a_click_on_a_message_that_nobody_knows_is_told(on: Connected) -> None:
+    ref, _ = await on.scene.show(on.client, CARD)
+    on.scene.core.messages.clear()
+    asked = on.scene.discord.click(ref, LATER)
+    assert await asked.said() == UNKNOWN
+    assert asked.followups[0].is_ephemeral
+    assert on.scene.core.calls == []
+
+
+async def test_two_clicks_at_once_are_both_answered_and_one_is_done(on: Connected) -> None:
+    ref, _ = await on.scene.show(on.client, CARD)
+    message = on.scene.discord.message(ref)
+    asked = [on.scene.discord.press(message, LATER) for _ in range(2)]
+    said = [await each.said() for each in asked]
+    assert sorted(said) == ["Later: done.", "That button was used already."]
+    assert len(on.scene.core.clicks) == 1
+
+
+async def test_the_core_judges_a_button_that_is_not_there(on: Connected) -> None:
+    ref, _ = await on.scene.show(on.client, CARD)
+    forged = "act:agent:any thing: at all"
+    asked = on.scene.discord.press(on.scene.discord.message(ref), forged)
+    assert await asked.said() == "That button is gone."
+    assert (on.scene.core.calls, on.scene.core.clicks) == ([forged], [])
+
+
+async def test_buttons_of_before_a_restart_work(tmp_path: Path) -> None:
+    async with make_scene(tmp_path) as scene:
+        async with scene.connected() as client:
+            ref, _ = await scene.show(client, CARD)
+        async with scene.connected():
+            assert await scene.discord.click(ref, LATER).said() == "Later: done."
+
+
+async def test_a_click_is_taken_once_and_without_complaint(
+    on: Connected, caplog: pytest.LogCaptureFixture
+) -> None:
+    ref, _ = await on.scene.show(on.client, CARD)
+    await on.scene.discord.click(ref, LATER).said()
+    assert on.scene.core.calls == [LATER]
+    assert [each for each in caplog.records if each.levelname in ("WARNING", "ERROR")] == []
+
+
+async def test_nothing_is_held_for_the_messages_that_have_buttons(on: Connected) -> None:
+    on.scene.discord.allowance(1000, 1.0, of=("send", "edit", "global"))
+    owner = discord.Object(int(on.scene.discord.owner.id))
+    channel = await on.client.create_dm(owner)
+    held = []
+    for number in range(200):
+        view = view_of([Button("Ask", "agent", f"k{number}")])
+        assert view is not None
+        held.append(weakref.ref(view))
+        sent = await channel.send("What now?", view=view)
+    view = view_of([Button("Ask", "agent", "k199", is_used=True)])
+    await sent.edit(content="What now?", view=view)
+    del view, sent
+    gc.collect()
+    assert [each for each in held if each() is not None] == []
+    assert list(on.client.persistent_views) == []
+
+
+async def test_a_click_that_discord_gave_up_waiting_for_is_not_taken(on: Connected) -> None:
+    ref, _ = await on.scene.show(on.client, CARD)
+    asked = on.scene.discord.click(ref, LATER)
+    on.scene.late += 4
+    await on.scene.discord.until(lambda: asked.late)
+    await on.scene.discord.click(ref, BUTTONS[0].custom_id).said()
+    assert on.scene.core.calls == [BUTTONS[0].custom_id]
+
+
+async def test_a_click_is_taken_though_its_acknowledgement_was_not_confirmed(on: Connected) -> None:
+    ref, _ = await on.scene.show(on.client, CARD)
+    on.scene.discord.next_fail("POST /interactions/*", AnswerLost())
+    assert await on.scene.discord.click(ref, LATER).said() == "Later: done."
+    assert on.scene.core.calls == [LATER]
+
+
+async def test_an_answer_to_a_click_after_a_quarter_of_an_hour_comes_as_a_message(
+    on: Connected,
+) -> None:
+    ref, _ = await on.scene.show(on.client, CARD)
+    on.scene.core.may_answer.clear()
+    asked = on.scene.discord.click(ref, LATER)
+    await asked.answered()
+    on.scene.late += 15 * 60 + 1
+    on.scene.core.may_answer.set()
+    await until(lambda: on.scene.told)
+    assert (on.scene.told, asked.followups) == (["Later: done."], [])
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        (Unreadable(Path("messages.jsonl"), "cannot be read."), "messages.jsonl: cannot be read."),
+        (LookupError("the details"), FAILED),
+    ],
+)
+async def test_what_went_wrong_is_told_to_who_clicked(
+    on: Connected, fault: Exception, sentence: str
+) -> None:
+    ref, _ = await on.scene.show(on.client, CARD)
+    on.scene.core.fault = fault
+    assert await on.scene.discord.click(ref, LATER).said() == sentence

@@ -1,0 +1,145 @@
+"""What changed while nobody listened is mended."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.discord.input_scene import POLL, SILENT, Scene, at_rest
+
+from ollim_bot.domain.cards import Button, Card
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.facts import Facts
+from ollim_bot.surfaces.discord.channel import Letter, Seen, input_of
+from ollim_bot.surfaces.discord.eyes import EYES
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+async def waiting(scene: Scene, *texts: str) -> list[Seen]:
+    """Messages that an earlier life has accepted; they still wait."""
+    scene.channel.say("before")
+    said = []
+    for text in texts:
+        seen = scene.channel.say(text)
+        said.append(seen)
+        refs = {"discord": seen.ref}
+        name = MessageId(input_of(seen.ref))
+        await scene.reception.post(
+            ChatMessage(name, scene.clock.now(), Author.OWNER, text, refs=refs)
+        )
+        scene.reception.waiting.add(input_of(seen.ref))
+    ref = said[-1].ref
+    scene.memory.transact(lambda raw: (Facts(raw).seen_on_discord(ref).raw, None))
+    await scene.reception.change(is_busy=True)
+    return said
+
+
+async def test_changes_of_what_waits_that_were_missed_are_found(scene: Scene) -> None:
+    edited, same, gone = await waiting(scene, "old", "same", "oops")
+    scene.channel.owner[edited.ref] = replace(edited, text="new", is_edited=True)
+    del scene.channel.owner[gone.ref]
+    await scene.clock.advance(31)
+    scene.catch_up.ready()
+    async with scene.running():
+        kept = {input_of(edited.ref), input_of(same.ref)}
+        await scene.until(lambda: scene.reception.waiting == kept)
+        await scene.until(lambda: scene.reception.messages[0].text == "new")
+    assert scene.reception.messages[1].text == "same"
+
+
+async def test_one_that_came_a_moment_ago_is_not_taken_for_deleted(scene: Scene) -> None:
+    [fresh] = await waiting(scene, "fresh")
+    del scene.channel.owner[fresh.ref]
+    scene.catch_up.ready()
+    async with scene.running():
+        await scene.until(lambda: ("newest", "50") in scene.channel.calls)
+        await at_rest(scene)
+        assert scene.reception.waiting == {input_of(fresh.ref)}
+        await scene.clock.advance(POLL)
+        await scene.until(lambda: scene.reception.waiting == set())
+
+
+async def test_one_that_is_too_old_to_be_found_is_not_taken_for_deleted(scene: Scene) -> None:
+    old, new = await waiting(scene, "old", "new")
+    for _ in range(99):
+        await scene.channel.send(Letter("chatter"), str(len(scene.channel.bot)))
+    await scene.clock.advance(31)
+    scene.catch_up.ready()
+    async with scene.running():
+        await scene.until(lambda: ("newest", "50") in scene.channel.calls)
+        await at_rest(scene)
+    assert scene.reception.waiting == {input_of(old.ref), input_of(new.ref)}
+
+
+async def test_what_the_page_or_the_bot_has_said_is_never_taken_for_deleted(scene: Scene) -> None:
+    await waiting(scene, "hello")
+    await scene.reception.say("on its way", refs={"discord": ""})
+    await scene.reception.say("deleted by the owner", refs={"discord": "1900"})
+    await scene.reception.say("from the page", Author.OWNER)
+    await scene.clock.advance(31)
+    scene.catch_up.ready()
+    async with scene.running():
+        await scene.until(lambda: ("newest", "50") in scene.channel.calls)
+        await at_rest(scene)
+    assert len(scene.reception.waiting) == 1
+
+
+def card(*, is_used: bool) -> Card:
+    return Card("Milk", buttons=(Button("Done", "done", "1", is_used=is_used),))
+
+
+async def test_buttons_that_were_used_and_look_unused_are_mended_once(scene: Scene) -> None:
+    for number, is_used in enumerate([True, False, True]):
+        ref = await scene.channel.send(Letter(card=card(is_used=False)), str(number))
+        await scene.reception.say(f"{number}", card=card(is_used=is_used), refs={"discord": ref})
+    await scene.channel.edit(ref, Letter(card=card(is_used=True)))
+    scene.catch_up.ready()
+    async with scene.running():
+        await scene.until(lambda: scene.changed)
+        await at_rest(scene)
+        assert [each.text for each in scene.changed] == ["0"]
+        scene.catch_up.ready()
+        await scene.clock.advance(POLL)
+        await at_rest(scene)
+    assert len(scene.changed) == 1
+
+
+async def test_marks_of_an_earlier_life_go_when_nothing_waits(scene: Scene) -> None:
+    seen = scene.channel.say("answered", marks=frozenset({EYES}))
+    await scene.reception.change(is_busy=True)
+    scene.catch_up.ready()
+    async with scene.running():
+        await scene.until(lambda: ("newest", "50") in scene.channel.calls)
+        await at_rest(scene)
+        assert scene.is_marked(seen)
+        scene.eyes.close_all()
+        await scene.until(lambda: not scene.is_marked(seen))
+
+
+async def test_and_at_once_if_nothing_does(scene: Scene) -> None:
+    seen = scene.channel.say("answered", marks=frozenset({EYES}))
+    scene.catch_up.ready()
+    async with scene.running():
+        await scene.until(lambda: not scene.is_marked(seen))
+
+
+async def test_what_could_not_be_mended_is_tried_again_and_holds_nobody_up(scene: Scene) -> None:
+    seen = scene.channel.say("answered", marks=frozenset({EYES}))
+    scene.channel.fail("newest", None, SILENT, SILENT)
+    scene.channel.fail("after", SILENT)
+    scene.catch_up.ready()
+    async with scene.running():
+        await scene.until(lambda: ("newest", "50") in scene.channel.calls)
+        await scene.until_asleep()
+        await scene.clock.advance(1)
+        scene.say("hello")
+        await scene.until(lambda: scene.received == ["hello"])
+        assert scene.is_marked(seen)
+        await scene.until_asleep()
+        await scene.clock.advance(2)
+        await scene.until(lambda: not scene.is_marked(seen))

@@ -1,0 +1,249 @@
+"""A connection to Discord: who gets in, what makes it end, and how it comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+
+import pytest
+from tests.discord.wire import Scene, scene_of
+
+from ollim_bot.errors import Unreachable
+from ollim_bot.surfaces.discord.client import WATCH_PAUSE
+from ollim_bot.surfaces.discord.refusals import NO_INTENTS, NO_OWNER, NO_TOKEN, NotAdmitted
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.discord.faults import Dropped, Fail, Fault, Hanging
+from ollim_bot.testing.discord.server import LocalDiscord
+
+START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+
+
+async def test_the_owner_is_known_before_anything_is_heard() -> None:
+    async with scene_of(LocalDiscord()) as scene, scene.served():
+        ((wire, is_first),) = scene.heard.ready_calls
+        assert is_first
+        assert (wire.owner, wire.us) == (int(scene.local.owner.id), int(scene.local.bot.id))
+        assert wire == scene.connection.wire
+        assert [each.name for each in scene.local.requests] == [
+            "GET /gateway",
+            "GET /users/@me",
+            "GET /oauth2/applications/@me",
+            "POST /users/@me/channels",
+        ]
+
+
+async def test_the_start_is_told_before_the_first_message() -> None:
+    async with scene_of(LocalDiscord()) as scene:
+        serving = asyncio.create_task(scene.connection.run())
+        await scene.local.connected()
+        scene.local.say("early")
+        await scene.local.until(lambda: scene.heard.messages)
+        serving.cancel()
+        await asyncio.wait([serving])
+        assert scene.heard.order == ["ready", "early"]
+
+
+async def test_no_more_is_asked_to_be_seen_than_direct_messages() -> None:
+    async with scene_of(LocalDiscord()) as scene, scene.served():
+        (session,) = scene.local.gateway.sessions.values()
+        assert session.intents == 1 << 12 | 1 << 13
+
+
+async def test_in_a_team_the_named_member_is_the_owner() -> None:
+    local = LocalDiscord(members=["second"])
+    assert local.team is not None
+    member = int(local.team[1].id)
+    async with scene_of(local, owner_id=member) as scene, scene.served():
+        ((wire, _),) = scene.heard.ready_calls
+        assert wire.owner == member
+
+
+async def test_in_a_team_nobody_is_served_before_the_owner_is_named() -> None:
+    async with scene_of(LocalDiscord(members=["second"])) as scene:
+        with pytest.raises(NotAdmitted) as refused:
+            await scene.connection.run()
+        assert str(refused.value) == NO_OWNER
+        assert refused.value.exit_code == 2
+        assert scene.local.gateway.identified == 0
+
+
+async def test_somebody_outside_the_team_cannot_be_its_owner() -> None:
+    async with scene_of(LocalDiscord(members=["second"]), owner_id=7) as scene:
+        with pytest.raises(NotAdmitted, match="`DISCORD_OWNER_ID` is 7"):
+            await scene.connection.run()
+        assert scene.local.gateway.identified == 0
+
+
+async def test_a_wrong_token_is_said_and_not_tried_again() -> None:
+    async with scene_of(LocalDiscord()) as scene:
+        with pytest.raises(NotAdmitted) as refused:
+            await scene.connect("wrong").run()
+        assert str(refused.value) == NO_TOKEN
+        assert refused.value.exit_code == 2
+        assert len(scene.local.requests) == 2
+
+
+async def test_a_token_that_is_taken_back_is_said() -> None:
+    async with scene_of(LocalDiscord()) as scene, scene.served() as serving:
+        scene.local.revoke_token()
+        with pytest.raises(NotAdmitted, match="refused the token"):
+            await asyncio.wait_for(serving, 5)
+
+
+async def test_what_may_not_be_seen_is_said() -> None:
+    async with scene_of(LocalDiscord(granted_intents=0)) as scene:
+        with pytest.raises(NotAdmitted) as refused:
+            await scene.connection.run()
+        assert str(refused.value) == NO_INTENTS
+
+
+@pytest.mark.parametrize(
+    ("request_name", "fault"),
+    [
+        ("GET /users/@me", Fail(503)),
+        ("GET /users/@me", Dropped()),
+        ("GET /users/@me", Fail(200)),
+        ("GET /oauth2/*", Fail(503)),
+        ("POST /users/@me/channels", Fail(403)),
+        ("POST /users/@me/channels", Dropped()),
+        ("WS /gateway", Fail(503)),
+        ("WS /gateway", Dropped()),
+    ],
+)
+async def test_a_first_try_that_fails_is_worth_another(request_name: str, fault: Fault) -> None:
+    async with scene_of(LocalDiscord()) as scene:
+        scene.local.next_fail(request_name, fault, times=None)
+        with pytest.raises(Unreachable):
+            await asyncio.wait_for(scene.connection.run(), 10)
+
+        scene.local.mend()
+        scene.connection = scene.connect()
+        async with scene.served():
+            assert len(scene.heard.ready_calls) == 1
+
+
+async def test_without_a_network_it_is_out_of_reach() -> None:
+    async with scene_of(LocalDiscord()) as scene:
+        await scene.local.refuse_connections()
+        with pytest.raises(Unreachable):
+            await scene.connection.run()
+
+
+async def test_a_network_that_goes_away_ends_it() -> None:
+    async with scene_of(LocalDiscord()) as scene, scene.served() as serving:
+        await scene.local.refuse_connections()
+        with pytest.raises(Unreachable):
+            await asyncio.wait_for(serving, 5)
+        assert scene.connection.wire is None
+
+
+@pytest.mark.parametrize("code", [None, 1000, 1001, 4000, 4009])
+async def test_a_socket_that_breaks_is_resumed_and_nothing_is_missed(code: int | None) -> None:
+    async with scene_of(LocalDiscord()) as scene, scene.served():
+        scene.local.drop_gateway(code)
+        scene.local.say("meanwhile")
+        await scene.local.until(lambda: scene.heard.resumes and scene.heard.messages)
+        assert scene.heard.words == ["meanwhile"]
+        assert len(scene.heard.ready_calls) == 1
+
+
+async def test_a_reconnect_by_hand_misses_nothing() -> None:
+    async with scene_of(LocalDiscord()) as scene, scene.served():
+        scene.local.silence_gateway()
+        scene.local.say("unheard")
+        await scene.connection.reconnect()
+        await scene.local.until(lambda: scene.heard.messages)
+        assert scene.heard.words == ["unheard"]
+        assert scene.local.gateway.identified == 1
+
+
+async def test_a_reconnect_without_a_connection_does_nothing() -> None:
+    async with scene_of(LocalDiscord()) as scene:
+        await scene.connection.reconnect()
+        async with scene.served():
+            pass
+        await scene.connection.reconnect()
+
+
+async def test_a_repeated_start_of_the_session_is_no_first_one() -> None:
+    async with scene_of(LocalDiscord()) as scene, scene.served():
+        (session,) = scene.local.gateway.sessions.values()
+        scene.local.gateway.tell("READY", session.frames[0]["d"])
+        await scene.local.until(lambda: len(scene.heard.ready_calls) == 2)
+        assert [is_first for _, is_first in scene.heard.ready_calls] == [True, False]
+
+
+async def another_heartbeat(scene: Scene) -> None:
+    """Wait until one was answered."""
+    wire = scene.connection.wire
+    assert wire is not None
+    before = wire.client.latency
+    async with asyncio.timeout(5):
+        while wire.client.latency == before:  # noqa: ASYNC110  nobody tells of it
+            await asyncio.sleep(0.005)
+
+
+async def test_a_socket_without_answers_to_its_heartbeats_is_replaced() -> None:
+    clock = ManualClock(START)
+    local = LocalDiscord(heartbeat_interval=0.05)
+    async with scene_of(local, clock=clock) as scene, scene.served():
+        await another_heartbeat(scene)
+        await clock.advance(WATCH_PAUSE)
+        local.silence_gateway(acks=False)
+        local.say("unheard")
+        for _ in range(2):
+            await clock.advance(WATCH_PAUSE)
+        await local.until(lambda: scene.heard.messages, 3)
+        assert scene.heard.words == ["unheard"]
+        assert (local.gateway.identified, local.gateway.resumed) == (1, 1)
+
+
+async def test_a_socket_that_answers_is_left_alone() -> None:
+    clock = ManualClock(START)
+    local = LocalDiscord(heartbeat_interval=0.05)
+    async with scene_of(local, clock=clock) as scene, scene.served():
+        for _ in range(5):
+            await another_heartbeat(scene)
+            await clock.advance(WATCH_PAUSE)
+        assert (local.gateway.identified, local.gateway.resumed) == (1, 0)
+
+
+async def test_a_gateway_that_does_not_come_back_ends_it() -> None:
+    clock = ManualClock(START)
+    local = LocalDiscord(heartbeat_interval=0.05)
+    async with scene_of(local, clock=clock) as scene, scene.served() as serving:
+        local.silence_gateway(acks=False)
+        local.next_fail("WS /gateway", Hanging(), times=None)
+        for _ in range(5):
+            await clock.advance(WATCH_PAUSE)
+        with pytest.raises(Unreachable, match="does not answer"):
+            await asyncio.wait_for(serving, 5)
+
+
+async def test_the_end_is_quick_and_discord_is_told() -> None:
+    async with scene_of(LocalDiscord()) as scene:
+        async with scene.served() as serving:
+            await asyncio.wait_for(scene.connection.close(), 2)
+            await asyncio.wait_for(serving, 2)
+        await scene.local.until(lambda: not scene.local.gateway.lines)
+        assert scene.connection.wire is None
+
+
+async def test_an_ordinary_start_warns_of_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async with scene_of(LocalDiscord()) as scene, scene.served():
+        pass
+    assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
+
+
+async def test_the_token_is_in_no_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with scene_of(LocalDiscord()) as scene:
+        async with scene.served():
+            scene.local.drop_gateway()
+            await scene.local.until(lambda: scene.heard.resumes)
+        with pytest.raises(NotAdmitted):
+            await scene.connect("wrong-token-of-mine").run()
+        assert "RESUMED" in caplog.text
+        assert scene.local.token not in caplog.text
+        assert "wrong-token-of-mine" not in caplog.text

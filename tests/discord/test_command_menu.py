@@ -1,0 +1,219 @@
+"""The menu of commands on Discord: right for it, put up when it is new, and never in the way."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import discord
+import pytest
+from tests.discord.interaction_scene import SUNDAY, Scene, make_scene, until
+
+from ollim_bot.conversation.commands.table import COMMANDS
+from ollim_bot.domain.commands import Argument, CommandSpec
+from ollim_bot.surfaces.discord.command_menu import fingerprint, payload, sync
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.discord.faults import AnswerLost, Dropped, Fail, Fault
+
+NAME = re.compile(r"[-_'a-z0-9]{1,32}")
+OURS = payload(COMMANDS)
+PUT = "PUT /applications/*"
+
+
+@dataclass
+class Board:
+    """Where the menu hangs, and what is remembered of it."""
+
+    scene: Scene
+    client: discord.Client
+    clock: ManualClock = field(default_factory=lambda: ManualClock(SUNDAY))
+    remembered: str | None = None
+
+    async def sync(self, *specs: CommandSpec) -> None:
+        async with asyncio.timeout(10):
+            await sync(self.client, specs, self.clock, self.remembered, self.remember)
+
+    def remember(self, mark: str) -> None:
+        self.remembered = mark
+
+    @property
+    def puts(self) -> int:
+        return self.scene.discord.command_puts
+
+    @property
+    def tries(self) -> int:
+        return sum(each.method == "PUT" for each in self.scene.discord.requests)
+
+
+@pytest.fixture
+async def board(tmp_path: Path) -> AsyncIterator[Board]:
+    async with make_scene(tmp_path) as scene, discord.Client(intents=discord.Intents.none()) as on:
+        await on.login(scene.discord.token)
+        yield Board(scene, on)
+
+
+def test_every_command_has_a_name_that_discord_takes() -> None:
+    names = [command["name"] for command in OURS]
+    assert names == [spec.name for spec in COMMANDS]
+    assert [name for name in names if not NAME.fullmatch(name)] == []
+    assert len(set(names)) == len(names) <= 100
+
+
+def test_every_argument_has_a_name_that_discord_takes_and_required_ones_come_first() -> None:
+    for command in OURS:
+        names = [option["name"] for option in command["options"]]
+        assert [name for name in names if not NAME.fullmatch(name)] == []
+        assert len(set(names)) == len(names) <= 25
+        required = [option["required"] for option in command["options"]]
+        assert required == sorted(required, reverse=True)
+
+
+def test_every_description_says_something_and_is_not_cut() -> None:
+    abouts = [command["description"] for command in OURS]
+    abouts += [option["description"] for command in OURS for option in command["options"]]
+    assert [about for about in abouts if not 1 <= len(about) <= 100 or about.endswith("…")] == []
+
+
+def test_the_menu_is_offered_in_direct_messages_with_the_bot_only() -> None:
+    assert {tuple(command["contexts"]) for command in OURS} == {(1,)}
+
+
+def test_values_are_proposed_wherever_they_are_known_and_others_stay_possible() -> None:
+    proposed = {
+        (command["name"], option["name"])
+        for command in OURS
+        for option in command["options"]
+        if option["autocomplete"]
+    }
+    listed = {(spec.name, one.name) for spec in COMMANDS for one in spec.arguments if one.choices}
+    assert proposed == listed | {("resume", "id")}
+    assert all("choices" not in option for command in OURS for option in command["options"])
+
+
+def test_a_command_becomes_what_discord_takes() -> None:
+    spec = CommandSpec(
+        "move",
+        "Move something",
+        (Argument("why", "a reason", takes_rest=True), Argument("to", "where", ("a",), True)),
+    )
+    [command] = payload([spec])
+    assert command == {
+        "type": 1,
+        "name": "move",
+        "description": "Move something",
+        "options": [
+            {
+                "type": 3,
+                "name": "to",
+                "description": "where",
+                "required": True,
+                "autocomplete": True,
+            },
+            {
+                "type": 3,
+                "name": "why",
+                "description": "a reason",
+                "required": False,
+                "autocomplete": False,
+            },
+        ],
+        "contexts": [1],
+    }
+
+
+def test_a_description_that_is_too_long_is_cut_rather_than_refused() -> None:
+    [command] = payload([CommandSpec("x", "y" * 101, (Argument("a", "z" * 300),))])
+    assert command["description"] == "y" * 99 + "…"
+    assert command["options"][0]["description"] == "z" * 99 + "…"
+
+
+def test_a_menu_is_known_again_and_any_other_is_not() -> None:
+    assert fingerprint(payload(COMMANDS), 7) == fingerprint(OURS, 7)
+    others = [
+        fingerprint(OURS, 8),
+        fingerprint(OURS[1:], 7),
+        fingerprint([{**OURS[0], "description": "another"}, *OURS[1:]], 7),
+        fingerprint([], 7),
+    ]
+    assert fingerprint(OURS, 7) not in others
+    assert len(set(others)) == len(others)
+
+
+async def test_the_menu_is_put_up_as_it_is(board: Board) -> None:
+    await board.sync(*COMMANDS)
+    kept = [{name: each[name] for name in OURS[0]} for each in board.scene.discord.commands]
+    assert kept == OURS
+
+
+async def test_the_menu_is_put_up_once_and_again_when_it_is_another(board: Board) -> None:
+    await board.sync(*COMMANDS)
+    first = board.remembered
+    await board.sync(*COMMANDS)
+    assert (board.puts, board.remembered) == (1, first)
+    await board.sync(*COMMANDS[1:])
+    assert board.puts == 2
+    assert board.remembered != first
+    assert len(board.scene.discord.commands) == len(COMMANDS) - 1
+
+
+async def test_the_menu_of_another_application_is_put_up_too(board: Board) -> None:
+    await board.sync(*COMMANDS)
+    board.remembered = fingerprint(OURS, int(board.scene.discord.bot.id) + 1)
+    await board.sync(*COMMANDS)
+    assert board.puts == 2
+
+
+@pytest.mark.parametrize("fault", [Fail(503), Dropped(), AnswerLost()])
+async def test_the_menu_is_put_up_when_discord_is_there_again(board: Board, fault: Fault) -> None:
+    board.scene.discord.next_fail(PUT, fault, times=None)
+    syncing = asyncio.create_task(board.sync(*COMMANDS))
+    await until(lambda: board.clock.sleeping)
+    await board.clock.advance(59)
+    tries = board.tries
+    await board.clock.advance(1)
+    await until(lambda: board.clock.sleeping and board.tries > tries)
+    assert board.remembered is None
+    board.scene.discord.mend()
+    await board.clock.advance(120)
+    await syncing
+    assert board.remembered is not None
+    assert len(board.scene.discord.commands) == len(COMMANDS)
+
+
+async def test_the_menu_is_put_up_when_there_is_a_network_again(board: Board) -> None:
+    await board.scene.discord.refuse_connections()
+    syncing = asyncio.create_task(board.sync(*COMMANDS))
+    await until(lambda: board.clock.sleeping)
+    await board.scene.discord.accept_again()
+    await board.clock.advance(60)
+    await syncing
+    assert (board.puts, board.remembered) == (1, fingerprint(OURS, int(board.scene.discord.bot.id)))
+
+
+async def test_pauses_grow_to_an_hour(board: Board) -> None:
+    board.scene.discord.next_fail(PUT, 503, times=None)
+    syncing = asyncio.create_task(board.sync(*COMMANDS))
+    for tries, minutes in enumerate([1, 2, 4, 8, 16, 32, 60, 60], start=1):
+        await until(lambda: board.clock.sleeping)
+        await board.clock.advance(60 * minutes - 1)
+        assert (board.tries, board.clock.sleeping) == (tries, 1)
+        await board.clock.advance(1)
+    await until(lambda: board.clock.sleeping)
+    board.scene.discord.mend()
+    await board.clock.advance(3600)
+    await syncing
+
+
+async def test_a_menu_that_is_refused_is_left_for_the_next_time(
+    board: Board, caplog: pytest.LogCaptureFixture
+) -> None:
+    board.scene.discord.next_fail(PUT, Fail(400, 50035, "Invalid Form Body"))
+    await board.sync(*COMMANDS)
+    assert (board.remembered, board.clock.sleeping, board.tries) == (None, 0, 1)
+    assert "Discord refused the slash commands: " in caplog.text
+    assert "Invalid Form Body" in caplog.text
+    await board.sync(*COMMANDS)
+    assert board.puts == 1

@@ -1,0 +1,263 @@
+"""Commands on Discord: acknowledged at once, done once, answered to the owner alone."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from tests.discord.interaction_scene import Scene, make_scene, until
+
+from ollim_bot.conversation.commands.table import COMMANDS, read_line
+from ollim_bot.domain.commands import CommandAnswer, CommandSpec
+from ollim_bot.errors import Unreadable, WrongInput
+from ollim_bot.surfaces.discord.asides import FAILED
+from ollim_bot.surfaces.discord.commands import NOT_AUTHORIZED, PATIENCE, line_of
+from ollim_bot.testing.discord.faults import AnswerLost, Delayed, Dropped, Fail
+from ollim_bot.testing.discord.interactions import Answer
+
+BY_NAME = {spec.name: spec for spec in COMMANDS}
+WORDS = st.text() | st.text("ab \n\t\u2003", max_size=5)
+LONG = "\n".join(f"line {number} of a long answer" for number in range(250))
+
+
+@pytest.fixture
+async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
+    async with make_scene(tmp_path) as made, made.connected() as client:
+        await made.put_menu(client, CommandSpec("gone", "No longer there"))
+        yield made
+
+
+@given(data=st.data(), spec=st.sampled_from(COMMANDS))
+def test_a_line_is_read_as_the_arguments_that_were_given(
+    data: st.DataObject, spec: CommandSpec
+) -> None:
+    names = st.sampled_from([*(one.name for one in spec.arguments), "other"])
+    given = data.draw(st.dictionaries(names, WORDS))
+    said = {name: value.strip() for name, value in given.items() if value.strip()}
+    said.pop("other", None)
+    try:
+        line = line_of(spec, given)
+    except WrongInput:
+        assert not _can_be_typed(spec, said)
+        return
+    assume(said or not any(one.is_required for one in spec.arguments))
+    assert read_line(line) == (spec, said)
+
+
+def _can_be_typed(spec: CommandSpec, said: dict[str, str]) -> bool:
+    places = [number for number, one in enumerate(spec.arguments) if one.name in said]
+    has_no_gap = places == [*range(len(places))]
+    single = [one.name for one in spec.arguments if not one.takes_rest]
+    return has_no_gap and all(len(said.get(name, "x").split()) == 1 for name in single)
+
+
+def test_white_space_around_an_argument_is_not_part_of_it() -> None:
+    assert line_of(BY_NAME["config"], {"value": " \n"}) == "/config"
+    assert line_of(BY_NAME["config"], {"key": " a", "value": "b  c\t"}) == "/config a b  c"
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "sentence"),
+    [
+        ("config", {"value": "on"}, "`value` needs `key` too. Right: `/config [key] [value]`."),
+        (
+            "ping-budget",
+            {"capacity": "5 10"},
+            "`capacity` is a single word. Right: `/ping-budget [capacity] [refill_rate]`.",
+        ),
+    ],
+)
+def test_what_no_line_could_say_is_refused_with_what_is_right(
+    name: str, given: dict[str, str], sentence: str
+) -> None:
+    with pytest.raises(WrongInput) as refused:
+        line_of(BY_NAME[name], given)
+    assert str(refused.value) == sentence
+
+
+async def test_a_command_is_acknowledged_while_it_runs_and_then_answered(scene: Scene) -> None:
+    scene.core.may_answer.clear()
+    asked = scene.discord.slash("model", name="sonnet")
+    assert await asked.answered() is Answer.DEFERRED_MESSAGE
+    assert (asked.is_ephemeral, asked.texts, scene.core.lines) == (True, [], [])
+    scene.core.may_answer.set()
+    assert await asked.said() == "`/model sonnet` is done."
+    assert (asked.is_ephemeral, asked.followups, scene.told) == (True, [], [])
+    assert scene.core.lines == [("discord", "/model sonnet")]
+
+
+async def test_a_command_waits_for_no_other(scene: Scene) -> None:
+    scene.core.may_answer.clear()
+    first, second = scene.discord.slash("clear"), scene.discord.slash("cost")
+    assert await first.answered() is await second.answered() is Answer.DEFERRED_MESSAGE
+    scene.core.may_answer.set()
+    assert await first.said() == "`/clear` is done."
+    assert await second.said() == "`/cost` is done."
+
+
+async def test_arguments_come_in_their_order_whatever_the_order_of_typing(scene: Scene) -> None:
+    asked = scene.discord.slash("config", value="a  b", key="timezone")
+    await asked.said()
+    assert scene.core.lines == [("discord", "/config timezone a  b")]
+
+
+async def test_a_long_answer_comes_in_pieces_that_only_the_owner_sees(scene: Scene) -> None:
+    scene.core.answers["/runs"] = CommandAnswer(LONG)
+    asked = scene.discord.slash("runs")
+    await scene.discord.until(lambda: "line 249 of" in "".join(asked.texts))
+    assert "\n".join(asked.texts) == LONG
+    assert len(asked.followups) == (len(LONG) // 2000)
+    assert all(each.is_ephemeral for each in asked.followups)
+    assert scene.told == []
+
+
+async def test_a_command_whose_answer_is_in_the_conversation_leaves_nothing(scene: Scene) -> None:
+    scene.core.answers["/clear"] = CommandAnswer()
+    asked = scene.discord.slash("clear")
+    await scene.discord.until(lambda: asked.is_deleted)
+    assert (asked.texts, scene.told, scene.discord.texts) == ([], [], [])
+
+
+async def test_an_error_is_said_to_the_owner_alone(scene: Scene) -> None:
+    scene.core.answers["/model"] = CommandAnswer("There is no such model.", is_error=True)
+    asked = scene.discord.slash("model", name="x")
+    assert await asked.said() == "There is no such model."
+    assert asked.is_ephemeral
+
+
+async def test_arguments_that_cannot_be_typed_are_refused_and_nothing_is_done(scene: Scene) -> None:
+    asked = scene.discord.slash("config", value="on")
+    assert await asked.said() == "`value` needs `key` too. Right: `/config [key] [value]`."
+    assert (asked.is_ephemeral, scene.core.calls) == (True, [])
+
+
+async def test_a_command_of_an_older_menu_is_left_to_the_core(scene: Scene) -> None:
+    await scene.discord.slash("gone").said()
+    assert scene.core.lines == [("discord", "/gone")]
+
+
+async def test_others_are_not_authorized(scene: Scene) -> None:
+    asked = scene.discord.slash("clear", as_user=scene.discord.stranger)
+    assert await asked.said() == NOT_AUTHORIZED
+    assert (asked.is_ephemeral, scene.core.calls) == (True, [])
+
+
+async def test_an_answer_after_a_quarter_of_an_hour_comes_as_a_message(scene: Scene) -> None:
+    scene.core.answers["/compact"] = CommandAnswer(LONG, is_error=True)
+    scene.core.may_answer.clear()
+    asked = scene.discord.slash("compact")
+    await asked.answered()
+    scene.late += 15 * 60 + 1
+    scene.core.may_answer.set()
+    await until(lambda: scene.told)
+    assert (scene.told, asked.texts) == ([LONG], [])
+
+
+async def test_an_answer_that_discord_refuses_comes_as_a_message(scene: Scene) -> None:
+    scene.discord.next_fail("PATCH /webhooks/*", 404)
+    scene.discord.slash("cost")
+    await until(lambda: scene.told)
+    assert scene.told == ["`/cost` is done."]
+
+
+async def test_what_is_missing_of_a_long_answer_comes_as_a_message(scene: Scene) -> None:
+    scene.core.answers["/runs"] = CommandAnswer(LONG)
+    scene.discord.next_fail("POST /webhooks/*", Delayed(0))
+    scene.discord.next_fail("POST /webhooks/*", Dropped())
+    asked = scene.discord.slash("runs")
+    await until(lambda: scene.told)
+    assert "\n".join([*asked.texts, *scene.told]) == LONG
+    assert (len(asked.texts), len(scene.told)) == (2, 1)
+
+
+async def test_nothing_is_said_where_an_empty_answer_cannot_be_taken_away(scene: Scene) -> None:
+    scene.core.answers["/clear"] = CommandAnswer()
+    scene.discord.next_fail("DELETE /webhooks/*", 404)
+    scene.discord.slash("clear")
+    await scene.discord.until(lambda: scene.discord.requests[-1].method == "DELETE")
+    assert await scene.discord.slash("cost").said() == "`/cost` is done."
+    assert scene.told == []
+
+
+async def test_what_discord_gave_up_waiting_for_is_not_done_behind_its_back(scene: Scene) -> None:
+    asked = scene.discord.slash("clear")
+    scene.late += 4
+    await scene.discord.until(lambda: asked.late)
+    assert await scene.discord.slash("cost").said() == "`/cost` is done."
+    assert (scene.core.calls, scene.told) == (["/cost"], [])
+
+
+async def test_a_command_is_done_once_though_its_acknowledgement_was_not_confirmed(
+    scene: Scene,
+) -> None:
+    scene.discord.next_fail("POST /interactions/*", AnswerLost())
+    asked = scene.discord.slash("cost")
+    assert await asked.said() == "`/cost` is done."
+    assert scene.core.calls == ["/cost"]
+
+
+async def test_a_command_that_was_acknowledged_by_an_earlier_try_is_done(scene: Scene) -> None:
+    scene.discord.next_fail("POST /interactions/*", Fail(400, 40060))
+    scene.discord.slash("cost")
+    await until(lambda: scene.core.lines)
+    assert scene.core.lines == [("discord", "/cost")]
+
+
+async def test_a_fault_of_ours_is_told_plainly_and_logged(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene.core.fault = LookupError("the details")
+    asked = scene.discord.slash("cost")
+    assert await asked.said() == FAILED
+    assert "the details" in caplog.text
+
+
+async def test_values_are_proposed_while_an_argument_is_typed(scene: Scene) -> None:
+    asked = scene.discord.complete("model", "name", "s")
+    assert await asked.choice_names() == ["sonnet"]
+    asked = scene.discord.complete("config", "key", "model.m", value="opus")
+    assert await asked.choice_names() == ["model.main"]
+    asked = scene.discord.complete("model", "name", "")
+    assert await asked.choice_names() == ["opus", "sonnet", "haiku", "default"]
+    assert [each["value"] for each in asked.choices] == ["opus", "sonnet", "haiku", "default"]
+
+
+async def test_no_more_is_proposed_than_discord_takes(scene: Scene) -> None:
+    fitting = [f"{number:0100}" for number in range(30)]
+    scene.core.proposed = ["x" * 101, "", *fitting]
+    asked = scene.discord.complete("resume", "id", "a")
+    assert await asked.choice_names() == fitting[:25]
+
+
+async def test_nothing_is_proposed_to_others(scene: Scene) -> None:
+    asked = scene.discord.complete("model", "name", "", as_user=scene.discord.stranger)
+    assert await asked.choice_names() == []
+
+
+async def test_values_that_cannot_be_read_are_no_values(scene: Scene) -> None:
+    scene.core.fault = Unreadable(Path("sessions.json"), "cannot be read.")
+    assert await scene.discord.complete("resume", "id", "").choice_names() == []
+
+
+async def test_values_that_take_too_long_are_no_values(tmp_path: Path) -> None:
+    assert PATIENCE < 3
+    async with make_scene(tmp_path) as scene:
+        scene.patience = 0.01
+        async with scene.connected() as client:
+            await scene.put_menu(client)
+            scene.core.may_propose.clear()
+            asked = scene.discord.complete("resume", "id", "")
+            assert await asked.choice_names() == []
+
+
+async def test_proposals_that_come_too_late_harm_nothing(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = scene.discord.complete("model", "name", "")
+    scene.late += 4
+    await scene.discord.until(lambda: asked.late)
+    assert await scene.discord.slash("cost").said() == "`/cost` is done."
+    assert [each for each in caplog.records if each.levelname in ("WARNING", "ERROR")] == []

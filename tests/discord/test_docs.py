@@ -1,0 +1,53 @@
+"""The page about Discord has every sentence about what can go wrong there, as it is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from tests.conversation.scene import NOW
+
+import discord
+from ollim_bot.conversation.outbox.regrets import sentence_about
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.outgoing import NotSent, Unsure
+from ollim_bot.surfaces.discord import buttons, fetching, inbound, refusals
+
+TOLD = ChatMessage(MessageId("1"), NOW, Author.BACKGROUND, "…")
+DOCS = (Path(__file__).parents[2] / "docs" / "discord.md").read_text()
+
+
+def answered(status: int) -> str:
+    """What is said where Discord answers with this status."""
+    response = cast("Any", SimpleNamespace(status=status, reason=""))
+    return str(refusals.trouble(discord.HTTPException(response, "no")))
+
+
+SENTENCES = (
+    refusals.NO_TOKEN,
+    refusals.NO_INTENTS,
+    refusals.NO_OWNER,
+    str(refusals.not_in_team(80351110224678912)),
+    refusals.OUT_OF_REACH,
+    refusals.BUSY,
+    answered(403),
+    answered(413),
+    sentence_about(TOLD, NotSent(NOW, TOLD.id, "the reason.", service="discord")),
+    sentence_about(TOLD, Unsure(NOW, TOLD.id, service="discord")),
+    inbound.not_kept_yet("…"),
+    inbound.NOTHING_TO_READ,
+    buttons.UNKNOWN,
+)
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_every_refusal_is_explained(sentence: str) -> None:
+    assert f"| {sentence} |" in DOCS
+
+
+def test_the_limits_are_the_real_ones() -> None:
+    megabytes = fetching.MOST_BYTES // 1024**2
+    assert fetching.MOST_FILES == 10
+    assert f"Up to ten with a message, {megabytes} MB each." in DOCS

@@ -1,0 +1,148 @@
+"""What becomes of drafts that no answer takes over: they go, or say where they end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.discord.draft_scene import Scene
+
+from ollim_bot.chat import TurnStart
+from ollim_bot.domain.chat import TurnId
+from ollim_bot.domain.events import (
+    AgentEvent,
+    EndCause,
+    TextStreamed,
+    ToolEnded,
+    ToolStarted,
+)
+from ollim_bot.errors import Unreachable
+from ollim_bot.surfaces.discord.channel import Letter
+from ollim_bot.surfaces.discord.orphans import GOES_ON_BELOW, close_orphans
+
+
+@pytest.fixture
+async def scene() -> AsyncIterator[Scene]:
+    scene = Scene()
+    yield scene
+    await scene.close()
+
+
+async def test_a_turn_that_ends_without_words_leaves_nothing(scene: Scene) -> None:
+    turn = await scene.begin()
+    await turn.show(ToolStarted("1", "Read"), ToolEnded("1"))
+    await scene.clock.advance(5)
+    await turn.end(EndCause.INTERRUPTED)
+    await scene.settle()
+    assert scene.channel.texts == []
+    assert scene.memory.ever
+    assert not scene.memory.refs
+
+
+async def test_words_without_an_answer_stay_and_say_that_they_end(scene: Scene) -> None:
+    turn = await scene.begin()
+    await turn.show(TextStreamed("word " * 500))
+    await scene.clock.advance(10)
+    await turn.show(TextStreamed("and half a sen"))
+    await turn.end(EndCause.FAILED)
+    await scene.settle()
+    first, last = scene.channel.texts
+    assert first.startswith("word word")
+    assert last.endswith("and half a sen\n-# cut off here")
+    assert not scene.memory.refs
+
+
+async def test_words_of_a_completed_turn_that_nobody_posted_were_not_meant_to_stay(
+    scene: Scene,
+) -> None:
+    turn = await scene.begin()
+    await turn.show(TextStreamed("noise"))
+    await scene.clock.advance(5)
+    await turn.end(EndCause.COMPLETED)
+    await scene.settle()
+    assert scene.channel.texts == []
+
+
+async def test_what_cannot_be_taken_away_now_is_taken_away_later(scene: Scene) -> None:
+    turn = await scene.begin()
+    scene.channel.is_down = True
+    await turn.end(EndCause.INTERRUPTED)
+    await scene.clock.advance(300)
+    assert scene.memory.refs == set(scene.channel.bot)
+    scene.channel.is_down = False
+    await scene.clock.advance(31)
+    assert scene.channel.texts == []
+    assert not scene.memory.refs
+
+
+async def test_a_draft_that_may_have_arrived_is_looked_for_and_taken_away(scene: Scene) -> None:
+    scene.channel.lost_answers["send"] = 1
+    turn = await scene.begin()
+    assert len(scene.channel.bot) == 1
+    await turn.end(EndCause.INTERRUPTED)
+    await scene.settle()
+    assert scene.channel.texts == []
+
+
+async def test_a_presentation_that_is_cancelled_draws_no_more_and_leaves_its_drafts(
+    scene: Scene,
+) -> None:
+    turn = await scene.begin()
+    await turn.show(TextStreamed("hello"))
+    turn.presented.cancel()
+    await asyncio.gather(turn.presented, return_exceptions=True)
+    before = list(scene.channel.calls)
+    await scene.clock.advance(60)
+    assert scene.channel.calls == before
+    assert scene.memory.refs == set(scene.channel.bot)
+
+
+async def test_a_turn_whose_events_break_off_is_not_shown_as_running(scene: Scene) -> None:
+    async def broken() -> AsyncIterator[AgentEvent]:
+        yield TextStreamed("half")
+        raise RuntimeError("a fault")
+
+    start = TurnStart(TurnId("turn"), scene.clock.now(), ())
+    with pytest.raises(RuntimeError):
+        await scene.presenter.present(start, broken())
+    await scene.settle()
+    assert scene.channel.texts == ["half\n-# cut off here"]
+
+
+async def test_the_next_start_closes_what_a_crash_has_left(scene: Scene) -> None:
+    turn = await scene.begin()
+    await turn.show(TextStreamed("word " * 500), ToolStarted("1", "Read"))
+    await scene.clock.advance(10)
+    await scene.errands.close()
+    first, _ = scene.channel.texts
+    next_life = Scene()
+    next_life.channel, next_life.memory = scene.channel, scene.memory
+    status = await next_life.channel.send(Letter("-# Thinking… (3s)"), "s" * 24)
+    scene.memory.add_draft(status)
+    scene.channel.fail("after", Unreachable("no"))
+    scene.channel.fail("edit", Unreachable("no"))
+    with next_life.time_goes_on():
+        await close_orphans(
+            scene.channel, next_life.errands, scene.memory, sorted(scene.memory.refs)
+        )
+    assert scene.channel.texts[0] == first
+    assert scene.channel.texts[1].endswith(f"word\n{GOES_ON_BELOW}")
+    assert len(scene.channel.texts) == 2
+    assert not scene.memory.refs
+
+
+async def test_each_turn_that_a_crash_has_cut_off_says_so(scene: Scene) -> None:
+    texts = ("one\n-# Thinking… (3s)", "two, which is full", "three")
+    refs = [await scene.channel.send(Letter(text), text) for text in texts]
+    await close_orphans(scene.channel, scene.errands, scene.memory, refs)
+    ends = [f"one\n{GOES_ON_BELOW}", "two, which is full", f"three\n{GOES_ON_BELOW}"]
+    assert scene.channel.texts == ends
+
+
+async def test_a_full_draft_of_an_earlier_life_has_room_for_the_line(scene: Scene) -> None:
+    ref = await scene.channel.send(Letter("```\n" + "x " * 990 + "\n```"), "n" * 24)
+    await close_orphans(scene.channel, scene.errands, scene.memory, [ref])
+    [text] = scene.channel.texts
+    assert len(text) <= 2000
+    assert text.endswith(f"```\n{GOES_ON_BELOW}")

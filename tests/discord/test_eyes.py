@@ -1,0 +1,236 @@
+"""The mark is on what waits, and never outlives that, whatever Discord says."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from functools import partial
+
+import pytest
+from tests.discord.fake_channel import FakeChannel
+from tests.discord.input_scene import SUNDAY, doing, eventually
+
+from ollim_bot.errors import NotSent, Unreachable, Unsure
+from ollim_bot.surfaces.discord.channel import Seen
+from ollim_bot.surfaces.discord.eyes import EYES, Eyes
+from ollim_bot.testing.clock import ManualClock
+
+REFUSED = NotSent("Discord refuses that.")
+SILENT = Unreachable("There is no network.")
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(SUNDAY)
+
+
+@pytest.fixture
+def channel(clock: ManualClock) -> FakeChannel:
+    return FakeChannel(clock)
+
+
+@pytest.fixture
+async def eyes(channel: FakeChannel, clock: ManualClock) -> AsyncIterator[Eyes]:
+    eyes = Eyes(channel, clock)
+    async with doing(eyes.run()):
+        yield eyes
+
+
+def marked(channel: FakeChannel) -> list[str]:
+    return [each.text for each in channel.owner.values() if EYES in each.marks]
+
+
+def about(channel: FakeChannel, seen: Seen) -> list[str]:
+    """What was asked of Discord about a message."""
+    return [call for call, ref in channel.calls if ref == seen.ref]
+
+
+async def test_it_is_set_and_taken_away_when_the_turn_ends(
+    eyes: Eyes, channel: FakeChannel
+) -> None:
+    first, second = channel.say("first"), channel.say("second")
+    eyes.open(first.ref)
+    eyes.open(second.ref)
+    await eventually(lambda: marked(channel) == ["first", "second"])
+    eyes.close([first.ref])
+    await eventually(lambda: marked(channel) == ["second"])
+    eyes.close_all()
+    await eventually(lambda: marked(channel) == [])
+
+
+async def test_what_was_not_set_when_the_turn_ended_is_never_set(
+    channel: FakeChannel, clock: ManualClock
+) -> None:
+    eyes = Eyes(channel, clock)
+    early, late, fence = channel.say("early"), channel.say("late"), channel.say("fence")
+    eyes.open(early.ref)
+    eyes.close([early.ref, late.ref])
+    eyes.open(late.ref)
+    eyes.open(fence.ref)
+    async with doing(eyes.run()):
+        await eventually(lambda: marked(channel) == ["fence"])
+    assert about(channel, early) == about(channel, late) == []
+
+
+async def test_one_that_is_being_set_when_the_turn_ends_is_taken_away(
+    eyes: Eyes, channel: FakeChannel
+) -> None:
+    seen = channel.say("hello")
+    channel.may_answer.clear()
+    eyes.open(seen.ref)
+    await eventually(lambda: about(channel, seen) == ["mark"])
+    eyes.close([seen.ref])
+    channel.may_answer.set()
+    await eventually(lambda: about(channel, seen) == ["mark", "unmark"])
+    await eventually(lambda: marked(channel) == [])
+
+
+async def test_of_many_only_the_newest_five_are_marked(
+    channel: FakeChannel, clock: ManualClock
+) -> None:
+    eyes = Eyes(channel, clock)
+    for number in range(30):
+        eyes.open(channel.say(str(number)).ref)
+    async with doing(eyes.run()):
+        await eventually(lambda: len(marked(channel)) == 5)
+        eyes.close_all()
+        await eventually(lambda: marked(channel) == [])
+    assert [call for call, _ in channel.calls].count("mark") == 5
+    assert about(channel, channel.owner["1030"]) == ["mark", "unmark"]
+
+
+async def test_nothing_that_is_asked_for_waits_for_discord(
+    eyes: Eyes, channel: FakeChannel
+) -> None:
+    channel.may_answer.clear()
+    seen = channel.say("hello")
+    eyes.open(seen.ref)
+    await eventually(lambda: channel.calls)
+    eyes.open(channel.say("more").ref)
+    eyes.close_all()
+    eyes.forget(seen.ref)
+
+
+async def test_who_may_not_mark_stops_trying_and_says_so_once(
+    eyes: Eyes, channel: FakeChannel, caplog: pytest.LogCaptureFixture
+) -> None:
+    channel.fail("mark", REFUSED)
+    refused = channel.say("refused")
+    with caplog.at_level(logging.WARNING):
+        eyes.open(refused.ref)
+        await eventually(lambda: caplog.records)
+        later = channel.say("later")
+        eyes.open(later.ref)
+        for fence in (channel.say("one"), channel.say("two")):
+            eyes.adopt([fence.ref])
+            eyes.close([fence.ref])
+            await eventually(partial(about, channel, fence))
+    assert about(channel, later) == []
+    assert len(caplog.records) == 1
+
+
+async def test_a_message_that_is_gone_stops_nothing(eyes: Eyes, channel: FakeChannel) -> None:
+    gone = channel.say("gone")
+    channel.fail("mark", REFUSED)
+    del channel.owner[gone.ref]
+    eyes.open(gone.ref)
+    await eventually(lambda: ("newest", "100") in channel.calls)
+    eyes.open(channel.say("there").ref)
+    await eventually(lambda: marked(channel) == ["there"])
+    eyes.close_all()
+    await eventually(lambda: marked(channel) == [])
+    assert about(channel, gone) == ["mark"]
+
+
+async def test_a_few_tries_are_enough_to_set_one(
+    eyes: Eyes, channel: FakeChannel, clock: ManualClock
+) -> None:
+    channel.fail("mark", *[SILENT] * 4)
+    seen = channel.say("hello")
+    eyes.open(seen.ref)
+    await eventually(lambda: clock.sleeping)
+    await clock.advance(60)
+    eyes.open(channel.say("fence").ref)
+    await eventually(lambda: marked(channel) == ["fence"])
+    eyes.close_all()
+    await eventually(lambda: marked(channel) == [])
+    assert about(channel, seen) == ["mark"] * 4
+
+
+async def test_but_one_that_is_there_is_taken_away_however_long_that_takes(
+    eyes: Eyes, channel: FakeChannel, clock: ManualClock
+) -> None:
+    seen = channel.say("hello")
+    eyes.open(seen.ref)
+    await eventually(lambda: marked(channel) == ["hello"])
+    channel.is_down = True
+    eyes.close([seen.ref])
+    await eventually(lambda: clock.sleeping)
+    await clock.advance(3600)
+    channel.is_down = False
+    await eventually(lambda: clock.sleeping)
+    await clock.advance(60)
+    await eventually(lambda: marked(channel) == [])
+
+
+async def test_one_that_may_be_there_is_taken_away(
+    eyes: Eyes, channel: FakeChannel, clock: ManualClock
+) -> None:
+    seen = channel.say("hello")
+    channel.fail("mark", Unsure("The answer was lost."))
+    eyes.open(seen.ref)
+    await eventually(lambda: clock.sleeping)
+    eyes.close([seen.ref])
+    await clock.advance(1)
+    await eventually(lambda: about(channel, seen) == ["mark", "unmark"])
+
+
+async def test_a_message_that_was_deleted_is_left_alone(
+    eyes: Eyes, channel: FakeChannel, clock: ManualClock
+) -> None:
+    seen = channel.say("hello")
+    channel.fail("mark", SILENT)
+    eyes.open(seen.ref)
+    await eventually(lambda: clock.sleeping)
+    eyes.forget(seen.ref)
+    eyes.close_all()
+    await clock.advance(60)
+    eyes.open(channel.say("fence").ref)
+    await eventually(lambda: marked(channel) == ["fence"])
+    assert about(channel, seen) == ["mark"]
+
+
+async def test_marks_of_an_earlier_life_are_taken_away_too(
+    eyes: Eyes, channel: FakeChannel
+) -> None:
+    seen = channel.say("hello", marks=frozenset({EYES}))
+    eyes.adopt([seen.ref])
+    eyes.close_all()
+    await eventually(lambda: marked(channel) == [])
+
+
+async def test_it_goes_on_after_it_was_stopped(channel: FakeChannel, clock: ManualClock) -> None:
+    eyes = Eyes(channel, clock)
+    seen = channel.say("hello")
+    channel.may_answer.clear()
+    async with doing(eyes.run()):
+        eyes.open(seen.ref)
+        await eventually(lambda: about(channel, seen) == ["mark"])
+    channel.may_answer.set()
+    eyes.close_all()
+    async with doing(eyes.run()):
+        await eventually(lambda: about(channel, seen) == ["mark", "unmark"])
+
+
+async def test_one_whose_turn_is_over_takes_nobodys_place(
+    channel: FakeChannel, clock: ManualClock
+) -> None:
+    eyes = Eyes(channel, clock)
+    over = channel.say("over")
+    eyes.close([over.ref])
+    waiting = [channel.say(str(number)) for number in range(5)]
+    for seen in (*waiting, over):
+        eyes.open(seen.ref)
+    async with doing(eyes.run()):
+        await eventually(lambda: len(marked(channel)) == 5)
+    assert about(channel, over) == []

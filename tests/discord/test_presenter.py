@@ -1,0 +1,200 @@
+"""A turn on Discord while it runs: seen at once, and drawn at Discord's pace."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.discord.draft_scene import Scene
+
+from ollim_bot.domain.events import (
+    TextStreamed,
+    TextWithdrawn,
+    ThinkingStreamed,
+)
+from ollim_bot.errors import NotSent, Unreachable, Unsure
+from ollim_bot.surfaces.discord.split import split
+
+SENTENCE = "One sentence of some words, as they come. "
+LONG = SENTENCE * 480  # some 20,000 characters
+
+
+@pytest.fixture
+async def scene() -> AsyncIterator[Scene]:
+    scene = Scene()
+    yield scene
+    await scene.close()
+
+
+async def test_the_first_sign_comes_before_any_time_has_passed(scene: Scene) -> None:
+    await scene.begin()
+    [first] = scene.channel.texts
+    assert first.startswith("-# Thinking…")
+    assert ("show_typing", "") in scene.channel.calls
+
+
+async def test_the_nonce_of_a_draft_is_made_of_its_turn_and_its_place(scene: Scene) -> None:
+    again = Scene()
+    turn, _ = await scene.begin(), await again.begin()
+    await turn.show(TextStreamed("word " * 500))
+    await scene.clock.advance(10)
+    first, second = (each.nonce for each in scene.channel.bot.values())
+    assert [each.nonce for each in again.channel.bot.values()] == [first]
+    assert len(first) == len(second) == 24
+    assert first != second
+    await again.close()
+
+
+async def test_tokens_never_wait_for_discord(scene: Scene) -> None:
+    turn = await scene.begin()
+    scene.channel.may_answer.clear()
+    async with asyncio.timeout(5):
+        for _ in range(200):
+            await turn.show(TextStreamed("word "))
+            await scene.clock.advance(0.1)
+    await turn.end()
+    assert len(scene.requests()) == 2
+
+
+async def test_at_most_one_request_is_under_way(scene: Scene) -> None:
+    turn = await scene.begin()
+    before = len(scene.requests())
+    scene.channel.may_answer.clear()
+    await turn.show(TextStreamed("hello"))
+    await scene.clock.advance(60)
+    assert len(scene.requests()) == before + 1
+
+
+async def test_edits_keep_the_pace_that_the_channel_names(scene: Scene) -> None:
+    turn = await scene.begin()
+    for number in range(600):
+        await turn.show(TextStreamed(f"{number} "))
+        await scene.clock.advance(0.1)
+    assert 45 <= len(scene.requests()) <= 60 / 1.2 + 1
+    scene.channel.pause = 6.0
+    before = len(scene.requests())
+    for number in range(600):
+        await turn.show(TextStreamed(f"{number} "))
+        await scene.clock.advance(0.1)
+    assert 8 <= len(scene.requests()) - before <= 12
+
+
+async def test_the_passing_of_seconds_alone_is_drawn_every_five_of_them(scene: Scene) -> None:
+    turn = await scene.begin()
+    for _ in range(590):
+        await turn.show(ThinkingStreamed("hm"))
+        await scene.clock.advance(0.1)
+    assert 9 <= scene.requests().count("edit") <= 12
+    assert "(5" in scene.channel.texts[0]
+
+
+async def test_what_already_stands_there_is_not_edited(scene: Scene) -> None:
+    turn = await scene.begin()
+    await turn.show(TextStreamed("All of it. " * 20))
+    await scene.clock.advance(4)
+    edits = scene.requests().count("edit")
+    await scene.clock.advance(1)
+    assert scene.requests().count("edit") == edits == 1
+
+
+async def test_a_long_answer_costs_no_more_requests_than_its_pace_allows(scene: Scene) -> None:
+    turn = await scene.begin()
+    for start in range(0, len(LONG), 40):
+        await turn.show(TextStreamed(LONG[start : start + 40]))
+        await scene.clock.advance(0.2)
+    streamed = len(scene.requests())
+    seconds = len(LONG) / 40 * 0.2
+    answer = scene.answer(turn, LONG)
+    await scene.deliver(answer)
+    await turn.end()
+    await scene.settle()
+    assert scene.channel.texts == list(split(LONG))
+    assert streamed <= 1.2 * seconds / scene.channel.pause
+    assert len(scene.requests()) - streamed <= 2
+    for posted in list(scene.channel.bot.values())[:-1]:
+        texts = [letter.text for letter in posted.versions]
+        assert len(texts) == len(set(texts)), "a piece that was finished was edited again"
+
+
+async def test_a_burst_is_drawn_in_as_few_requests_as_there_are_pieces(scene: Scene) -> None:
+    turn = await scene.begin()
+    await turn.show(TextStreamed(LONG))
+    await scene.clock.advance(4 * 1.2)
+    assert scene.requests() == ["send", "edit", "send", "send", "send"]
+    assert scene.channel.texts == list(split(LONG))[:4]
+
+
+async def test_typing_is_shown_every_eight_seconds_until_the_turn_ends(scene: Scene) -> None:
+    scene.channel.fail("show_typing", Unreachable("no"), NotSent("no"), Unsure("no"))
+    turn = await scene.begin()
+    await scene.clock.advance(79)
+    assert len(scene.requests("show_typing")) == 10
+    await turn.end()
+    await scene.clock.advance(60)
+    assert len(scene.requests("show_typing")) == 10
+
+
+async def test_typing_that_hangs_delays_nothing(scene: Scene) -> None:
+    scene.channel.may_answer.clear()
+    turn = await scene.begin()
+    assert {"send", "show_typing"} <= {name for name, _ in scene.channel.calls}
+    await turn.end()
+
+
+async def test_what_fails_is_tried_again_with_growing_pauses(scene: Scene) -> None:
+    scene.channel.is_down = True
+    turn = await scene.begin()
+    await turn.show(TextStreamed("hello"))
+    await scene.clock.advance(600)
+    assert 15 <= len(scene.requests()) <= 30
+    scene.channel.is_down = False
+    await scene.clock.advance(31)
+    assert scene.channel.texts[0].startswith("hello")
+
+
+@pytest.mark.parametrize("call", ["send", "edit"])
+async def test_a_draft_whose_answer_was_lost_is_there_once_and_as_it_should_be(
+    scene: Scene, call: str
+) -> None:
+    scene.channel.lost_answers[call] = 1
+    turn = await scene.begin()
+    await turn.show(TextStreamed("hello"))
+    await scene.clock.advance(10)
+    assert len(scene.channel.bot) == 1
+    assert scene.channel.texts[0].startswith("hello")
+
+
+async def test_a_draft_in_doubt_is_not_sent_again_once_its_nonce_may_be_forgotten(
+    scene: Scene,
+) -> None:
+    scene.channel.fail("send", *[Unsure("lost")] * 100)
+    turn = await scene.begin()
+    await scene.clock.advance(600)
+    assert 3 <= len(scene.requests("send")) <= 12
+    await turn.end()
+
+
+async def test_a_draft_that_is_refused_is_not_drawn_any_more(scene: Scene) -> None:
+    turn = await scene.begin()
+    scene.channel.fail("edit", NotSent("gone"))
+    await turn.show(TextStreamed("word " * 1000))
+    await scene.clock.advance(60)
+    assert scene.requests() == ["send", "edit"]
+
+
+async def test_withdrawn_text_does_not_stay(scene: Scene) -> None:
+    turn = await scene.begin()
+    await turn.show(TextStreamed("wrong " * 1000))
+    await scene.clock.advance(20)
+    assert len(scene.channel.bot) == 4
+    await turn.show(TextWithdrawn())
+    await scene.clock.advance(20)
+    [left] = scene.channel.texts
+    assert "wrong" not in left
+
+
+async def test_a_turn_in_a_fork_says_so(scene: Scene) -> None:
+    scene.in_fork = True
+    await scene.begin()
+    assert "fork" in scene.channel.texts[0]

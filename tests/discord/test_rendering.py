@@ -1,0 +1,229 @@
+"""Every message of the log has a form that Discord takes, and none is refused for its size."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.discord.message_texts import TEXTS
+
+from ollim_bot.domain.cards import Button, Card, Field
+from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
+from ollim_bot.surfaces.discord.channel import Letter
+from ollim_bot.surfaces.discord.graphemes import is_seam, shortened
+from ollim_bot.surfaces.discord.rendering import letter_of, parts_of
+from ollim_bot.surfaces.discord.split import LONGEST, split
+
+FORK = "-# in a fork · apart from the main conversation"
+SAID = ChatMessage(MessageId("1"), datetime(2026, 1, 1, tzinfo=UTC), Author.ASSISTANT, "Hello.")
+PHOTO = Attachment("a.png", "attachments/a.png", "image/png", 3)
+TEA = Card("Tea", "It is *ready*.", fields=(Field("Where", "kitchen"),))
+
+
+def letters(message: ChatMessage) -> list[Letter]:
+    return [letter_of(part) for part in parts_of(message)]
+
+
+def texts(message: ChatMessage) -> list[str]:
+    return [letter.text for letter in letters(message)]
+
+
+def length(letter: Letter) -> int:
+    """As Discord counts it."""
+    assert letter.card is not None
+    fields = [text for one in letter.card.fields for text in (one.name, one.value)]
+    return sum(map(len, [letter.card.title, letter.card.description, *fields, letter.card_footer]))
+
+
+def card(given: Card, **fields: object) -> Card:
+    message = replace(SAID, text=given.text, card=given, **fields)  # type: ignore[arg-type]
+    [letter] = letters(message)
+    assert letter.card is not None
+    return letter.card
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        (SAID, "Hello."),
+        (replace(SAID, text="  Hello.\n"), "Hello."),
+        (replace(SAID, footer="73 % full"), "Hello.\n-# 73 % full"),
+        (replace(SAID, is_cut_off=True), "Hello.\n-# cut off here"),
+        (replace(SAID, in_fork=True), f"Hello.\n{FORK}"),
+        (
+            replace(SAID, is_cut_off=True, footer="a\nb", in_fork=True),
+            f"Hello.\n-# cut off here\n-# a b\n{FORK}",
+        ),
+        (
+            replace(SAID, author=Author.BACKGROUND, job="tea_time"),
+            "-# ⏰ tea\\_time\nHello.",
+        ),
+        (replace(SAID, author=Author.PROGRAM, text="One.\n\nTwo."), "-# One.\n\n-# Two."),
+        (
+            replace(SAID, author=Author.PROGRAM, text="Run:\n```sh\nmake\n```\nthen"),
+            "-# Run:\n```sh\nmake\n```\n-# then",
+        ),
+        (replace(SAID, author=Author.OWNER, text="Hi\n\nyou"), "> Hi\n> \n> you\n-# from the page"),
+        (
+            replace(SAID, author=Author.OWNER, in_fork=True),
+            f"> Hello.\n-# from the page\n{FORK}",
+        ),
+        (replace(SAID, text="```py\nx = 1", footer="f"), "```py\nx = 1\n```\n-# f"),
+        (replace(SAID, text=" "), "…"),
+    ],
+)
+def test_who_speaks_and_where_is_seen(message: ChatMessage, text: str) -> None:
+    assert texts(message) == [text]
+
+
+@given(TEXTS.filter(str.strip))
+def test_an_answer_stands_there_as_it_was_written(text: str) -> None:
+    assert texts(replace(SAID, text=text)) == list(split(text.strip()))
+
+
+MESSAGES = st.builds(
+    lambda text, copies, author, job, footer, files, flags: replace(
+        SAID,
+        text=text * copies,
+        author=author,
+        job=job,
+        footer=footer,
+        attachments=(PHOTO,) * files,
+        is_cut_off=flags[0],
+        in_fork=flags[1],
+    ),
+    st.one_of(TEXTS, st.sampled_from(["a\n" * 100, "word " * 100, "\n> q", "```\n" + "y\n" * 100])),
+    st.sampled_from([1, 1, 5, 40]),
+    st.sampled_from(Author),
+    st.sampled_from(["", "morning", "_" * 500]),
+    st.sampled_from(["", "73 % full", "x " * 900]),
+    st.sampled_from([0, 1, 10, 11, 35]),
+    st.tuples(st.booleans(), st.booleans()),
+)
+
+
+@given(MESSAGES)
+def test_every_part_can_be_sent(message: ChatMessage) -> None:
+    sent = letters(message)
+    assert sent
+    assert letters(message) == sent
+    for letter in sent:
+        assert len(letter.text) <= LONGEST
+        assert letter.text.strip() or letter.files
+        assert len(letter.files) <= 10
+    assert sum(len(letter.files) for letter in sent) == len(message.attachments)
+    assert sent[-1].text.endswith(FORK) or not message.in_fork or message.attachments
+
+
+@given(MESSAGES)
+def test_the_words_of_the_owner_and_of_the_program_are_marked_in_every_line(
+    message: ChatMessage,
+) -> None:
+    quoted = texts(replace(message, author=Author.OWNER, job="", text=f"a {message.text}"))
+    for line in "\n".join(filter(None, quoted)).split("\n"):
+        assert line.startswith(("> ", "-# "))
+
+
+def test_a_long_line_of_the_program_is_small_in_every_part() -> None:
+    said = texts(replace(SAID, author=Author.PROGRAM, text="word " * 1000))
+    assert len(said) == 3
+    assert all(text.startswith("-# word") for text in said)
+
+
+def test_files_go_with_the_first_words_ten_at_a_time() -> None:
+    files = tuple(replace(PHOTO, name=str(number)) for number in range(23))
+    sent = letters(replace(SAID, text="word " * 500, attachments=files))
+    assert [len(letter.files) for letter in sent] == [10, 10, 3]
+    assert [bool(letter.text) for letter in sent] == [True, True, False]
+    assert sum((letter.files for letter in sent), ()) == files
+    assert letters(replace(SAID, text="", attachments=(PHOTO,))) == [Letter(files=(PHOTO,))]
+
+
+def test_the_parts_are_those_of_the_message() -> None:
+    message = replace(SAID, text="word " * 900)
+    assert {(part.id, part.author) for part in parts_of(message)} == {("1", Author.ASSISTANT)}
+
+
+def test_a_card_is_one_part_without_other_words() -> None:
+    message = replace(SAID, text=TEA.text, card=TEA)
+    assert letters(message) == [Letter(card=TEA)]
+    crowd = letters(replace(message, attachments=(PHOTO,) * 11))
+    assert [(letter.card, len(letter.files)) for letter in crowd] == [(TEA, 10), (None, 1)]
+    in_fork = replace(message, in_fork=True, job="tea_time", footer="late")
+    [letter] = letters(in_fork)
+    assert (letter.text, letter.card) == ("", TEA)
+    assert letter.card_footer == f"⏰ tea_time · late · {FORK.removeprefix('-# ')}"
+
+
+LENGTHS = st.sampled_from([0, 1, 80, 81, 256, 257, 1024, 1025, 4096, 5000])
+STRINGS = st.builds(lambda size, char: char * size, LENGTHS, st.sampled_from("x 漢\n"))
+CARDS = st.builds(
+    Card,
+    STRINGS,
+    STRINGS,
+    fields=st.lists(st.builds(Field, STRINGS, STRINGS), max_size=30).map(tuple),
+    buttons=st.lists(
+        st.builds(Button, STRINGS, st.sampled_from(["agent", "undo"]), STRINGS), max_size=30
+    ).map(tuple),
+)
+
+
+@given(CARDS, st.sampled_from(["", "late", "x" * 5000]))
+def test_a_card_of_any_size_can_be_sent(given: Card, footer: str) -> None:
+    [letter] = letters(replace(SAID, card=given, footer=footer, job=footer, in_fork=True))
+    shown = letter.card
+    assert shown is not None
+    assert length(letter) <= 6000
+    assert len(shown.title) <= 256
+    assert len(shown.description) <= 4096
+    assert len(shown.fields) <= 25
+    assert all(one.name.strip() and len(one.name) <= 256 for one in shown.fields)
+    assert all(one.value.strip() and len(one.value) <= 1024 for one in shown.fields)
+    assert shown.text.strip()
+    ids = [button.custom_id for button in shown.buttons]
+    assert len(set(ids)) == len(ids) == min(len(given.buttons), 25)
+    assert all(len(each) <= 100 for each in ids)
+    assert all(0 < len(button.label) <= 80 for button in shown.buttons)
+
+
+def test_what_fits_in_all_counts_every_word_of_a_card() -> None:
+    full, last = (Field("n", "v" * 1023),) * 5, Field("n", "v" * 500)
+    for size in range(1, 600):
+        shape = Card("t", fields=(*full, Field("n", "v" * size), last))
+        [letter] = letters(replace(SAID, card=shape, footer="x" * 300))
+        assert 5000 < length(letter) <= 6000
+
+
+def test_what_a_card_had_to_leave_out_is_seen() -> None:
+    long = card(Card("t" * 300, "d" * 5000, fields=(Field("n" * 300, "v" * 2000),)))
+    assert [long.title[-2:], long.description[-2:]] == ["t…", "d…"]
+    assert [(one.name[-2:], one.value[-2:]) for one in long.fields] == [("n…", "v…")]
+    many = card(Card("t", fields=tuple(Field(str(number), "v") for number in range(30))))
+    assert len(many.fields) == 25
+    assert many.fields[-1] == Field("…", "6 more")
+    large = card(Card("t", fields=(Field("n", "v" * 1024),) * 8))
+    assert large.fields[-1] == Field("…", "3 more")
+    assert card(Card("t", fields=(Field("n", " "),))).fields == (Field("n", "…"),)
+
+
+def test_a_button_that_could_not_be_told_from_others_does_nothing() -> None:
+    good, long = Button("Good", "agent", "k"), Button("Long", "agent", "k" * 100)
+    shown = card(Card("t", buttons=(good, long, good)))
+    assert shown.buttons[0] == good
+    assert [button.is_used for button in shown.buttons] == [False, True, True]
+    assert [button.label for button in shown.buttons] == ["Good", "Long", "Good"]
+
+
+@given(st.text(alphabet="ab \u0301\u200d👩🏽🇩🇪", max_size=40), st.integers(1, 40))
+def test_what_is_shortened_ends_with_a_whole_character(text: str, longest: int) -> None:
+    short = shortened(text, longest)
+    assert len(short) <= longest
+    if short != text:
+        assert short.endswith("…")
+        kept = len(short) - 1
+        assert text.startswith(short[:-1])
+        is_torn = not is_seam(text, kept) and any(is_seam(text, at) for at in range(1, kept + 1))
+        assert not is_torn or text[:kept].rstrip() != text[:kept]
