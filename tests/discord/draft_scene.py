@@ -80,7 +80,7 @@ class Scene:
         self.presenter = Presenter(
             self.channel, self.drafts, self.clock, self.errands, lambda: self.in_fork
         )
-        self.courier = DiscordCourier(self.channel, self.drafts, self.errands)
+        self.courier = DiscordCourier(self.channel, self.drafts, self.errands, self.clock)
         self._numbers = count(1)
         self._turns: list[Turn] = []
 

@@ -30,6 +30,7 @@ async def test_the_owner_is_known_before_anything_is_heard() -> None:
             "GET /users/@me",
             "GET /oauth2/applications/@me",
             "POST /users/@me/channels",
+            f"GET /channels/{wire.dm}/messages",
         ]
 
 

@@ -184,7 +184,9 @@ async def test_a_part_in_a_draft_is_found_by_its_words(scene: Scene) -> None:
     refs = await scene.deliver(answer)
     next_life = Scene()
     next_life.channel = scene.channel
-    courier = type(scene.courier)(scene.channel, next_life.drafts, next_life.errands)
+    courier = type(scene.courier)(
+        scene.channel, next_life.drafts, next_life.errands, next_life.clock
+    )
     [part] = courier.parts(answer)
     assert await courier.find(part, nonce_of(answer, 0), NOON, ()) == refs[0]
     assert await courier.find(part, "2" * 24, NOON, set(refs)) is None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 
 import pytest
-from tests.discord.draft_scene import Scene
+from tests.discord.draft_scene import Scene, nonce_of
 
 from ollim_bot.chat import TurnStart
 from ollim_bot.domain.chat import TurnId
@@ -19,7 +19,7 @@ from ollim_bot.domain.events import (
 )
 from ollim_bot.errors import Unreachable
 from ollim_bot.surfaces.discord.channel import Letter
-from ollim_bot.surfaces.discord.orphans import GOES_ON_BELOW, close_orphans
+from ollim_bot.surfaces.discord.orphans import GOES_ON_BELOW, Orphans
 
 
 @pytest.fixture
@@ -27,6 +27,13 @@ async def scene() -> AsyncIterator[Scene]:
     scene = Scene()
     yield scene
     await scene.close()
+
+
+def orphans_of(scene: Scene, known: Collection[str] = ()) -> Orphans:
+    async def is_known(ref: str) -> bool:
+        return ref in known
+
+    return Orphans(scene.channel, scene.errands, scene.memory, scene.courier, is_known)
 
 
 async def test_a_turn_that_ends_without_words_leaves_nothing(scene: Scene) -> None:
@@ -123,9 +130,7 @@ async def test_the_next_start_closes_what_a_crash_has_left(scene: Scene) -> None
     scene.channel.fail("after", Unreachable("no"))
     scene.channel.fail("edit", Unreachable("no"))
     with next_life.time_goes_on():
-        await close_orphans(
-            scene.channel, next_life.errands, scene.memory, sorted(scene.memory.refs)
-        )
+        await orphans_of(next_life).close(sorted(scene.memory.refs), 0)
     assert scene.channel.texts[0] == first
     assert scene.channel.texts[1].endswith(f"word\n{GOES_ON_BELOW}")
     assert len(scene.channel.texts) == 2
@@ -135,14 +140,66 @@ async def test_the_next_start_closes_what_a_crash_has_left(scene: Scene) -> None
 async def test_each_turn_that_a_crash_has_cut_off_says_so(scene: Scene) -> None:
     texts = ("one\n-# Thinking… (3s)", "two, which is full", "three")
     refs = [await scene.channel.send(Letter(text), text) for text in texts]
-    await close_orphans(scene.channel, scene.errands, scene.memory, refs)
+    await orphans_of(scene).close(refs, 0)
     ends = [f"one\n{GOES_ON_BELOW}", "two, which is full", f"three\n{GOES_ON_BELOW}"]
     assert scene.channel.texts == ends
 
 
 async def test_a_full_draft_of_an_earlier_life_has_room_for_the_line(scene: Scene) -> None:
     ref = await scene.channel.send(Letter("```\n" + "x " * 990 + "\n```"), "n" * 24)
-    await close_orphans(scene.channel, scene.errands, scene.memory, [ref])
+    await orphans_of(scene).close([ref], 0)
     [text] = scene.channel.texts
     assert len(text) <= 2000
     assert text.endswith(f"```\n{GOES_ON_BELOW}")
+
+
+async def test_drafts_that_could_not_be_noted_any_more_are_known_by_their_looks(
+    scene: Scene,
+) -> None:
+    texts = (
+        "-# Thinking…",
+        "Half an\n-# Working… (1m 05s)\n-# Read …",
+        "answer, which streams",
+        "-# shutting down",
+        "I think…",
+        "-# Retrying (1 of 10)… (3s)\n-# in a fork · apart from the main conversation",
+    )
+    newest = [await scene.channel.send(Letter(text), text) for text in texts][-1]
+    await scene.channel.send(Letter("-# Thinking… (2s)"), "of this life")
+    await orphans_of(scene).close((), int(newest))
+    assert scene.channel.texts == [
+        f"Half an\n{GOES_ON_BELOW}",
+        f"answer, which streams\n{GOES_ON_BELOW}",
+        "-# shutting down",
+        "I think…",
+        "-# Thinking… (2s)",
+    ]
+
+
+async def test_what_has_become_an_answer_is_no_orphan(scene: Scene) -> None:
+    refs = [await scene.channel.send(Letter("whole"), "n" * 24)]
+    answer = scene.answer(None, "whole")
+    [part] = scene.courier.parts(answer)
+    known: list[str] = []
+    closing = asyncio.create_task(orphans_of(scene, known).close(refs, 0))
+    await scene.clock.advance(60)
+    found = await scene.courier.find(part, nonce_of(answer, 0), scene.clock.now(), ())
+    assert found is not None
+    known.append(found)
+    async with asyncio.timeout(5):
+        await closing
+    assert scene.channel.texts == ["whole"]
+
+
+async def test_a_message_that_will_never_arrive_keeps_no_orphan_open(scene: Scene) -> None:
+    refs = [await scene.channel.send(Letter("-# Thinking…"), "n" * 24)]
+    lost, next_one = scene.answer(None, "lost"), scene.answer(None, "stand up")
+    scene.courier.parts(lost)
+    scene.courier.parts(next_one)
+    closing = asyncio.create_task(orphans_of(scene).close(refs, 0))
+    await scene.clock.advance(60)
+    assert not closing.done()
+    await scene.deliver(next_one)
+    async with asyncio.timeout(5):
+        await closing
+    assert scene.channel.texts == ["stand up"]

@@ -55,6 +55,10 @@ class Heard:
         self.ready_calls.append((wire, is_first))
         self.has_heard()
 
+    async def disconnected(self) -> None:
+        self.order.append("disconnected")
+        self.has_heard()
+
     async def resumed(self) -> None:
         self.resumes += 1
         self.has_heard()

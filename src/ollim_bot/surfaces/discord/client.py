@@ -96,14 +96,14 @@ class Connection:
                 await self._client.login(self._token)
                 owner = self._owner()
                 channel = await self._client.create_dm(discord.Object(owner))
+                newest = [each.id async for each in channel.history(limit=1)]
         except TROUBLES as error:
             raise _not_logged_in(error) from error
         except (KeyError, TypeError) as error:
             # What discord.py makes of an answer that is not Discord's, of some gate on the way.
             raise Unreachable(OUT_OF_REACH) from error
         assert self._client.user is not None
-        newest = channel.last_message_id or 0
-        return Wire(self._client, channel.id, owner, self._client.user.id, newest)
+        return Wire(self._client, channel.id, owner, self._client.user.id, *newest)
 
     def _owner(self) -> int:
         application = self._client.application

@@ -8,9 +8,11 @@ from datetime import datetime
 
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.errors import NotSent, Unreachable, Unsure
+from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.channel import NAME, Channel, Letter, Seen
 from ollim_bot.surfaces.discord.drafts import Drafts
 from ollim_bot.surfaces.discord.errands import Errands
+from ollim_bot.surfaces.discord.lateness import dated, undated
 from ollim_bot.surfaces.discord.rendering import letter_of, parts_of
 from ollim_bot.surfaces.discord.revisions import Recent, Revisions
 
@@ -25,10 +27,11 @@ class DiscordCourier:
 
     name = NAME
 
-    def __init__(self, channel: Channel, drafts: Drafts, errands: Errands) -> None:
+    def __init__(self, channel: Channel, drafts: Drafts, errands: Errands, clock: Clock) -> None:
         self._channel = channel
         self._drafts = drafts
         self._errands = errands
+        self._clock = clock
         self._revisions = Revisions(channel, errands)
         self._arrived: Recent[str] = Recent()
         self._on_its_way: dict[MessageId, Sequence[ChatMessage]] = {}
@@ -46,6 +49,8 @@ class DiscordCourier:
             return known
         self._leave_behind(part)
         letter, index = letter_of(part), self._index(part)
+        if index == 0:
+            letter = dated(letter, part.at, self._clock.now())
         ref = await self._put_in_place(part, index, letter)
         if ref is None:
             try:
@@ -177,5 +182,5 @@ def _ref_at(moment: datetime) -> str:
 
 def _says(seen: Seen, letter: Letter) -> bool:
     card = "" if letter.card is None else letter.card.text
-    same_words = seen.text.split() == (letter.text or card).split()
+    same_words = undated(seen.text).split() == (letter.text or card).split()
     return same_words and len(seen.files) == len(letter.files)

@@ -35,6 +35,9 @@ class Listener(Protocol):
         Comes before all else that is told. Each connection has a first time.
         """
 
+    async def disconnected(self) -> None:
+        """The socket is gone. What is told next is of the time before `resumed` or `ready`."""
+
     async def resumed(self) -> None:
         """The connection was lost for a while, and all that happened meanwhile has been told."""
 
@@ -80,6 +83,9 @@ class Ears(discord.Client):
         if self.wire is not None:
             is_first, self.has_begun = not self.has_begun, True
             await self._listener.ready(self.wire, is_first=is_first)
+
+    async def on_disconnect(self) -> None:
+        await self._listener.disconnected()
 
     async def on_resumed(self) -> None:
         await self._listener.resumed()

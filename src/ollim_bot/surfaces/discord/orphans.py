@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from typing import Protocol
 
 from ollim_bot.surfaces.discord.channel import Channel, Letter, Seen
 from ollim_bot.surfaces.discord.drafts import DraftMemory
@@ -12,41 +14,90 @@ from ollim_bot.surfaces.discord.split import LONGEST, split
 GOES_ON_BELOW = "-# cut off here; it goes on below"
 
 _SMALL = "-# "
+# The line of a turn that runs: `Thinking…`, `Working… (1m 05s)`.
+_RUNNING = re.compile(r"-# (Thinking|Working|Compacting|Retrying \(\d+ of \d+\))…( \([\dhms ]+\))?")
+_LOOK_BACK = 50
+
+IsKnown = Callable[[str], Awaitable[bool]]
 
 
-async def close_orphans(
-    channel: Channel, errands: Errands, memory: DraftMemory, refs: Collection[str]
-) -> None:
-    """Returns when all of them are closed, however long Discord cannot be reached.
-
-    `refs` are those of an earlier life, without those that have become messages of the log.
-    """
-    if not refs:
-        return
-    seen: list[Seen] = []
-
-    async def look() -> None:
-        oldest = min(int(ref) for ref in refs)
-        seen[:] = await channel.after(str(oldest - 1))
-
-    await errands.is_done(look)
-    there = [each for each in seen if each.ref in refs and each.is_ours]
-    last = next((each.ref for each in reversed(there) if _words(each.text)), None)
-    for each in there:
-        await _close(channel, errands, each, is_last=each.ref == last)
-    for ref in refs:
-        memory.remove_draft(ref)
+class Deliveries(Protocol):
+    async def caught_up(self) -> None:
+        """Returns when all that is on its way now has arrived, or never will."""
 
 
-async def _close(channel: Channel, errands: Errands, seen: Seen, *, is_last: bool) -> None:
-    words = _words(seen.text)
-    if not words:
-        await errands.is_done(lambda: channel.delete(seen.ref))
-    elif is_last or words != seen.text:
-        # A draft that is full and stands above others is whole as it is.
-        room = LONGEST - len(GOES_ON_BELOW) - 1
-        letter = Letter(f"{split(words, room)[0]}\n{GOES_ON_BELOW}")
-        await errands.is_done(lambda: channel.edit(seen.ref, letter))
+class Orphans:
+    """`is_known` is whether a message is one of the log."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        errands: Errands,
+        memory: DraftMemory,
+        deliveries: Deliveries,
+        is_known: IsKnown,
+    ) -> None:
+        self._channel = channel
+        self._errands = errands
+        self._memory = memory
+        self._deliveries = deliveries
+        self._is_known = is_known
+
+    async def close(self, refs: Collection[str], newest: int) -> None:
+        """Returns when all of them are closed, however long Discord cannot be reached.
+
+        `refs` are the drafts of an earlier life as far as that could note them, and `newest` is the
+        last message that is not of this one: what was sent just before a crash is known by its
+        looks. What an answer has become that is still being delivered shows when that is over.
+        """
+        await self._deliveries.caught_up()
+        seen: list[Seen] = []
+
+        async def look() -> None:
+            seen[:] = await self._seen(refs)
+
+        await self._errands.is_done(look)
+        there = [each async for each in self._orphaned(seen, refs, newest)]
+        last = next((each.ref for each in reversed(there) if _words(each.text)), None)
+        for each in there:
+            await self._close(each, is_last=each.ref == last)
+        for ref in refs:
+            self._memory.remove_draft(ref)
+
+    async def _seen(self, refs: Collection[str]) -> Sequence[Seen]:
+        if not refs:
+            return await self._channel.newest(_LOOK_BACK)
+        return await self._channel.after(str(min(int(ref) for ref in refs) - 1))
+
+    async def _orphaned(
+        self, seen: Sequence[Seen], refs: Collection[str], newest: int
+    ) -> AsyncIterator[Seen]:
+        """A draft that nobody could note, and that shows words only, follows upon another."""
+        is_after_another = False
+        for each in seen:
+            looks_so = _is_running(each.text) or (is_after_another and bool(_words(each.text)))
+            may_be = int(each.ref) <= newest and looks_so and not each.has_card
+            is_one = each.is_ours and (each.ref in refs or may_be)
+            if is_one and not await self._is_known(each.ref):
+                yield each
+                is_after_another = bool(_words(each.text))
+            else:
+                is_after_another = False
+
+    async def _close(self, seen: Seen, *, is_last: bool) -> None:
+        words = _words(seen.text)
+        if not words:
+            await self._errands.is_done(lambda: self._channel.delete(seen.ref))
+        elif is_last or words != seen.text:
+            # A draft that is full and stands above others is whole as it is.
+            room = LONGEST - len(GOES_ON_BELOW) - 1
+            letter = Letter(f"{split(words, room)[0]}\n{GOES_ON_BELOW}")
+            await self._errands.is_done(lambda: self._channel.edit(seen.ref, letter))
+
+
+def _is_running(text: str) -> bool:
+    below = text.removeprefix(_words(text)).strip().split("\n")
+    return _RUNNING.fullmatch(below[0]) is not None
 
 
 def _words(text: str) -> str:

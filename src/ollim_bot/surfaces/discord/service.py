@@ -23,7 +23,7 @@ from ollim_bot.surfaces.discord.eyes import Eyes
 from ollim_bot.surfaces.discord.facts import DiscordFacts
 from ollim_bot.surfaces.discord.inbound import Inbound
 from ollim_bot.surfaces.discord.interactions import Interactions
-from ollim_bot.surfaces.discord.orphans import close_orphans
+from ollim_bot.surfaces.discord.orphans import Orphans
 from ollim_bot.surfaces.discord.reactions import Reactions
 
 _MEANWHILE = "The page goes on; what is said meanwhile will arrive there later."
@@ -74,12 +74,14 @@ class Service:
         self._reactions = Reactions(reception, say)
         self._interactions: Interactions | None = None
         self._has_menu = False
-        self._orphans: tuple[str, ...] = ()
+        self._orphans = Orphans(channel, errands, facts, courier, self._is_in_log)
+        self._left_behind: tuple[str, ...] = ()
+        self._has_closed = False
 
     async def run(self) -> None:
         """Until cancelled."""
         try:
-            self._orphans = await self._facts.drafts()
+            self._left_behind = await self._facts.drafts()
         except StorageError:
             _logger.warning("What was being shown before could not be read", exc_info=True)
         async with asyncio.TaskGroup() as group:
@@ -98,8 +100,11 @@ class Service:
         if is_first:
             self._interactions = Interactions(self._reception, wire.owner, self._say)
             self._errands.send_off(self._put_up_menu(wire.client))
-            self._errands.send_off(self._close_orphans())
+            self._close_orphans(wire.newest)
         await self._reception.trouble("")
+
+    async def disconnected(self) -> None:
+        self._catch_up.lost()
 
     async def resumed(self) -> None:
         self._catch_up.ready()
@@ -134,10 +139,11 @@ class Service:
         await sync(client, commands, self._clock, remembered, facts.keep_commands_hash)
         self._has_menu = True
 
-    async def _close_orphans(self) -> None:
-        refs, self._orphans = self._orphans, ()
-        known = [await self._reception.by_ref(NAME, ref) for ref in refs]
-        left = [ref for ref, message in zip(refs, known, strict=True) if message is None]
-        for ref in set(refs).difference(left):
-            self._facts.remove_draft(ref)
-        await close_orphans(self._channel, self._errands, self._facts, left)
+    def _close_orphans(self, newest: int) -> None:
+        """Once: what stands there of a later connection is of this life."""
+        if not self._has_closed:
+            self._has_closed = True
+            self._errands.send_off(self._orphans.close(self._left_behind, newest))
+
+    async def _is_in_log(self, ref: str) -> bool:
+        return await self._reception.by_ref(NAME, ref) is not None

@@ -72,7 +72,7 @@ class DiscordSurface:
         self._errands = Errands(clock)
         self._facts = DiscordFacts(memory)
         self._drafts = Drafts(self._channel, clock, self._errands, self._facts)
-        self._courier = DiscordCourier(self._channel, self._drafts, self._errands)
+        self._courier = DiscordCourier(self._channel, self._drafts, self._errands, clock)
         self._eyes = Eyes(self._channel, clock)
         self._presenter = Presenter(
             self._channel, self._drafts, clock, self._errands, lambda: self._is_in_fork

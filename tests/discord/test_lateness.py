@@ -1,0 +1,70 @@
+"""What arrives on Discord later than a minute after it was written says so first."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from tests.discord.draft_scene import NOON, Scene, nonce_of
+
+from ollim_bot.domain.cards import Card
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.errors import Unsure
+
+PING = ChatMessage(MessageId("7"), NOON, Author.BACKGROUND, "Call the dentist.", job="dentist")
+
+
+@pytest.fixture
+async def scene() -> AsyncIterator[Scene]:
+    scene = Scene()
+    yield scene
+    await scene.close()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "-# ⏰ dentist\nCall the dentist."),
+        (60, "-# ⏰ dentist\nCall the dentist."),
+        (61, "-# late · written today 12:00\n-# ⏰ dentist\nCall the dentist."),
+        (86400, "-# late · written yesterday 12:00\n-# ⏰ dentist\nCall the dentist."),
+    ],
+)
+async def test_over_a_minute_late_is_said_in_the_first_line(
+    scene: Scene, seconds: int, text: str
+) -> None:
+    await scene.clock.advance(seconds)
+    await scene.deliver(PING)
+    assert scene.channel.texts == [text]
+
+
+async def test_a_card_says_it_at_its_foot(scene: Scene) -> None:
+    await scene.clock.advance(3600)
+    await scene.deliver(replace(PING, card=Card("Dentist"), job=""))
+    [posted] = scene.channel.bot.values()
+    assert posted.letter.card_footer == "late · written today 12:00"
+
+
+async def test_only_the_first_part_says_it_and_a_full_one_keeps_its_words(scene: Scene) -> None:
+    await scene.clock.advance(3600)
+    long = replace(PING, text="word " * 700)
+    await scene.deliver(long)
+    parts = scene.courier.parts(long)
+    assert len(parts) == 2
+    assert all(len(text) <= 2000 for text in scene.channel.texts)
+    assert scene.channel.texts[1] == parts[1].text
+
+
+async def test_a_late_message_whose_answer_was_lost_is_found_by_its_words(scene: Scene) -> None:
+    await scene.clock.advance(3600)
+    [part] = scene.courier.parts(PING)
+    scene.channel.lost_answers["send"] = 1
+    with pytest.raises(Unsure):
+        await scene.courier.deliver(part, nonce_of(PING, 0))
+    [posted] = scene.channel.bot.values()
+    assert posted.letter.text.startswith("-# late")
+    posted.nonce = ""
+    since = NOON - timedelta(hours=1)
+    assert await scene.courier.find(part, nonce_of(PING, 0), since, ()) == posted.ref
