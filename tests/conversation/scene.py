@@ -93,6 +93,10 @@ async def let_through(_: ToolCall) -> Refusal | None:
     return None
 
 
+async def all_well() -> str:
+    return "All is well."
+
+
 async def plain_spec() -> SessionSpec:
     return SessionSpec("You help.", HOME)
 
@@ -217,6 +221,7 @@ def world(
         "former": FormerTexts(DataPaths(HOME), RememberingJournal()),
         "working_directory": HOME,
         "status": STATUS,
+        "doctor": all_well,
         "restart": lambda: None,
         **changes,
     }

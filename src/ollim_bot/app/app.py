@@ -11,6 +11,7 @@ from enum import Enum
 from ollim_bot import __version__
 from ollim_bot.agent import AgentEngine
 from ollim_bot.app.brain import Brain, open_brain
+from ollim_bot.app.examination import examine_in_chat
 from ollim_bot.app.persona import Persona
 from ollim_bot.app.surfaces import Announce, MakeRemote, Surfaces, open_surfaces
 from ollim_bot.chat import ChatSurface, Status
@@ -163,6 +164,7 @@ class App:
                 job_files=self._job_files,
                 former=FormerTexts(paths, journal),
                 working_directory=paths.root,
+                doctor=lambda: examine_in_chat(settings, brain.provider, self._clock.now()),
                 restart=lambda: self.stop(Ending.RESTART),
                 courier=surfaces.remote,
                 status=Status(

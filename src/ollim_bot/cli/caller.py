@@ -27,6 +27,10 @@ class Caller:
         self._cwd = cwd
         self._clock = clock
 
+    @property
+    def environ(self) -> Mapping[str, str]:
+        return self._environ
+
     def engine_environment(self) -> dict[str, str]:
         """Theirs, with the model provider that they set. Raises `BadSettings`."""
         return {**self._environ, **self.settings().engine_environment()}

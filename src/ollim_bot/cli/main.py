@@ -29,6 +29,7 @@ GROUPS: Mapping[str, tuple[str, str]] = {
 }
 # Those without verbs.
 COMMANDS: Mapping[str, tuple[str, str]] = {
+    "doctor": ("whether everything is as it should be", "ollim_bot.cli.doctor"),
     "rehearse": ("what the bot would do in the days to come", "ollim_bot.cli.rehearse"),
 }
 

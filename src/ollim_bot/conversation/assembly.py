@@ -63,9 +63,9 @@ class World:
     """Everything outside that a conversation needs.
 
     `spec` says what a session is to be like now; `gate` makes what is asked before each call of a
-    tool, given what the owner has allowed since and who decides about the rest; `restart` has the
-    whole bot begin anew; `courier` is whoever has to confirm what is sent. `patience` is how many
-    seconds a slow surface is waited for.
+    tool, given what the owner has allowed since and who decides about the rest; `doctor` looks the
+    whole installation over; `restart` has the whole bot begin anew; `courier` is whoever has to
+    confirm what is sent. `patience` is how many seconds a slow surface is waited for.
     """
 
     engine: AgentEngine
@@ -81,6 +81,7 @@ class World:
     former: Former
     working_directory: Path
     status: Status
+    doctor: Callable[[], Awaitable[str]]
     restart: Callable[[], None]
     courier: Courier | None = None
     patience: float = 2.0
@@ -179,6 +180,7 @@ def assemble(world: World) -> Talk:
         fork_commands,
         SetUp(set_up, lambda message: conversation.receive(message)),
         clock,
+        doctor=world.doctor,
         restart=world.restart,
     )
     conversation = Conversation(

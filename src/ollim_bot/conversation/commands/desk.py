@@ -52,6 +52,7 @@ class CommandDesk:
         set_up: SetUp,
         clock: Clock,
         *,
+        doctor: Callable[[], Awaitable[str]],
         restart: Callable[[], None],
     ) -> None:
         self._inbox = inbox
@@ -63,6 +64,7 @@ class CommandDesk:
         self._approvals = approvals
         self._set_up = set_up
         self._clock = clock
+        self._doctor = doctor
         self._restart = restart
         self._waiting: dict[InputId, asyncio.Future[CommandAnswer]] = {}
         self._at_once: Mapping[str, AtOnce] = {
@@ -76,6 +78,7 @@ class CommandDesk:
             "thinking": settings.thinking,
             "sessions": sessions.list,
             "cost": sessions.cost,
+            "doctor": self._examine,
             "interrupt": self._interrupt,
             "version": self._version,
             "restart": self._begin_anew,
@@ -162,6 +165,9 @@ class CommandDesk:
 
     async def _interrupt(self, _: Mapping[str, str]) -> str:
         return "" if await self._answering.interrupt() else texts.NOTHING_RUNS
+
+    async def _examine(self, _: Mapping[str, str]) -> str:
+        return await self._doctor()
 
     async def _version(self, _: Mapping[str, str]) -> str:
         return f"ollim-bot {__version__}"

@@ -67,6 +67,7 @@ COMMANDS: tuple[CommandSpec, ...] = (
         ),
     ),
     CommandSpec("setup", "A few questions, one at a time, so that the bot knows you"),
+    CommandSpec("doctor", "Whether everything is as it should be, and what to do if not"),
     CommandSpec("version", "Which version this is"),
     CommandSpec("restart", "Stop the bot and start it again"),
 )

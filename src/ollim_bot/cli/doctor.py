@@ -1,0 +1,56 @@
+"""`ollim-bot doctor`: looks the installation over, and says what to do where something is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.json_output import json_flag, print_json
+from ollim_bot.cli.parser import Parser
+from ollim_bot.cli.wording import plain
+from ollim_bot.errors import BadSettings, OllimError
+from ollim_bot.upkeep.doctor import has_failures, report
+from ollim_bot.upkeep.findings import Finding, Level
+from ollim_bot.upkeep.patient import Patient
+
+_COMMAND = "ollim-bot doctor"
+_ABOUT = "whether everything is as it should be, and what to do where it is not"
+
+
+def run(words: Sequence[str], caller: Caller) -> None:
+    parser = Parser(_COMMAND, _ABOUT, _COMMAND)
+    json_flag(parser)
+    given = parser.read(words)
+    from ollim_bot.app.examination import examine
+
+    findings = examine(_patient(caller))
+    if "json" in given:
+        print_json(_object(findings))
+    else:
+        print(plain(report(findings)))
+    if has_failures(findings):
+        raise OllimError("")  # All is said: what is left is the exit code.
+
+
+def _patient(caller: Caller) -> Patient:
+    environ, now = caller.environ, caller.now()
+    try:
+        settings = caller.settings()
+        return Patient(settings, settings, (), environ, now)
+    except BadSettings as bad:
+        problems = bad.problems
+    try:
+        return Patient(None, caller.place(), problems, environ, now)
+    except BadSettings:
+        return Patient(None, None, problems, environ, now)
+
+
+def _object(findings: Sequence[Finding]) -> dict[str, object]:
+    levels = [finding.level for finding in findings]
+    return {
+        "findings": [asdict(finding) for finding in findings],
+        "passed": levels.count(Level.PASS),
+        "warnings": levels.count(Level.WARN),
+        "failures": levels.count(Level.FAIL),
+    }

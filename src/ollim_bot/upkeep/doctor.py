@@ -1,0 +1,113 @@
+"""The doctor: has every check made, and says what was found."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from threading import Thread
+
+from ollim_bot.errors import OllimError
+from ollim_bot.upkeep.findings import Finding, Level, counted, failed, warned
+
+_MOST_IN_CHAT = 10
+_INDENT = " " * 6
+_AGAIN = "Mend that and run `ollim-bot doctor` again."
+_FAULT = "That is a fault in ollim-bot itself: report it with this line."
+_LATER = "Run `ollim-bot doctor` when the machine is less busy."
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """`look` may take its time and may fail: neither keeps the others from being made."""
+
+    name: str
+    look: Callable[[], Iterable[Finding]]
+
+
+def examined(
+    checks: Sequence[Check], patience: float, hide: Callable[[str], str] = str
+) -> list[Finding]:
+    """What the checks found, in their order, within `patience` seconds.
+
+    A check that fails is a finding, as is one that is not done by then. `hide` takes the secrets
+    out of every text.
+    """
+    found: list[Sequence[Finding] | None] = [None] * len(checks)
+
+    def look(number: int) -> None:
+        found[number] = _looked(checks[number])
+
+    # They mostly wait for others; one that hangs must hold up neither the others nor the exit.
+    threads = [Thread(target=look, args=(number,), daemon=True) for number in range(len(checks))]
+    deadline = time.monotonic() + patience
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return [
+        replace(finding, detail=_line(hide(finding.detail)), next=_line(hide(finding.next)))
+        for check, findings in zip(checks, tuple(found), strict=True)
+        for finding in (_unfinished(check, patience) if findings is None else findings)
+    ]
+
+
+def report(findings: Sequence[Finding]) -> str:
+    """A line for each finding, the step to take below it, and the summary."""
+    lines = []
+    for finding in findings:
+        lines.append(f"{finding.level}  {finding.name}: {finding.detail}")
+        if finding.next:
+            lines.append(f"{_INDENT}{finding.next}")
+    return "\n".join([*lines, summary(findings)])
+
+
+def shortened(findings: Sequence[Finding]) -> str:
+    """For the chat: what is not right, failures first, and the summary."""
+    wrong = sorted(
+        (finding for finding in findings if finding.level is not Level.PASS),
+        key=lambda finding: finding.level is Level.WARN,
+    )
+    if not wrong:
+        return f"All is well: {counted(len(findings), 'check')} passed."
+    lines = [
+        f"- **{finding.level}** {_ended(f'{finding.name}: {finding.detail}')} {finding.next}"
+        for finding in wrong[:_MOST_IN_CHAT]
+    ]
+    if len(wrong) > _MOST_IN_CHAT:
+        lines.append(f"- {len(wrong) - _MOST_IN_CHAT} more: `ollim-bot doctor` shows them all.")
+    return "\n".join([*lines, "", summary(findings)])
+
+
+def summary(findings: Iterable[Finding]) -> str:
+    levels = [finding.level for finding in findings]
+    passes, warnings, failures = (levels.count(level) for level in Level)
+    return (
+        f"SUMMARY: {passes} passed, {counted(warnings, 'warning')}, {counted(failures, 'failure')}"
+    )
+
+
+def has_failures(findings: Iterable[Finding]) -> bool:
+    return any(finding.level is Level.FAIL for finding in findings)
+
+
+def _looked(check: Check) -> Sequence[Finding]:
+    try:
+        return list(check.look())
+    except OllimError as error:
+        return [failed(check.name, str(error), _AGAIN)]
+    except Exception as error:  # noqa: BLE001 - what one check stumbles over must not hide the rest
+        reason = f"{type(error).__name__}: {error}".rstrip(": ")
+        return [failed(check.name, f"could not be checked ({reason})", _FAULT)]
+
+
+def _unfinished(check: Check, patience: float) -> Sequence[Finding]:
+    return [warned(check.name, f"was not done within {patience:g} s", _LATER)]
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith((".", "?")) else f"{sentence}."

@@ -1,0 +1,174 @@
+"""`ollim-bot doctor`: the whole installation in one report, whatever is wrong with it."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from tests.cli.terminal import Answer, Terminal, held
+
+from ollim_bot.domain.provider import ProviderKind
+from ollim_bot.storage.bootstrap import prepare_data_directory
+
+PAGE = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text()
+NAMES = [
+    "environment",
+    "data directory",
+    "git",
+    "clock",
+    "routines",
+    "reminders",
+    "ledger",
+    "tool policy",
+    "skills",
+    "state files",
+    "Claude program",
+    "model",
+    "Discord",
+    "page",
+    "disk space",
+    "memory",
+]
+TOKEN = "MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.a-secret-that-nobody-may-read-here"
+LINE = re.compile(r"(PASS|WARN|FAIL)  ([\w ]+): .+")
+
+
+@pytest.fixture(autouse=True)
+def _of_its_own(terminal: Terminal) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        terminal.environ["OLLIM_WEB_PORT"] = str(probe.getsockname()[1])
+    # What answers is decided without asking the login, but where a test is about it.
+    terminal.environ["OLLIM_MODEL"] = "offline"
+
+
+def wrong(answer: Answer) -> list[tuple[str, str]]:
+    """The lines that are not PASS, each of which has a step below it."""
+    lines = answer.out.splitlines()
+    found = []
+    for line, below in pairwise(lines):
+        match = LINE.fullmatch(line)
+        if match and match[1] != "PASS":
+            assert below.startswith("      ")
+            found.append((match[1], line[6:]))
+    return found
+
+
+def test_a_fresh_machine_passes_and_nothing_is_made(terminal: Terminal) -> None:
+    answer = terminal.run("doctor")
+    assert (answer.code, answer.err) == (0, "")
+    assert [line.partition(":")[0] for line in answer.out.splitlines()[:-1]] == [
+        f"PASS  {name}" for name in NAMES
+    ]
+    assert answer.out.endswith("\nSUMMARY: 16 passed, 0 warnings, 0 failures\n")
+    assert not terminal.paths.root.exists()
+
+
+def test_what_is_wrong_has_a_step_below_it_and_a_failure_is_exit_code_1(
+    terminal: Terminal,
+) -> None:
+    prepare_data_directory(terminal.paths)
+    terminal.write("state/memory.json", "{torn")
+    terminal.write("routines/a.md", '---\nid: a\ncron: "61 9 * * *"\n---\ndo it\n')
+    terminal.paths.state.chmod(0o755)
+    answer = terminal.run("doctor")
+    assert (answer.code, answer.err) == (1, "")
+    found = wrong(answer)
+    assert [level for level, _ in found] == ["WARN", "FAIL", "FAIL"]
+    assert found[1][1].startswith("routines: routines/a.md:3: cron: ")
+    assert found[2][1].startswith("state files: state/memory.json cannot be understood")
+    assert answer.out.splitlines()[-1] == "SUMMARY: 14 passed, 1 warning, 2 failures"
+
+
+def test_a_warning_alone_is_exit_code_0(terminal: Terminal) -> None:
+    terminal.environ["OLLIM_TIMEZON"] = "Europe/Berlin"
+    answer = terminal.run("doctor")
+    assert answer.code == 0
+    ((level, line),) = wrong(answer)
+    assert level == "WARN"
+    assert line.endswith("OLLIM_TIMEZON: there is no such setting. Did you mean OLLIM_TIMEZONE?")
+
+
+def test_wrong_settings_do_not_keep_the_data_from_being_checked(terminal: Terminal) -> None:
+    terminal.environ |= {"OLLIM_WEB_PORT": "many", "DISCORD_OWNER_ID": "me"}
+    answer = terminal.run("doctor")
+    assert answer.code == 1
+    assert [line.partition(": ")[0] for _, line in wrong(answer)] == ["environment"] * 2
+    assert "PASS  routines" in answer.out
+    assert "page:" not in answer.out
+    assert "Discord:" not in answer.out
+
+
+def test_a_data_directory_that_cannot_be_told_leaves_what_can_be(terminal: Terminal) -> None:
+    terminal.environ["OLLIM_DATA_DIR"] = "~nobody-knows/data"
+    answer = terminal.run("doctor")
+    assert answer.code == 1
+    assert [line[:4] for line in answer.out.splitlines()] == ["FAIL", "    ", "PASS", "SUMM"]
+
+
+def test_programs_get_all_of_it_as_one_object(terminal: Terminal) -> None:
+    prepare_data_directory(terminal.paths)
+    terminal.write("state/memory.json", "{torn")
+    answer = terminal.run("doctor", "--json")
+    assert (answer.code, answer.err) == (1, "")
+    report = json.loads(answer.out)
+    assert (report["passed"], report["warnings"], report["failures"]) == (15, 0, 1)
+    assert [finding["name"] for finding in report["findings"]] == NAMES
+    (failure,) = (each for each in report["findings"] if each["level"] == "FAIL")
+    assert failure["detail"].startswith("state/memory.json cannot be understood")
+    assert failure["next"]
+
+
+def test_no_secret_is_ever_shown(terminal: Terminal) -> None:
+    prepare_data_directory(terminal.paths)
+    terminal.environ |= {
+        "DISCORD_TOKEN": TOKEN,
+        "DISCORD_API_URL": "http://127.0.0.1:9/api",
+        "ANTHROPIC_API_KEY": "sk-ant-of-mine",
+        "WEBHOOK_SECRET": "very-hidden",
+    }
+    terminal.write("state/web_token", "page-secret")
+    terminal.write("routines/a.md", f'---\nid: a\ncron: "{TOKEN}"\n---\ndo very-hidden\n')
+    terminal.write("routines/b.md", '---\nid: b\ncron: "very-hidden"\n---\ndo it\n')
+    for words in (["doctor"], ["doctor", "--json"]):
+        answer = terminal.run(*words)
+        assert "Discord cannot be reached now" in answer.out
+        assert "[redacted]" in answer.out
+        for secret in (TOKEN, "sk-ant-of-mine", "very-hidden", "page-secret"):
+            assert secret not in answer.out + answer.err
+
+
+def test_the_running_bot_is_told_of(terminal: Terminal) -> None:
+    prepare_data_directory(terminal.paths)
+    with held("bot", terminal.paths.bot_pid) as bot:
+        answer = terminal.run("doctor")
+    assert f"PASS  memory: the bot (process {bot.pid}) uses " in answer.out
+    assert [line for _, line in wrong(answer)] == [
+        f"page: the bot runs, but nothing answers at port {terminal.environ['OLLIM_WEB_PORT']}"
+    ]
+
+
+def test_a_real_model_that_was_used_and_has_no_login_is_a_failure(terminal: Terminal) -> None:
+    del terminal.environ["OLLIM_MODEL"]
+    assert "PASS  model: offline model" in terminal.run("doctor").out
+    prepare_data_directory(terminal.paths)
+    used = json.dumps({"version": 1, "provider": ProviderKind.CLAUDE})
+    terminal.write("state/memory.json", used)
+    answer = terminal.run("doctor")
+    assert answer.code == 1
+    assert wrong(answer) == [("FAIL", "model: Claude (not signed in)")]
+
+
+def test_the_page_of_the_docs_explains_every_line() -> None:
+    explained = re.findall(r"^\| `([\w ]+)` \|", PAGE, re.MULTILINE)
+    assert explained == NAMES
+
+
+def test_the_installed_program_says_the_same(terminal: Terminal) -> None:
+    ran = terminal.installed("doctor")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.splitlines()[-1] == "SUMMARY: 16 passed, 0 warnings, 0 failures"

@@ -1,0 +1,152 @@
+"""The doctor: every check is made, whatever becomes of the others, and each says what to do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from threading import Event
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ollim_bot.errors import OllimError
+from ollim_bot.upkeep.doctor import Check, examined, has_failures, report, shortened, summary
+from ollim_bot.upkeep.findings import Finding, Level, failed, passed, warned
+
+PATIENCE = 20.0
+
+words = st.text("abc .`\n", max_size=12)
+findings = st.builds(
+    lambda level, name, detail, step: Finding(level, name, detail, step),
+    st.sampled_from(Level),
+    st.sampled_from(["git", "page"]),
+    words,
+    words,
+)
+
+
+def right(name: str) -> Check:
+    return Check(name, lambda: [passed(name, "fine")])
+
+
+def broken(name: str, error: Exception) -> Check:
+    def look() -> Iterator[Finding]:
+        yield passed(name, "begun")
+        raise error
+
+    return Check(name, look)
+
+
+def test_findings_come_in_the_order_of_their_checks() -> None:
+    first_may_go = Event()
+
+    def slow() -> list[Finding]:
+        assert first_may_go.wait(PATIENCE)
+        return [passed("a", "last to be done")]
+
+    def quick() -> list[Finding]:
+        first_may_go.set()
+        return [passed("b", "one"), warned("b", "two", "Do it.")]
+
+    found = examined([Check("a", slow), Check("b", quick)], PATIENCE)
+    assert [finding.detail for finding in found] == ["last to be done", "one", "two"]
+
+
+def test_a_check_that_fails_is_a_failure_and_the_others_are_made() -> None:
+    checks = [
+        right("a"),
+        broken("b", ValueError("no\nnumber")),
+        broken("c", OllimError("c.json: cannot be read.")),
+        broken("d", KeyError()),
+        right("e"),
+    ]
+    found = examined(checks, PATIENCE)
+    assert [(finding.level, finding.name, finding.detail) for finding in found] == [
+        (Level.PASS, "a", "fine"),
+        (Level.FAIL, "b", "could not be checked (ValueError: no number)"),
+        (Level.FAIL, "c", "c.json: cannot be read."),
+        (Level.FAIL, "d", "could not be checked (KeyError)"),
+        (Level.PASS, "e", "fine"),
+    ]
+    assert all(finding.next for finding in found if finding.level is Level.FAIL)
+
+
+def test_a_check_that_hangs_is_said_and_waited_for_no_longer() -> None:
+    never = Event()
+    began = time.monotonic()
+    found = examined(
+        [Check("a", lambda: [passed("a", str(never.wait(60)))]), right("b")], patience=0.1
+    )
+    never.set()
+    assert time.monotonic() - began < 30
+    assert [(finding.level, finding.name) for finding in found] == [
+        (Level.WARN, "a"),
+        (Level.PASS, "b"),
+    ]
+    assert found[0].detail == "was not done within 0.1 s"
+    assert found[0].next
+
+
+def test_what_is_secret_is_taken_out_of_every_text() -> None:
+    checks = [
+        Check("a", lambda: [warned("a", "it is hunter2 now", "Change hunter2.")]),
+        broken("b", ValueError("Invalid header value b'Bot hunter2'")),
+    ]
+    found = examined(checks, PATIENCE, lambda text: text.replace("hunter2", "[redacted]"))
+    assert "hunter2" not in report(found)
+    assert report(found).count("[redacted]") == 3
+
+
+def test_the_report_has_a_line_for_each_and_the_step_below_it() -> None:
+    found = [
+        passed("git", "git version 2.39"),
+        warned("page", "it answers slowly", "Restart the bot."),
+        failed("disk space", "3 MB left", "Make room."),
+    ]
+    assert report(found).splitlines() == [
+        "PASS  git: git version 2.39",
+        "WARN  page: it answers slowly",
+        "      Restart the bot.",
+        "FAIL  disk space: 3 MB left",
+        "      Make room.",
+        "SUMMARY: 1 passed, 1 warning, 1 failure",
+    ]
+
+
+def test_in_the_chat_only_what_is_wrong_is_shown_the_worst_first() -> None:
+    found = [
+        passed("git", "git version 2.39"),
+        warned("page", "it answers slowly", "Restart the bot."),
+        failed("routines", "routines/a.md:3: cron: is wrong.", "Mend it."),
+    ]
+    assert shortened(found).splitlines() == [
+        "- **FAIL** routines: routines/a.md:3: cron: is wrong. Mend it.",
+        "- **WARN** page: it answers slowly. Restart the bot.",
+        "",
+        "SUMMARY: 1 passed, 1 warning, 1 failure",
+    ]
+
+
+def test_in_the_chat_all_well_is_one_sentence() -> None:
+    assert shortened([passed("git", "x"), passed("page", "y")]) == "All is well: 2 checks passed."
+
+
+def test_in_the_chat_very_much_that_is_wrong_is_cut_and_says_so() -> None:
+    found = [failed("routines", f"routines/{number}.md: wrong", "Mend it.") for number in range(50)]
+    lines = shortened(found).splitlines()
+    assert len(lines) == 13
+    assert lines[10] == "- 40 more: `ollim-bot doctor` shows them all."
+    assert lines[-1] == "SUMMARY: 0 passed, 0 warnings, 50 failures"
+
+
+@given(st.lists(findings, max_size=8))
+def test_the_summary_counts_every_line_once(some: list[Finding]) -> None:
+    found = examined([Check("all", lambda: some)], PATIENCE)
+    lines = report(found).splitlines()
+    counts = [sum(line.startswith(f"{level}  ") for line in lines) for level in Level]
+    passes, warnings, failures = counts
+    assert sum(counts) == len(some)
+    assert summary(found).startswith(f"SUMMARY: {passes} passed, {warnings} warning")
+    assert f", {failures} failure" in lines[-1]
+    assert has_failures(found) == (failures > 0)
+    assert len(lines) == len(some) + sum(bool(each.next.strip()) for each in some) + 1

@@ -1,0 +1,286 @@
+"""What the doctor says of the data directory: jobs, ledger, policy, skills, state, history."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from datetime import timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+from tests.domain.ledger_scene import Scene, routine
+from tests.storage.places import NOW, DataDirectory, QuickDisk
+
+from ollim_bot.app.data_checks import DataChecks, git_history, tool_policy
+from ollim_bot.data_paths import DataPaths
+from ollim_bot.domain.facts import Facts
+from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.environment.place import Place
+from ollim_bot.storage.journal.git_journal import open_journal
+from ollim_bot.upkeep.doctor import examined
+from ollim_bot.upkeep.findings import Finding, Level, passed
+
+BERLIN = ZoneInfo("Europe/Berlin")
+PATIENCE = 60.0
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> DataDirectory:
+    return DataDirectory(tmp_path / "data")
+
+
+def found(data: DataDirectory, name: str) -> list[Finding]:
+    checks = DataChecks(Place(data.paths, BERLIN), NOW.astimezone(BERLIN)).checks()
+    findings = examined([check for check in checks if check.name == name], PATIENCE)
+    assert all(bool(finding.next) is (finding.level is not Level.PASS) for finding in findings)
+    return findings
+
+
+def said(data: DataDirectory, name: str) -> list[tuple[Level, str]]:
+    return [(finding.level, finding.detail) for finding in found(data, name)]
+
+
+def write(data: DataDirectory, relative: str, text: str) -> Path:
+    path = data.paths.root / relative
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    return path
+
+
+def job(job_id: str, *fields: str) -> str:
+    return "\n".join(["---", f"id: {job_id}", *fields, "---", f"do {job_id}", ""])
+
+
+def test_jobs_are_counted_with_the_next_moment(data: DataDirectory) -> None:
+    write(data, "routines/a.md", job("a", 'cron: "0 9 * * *"'))
+    write(data, "routines/b.md", job("b", 'cron: "0 8 * * *"', "description: Morning"))
+    write(data, "routines/c.md", job("c", 'cron: "0 11 * * *"', "enabled: false"))
+    write(data, "reminders/d.md", job("d", 'run-at: "2026-11-15T09:30"'))
+    assert said(data, "routines") == [
+        (Level.PASS, "3 routines, 1 paused; next tomorrow 8:00 (in 22 h): Morning")
+    ]
+    assert said(data, "reminders") == [(Level.PASS, "1 reminder, 1 overdue")]
+
+
+def test_each_wrong_job_is_named_with_file_line_and_reason(data: DataDirectory) -> None:
+    write(data, "routines/a.md", job("a", 'cron: "0 9 * * *"'))
+    write(data, "routines/b.md", job("b", 'cron: "61 9 * * *"'))
+    write(data, "routines/c.md", job("c", 'cron: "0 9 * * *"', "colour: red"))
+    wrong, doubtful, right = said(data, "routines")
+    assert wrong[0] is Level.FAIL
+    assert wrong[1].startswith("routines/b.md:3: cron: ")
+    assert doubtful[0] is Level.WARN
+    assert doubtful[1].startswith("routines/c.md:4: colour: ")
+    assert right == (Level.PASS, "2 routines; next tomorrow 9:00 (in 23 h): do a")
+
+
+def test_where_every_job_is_wrong_none_is_said_to_be_there(data: DataDirectory) -> None:
+    write(data, "routines/b.md", job("b", 'cron: "61 9 * * *"'))
+    assert [level for level, _ in said(data, "routines")] == [Level.FAIL]
+
+
+def test_no_jobs_say_how_to_add_one(data: DataDirectory) -> None:
+    ((level, detail),) = said(data, "reminders")
+    assert level is Level.PASS
+    assert "`ollim-bot reminder add --help`" in detail
+
+
+def history() -> Scene:
+    scene = Scene()
+    scene.put(routine("morning", "30 8 * * *"))
+    for _ in range(8):
+        scene.wait(timedelta(days=1))
+        scene.checkpoint()
+    return scene
+
+
+def test_a_right_ledger_passes(data: DataDirectory) -> None:
+    assert said(data, "ledger") == [(Level.PASS, "no runs yet")]
+    scene = history()
+    data.open(QuickDisk()).ledger.append(*scene.rows)
+    assert said(data, "ledger") == [
+        (Level.PASS, "8 runs, and nothing is missing, doubled or made up")
+    ]
+
+
+def test_what_the_ledger_lacks_is_a_failure_and_not_too_many_are_named(
+    data: DataDirectory,
+) -> None:
+    kept = [row for row in history().rows if row.occurrence is None]
+    data.open(QuickDisk()).ledger.append(*kept)
+    findings = said(data, "ledger")
+    assert [level for level, _ in findings] == [Level.FAIL] * 6
+    assert findings[0][1].endswith("was due, and nothing is known of it.")
+    assert findings[5][1] == "3 more like that"
+
+
+def test_lines_of_the_ledger_that_cannot_be_read_are_a_warning(data: DataDirectory) -> None:
+    data.open(QuickDisk()).ledger.append(*history().rows)
+    with data.paths.ledger.open("a") as file:
+        file.write("{torn\n{torn\n")
+    assert said(data, "ledger")[0] == (Level.WARN, "2 lines cannot be read")
+
+
+def test_a_clock_behind_the_heartbeat_is_noticed(data: DataDirectory) -> None:
+    later = NOW + timedelta(hours=2)
+    data.open().memory.transact(lambda raw: (Facts(raw).beaten(later).raw, None))
+    assert [level for level, _ in said(data, "clock")] == [Level.WARN]
+
+
+def test_a_tool_policy_passes_warns_or_fails(data: DataDirectory) -> None:
+    assert [finding.level for finding in tool_policy(data.paths)] == [Level.PASS]
+    write(data, "tool-policy.yaml", 'main_session:\n  additional_allowed: ["Read(./**.txt)"]\n')
+    assert said(data, "tool policy") == [(Level.PASS, "1 pattern allowed besides")]
+    write(data, "tool-policy.yaml", 'bg_forks:\n  override: ["WebSearch(*)"]\n')
+    warning, right = said(data, "tool policy")
+    assert warning[0] is Level.WARN
+    assert "`WebSearch(*)`" in warning[1]
+    assert right[0] is Level.PASS
+    write(data, "tool-policy.yaml", "\nmain_sesion: {}\n")
+    ((level, detail),) = said(data, "tool policy")
+    assert level is Level.FAIL
+    assert detail.startswith("tool-policy.yaml:2: ")
+
+
+def test_skills_that_are_wrong_or_missing_are_named(data: DataDirectory) -> None:
+    assert said(data, "skills") == [(Level.PASS, "none")]
+    write(data, "skills/mail/SKILL.md", "---\nname: mail\ndescription: reads mail\n---\nRead it.\n")
+    write(
+        data, "routines/a.md", job("a", 'cron: "0 9 * * *"', "background: true", "skills: [mail]")
+    )
+    assert said(data, "skills") == [(Level.PASS, "1 skill")]
+    write(data, "skills/tax/SKILL.md", "---\nname: tax\ndescription: x\nhooks: y\n---\n")
+    write(
+        data,
+        "reminders/b.md",
+        job("b", 'run-at: "2026-12-01T09:30"', "background: true", "skills: [mail, cook]"),
+    )
+    wrong, missing, _ = said(data, "skills")
+    assert wrong[0] is Level.FAIL
+    assert wrong[1].startswith("skills/tax/SKILL.md:4: hooks: ")
+    assert missing == (Level.WARN, "reminder b names the skill cook, which is not there")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "level", "words"),
+    [
+        ("memory.json", b"{torn", Level.FAIL, "cannot be understood"),
+        ("sessions.json", b"\xff\xfe", Level.FAIL, "cannot be understood (not UTF-8 text)"),
+        ("config.json", b'{"version": 99}', Level.FAIL, "was written by a newer ollim-bot"),
+        ("config.json", b'{"bg_concurrency": 99}', Level.WARN, "bg_concurrency"),
+        ("pending_updates.json", b"{}", Level.FAIL, "cannot be understood"),
+        ("fork_messages.json", b"3", Level.FAIL, "cannot be understood"),
+        ("inquiries.json", b"[]", Level.FAIL, "cannot be understood"),
+        ("ping_budget.json", b"{}", Level.FAIL, "cannot be understood"),
+        ("fork.json", b"]", Level.FAIL, "cannot be understood"),
+        ("inbox.jsonl", b"{}\n{}\n", Level.WARN, "has 2 lines that cannot be read"),
+        ("outbox.jsonl", b"x\n", Level.WARN, "has 1 line that cannot be read"),
+        ("messages.jsonl", b"[]\n", Level.WARN, "has 1 line that cannot be read"),
+        ("session_history.jsonl", b"-\n", Level.WARN, "has 1 line that cannot be read"),
+    ],
+)
+def test_a_state_file_that_cannot_be_read_is_named_and_left_as_it_is(
+    data: DataDirectory, name: str, content: bytes, level: Level, words: str
+) -> None:
+    path = data.paths.state / name
+    path.write_bytes(content)
+    ((seen, detail),) = said(data, "state files")
+    assert seen is level
+    assert detail.startswith(f"state/{name}")
+    assert words in detail
+    assert path.read_bytes() == content
+    assert not list(data.paths.state.glob("*.corrupt-*"))
+
+
+def test_a_folder_in_the_place_of_a_state_file_is_a_failure(data: DataDirectory) -> None:
+    data.paths.memory.mkdir()
+    data.paths.inbox.mkdir()
+    assert [level for level, _ in said(data, "state files")] == [Level.FAIL, Level.FAIL]
+
+
+def test_right_state_files_pass_and_a_line_that_is_being_written_is_no_bad_one(
+    data: DataDirectory,
+) -> None:
+    assert said(data, "state files") == [(Level.PASS, "none yet")]
+    stores = data.open(QuickDisk())
+    stores.memory.transact(lambda raw: (Facts(raw).beaten(NOW).raw, None))
+    stores.session_history.append(SessionEvent(SessionId("s"), SessionChange.CREATED, NOW))
+    with data.paths.session_history.open("a") as file:
+        file.write('{"session_id": "t", "ev')
+    assert said(data, "state files") == [(Level.PASS, "2 files, all readable")]
+
+
+def test_git_is_looked_at_and_nothing_is_committed(data: DataDirectory) -> None:
+    root = data.paths.root
+    (finding,) = git_history(root)
+    assert finding.detail.endswith("the history begins with the first start")
+    assert not (root / ".git").exists()
+    with open_journal(data.paths, on_problem=print) as journal:
+        journal.prepare()
+    (finding,) = git_history(root)
+    assert finding.detail.endswith("there is a history, and all is in it")
+    write(data, "USER.md", "Ada")
+    (finding,) = git_history(root)
+    assert finding.detail.endswith("there is a history, and 1 change not in it yet")
+    assert "USER.md" in _git(root, "status", "--porcelain")
+
+
+def test_no_git_is_a_warning(data: DataDirectory) -> None:
+    (finding,) = git_history(data.paths.root, "git-that-is-not-there")
+    assert finding.level is Level.WARN
+    assert "apt install git" in finding.next
+    (finding,) = git_history(data.paths.root / "nowhere")
+    assert finding.level is Level.PASS
+
+
+def test_an_unfinished_merge_and_an_old_lock_are_warnings(data: DataDirectory) -> None:
+    root = data.paths.root
+    with open_journal(data.paths, on_problem=print) as journal:
+        journal.prepare()
+    lock = root / ".git" / "index.lock"
+    lock.touch()
+    assert [finding.level for finding in git_history(root)] == [Level.PASS]
+    os.utime(lock, (0, 0))
+    old, _ = git_history(root)
+    assert (old.level, f"rm {lock}" in old.next) == (Level.WARN, True)
+    lock.unlink()
+    (root / ".git" / "MERGE_HEAD").write_text(_git(root, "rev-parse", "HEAD"))
+    (merge,) = git_history(root)
+    assert merge.level is Level.WARN
+    assert "is not finished" in merge.detail
+
+
+def test_everything_is_left_as_it_was(data: DataDirectory) -> None:
+    with open_journal(data.paths, on_problem=print) as journal:
+        journal.prepare()
+    data.open(QuickDisk()).ledger.append(*history().rows)
+    write(data, "routines/b.md", job("b", 'cron: "61 9 * * *"'))
+    write(data, "state/memory.json", "{torn")
+    before = _tree(data.paths.root)
+    checks = DataChecks(Place(data.paths, BERLIN), NOW.astimezone(BERLIN))
+    assert examined([*checks.checks(), *checks.checks_of_machine()], PATIENCE)
+    assert _tree(data.paths.root) == before
+
+
+def test_nothing_there_at_all_passes_everywhere(tmp_path: Path) -> None:
+    place = Place(DataPaths(tmp_path / "nowhere"), BERLIN)
+    checks = DataChecks(place, NOW.astimezone(BERLIN))
+    findings = examined([*checks.checks(), *checks.checks_of_machine()], PATIENCE)
+    assert {finding.level for finding in findings} == {Level.PASS}
+    assert passed("memory", "the bot is not running") in findings
+    assert not place.paths.root.exists()
+
+
+def _git(root: Path, *words: str) -> str:
+    return subprocess.run(
+        ["git", *words], cwd=root, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def _tree(root: Path) -> dict[Path, tuple[int, int, bytes]]:
+    return {
+        path: (status.st_mode, status.st_mtime_ns, b"" if path.is_dir() else path.read_bytes())
+        for path in sorted(root.rglob("*"))
+        for status in [path.lstat()]
+    }

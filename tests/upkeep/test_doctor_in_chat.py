@@ -1,0 +1,115 @@
+"""`/doctor`: the running bot looks itself over, and nobody waits for long."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from tests.web.scene import make_scene
+from tests.web.scene import running as serving
+
+from ollim_bot.app.app import App
+from ollim_bot.app.examination import examine_in_chat
+from ollim_bot.domain.provider import NO_LOGIN, OFFLINE
+from ollim_bot.settings import Settings
+from ollim_bot.storage.bootstrap import prepare_data_directory
+from ollim_bot.testing.discord.faults import Hanging
+from ollim_bot.testing.discord.server import LocalDiscord
+from ollim_bot.testing.engine import ScriptedEngine
+from ollim_bot.testing.surface import RecordingSurface
+from ollim_bot.upkeep.instance import single_instance
+
+NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
+LIMIT = 60.0
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "claude"))
+    return tmp_path
+
+
+def settings(home: Path, **environ: str) -> Settings:
+    names = {"HOME": str(home), "OLLIM_DATA_DIR": str(home / "data"), "OLLIM_TIMEZONE": "UTC"}
+    return Settings.from_env({**names, **environ}, cwd=home)
+
+
+@contextmanager
+def running(some: Settings) -> Iterator[None]:
+    """What a running bot holds."""
+    prepare_data_directory(some.paths)
+    with single_instance(some.paths.bot_pid):
+        yield
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(LIMIT):
+        for _ in iter(condition, True):
+            await asyncio.sleep(0.005)
+
+
+async def test_a_healthy_bot_says_so_in_one_sentence(home: Path) -> None:
+    async with LocalDiscord() as local, serving(make_scene(home)) as page:
+        some = settings(
+            home,
+            OLLIM_WEB_PORT=str(page.surface.port),
+            DISCORD_TOKEN=local.token,
+            DISCORD_API_URL=local.api_url,
+        )
+        with running(some):
+            text = await examine_in_chat(some, OFFLINE, NOW, LIMIT)
+    assert text == "All is well: 16 checks passed."
+
+
+async def test_only_what_is_wrong_is_said_with_what_to_do(home: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))  # held, so that nobody else can answer there
+        port = probe.getsockname()[1]
+        some = settings(home, OLLIM_WEB_PORT=str(port))
+        with running(some):
+            some.paths.root.chmod(0o755)
+            text = await examine_in_chat(some, NO_LOGIN, NOW, LIMIT)
+    login, page, folder, _, summary = text.splitlines()
+    assert login == f"- **FAIL** model: Claude (not signed in). {NO_LOGIN.problem}"
+    assert page.startswith(f"- **FAIL** page: the bot runs, but nothing answers at port {port}. ")
+    assert folder.startswith("- **WARN** data directory: others on this machine can look into ")
+    assert folder.endswith(f" Run `chmod 700 {some.paths.root}`.")
+    assert summary == "SUMMARY: 14 passed, 1 warning, 2 failures"
+
+
+async def test_a_service_that_hangs_does_not_hold_up_the_answer(home: Path) -> None:
+    async with LocalDiscord() as local:
+        local.next_fail("GET /users/@me", Hanging(), None)
+        token = {"DISCORD_TOKEN": local.token, "DISCORD_API_URL": local.api_url}
+        some = settings(home, OLLIM_WEB_PORT="0", **token)
+        began = time.monotonic()
+        text = await examine_in_chat(some, OFFLINE, NOW, 0.1)
+        assert time.monotonic() - began < 4  # the service itself would be waited for 5 seconds
+    assert "- **WARN** Discord: was not done within 0.1 s. " in text
+
+
+async def test_the_command_asks_for_no_more_than_three_seconds(home: Path) -> None:
+    surface = RecordingSurface()
+    async with LocalDiscord() as local:
+        local.next_fail("GET /users/@me", Hanging(), None)
+        token = {"DISCORD_TOKEN": local.token, "DISCORD_API_URL": local.api_url}
+        some = settings(home, OLLIM_WEB_PORT="0", **token)
+        app = App(some, engine=ScriptedEngine(), surfaces=[surface])
+        task = asyncio.create_task(app.run())
+        try:
+            await until(lambda: bool(surface.receptions))
+            answer = await surface.receptions[0].command("test", "/doctor")
+        finally:
+            app.stop()
+            await asyncio.wait({task})
+    assert not answer.is_error
+    assert "Discord: was not done within 2.5 s." in answer.text
+    assert "SUMMARY: " in answer.text
+    assert local.token not in answer.text

@@ -1,0 +1,146 @@
+"""What the doctor says of the machine: its disk, its clock, its folders, the bot on it."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from ollim_bot.data_paths import DataPaths
+from ollim_bot.storage.bootstrap import prepare_data_directory
+from ollim_bot.upkeep.checks.clock import clock
+from ollim_bot.upkeep.checks.folder import data_directory
+from ollim_bot.upkeep.checks.machine import disk_space, memory, memory_of
+from ollim_bot.upkeep.checks.settings import environment
+from ollim_bot.upkeep.findings import Level
+
+MB = 1000**2
+NOW = datetime(2026, 11, 15, 14, 30, tzinfo=ZoneInfo("Europe/Berlin"))
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> DataPaths:
+    paths = DataPaths(tmp_path / "data")
+    prepare_data_directory(paths)
+    return paths
+
+
+@pytest.mark.parametrize(
+    ("free", "level", "detail"),
+    [
+        (0, Level.FAIL, "0 kB left"),
+        (50 * MB - 1, Level.FAIL, "50 MB left"),
+        (50 * MB, Level.WARN, "50 MB left"),
+        (500 * MB - 1, Level.WARN, "500 MB left"),
+        (500 * MB, Level.PASS, "500 MB left"),
+        (2345 * MB, Level.PASS, "2.35 GB left"),
+        (3_000_000 * MB, Level.PASS, "3000 GB left"),
+    ],
+)
+def test_little_disk_space_is_a_warning_and_hardly_any_a_failure(
+    free: int, level: Level, detail: str
+) -> None:
+    (finding,) = disk_space(free)
+    assert (finding.level, finding.detail) == (level, detail)
+
+
+def test_the_memory_of_the_running_bot_is_told() -> None:
+    own = memory_of(os.getpid())
+    assert own is not None
+    assert 5 * MB < own < 50_000 * MB
+    (quiet,) = memory(None, None)
+    (usual,) = memory(12, 80 * MB)
+    (unknown,) = memory(12, None)
+    (much,) = memory(12, 1500 * MB)
+    assert quiet.detail == "the bot is not running"
+    assert usual.detail == "the bot (process 12) uses 80 MB"
+    assert unknown.detail == "the bot runs as process 12"
+    assert (usual.level, unknown.level, much.level) == (Level.PASS, Level.PASS, Level.WARN)
+
+
+def test_the_memory_of_nobody_is_unknown() -> None:
+    assert memory_of(2**31 - 5) is None
+
+
+def test_a_clock_that_can_be_right_is_shown_with_its_zone() -> None:
+    (finding,) = clock(NOW, "Europe/Berlin", NOW - timedelta(days=3))
+    assert (finding.level, finding.detail) == (
+        Level.PASS,
+        "Sun 15 Nov 2026 14:30, Europe/Berlin",
+    )
+
+
+def test_a_clock_that_went_back_is_a_warning() -> None:
+    (near,) = clock(NOW, "Europe/Berlin", (NOW + timedelta(minutes=1)).astimezone(UTC))
+    (far,) = clock(NOW, "Europe/Berlin", (NOW + timedelta(hours=3)).astimezone(UTC))
+    assert near.level is Level.PASS
+    assert far.level is Level.WARN
+    assert "3 h less" in far.detail
+
+
+def test_a_clock_of_before_this_program_is_a_failure() -> None:
+    (finding,) = clock(datetime(1970, 1, 1, 0, 5, tzinfo=UTC), "UTC", None)
+    assert (finding.level, finding.detail) == (
+        Level.FAIL,
+        "it shows 1970-01-01, which cannot be",
+    )
+
+
+def test_a_right_data_directory_is_one_line(paths: DataPaths) -> None:
+    (finding,) = data_directory(paths)
+    assert (finding.level, finding.detail) == (Level.PASS, f"{paths.root} can be written")
+
+
+def test_one_that_is_not_there_yet_is_no_failure_if_it_can_be_made(tmp_path: Path) -> None:
+    paths = DataPaths(tmp_path / "some" / "where")
+    (finding,) = data_directory(paths)
+    assert finding.level is Level.PASS
+    assert "the first start makes it" in finding.detail
+    (finding,) = data_directory(paths, lambda *_: False)
+    assert finding.level is Level.FAIL
+    assert str(tmp_path) in finding.next
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_each_folder_that_cannot_be_written_is_named(paths: DataPaths) -> None:
+    """Asked of the system as the bot would be answered: for root everything can be written."""
+    closed = {paths.state, paths.routines}
+    found = list(data_directory(paths, lambda folder, _: folder not in closed))
+    assert [finding.level for finding in found] == [Level.FAIL, Level.FAIL]
+    assert [str(paths.state) in found[0].detail, str(paths.routines) in found[1].detail] == [
+        True,
+        True,
+    ]
+
+
+@pytest.mark.parametrize("name", ["root", "state"])
+def test_a_folder_that_others_can_look_into_is_a_warning(paths: DataPaths, name: str) -> None:
+    folder = getattr(paths, name)
+    folder.chmod(0o750)
+    warning, right = data_directory(paths)
+    assert (warning.level, right.level) == (Level.WARN, Level.PASS)
+    assert warning.next == f"Run `chmod 700 {folder}`."
+
+
+def test_what_was_set_aside_is_named_and_left_there(paths: DataPaths) -> None:
+    left = paths.state / "memory.json.corrupt-20261115T090000.000000Z"
+    left.write_text("{torn")
+    warning, _ = data_directory(paths)
+    assert warning.level is Level.WARN
+    assert f"state/{left.name}" in warning.detail
+    assert warning.next.endswith(f"run `rm {left}`.")
+    assert left.read_text() == "{torn"
+
+
+def test_each_wrong_setting_is_a_failure_and_each_doubtful_one_a_warning() -> None:
+    assert [finding.level for finding in environment((), ())] == [Level.PASS]
+    found = list(environment(["A: is wrong.", "B: is wrong."], ["C: there is no such setting."]))
+    assert [(finding.level, finding.detail) for finding in found] == [
+        (Level.FAIL, "A: is wrong."),
+        (Level.FAIL, "B: is wrong."),
+        (Level.WARN, "C: there is no such setting."),
+    ]
+    assert all(finding.next for finding in found)

@@ -1,0 +1,97 @@
+"""What the doctor says of the page: free, ours, or in the hands of somebody else."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from tests.web.scene import make_scene, running
+
+from ollim_bot.upkeep.checks.page import page, why_not_free
+from ollim_bot.upkeep.checks.wire import Answer, ask
+from ollim_bot.upkeep.findings import Finding, Level, passed
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def found(port: int | None, *, is_running: bool = False, has_discord: bool = False) -> Finding:
+    (finding,) = page(port, ask, is_running=is_running, has_discord=has_discord)
+    return finding
+
+
+def test_a_free_port_is_right_and_still_free_afterwards() -> None:
+    port = free_port()
+    assert found(port) == passed("page", f"port {port} is free")
+    assert why_not_free(port) == ""
+
+
+def test_a_running_bot_without_its_page_is_a_failure() -> None:
+    assert found(free_port(), is_running=True).level is Level.FAIL
+
+
+async def test_the_running_bot_answers_for_its_page(tmp_path: Path) -> None:
+    async with running(make_scene(tmp_path)) as scene:
+        port = scene.surface.port
+        finding = await asyncio.to_thread(found, port, is_running=True)
+        assert finding == passed("page", f"the bot answers at port {port}")
+        other = await asyncio.to_thread(found, port)
+    assert (other.level, other.detail) == (Level.FAIL, f"another ollim-bot has port {port}")
+
+
+@pytest.mark.parametrize("words", [b"", b"220 mail\r\n", b"HTTP/1.1 200 OK\r\n\r\n{}"])
+def test_a_port_of_another_program_is_a_failure_whatever_it_says(words: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+
+        def answer() -> None:
+            visitor, _ = server.accept()
+            with visitor:
+                visitor.recv(4096)
+                visitor.sendall(words)
+
+        thread = Thread(target=answer, daemon=True)
+        thread.start()
+        finding = found(port, is_running=True)
+        thread.join(10)
+    assert (finding.level, finding.detail) == (Level.FAIL, f"another program has port {port}")
+    assert "OLLIM_WEB_PORT" in finding.next
+
+
+def test_a_port_that_may_not_be_used_is_a_failure() -> None:
+    def refused(_: str, __: Mapping[str, str]) -> Answer:
+        raise ConnectionRefusedError
+
+    (finding,) = page(
+        80, refused, is_running=False, has_discord=False, refusal=lambda _: "Permission denied"
+    )
+    assert (finding.level, finding.detail) == (
+        Level.FAIL,
+        "port 80 cannot be used: Permission denied",
+    )
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert why_not_free(server.getsockname()[1]) == "Address already in use"
+
+
+@pytest.mark.parametrize(
+    ("age", "level"), [(None, Level.PASS), (3.5, Level.PASS), (600, Level.WARN), ("x", Level.PASS)]
+)
+def test_a_schedule_that_stands_still_is_noticed(age: object, level: Level) -> None:
+    health = {"status": "ok", "heartbeat_age": age}
+    (finding,) = page(
+        8421, lambda *_: Answer(200, health, "ollim-bot"), is_running=True, has_discord=False
+    )
+    assert finding.level is level
+
+
+def test_the_page_may_be_off_where_there_is_discord() -> None:
+    assert found(None, has_discord=True).level is Level.PASS
+    assert found(None).level is Level.FAIL

@@ -1,0 +1,66 @@
+"""What the doctor says of the program that asks the model, and of the model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ollim_bot.domain.provider import NO_LOGIN, OFFLINE, choose_provider
+from ollim_bot.engine.launcher import cli_path
+from ollim_bot.upkeep.checks.program import claude_program, model, version_in
+from ollim_bot.upkeep.findings import Level, failed, passed
+
+
+def script(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "claude"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o700)
+    return path
+
+
+def test_the_bundled_program_says_its_version(tmp_path: Path) -> None:
+    (finding,) = claude_program(cli_path(), version_in({"HOME": str(tmp_path)}))
+    assert finding.level is Level.PASS
+    assert finding.detail.endswith("(Claude Code)")
+
+
+def test_a_missing_program_is_a_failure() -> None:
+    (finding,) = claude_program(None, version_in({}))
+    assert finding == failed("Claude program", "it is missing", "Install ollim-bot again.")
+
+
+@pytest.mark.parametrize("text", ["exit 3", "kill -9 $$"])
+def test_a_program_that_does_not_work_is_a_failure(tmp_path: Path, text: str) -> None:
+    cli = script(tmp_path, text)
+    (finding,) = claude_program(cli, version_in({}))
+    assert (finding.level, finding.detail) == (
+        Level.FAIL,
+        f"{cli} cannot be run: it gave no answer",
+    )
+
+
+def test_a_program_that_is_none_is_a_failure(tmp_path: Path) -> None:
+    cli = tmp_path / "claude"
+    cli.write_bytes(b"\0\1\2")
+    (finding,) = claude_program(cli, version_in({}))
+    assert (finding.level, finding.detail) == (
+        Level.FAIL,
+        f"{cli} cannot be run: Permission denied",
+    )
+
+
+def test_the_model_is_told_in_words() -> None:
+    (offline,) = model(OFFLINE)
+    assert offline.level is Level.PASS
+    assert offline.detail.startswith("offline model")
+    key = choose_provider(
+        {"ANTHROPIC_API_KEY": "x"}, wants_offline=False, is_logged_in=False, last_used=None
+    )
+    assert list(model(key)) == [passed("model", "Claude (API key)")]
+
+
+def test_a_lost_login_is_a_failure_with_the_way_back() -> None:
+    (finding,) = model(NO_LOGIN)
+    assert (finding.level, finding.detail) == (Level.FAIL, "Claude (not signed in)")
+    assert "`ollim-bot auth login`" in finding.next
