@@ -16,6 +16,7 @@ from ollim_bot.domain.inbox import (
     Edited,
     Ended,
     InputEnd,
+    Released,
     Taken,
     ToolCalled,
 )
@@ -153,5 +154,6 @@ inbox_rows = st.one_of(
         st.booleans(),
     ),
     st.builds(ToolCalled, instants, turn_ids, texts, texts),
+    st.builds(Released, instants, turn_ids),
     st.builds(Ended, instants, _several, st.sampled_from(InputEnd)),
 )

@@ -24,6 +24,7 @@ from ollim_bot.domain.inbox import (
     Ended,
     InboxRow,
     InputEnd,
+    Released,
     Taken,
     ToolCalled,
 )
@@ -103,6 +104,10 @@ READABLE: list[tuple[InboxRow, Mapping[str, object]]] = [
     (
         ToolCalled(AT, TurnId("t1"), "Write", "USER.md"),
         {"at": STAMP, "row": "tool_called", "turn": "t1", "tool": "Write", "summary": "USER.md"},
+    ),
+    (
+        Released(AT, TurnId("t1")),
+        {"at": STAMP, "row": "released", "turn": "t1"},
     ),
     (
         Ended(AT, (InputId("m1"),), InputEnd.ANSWERED),

@@ -12,6 +12,7 @@ from ollim_bot.domain.inbox import (
     Ended,
     InboxRow,
     InputEnd,
+    Released,
     Taken,
     ToolCalled,
 )
@@ -49,6 +50,8 @@ def _row_json(row: InboxRow) -> dict[str, object]:
         case ToolCalled():
             called = {"turn": row.turn, "tool": row.tool, "summary": row.summary}
             return {"row": "tool_called", **called}
+        case Released():
+            return {"row": "released", "turn": row.turn}
         case Ended():
             return {"row": "ended", "inputs": list(row.inputs), "end": row.end.value}
 
@@ -120,6 +123,8 @@ def _decode_row(line: bytes) -> InboxRow:
         case "tool_called":
             turn = TurnId(fields.text("turn"))
             return ToolCalled(at, turn, fields.text("tool"), fields.text("summary"))
+        case "released":
+            return Released(at, TurnId(fields.text("turn")))
         case "ended":
             return Ended(at, _inputs(fields), fields.choice("end", InputEnd))
         case _:
