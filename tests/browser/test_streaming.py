@@ -258,4 +258,4 @@ async def test_the_stop_button_interrupts_the_turn(stage: Stage, page: Page) -> 
 
 async def test_an_answer_that_was_cut_off_says_so(stage: Stage, page: Page) -> None:
     await stage.core.say("It was a dark", is_cut_off=True)
-    await expect(message(page, "It was a dark")).to_contain_text("stopped before its end")
+    await expect(message(page, "It was a dark")).to_contain_text("cut off here")

@@ -25,7 +25,7 @@ from ollim_bot.testing.memory import MemoryLog, MemoryStore, memory_stores
 
 CUT_OFF = (
     "I was cut off without warning, last seen today 10:15, and am back. "
-    "What was accepted is not lost."
+    "What you had sent is not lost."
 )
 
 
@@ -206,7 +206,7 @@ async def test_after_a_crash_it_says_when_it_was_last_there() -> None:
     async with life(engine, stores, clock) as later:
         assert await greeted(later) == (
             "I was cut off without warning, last seen today 14:02, and am back. "
-            "What was accepted is not lost."
+            "What you had sent is not lost."
         )
     async with life(engine, stores, clock) as healthy:
         assert await greeted(healthy) == "back. our conversation goes on."

@@ -128,6 +128,22 @@ async def test_a_message_is_known_by_the_id_that_it_has_elsewhere() -> None:
         assert await at.chat.by_ref("web", service.history[1].id) is None
 
 
+async def test_what_is_seen_there_long_before_its_id_is_told_is_known_nevertheless() -> None:
+    clock = ManualClock(NOW)
+    service = FarService(clock)
+    async with scene(ScriptedEngine(), clock=clock, courier=service) as at:
+        service.may_answer.clear()
+        await at.ask("hello")
+        await at.until(lambda: service.history)
+        found = asyncio.create_task(at.chat.by_ref("discord", service.history[0].id))
+        await clock.advance(6)
+        assert not found.done()
+        service.may_answer.set()
+        message = await found
+        assert message is not None
+        assert message.text == "hello"
+
+
 async def test_while_nobody_answers_there_the_page_goes_on_and_later_all_arrives() -> None:
     clock = ManualClock(NOW)
     service = FarService(clock)

@@ -34,7 +34,8 @@ class FakeChannel:
     """`failures` has, by the name of a call, the errors that the next ones raise; with a `None`
     among them, one succeeds. `lost_answers` has how many of the next ones do what they should and
     then raise `Unsure`. While `may_answer` is cleared, every call hangs. `calls` has the name
-    of each in order, with the message that it was about."""
+    of each in order, with the message that it was about. `pause` is how many seconds after whatever
+    was sent or edited last an edit that could be left out should wait."""
 
     def __init__(self, clock: Clock) -> None:
         self.bot: dict[str, Posted] = {}
@@ -48,6 +49,7 @@ class FakeChannel:
         self.may_answer = asyncio.Event()
         self.may_answer.set()
         self._clock = clock
+        self._used_at = clock.monotonic()
         self._ids = count(1001)
 
     def fail(self, call: str, *errors: Exception | None) -> None:
@@ -120,7 +122,7 @@ class FakeChannel:
         await asyncio.to_thread(target.write_bytes, self.files[file.url])
 
     def pause_before_edit(self) -> float:
-        return self.pause
+        return max(0.0, self._used_at + self.pause - self._clock.monotonic())
 
     def _all(self) -> list[Seen]:
         ours = (_seen(each) for each in self.bot.values())
@@ -133,6 +135,8 @@ class FakeChannel:
 
     async def _called(self, name: str, about: str) -> None:
         self.calls.append((name, about))
+        if name in ("send", "edit"):
+            self._used_at = self._clock.monotonic()
         await self.may_answer.wait()
         if self.is_down:
             raise Unreachable("There is no network.")

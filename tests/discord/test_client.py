@@ -145,7 +145,7 @@ async def test_a_socket_that_breaks_is_resumed_and_nothing_is_missed(code: int |
         scene.local.drop_gateway(code)
         scene.local.say("meanwhile")
         await scene.local.until(lambda: scene.heard.resumes and scene.heard.messages)
-        assert scene.heard.words == ["meanwhile"]
+        assert scene.heard.order == ["ready", "disconnected", "meanwhile"]
         assert len(scene.heard.ready_calls) == 1
 
 

@@ -14,6 +14,7 @@ from ollim_bot.chat import Courier
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.domain.events import TextStreamed
 from ollim_bot.errors import NotSent, OllimError, Unreachable, Unsure
+from ollim_bot.surfaces.discord.channel import Hidden
 from ollim_bot.testing.courier import CourierContract
 
 LONG = "One sentence of some words, as they come. " * 150
@@ -214,3 +215,12 @@ async def test_what_came_long_ago_is_looked_for_where_it_may_be(scene: Scene) ->
     await scene.courier.find(part, "0" * 24, NOON - timedelta(hours=1), ())
     at = int((NOON - timedelta(hours=1)).timestamp() * 1000) - 1_420_070_400_000
     assert ("after", str(at << 22)) in scene.channel.calls
+
+
+async def test_a_history_that_is_not_shown_leaves_it_unsure(scene: Scene) -> None:
+    [part] = scene.courier.parts(scene.answer(None, "stand up"))
+    scene.channel.fail("newest", Hidden("Discord refused it."), Unreachable("no"))
+    with pytest.raises(Unsure):
+        await scene.courier.find(part, "0" * 24, NOON, ())
+    with pytest.raises(Unreachable):
+        await scene.courier.find(part, "0" * 24, NOON, ())

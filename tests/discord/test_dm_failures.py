@@ -12,7 +12,7 @@ from tests.discord.wire import Scene, scene_of
 
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.errors import NotSent, OllimError, Unreachable, Unsure
-from ollim_bot.surfaces.discord.channel import Letter
+from ollim_bot.surfaces.discord.channel import Hidden, Letter
 from ollim_bot.surfaces.discord.refusals import reading, writing
 from ollim_bot.testing.discord.faults import AnswerHanging, AnswerLost, Dropped, Fail, Fault
 from ollim_bot.testing.discord.server import LocalDiscord
@@ -57,8 +57,9 @@ async def test_a_failure_to_send_or_edit_says_what_is_certain(
 async def test_what_cannot_be_read_is_out_of_reach(scene: Scene, fault: Fault | int) -> None:
     ref = scene.local.say("hello")
     scene.local.next_fail(READ, fault, times=None)
-    with pytest.raises(Unreachable):
+    with pytest.raises(Unreachable) as silent:
         await scene.dm.newest(5)
+    assert isinstance(silent.value, Hidden) == (fault in (400, 403, 404))
     with pytest.raises(Unreachable):
         await scene.dm.after(ref)
 

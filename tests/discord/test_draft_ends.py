@@ -127,7 +127,7 @@ async def test_the_next_start_closes_what_a_crash_has_left(scene: Scene) -> None
     next_life.channel, next_life.memory = scene.channel, scene.memory
     status = await next_life.channel.send(Letter("-# Thinking… (3s)"), "s" * 24)
     scene.memory.add_draft(status)
-    scene.channel.fail("after", Unreachable("no"))
+    scene.channel.fail("newest", Unreachable("no"))
     scene.channel.fail("edit", Unreachable("no"))
     with next_life.time_goes_on():
         await orphans_of(next_life).close(sorted(scene.memory.refs), 0)
@@ -176,6 +176,21 @@ async def test_drafts_that_could_not_be_noted_any_more_are_known_by_their_looks(
     ]
 
 
+async def test_a_draft_of_two_lives_ago_is_found_before_that_of_the_last(scene: Scene) -> None:
+    texts = ("-# Thinking…", "-# Thinking… (3s)")
+    refs = [await scene.channel.send(Letter(text), text) for text in texts]
+    await orphans_of(scene).close(refs[1:], int(refs[1]))
+    assert scene.channel.texts == []
+
+
+async def test_a_draft_that_is_far_up_is_closed_too(scene: Scene) -> None:
+    refs = [await scene.channel.send(Letter("-# Thinking…"), "n" * 24)]
+    for number in range(60):
+        scene.channel.say(f"words {number}")
+    await orphans_of(scene).close(refs, 0)
+    assert scene.channel.texts == []
+
+
 async def test_what_has_become_an_answer_is_no_orphan(scene: Scene) -> None:
     refs = [await scene.channel.send(Letter("whole"), "n" * 24)]
     answer = scene.answer(None, "whole")
@@ -189,6 +204,12 @@ async def test_what_has_become_an_answer_is_no_orphan(scene: Scene) -> None:
     async with asyncio.timeout(5):
         await closing
     assert scene.channel.texts == ["whole"]
+
+
+async def test_words_that_are_said_again_below_do_not_stay(scene: Scene) -> None:
+    refs = [await scene.channel.send(Letter(text), text) for text in ("A whole", "A whole answer.")]
+    await orphans_of(scene, refs[1:]).close(refs[:1], 0)
+    assert scene.channel.texts == ["A whole answer."]
 
 
 async def test_a_message_that_will_never_arrive_keeps_no_orphan_open(scene: Scene) -> None:

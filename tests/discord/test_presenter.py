@@ -80,6 +80,18 @@ async def test_edits_keep_the_pace_that_the_channel_names(scene: Scene) -> None:
     assert 8 <= len(scene.requests()) - before <= 12
 
 
+async def test_an_edit_waits_anew_where_something_was_sent_meanwhile(scene: Scene) -> None:
+    turn = await scene.begin()
+    await turn.show(TextStreamed("hello"))
+    await scene.clock.advance(1)
+    await scene.deliver(scene.answer(None, "stand up"))
+    sent_at = scene.clock.monotonic()
+    while "hello" not in scene.channel.texts:
+        await scene.clock.advance(0.1)
+        assert scene.clock.monotonic() < sent_at + 5
+    assert scene.clock.monotonic() - sent_at >= 1.1
+
+
 async def test_the_passing_of_seconds_alone_is_drawn_every_five_of_them(scene: Scene) -> None:
     turn = await scene.begin()
     for _ in range(590):

@@ -158,6 +158,13 @@ def test_a_card_is_one_part_without_other_words() -> None:
     assert letter.card_footer == f"⏰ tea_time · late · {FORK.removeprefix('-# ')}"
 
 
+def test_a_card_that_is_named_as_its_job_says_the_name_once() -> None:
+    card = Card("drink water")
+    message = replace(SAID, author=Author.BACKGROUND, job="drink water", card=card)
+    (part,) = parts_of(message)
+    assert letter_of(part).card_footer == ""
+
+
 LENGTHS = st.sampled_from([0, 1, 80, 81, 256, 257, 1024, 1025, 4096, 5000])
 STRINGS = st.builds(lambda size, char: char * size, LENGTHS, st.sampled_from("x 漢\n"))
 CARDS = st.builds(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 from tests.discord.draft_scene import Scene, nonce_of, texts_of
 
+from ollim_bot.domain.chat import Author, MessageId
 from ollim_bot.domain.events import EndCause, TextStreamed
 
 LONG = "One sentence of some words, as they come. " * 150
@@ -32,6 +34,21 @@ async def test_an_answer_takes_the_place_of_its_drafts(scene: Scene) -> None:
     assert scene.channel.texts == texts_of(answer)
     assert scene.memory.ever == set(drafts)
     assert not scene.memory.refs
+
+
+async def test_an_answer_stands_below_the_question_from_the_page(scene: Scene) -> None:
+    turn = await scene.begin()
+    await turn.show(TextStreamed("Blue"))
+    await scene.clock.advance(5)
+    question = replace(
+        scene.answer(None, "which colour?"), id=MessageId("in-1"), author=Author.OWNER
+    )
+    await scene.deliver(question)
+    answer = scene.answer(turn, "Blue.")
+    await scene.deliver(answer)
+    await turn.end()
+    await scene.settle()
+    assert scene.channel.texts == [*texts_of(question), "Blue."]
 
 
 async def test_an_answer_that_is_longer_than_what_was_drawn_goes_on_below(scene: Scene) -> None:
@@ -248,10 +265,23 @@ async def test_two_answers_after_an_outage_stand_in_the_order_in_which_they_were
     assert scene.channel.texts == ["first answer", "second answer"]
 
 
-async def test_a_ping_during_a_turn_leaves_its_drafts_where_they_are(scene: Scene) -> None:
+async def test_a_ping_during_a_turn_leaves_words_where_they_are(scene: Scene) -> None:
     turn = await scene.begin()
+    await turn.show(TextStreamed("wh"))
+    await scene.clock.advance(5)
     [draft] = scene.channel.bot
     await scene.deliver(scene.answer(None, "stand up"))
     await scene.clock.advance(10)
     assert await scene.deliver(scene.answer(turn, "whole")) == [draft]
     assert scene.channel.texts == ["whole", "stand up"]
+
+
+async def test_a_status_line_moves_below_what_comes_while_no_word_can_be_read(scene: Scene) -> None:
+    turn = await scene.begin()
+    await scene.deliver(scene.answer(None, "may I?"))
+    await turn.show(TextStreamed("wh"))
+    await scene.clock.advance(10)
+    assert scene.channel.texts == ["may I?", "wh"]
+    await scene.deliver(scene.answer(turn, "whole"))
+    await scene.settle()
+    assert scene.channel.texts == ["may I?", "whole"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 
 import pytest
@@ -54,6 +55,15 @@ def test_turns_are_the_answers_that_were_given_in_the_session(given_: list[ChatM
     ours = [one for one in given_ if one.author is Author.ASSISTANT and one.session == OURS]
     assert stretch(OURS, NOW, NOW, given_, 0).turns == len(ours)
     assert [one for one in answers(given_) if one.session == OURS] == ours
+
+
+@given(messages)
+def test_an_answer_that_stands_in_the_log_again_is_one_answer_as_it_stands_last(
+    given_: list[ChatMessage],
+) -> None:
+    delivered = [replace(one, refs={"elsewhere": "1"}) for one in given_]
+    assert list(answers([*given_, *delivered])) == list(answers(delivered))
+    assert stretch(OURS, NOW, NOW, [*given_, *delivered], 0) == stretch(OURS, NOW, NOW, given_, 0)
 
 
 @given(instants, instants, zones, zones)

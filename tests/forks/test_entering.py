@@ -157,3 +157,14 @@ async def test_one_whose_first_turn_fails_can_still_be_left() -> None:
         await at.press("Exit Fork")
         assert at.fork is None
         assert at.titles[-1] == "Fork Ended — discarded"
+
+
+async def test_that_it_has_ended_is_said_in_the_main_conversation() -> None:
+    async with branch(ScriptedEngine()) as at:
+        await at.enter("Rome")
+        await at.press("Exit Fork")
+        cards = [each for each in at.at.log if each.card is not None]
+        assert [(each.card.title, each.in_fork) for each in cards if each.card] == [
+            ("Forked Session", True),
+            ("Fork Ended — discarded", False),
+        ]

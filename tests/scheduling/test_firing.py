@@ -179,6 +179,17 @@ async def test_a_reminder_with_a_moment_of_the_past_comes_at_once_and_is_late(
         assert "[late: was scheduled for 9:15 AM, running now]" in engine.prompts[0]
 
 
+async def test_a_late_reminder_that_the_program_brings_says_when_it_was_due(
+    tmp_path: Path,
+) -> None:
+    async with day(ScriptedEngine(), tmp_path) as at:
+        at.remind("w1", -HOUR)
+        await at.passes(20)
+        await at.until(lambda: at.reminders == [])
+        assert at.pings == ["Drink water."]
+        assert at.log[-1].footer == "Late: it was due today 9:15."
+
+
 async def test_a_run_knows_what_comes_after_it(tmp_path: Path) -> None:
     async with day(engine := ScriptedEngine(), tmp_path) as at:
         at.remind("w1", MINUTE, must="false")

@@ -47,10 +47,18 @@ class Surfaces:
     def services(self, talk: Talk, announce: Announce) -> list[Coroutine[None, None, None]]:
         """All that has to run for them."""
         found = [self._kept_up(surface, talk) for surface in self.all]
-        found.append(_announced(self._page, self._secret, announce))
+        found.append(self._announced(announce))
         if self.remote is not None:
             found.append(_greeted(self.remote, talk))
         return found
+
+    async def _announced(self, announce: Announce) -> None:
+        """Without a page, that it runs is worth saying when it has been let in elsewhere."""
+        if self._page is not None:
+            await self._page.ready()
+        elif self.remote is not None:
+            await self.remote.connected()
+        announce(None if self._page is None else self._page.port, self._secret)
 
     async def _kept_up(self, surface: ChatSurface, talk: Talk) -> None:
         pause = _FIRST_PAUSE
@@ -102,12 +110,6 @@ async def open_surfaces(
         heartbeat_age=heartbeat_age,
     )
     return Surfaces([page, *elsewhere], clock, remote=remote, page=page, secret=secret)
-
-
-async def _announced(page: WebSurface | None, secret: Secret | None, announce: Announce) -> None:
-    if page is not None:
-        await page.ready()
-    announce(None if page is None else page.port, secret)
 
 
 async def _greeted(remote: RemoteSurface, talk: Talk) -> None:

@@ -189,7 +189,7 @@ class Conversation:
         return await self._chat.find(message_id)
 
     async def by_ref(self, surface: str, ref: str) -> ChatMessage | None:
-        return await self._chat.by_ref(surface, ref)
+        return await self._outbox.by_ref(surface, ref)
 
     async def trouble(self, sentence: str) -> None:
         await self._board.trouble(sentence)

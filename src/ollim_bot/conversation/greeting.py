@@ -147,7 +147,7 @@ def coming_back(facts: Facts, fork: Fork | None, now: datetime, *, goes_on: bool
         # A clock that was set back must not make it tomorrow.
         seen = describe(min(facts.cut_off_at, now).replace(second=0, microsecond=0), now)
         words = f"I was cut off without warning, last seen {seen}, and am back. "
-        return f"{words}What was accepted is not lost.{_of_fork(fork, 'T', 'A')}"
+        return f"{words}What you had sent is not lost.{_of_fork(fork, 'T', 'A')}"
     if facts.stopped_for_restart:
         words = "back after a restart."
     elif fork is None and goes_on:

@@ -45,7 +45,9 @@ def stretch(
 
 
 def answers(messages: Iterable[ChatMessage]) -> Iterable[ChatMessage]:
-    return (message for message in messages if message.author is Author.ASSISTANT)
+    """Each once, as it is now: the log has one again that was changed, or delivered elsewhere."""
+    said = (message for message in messages if message.author is Author.ASSISTANT)
+    return {message.id: message for message in said}.values()
 
 
 def _length(length: timedelta) -> str:

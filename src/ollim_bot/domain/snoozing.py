@@ -46,9 +46,9 @@ def snoozed_until(wait: str, now: datetime) -> datetime:
 
 
 def _later(now: datetime, length: timedelta) -> datetime:
-    """In real time, whatever the clocks do; at a full second, for files name no smaller parts."""
-    moment = now.astimezone(UTC) + length + timedelta(seconds=1) - datetime.resolution
-    return moment.replace(microsecond=0).astimezone(now.tzinfo)
+    """In real time, whatever the clocks do; at a full minute, for nobody puts off by seconds."""
+    moment = now.astimezone(UTC) + length + timedelta(minutes=1) - datetime.resolution
+    return moment.replace(second=0, microsecond=0).astimezone(now.tzinfo)
 
 
 def note_of(reminder: Reminder) -> str:

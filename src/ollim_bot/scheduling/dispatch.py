@@ -274,6 +274,8 @@ class Dispatch:
 
     async def _deliver(self, work: Work, order: Order, reason: str) -> None:
         assert work.ordered is not None
+        if work.late_since is not None:
+            reason = f"{texts.late(work.late_since, self._clock.now())} {reason}".rstrip()
         while not await self._delivery.deliver(work.ordered, work.occurrence, order, reason):
             await self._clock.sleep(_BETWEEN_TRIES)
 

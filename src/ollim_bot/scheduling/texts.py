@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 
+from ollim_bot.domain.moments import describe
 from ollim_bot.domain.occurrences import OccurrenceState
 
 NOT_READY = "The agent was not ready in time, so here it is as you wrote it."
@@ -20,6 +22,10 @@ _WHY: Mapping[OccurrenceState, str] = {
 def why_plainly(state: OccurrenceState) -> str:
     """Why a reminder comes from the program; empty where the agent just did not say it."""
     return _WHY.get(state, "")
+
+
+def late(due: datetime, now: datetime) -> str:
+    return f"Late: it was due {describe(due, now)}."
 
 
 def interrupted(title: str) -> str:

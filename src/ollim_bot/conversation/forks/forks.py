@@ -119,7 +119,7 @@ class Forks:
             case Discard():
                 pass
         await self._close_entry(fork)
-        await self.post_card(MessageId(f"fork-end-{fork.id}"), cards.end_card(how))
+        await self.post_card(MessageId(f"fork-end-{fork.id}"), cards.end_card(how), in_fork=False)
         await self._kept.keep(None)
 
     async def prompted(self) -> None:
@@ -132,7 +132,7 @@ class Forks:
             return ""
         return fork.obstacle_to_saving(self._main.id)
 
-    async def post_card(self, message_id: MessageId, card: Card) -> None:
+    async def post_card(self, message_id: MessageId, card: Card, *, in_fork: bool = True) -> None:
         if self._chat.recent(message_id) is None:
             await self._stage.post(
                 ChatMessage(
@@ -141,7 +141,7 @@ class Forks:
                     Author.PROGRAM,
                     card.text,
                     card=card,
-                    in_fork=True,
+                    in_fork=in_fork,
                 )
             )
 

@@ -70,6 +70,12 @@ class Delivery:
         if self._line:
             await self.end_of(next(reversed(self._line.values())), within)
 
+    async def has_moved(self, within: float) -> bool:
+        """Wait for the end of the first in line; False if there is none, or not by then."""
+        if not self._line or within <= 0:
+            return False
+        return await self.end_of(next(iter(self._line.values())), within) is not None
+
     def nudge(self) -> None:
         """The service can be reached again: nothing more has to wait for its next try."""
         self._is_back.set()
@@ -82,7 +88,7 @@ class Delivery:
                 self._is_wanted.clear()
                 await self._is_wanted.wait()
             passage = next(iter(self._line.values()))
-            if await self._has_moved(passage):
+            if await self._has_gone_on(passage):
                 in_vain = 0
             else:
                 await self._pause(min(_LONGEST_PAUSE, 2.0**in_vain))
@@ -104,7 +110,7 @@ class Delivery:
         finally:
             alarm.cancel()
 
-    async def _has_moved(self, passage: Passage) -> bool:
+    async def _has_gone_on(self, passage: Passage) -> bool:
         try:
             return await self._moved(passage)
         except errors.Unreachable as silent:

@@ -20,6 +20,10 @@ from ollim_bot.ports import Clock
 from ollim_bot.stores import Stores
 from ollim_bot.tools.server.bench import Payment
 
+# Whoever answers to a message at once is not told that nobody knows it. What a service says of it
+# may take as long as its allowance needs to be full again.
+_UNTIL_KNOWN = 10.0
+
 _logger = logging.getLogger(__name__)
 
 
@@ -77,6 +81,17 @@ class DurableOutbox:
         """Wait, so many seconds at most, until what is in line has arrived."""
         if self._delivery is not None:
             await self._delivery.settle(within)
+
+    async def by_ref(self, surface: str, ref: str) -> ChatMessage | None:
+        """The message that bears this id there, which may be seen before we are told of it."""
+        end = self._clock.monotonic() + _UNTIL_KNOWN
+        found = await self._chat.by_ref(surface, ref)
+        while found is None and await self._has_moved(end - self._clock.monotonic()):
+            found = await self._chat.by_ref(surface, ref)
+        return found
+
+    async def _has_moved(self, within: float) -> bool:
+        return self._delivery is not None and await self._delivery.has_moved(within)
 
     def nudge(self) -> None:
         """Whoever has to confirm what is sent can be reached again."""

@@ -13,7 +13,7 @@ from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.inquiries import Inquiries, Inquiry
-from ollim_bot.domain.moments import describe_with_distance
+from ollim_bot.domain.moments import describe
 from ollim_bot.domain.snoozing import DONE, SNOOZE, reminder_from, root_in, snoozed_until
 from ollim_bot.errors import NotFound, OllimError
 from ollim_bot.ports import Clock
@@ -63,7 +63,7 @@ class ReminderButtons:
         except OllimError as refused:
             self._stores.inquiries.transact(lambda known: (known.stored(found), None))
             return CommandAnswer(str(refused), is_error=True)
-        when = describe_with_distance(reminder.run_at, now)
+        when = describe(reminder.run_at, now)
         title = reminder.spec.title.removesuffix(".")
         return CommandAnswer(f"Reminder set: {title}, {when}.")
 

@@ -11,6 +11,7 @@ from typing import Protocol
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.domain.inputs import InputId
+from ollim_bot.errors import Unreachable
 
 NAME = "discord"
 
@@ -74,12 +75,16 @@ class Seen:
     quote: str = ""
 
 
+class Hidden(Unreachable):
+    """Discord answers, but does not show what stands there."""
+
+
 class Channel(Protocol):
     """Each call ends within a minute.
 
     Raises `NotSent` where Discord refuses for good (a message that is gone, too), `Unreachable`
     where it certainly did nothing but may do it later, `Unsure` where the answer was lost. What
-    only reads raises `Unreachable` alone.
+    only reads raises `Unreachable` alone, which is `Hidden` where asking again is of little use.
     """
 
     async def send(self, letter: Letter, nonce: str) -> str:

@@ -9,15 +9,15 @@ from datetime import datetime
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.errors import NotSent, Unreachable, Unsure
 from ollim_bot.ports import Clock
-from ollim_bot.surfaces.discord.channel import NAME, Channel, Letter, Seen
+from ollim_bot.surfaces.discord.channel import NAME, Channel, Hidden, Letter, Seen
 from ollim_bot.surfaces.discord.drafts import Drafts
 from ollim_bot.surfaces.discord.errands import Errands
 from ollim_bot.surfaces.discord.lateness import dated, undated
 from ollim_bot.surfaces.discord.rendering import letter_of, parts_of
 from ollim_bot.surfaces.discord.revisions import Recent, Revisions
 
-# The sending that follows an edit in vain has to fit into the minute of a call, too.
-_LONGEST_EDIT = 20.0
+# Somebody waits for the words. It is longer than Discord keeps an edit waiting by its allowance.
+_LONGEST_EDIT = 8.0
 _LOOK_BACK = 100
 _DISCORD_EPOCH = 1_420_070_400_000
 
@@ -99,6 +99,10 @@ class DiscordCourier:
         for each, part in zip(ref.split(), parts_of(message), strict=False):
             self._revisions.want(each, letter_of(part))
 
+    def knows(self, ref: str) -> bool:
+        """Whether it was delivered in this life, which the log may not say yet."""
+        return self._revisions.knows(ref)
+
     async def caught_up(self) -> None:
         """Returns when all that is on its way now has arrived, or never will."""
         waiting = set(self._on_its_way)
@@ -165,10 +169,13 @@ class DiscordCourier:
 
     async def _seen(self, since: datetime) -> Sequence[Seen]:
         """Oldest first, all since then, and the newest in any case."""
-        newest = await self._channel.newest(_LOOK_BACK)
-        if len(newest) < _LOOK_BACK or newest[0].at < since:
-            return newest
-        return [*await self._channel.after(_ref_at(since)), *newest]
+        try:
+            newest = await self._channel.newest(_LOOK_BACK)
+            if len(newest) < _LOOK_BACK or newest[0].at < since:
+                return newest
+            return [*await self._channel.after(_ref_at(since)), *newest]
+        except Hidden as hidden:
+            raise Unsure(str(hidden)) from hidden
 
 
 def _first(seen: Iterable[Seen]) -> str | None:

@@ -7,6 +7,7 @@ from typing import Protocol
 from ollim_bot.chat import TurnStart
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.events import EndCause
+from ollim_bot.domain.inputs import InputId
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.channel import Channel, Letter
 from ollim_bot.surfaces.discord.errands import Errands
@@ -33,7 +34,9 @@ class Drafts:
     later. Else the owner has asked on, and an edit further up would be seen by nobody: the answer
     is a new message below, and the drafts go. They go too from the first one on that cannot be
     edited, since the parts of an answer have to stand in order. Drafts that an answer of another
-    turn was sent below are the ones to move: they begin again under it.
+    turn was sent below are the ones to move: they begin again under it. Those that show no words
+    yet do so under whatever is sent, such as a card that the turn waits for: the answer is looked
+    for there.
     """
 
     def __init__(
@@ -98,9 +101,11 @@ class Drafts:
         """A part of a message stands there now, in a draft or by itself."""
         sheet = self._sheet_for(part)
         is_in_place = self._settled(sheet, ref)
-        if part.turn is not None and not is_in_place:
+        if not is_in_place:
             for each in self._sheets.values():
-                each.is_overtaken |= each.turn != part.turn
+                # An answer never stands above what it answers, such as a quote from the page.
+                is_before = part.turn is not None or InputId(part.id) in each.start.inputs
+                each.is_overtaken |= each.turn != part.turn and (is_before or not each.shows_words)
         if is_last:
             self._arriving = None
             if sheet is not None:

@@ -92,6 +92,8 @@ class Drawing:
             await self._clock.sleep(
                 max(self._channel.pause_before_edit(), pause_after(self._failures))
             )
+            # Something that mattered may have taken its place meanwhile.
+            await self._clock.sleep(self._channel.pause_before_edit())
             self._make_way()
 
     def _next(self) -> tuple[int, Letter] | None:

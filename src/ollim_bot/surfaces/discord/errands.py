@@ -26,11 +26,14 @@ class Errands:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._begun: set[asyncio.Task[Any]] = set()
+        self._is_closed = False
 
     def begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.create_task(work)
         self._begun.add(task)
         task.add_done_callback(self._over)
+        if self._is_closed:
+            task.cancel()
         return task
 
     def send_off(self, work: Coroutine[Any, Any, None]) -> None:
@@ -62,8 +65,12 @@ class Errands:
             alarm.cancel()
         return task.done()
 
+    def open(self) -> None:
+        self._is_closed = False
+
     async def close(self) -> None:
-        """Break off what is not done yet."""
+        """Break off what is not done yet, and what is begun before it is opened again."""
+        self._is_closed = True
         while self._begun:
             for task in self._begun:
                 task.cancel()

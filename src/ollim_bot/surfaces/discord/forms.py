@@ -8,6 +8,7 @@ import discord
 
 from ollim_bot.domain.cards import Card, Color
 from ollim_bot.surfaces.discord.channel import RemoteFile, Seen
+from ollim_bot.surfaces.discord.small_text import without_small
 
 _COLORS: Mapping[Color, discord.Color] = {
     Color.BLUE: discord.Color.blue(),
@@ -74,7 +75,7 @@ def _replied(message: discord.Message) -> tuple[str | None, str]:
     if reference is None or reference.type is not discord.MessageReferenceType.reply:
         return None, ""
     found = reference.resolved
-    words = words_of(found) if isinstance(found, discord.Message) else ""
+    words = without_small(words_of(found)) if isinstance(found, discord.Message) else ""
     return None if reference.message_id is None else str(reference.message_id), words
 
 

@@ -16,6 +16,7 @@ from ollim_bot.surfaces.discord.channel import NAME, Channel, Letter, Seen, inpu
 from ollim_bot.surfaces.discord.eyes import Eyes
 from ollim_bot.surfaces.discord.facts import DiscordFacts
 from ollim_bot.surfaces.discord.fetching import Fetched, Fetching
+from ollim_bot.surfaces.discord.revisions import Recent
 from ollim_bot.surfaces.discord.split import split
 
 NOTHING_TO_READ = (
@@ -60,7 +61,7 @@ class Inbound:
         self._fetching = Fetching(channel, clock, folder)
         self._arrivals = Arrivals()
         self._changes: asyncio.Queue[tuple[str, str | None]] = asyncio.Queue()
-        self._notes: dict[str, str] = {}
+        self._notes: Recent[str] = Recent()
 
     def message(self, seen: Seen) -> None:
         if seen.is_owners:
@@ -154,7 +155,7 @@ class Inbound:
             return seen.text
         notes = "\n".join(fetched.notes)
         if notes:
-            self._notes[seen.ref] = notes
+            self._notes.put(seen.ref, notes)
         answered, quote = await self._answered(seen)
         incoming = Incoming(
             input_of(seen.ref),
@@ -215,7 +216,7 @@ class Inbound:
                 await self._reception.withdraw(input_of(ref))
             else:
                 await self._reception.edit(
-                    input_of(ref), _with_notes(text, self._notes.get(ref, ""))
+                    input_of(ref), _with_notes(text, self._notes.get(ref) or "")
                 )
         except StorageError:
             _logger.warning("A change of a message waits for the disk", exc_info=True)

@@ -58,16 +58,22 @@ class Orphans:
 
         await self._errands.is_done(look)
         there = [each async for each in self._orphaned(seen, refs, newest)]
-        last = next((each.ref for each in reversed(there) if _words(each.text)), None)
+        kept = [each for each in there if _words(each.text) and not _is_said_below(each, seen)]
         for each in there:
-            await self._close(each, is_last=each.ref == last)
+            if each not in kept:
+                await self._take_away(each.ref)
+            elif each is kept[-1] or _words(each.text) != each.text:
+                # A draft that is full and stands above others is whole as it is.
+                await self._say_where_it_ends(each)
         for ref in refs:
             self._memory.remove_draft(ref)
 
     async def _seen(self, refs: Collection[str]) -> Sequence[Seen]:
-        if not refs:
-            return await self._channel.newest(_LOOK_BACK)
-        return await self._channel.after(str(min(int(ref) for ref in refs) - 1))
+        newest = await self._channel.newest(_LOOK_BACK)
+        oldest = min((int(ref) for ref in refs), default=None)
+        if oldest is None or not newest or int(newest[0].ref) <= oldest:
+            return newest
+        return await self._channel.after(str(oldest - 1))
 
     async def _orphaned(
         self, seen: Sequence[Seen], refs: Collection[str], newest: int
@@ -84,15 +90,20 @@ class Orphans:
             else:
                 is_after_another = False
 
-    async def _close(self, seen: Seen, *, is_last: bool) -> None:
-        words = _words(seen.text)
-        if not words:
-            await self._errands.is_done(lambda: self._channel.delete(seen.ref))
-        elif is_last or words != seen.text:
-            # A draft that is full and stands above others is whole as it is.
-            room = LONGEST - len(GOES_ON_BELOW) - 1
-            letter = Letter(f"{split(words, room)[0]}\n{GOES_ON_BELOW}")
-            await self._errands.is_done(lambda: self._channel.edit(seen.ref, letter))
+    async def _take_away(self, ref: str) -> None:
+        await self._errands.is_done(lambda: self._channel.delete(ref))
+
+    async def _say_where_it_ends(self, seen: Seen) -> None:
+        words = split(_words(seen.text), LONGEST - len(GOES_ON_BELOW) - 1)[0]
+        letter = Letter(f"{words}\n{GOES_ON_BELOW}")
+        await self._errands.is_done(lambda: self._channel.edit(seen.ref, letter))
+
+
+def _is_said_below(draft: Seen, seen: Sequence[Seen]) -> bool:
+    """Whether its answer has come as a message of its own, in which nothing of it is missing."""
+    words = _words(draft.text)
+    below = (each for each in seen if each.is_ours and int(each.ref) > int(draft.ref))
+    return any(each.text.startswith(words) for each in below)
 
 
 def _is_running(text: str) -> bool:

@@ -10,6 +10,7 @@ import aiohttp
 import discord
 
 from ollim_bot.errors import NotSent, OllimError, Unreachable, Unsure, WrongInput
+from ollim_bot.surfaces.discord.channel import Hidden
 
 LONGEST_CALL = 55.0
 
@@ -51,12 +52,14 @@ def not_in_team(owner_id: int) -> NotAdmitted:
 
 @asynccontextmanager
 async def reading(longest: float = LONGEST_CALL) -> AsyncIterator[None]:
-    """Whatever fails within it is `Unreachable`, as is what takes too long."""
+    """Whatever fails within it is `Unreachable`, as is what takes too long; or `Hidden`."""
     try:
         async with asyncio.timeout(longest):
             yield
     except TROUBLES as error:
-        raise Unreachable(str(trouble(error))) from error
+        found = trouble(error)
+        kind = Hidden if isinstance(found, NotSent) else Unreachable
+        raise kind(str(found)) from error
 
 
 @asynccontextmanager

@@ -79,9 +79,13 @@ def _foot(message: ChatMessage) -> list[str]:
 
 
 def _card_footer(message: ChatMessage) -> str:
-    """All in one line. The mark of a job stands here, too, so that the words are the card's own."""
+    """All in one line. The mark of a job stands here, too, so that the words are the card's own.
+
+    A reminder that is named by its own words says them once.
+    """
+    is_named = message.card is not None and message.card.title == message.job
     parts = [
-        f"⏰ {one_line(message.job, _LONGEST_JOB)}" if message.job else "",
+        f"⏰ {one_line(message.job, _LONGEST_JOB)}" if message.job and not is_named else "",
         one_line(message.footer, _LONGEST_FOOTER),
         FORK if message.in_fork else "",
     ]

@@ -46,6 +46,10 @@ class Revisions:
         """It was delivered so."""
         self._shown.put(ref, letter)
 
+    def knows(self, ref: str) -> bool:
+        """Whether it was delivered or changed, as far as anybody remembers."""
+        return self._shown.get(ref) is not None
+
     def want(self, ref: str, letter: Letter) -> None:
         is_begun = ref in self._wanted
         self._wanted[ref] = letter

@@ -146,4 +146,4 @@ class Service:
             self._errands.send_off(self._orphans.close(self._left_behind, newest))
 
     async def _is_in_log(self, ref: str) -> bool:
-        return await self._reception.by_ref(NAME, ref) is not None
+        return self._courier.knows(ref) or await self._reception.by_ref(NAME, ref) is not None

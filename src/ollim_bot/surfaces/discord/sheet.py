@@ -10,6 +10,7 @@ from ollim_bot.chat import TurnStart
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
 from ollim_bot.surfaces.discord.channel import Letter
 from ollim_bot.surfaces.discord.rendering import letter_of, parts_of
+from ollim_bot.surfaces.discord.small_text import is_small
 from ollim_bot.surfaces.discord.status_line import Live
 
 
@@ -38,9 +39,9 @@ class Sheet:
     """The drafts of one turn.
 
     `holder` is the message that takes them over, as far as `void_from`: from there on its parts are
-    new messages, and the drafts go. `is_overtaken` is set when something of another turn was sent
-    below them. The turn `is_over`, and it `is_closed` when that was without an answer. `stop` ends
-    the drawing, and returns when no request is under way any more.
+    new messages, and the drafts go. `is_overtaken` is set when something was sent below them that
+    they have to stand under. The turn `is_over`, and it `is_closed` when that was without an
+    answer. `stop` ends the drawing, and returns when no request is under way any more.
     """
 
     start: TurnStart
@@ -69,6 +70,12 @@ class Sheet:
     @property
     def has_text(self) -> bool:
         return bool(self.text.strip())
+
+    @property
+    def shows_words(self) -> bool:
+        """Whether words of it may have been read by now, and not only what goes on."""
+        shown = [each.shown for each in self.drafts if each.ref is not None]
+        return any(letter is None or not is_small(letter.text) for letter in shown)
 
     def can_be_edited(self, index: int) -> bool:
         if index >= len(self.drafts):

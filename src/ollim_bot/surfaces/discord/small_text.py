@@ -8,11 +8,22 @@ from ollim_bot.surfaces.discord.graphemes import shortened
 
 FORK = "in a fork · apart from the main conversation"
 
+_SMALL = "-# "
 _MARKUP = re.compile(r"([\\`*_~|<>\[\]:])")
 
 
 def small(line: str) -> str:
-    return f"-# {line}"
+    return f"{_SMALL}{line}"
+
+
+def is_small(text: str) -> bool:
+    """Whether all of its lines are small ones."""
+    return all(line.startswith(_SMALL) for line in text.split("\n"))
+
+
+def without_small(text: str) -> str:
+    """Its words alone, of small lines too."""
+    return "\n".join(line.removeprefix(_SMALL) for line in text.split("\n"))
 
 
 def one_line(text: str, longest: int) -> str:

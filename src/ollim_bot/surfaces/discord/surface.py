@@ -88,6 +88,7 @@ class DiscordSurface:
     async def run(self, reception: Reception) -> None:
         """Raises `NotAdmitted` if somebody has to change something before Discord lets it in."""
         self._reception = reception
+        self._errands.open()
         service = Service(
             self._channel,
             reception,

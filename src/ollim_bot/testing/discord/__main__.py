@@ -35,6 +35,14 @@ def _lines() -> asyncio.Queue[str]:
     return lines
 
 
+async def _tell_who_is_there(discord: LocalDiscord) -> None:
+    while True:
+        await discord.world.until(lambda: discord.gateway.listeners, None)
+        _write("* the bot is there")
+        await discord.world.until(lambda: not discord.gateway.listeners, None)
+        _write("* the bot is away")
+
+
 async def _talk(port: int, token: str | None) -> None:
     async with LocalDiscord(port=port, token=token) as discord:
         _write("Start the bot with these two in its environment:")
@@ -42,14 +50,17 @@ async def _talk(port: int, token: str | None) -> None:
         _write(f"DISCORD_TOKEN={discord.token}")
         _write(HELP)
         terminal = Terminal(discord, _write)
-        watching = asyncio.create_task(terminal.watch())
+        tasks = [
+            asyncio.create_task(each) for each in (_tell_who_is_there(discord), terminal.watch())
+        ]
         lines = _lines()
         try:
             while (line := await lines.get()) and line.strip() != "!quit":
                 terminal.obey(line)
         finally:
-            watching.cancel()
-            await asyncio.wait([watching])
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
 
 
 def main() -> None:

@@ -62,6 +62,13 @@ class Hand:
         self._postings.publish(message)
         return message.id
 
+    def send_sticker(self) -> str:
+        """A message without words or files; gives its id."""
+        place = self.world.dm_with(self.owner)
+        message = Message(self.world.new_id(), place, self.owner, self.world.now())
+        self._postings.publish(message)
+        return message.id
+
     def edit(self, message_id: str, text: str) -> None:
         message = self.world.messages[message_id]
         self._postings.edit(message, message.author, {"content": text}, [])

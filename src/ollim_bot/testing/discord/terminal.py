@@ -148,7 +148,10 @@ class Terminal:
         if before is None or before.marks == view.marks:
             change = " (changed)" if before else ""
             only_you = " (only you see this)" if message.is_ephemeral else ""
-            self._write(f"#{number}{change}{only_you} {view.text}".rstrip())
+            first, *others = view.text.split("\n")
+            self._write(f"#{number}{change}{only_you} {first}".rstrip())
+            for line in others:
+                self._write(f"   {line}".rstrip())
             for line in (*view.cards, *view.files, *self._numbered(message)):
                 self._write(f"   {line}")
         else:

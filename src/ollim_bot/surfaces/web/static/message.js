@@ -35,7 +35,7 @@ export function fillMessage(article, message, context) {
         body,
         message.card && cardElement(message.card),
         message.attachments.length > 0 && attachmentList(message.attachments),
-        message.is_cut_off && make("p", { class: "aside" }, "stopped before its end"),
+        message.is_cut_off && make("p", { class: "aside" }, "cut off here"),
         message.footer && make("p", { class: "aside" }, message.footer),
         actions(message.at, when),
     );

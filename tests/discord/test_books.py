@@ -1,0 +1,161 @@
+"""A program that runs for months: what it remembers of Discord does not grow with what is said."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Sized
+from pathlib import Path
+from types import BuiltinFunctionType, FunctionType, ModuleType
+
+import pytest
+from tests.discord.fake_channel import FakeChannel
+from tests.discord.input_scene import SUNDAY, doing, eventually
+
+from ollim_bot.chat import TurnStart
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
+from ollim_bot.domain.events import AgentEvent, EndCause, TextStreamed, TurnEnded
+from ollim_bot.domain.inputs import InputId
+from ollim_bot.errors import NotSent
+from ollim_bot.surfaces.discord.channel import Seen
+from ollim_bot.surfaces.discord.courier import DiscordCourier
+from ollim_bot.surfaces.discord.drafts import Drafts
+from ollim_bot.surfaces.discord.errands import Errands
+from ollim_bot.surfaces.discord.eyes import Eyes
+from ollim_bot.surfaces.discord.facts import DiscordFacts
+from ollim_bot.surfaces.discord.presenter import Presenter
+from ollim_bot.surfaces.discord.service import Service
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.memory import MemoryStore
+from ollim_bot.testing.reception import FakeReception
+
+MESSAGES = 2000
+# By then every book is as full as it may be.
+ENOUGH = 1200
+AT_ONCE = 20
+
+# What is not the surface's, and may be as large as it likes.
+_OTHERS = (
+    ModuleType,
+    type,
+    FunctionType,
+    BuiltinFunctionType,
+    FakeChannel,
+    FakeReception,
+    ManualClock,
+    asyncio.AbstractEventLoop,
+)
+
+
+class Machine:
+    """All parts of the surface but the connection, on a channel in memory."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock = ManualClock(SUNDAY)
+        self.channel = FakeChannel(self.clock)
+        self.reception = FakeReception(self.clock, folder)
+        self.errands = Errands(self.clock)
+        self.facts = DiscordFacts(MemoryStore({}))
+        self.drafts = Drafts(self.channel, self.clock, self.errands, self.facts)
+        self.courier = DiscordCourier(self.channel, self.drafts, self.errands, self.clock)
+        self.eyes = Eyes(self.channel, self.clock)
+        self.presenter = Presenter(self.channel, self.drafts, self.clock, self.errands)
+        self.service = Service(
+            self.channel,
+            self.reception,
+            self.courier,
+            self.eyes,
+            self.facts,
+            self.errands,
+            self.clock,
+            folder / "discord",
+            is_connected=asyncio.Event(),
+            reconnect=_nothing,
+            say=_nothing,
+        )
+
+    async def talk(self, begin: int) -> None:
+        """Some messages in a row, then their turns."""
+        seen = [self.channel.say(f"message {begin + each}") for each in range(AT_ONCE)]
+        for each in seen:
+            await self.service.message(each)
+        await eventually(lambda: len(self.reception.received) == begin + AT_ONCE)
+        await self.service.edited(seen[0].ref, "edited")
+        await self.service.deleted(seen[1].ref)
+        for number, each in enumerate(seen, begin):
+            await self.answer(each, number)
+
+    async def answer(self, seen: Seen, number: int) -> None:
+        """In a turn; some are refused, and some never come."""
+        turn = TurnId(f"turn-{number}")
+        start = TurnStart(turn, self.clock.now(), (InputId(f"discord-{seen.ref}"),))
+        self.eyes.open(seen.ref)
+        presented = asyncio.create_task(self.presenter.present(start, _events()))
+        await self.clock.advance(2)
+        self.eyes.close([seen.ref])
+        if number % 13 == 0:
+            await presented
+            return
+        answer = ChatMessage(
+            MessageId(f"m{number}"),
+            self.clock.now(),
+            Author.ASSISTANT,
+            f"answer {number}",
+            turn=turn,
+            refs={"discord": ""},
+        )
+        await self.deliver(answer, is_refused=number % 11 == 0)
+        await presented
+
+    async def deliver(self, answer: ChatMessage, *, is_refused: bool) -> None:
+        self.courier.changed(answer)
+        [part] = self.courier.parts(answer)
+        if is_refused:
+            self.channel.fail("edit", NotSent("no"))
+            self.channel.fail("send", NotSent("no"))
+            with pytest.raises(NotSent):
+                await self.courier.deliver(part, f"nonce of {answer.id}")
+            self.courier.changed(answer)
+        else:
+            await self.courier.deliver(part, f"nonce of {answer.id}")
+
+    async def size_at_rest(self) -> int:
+        """How much there is in all that it holds on to."""
+        await self.clock.advance(300)
+        size = 0
+        seen: set[int] = set()
+        wanted: list[object] = [self.service, self.presenter, self.courier, self.eyes, self.drafts]
+        while wanted:
+            each = wanted.pop()
+            if id(each) in seen or isinstance(each, _OTHERS):
+                continue
+            seen.add(id(each))
+            if isinstance(each, Sized) and not isinstance(each, str | bytes):
+                size += len(each)
+            wanted += gc.get_referents(each)
+        return size
+
+
+async def _nothing(*_: object) -> None:
+    pass
+
+
+async def _events() -> AsyncIterator[AgentEvent]:
+    yield TextStreamed("half an ans")
+    yield TurnEnded(EndCause.COMPLETED)
+
+
+async def test_what_is_remembered_does_not_grow_with_what_is_said(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    steps = (machine.service.run(), machine.facts.run(), machine.eyes.run())
+    async with doing(*steps):
+        await machine.service.resumed()
+        for number in range(0, ENOUGH, AT_ONCE):
+            await machine.talk(number)
+        before = await machine.size_at_rest()
+        for number in range(ENOUGH, MESSAGES, AT_ONCE):
+            await machine.talk(number)
+        after = await machine.size_at_rest()
+        await machine.errands.close()
+    assert len(machine.reception.received) == MESSAGES
+    assert after < before + 50

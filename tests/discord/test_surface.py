@@ -1,0 +1,171 @@
+"""The whole surface with the real client: what is said arrives once, and nothing is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.discord.surface_scene import World, world_of
+
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.events import TextStreamed
+from ollim_bot.surfaces.discord.orphans import GOES_ON_BELOW
+from ollim_bot.surfaces.discord.surface import SHUTTING_DOWN
+from ollim_bot.testing.discord.faults import AnswerHanging, AnswerLost, Fault, Hanging
+from ollim_bot.testing.engine import Waits
+from ollim_bot.testing.memory import MemoryLog
+
+SEND, EDIT, ALL = "POST /channels/*/messages", "PATCH /channels/*", "* /channels/*"
+LONG = "One sentence of some words, as they come. " * 120
+
+
+class SlowLog(MemoryLog[ChatMessage]):
+    """While `may_note_refs` is cleared, nobody learns what a message of ours is over there."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda message: message.at)
+        self.may_note_refs = threading.Event()
+        self.may_note_refs.set()
+
+    def append(self, *entries: ChatMessage) -> None:
+        if any(each.author is Author.ASSISTANT and each.refs.get("discord") for each in entries):
+            assert self.may_note_refs.wait(20)
+        super().append(*entries)
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with world_of(tmp_path / "discord") as made:
+        yield made
+
+
+def is_of_the_server(task: asyncio.Task[object]) -> bool:
+    return "RequestHandler" in repr(task.get_coro())
+
+
+async def test_each_message_is_answered_once_in_the_order_of_the_log(world: World) -> None:
+    async with world.life() as life:
+        await world.ask(life, "one", "first")
+        await world.ask(life, "two", LONG)
+        await world.ask(life, "three", "third")
+    assert [each.id for each in world.local.messages[:-1]] == world.refs
+    assert [each.text for each in world.local.messages if each.author == world.local.owner] == [
+        "one",
+        "two",
+        "three",
+    ]
+    assert world.local.texts[0] == "first"
+    assert world.local.texts[-2:] == ["third", SHUTTING_DOWN]
+
+
+async def test_what_is_said_while_the_connection_is_gone_is_answered_once(world: World) -> None:
+    async with world.life() as life:
+        await world.ask(life, "are you here?", "here")
+        await world.local.refuse_connections()
+        await world.until(lambda: life.talk.conversation.status.trouble)
+        await world.local.accept_again()
+        await world.ask(life, "and now?", "there")
+        await world.until(lambda: not life.talk.conversation.status.trouble)
+    assert world.local.texts == ["here", "there", SHUTTING_DOWN]
+    assert len(world.engine.prompts) == 2
+
+
+@pytest.mark.parametrize("fault", [AnswerLost(), AnswerHanging()])
+@pytest.mark.parametrize("forgets", [True, False])
+async def test_an_answer_that_may_have_arrived_when_the_program_died_is_not_repeated(
+    world: World, fault: Fault, forgets: bool
+) -> None:
+    world.engine.answers("whole")
+    async with world.life():
+        world.local.next_fail(EDIT, fault, times=None)
+        world.local.next_fail(SEND, fault, times=None)
+        world.local.say("hello")
+        await world.until(lambda: "whole" in world.local.texts)
+    world.local.mend()
+    if forgets:
+        world.local.forget_nonces()
+    async with world.life() as life:
+        await world.quiet(life)
+        await world.until(lambda: not any("Thinking…" in text for text in world.local.texts))
+        assert world.local.texts.count("whole") == 1
+        assert world.refs == [
+            each.id for each in world.local.messages if each.text != SHUTTING_DOWN
+        ]
+
+
+async def test_an_answer_in_a_draft_is_no_orphan_while_the_log_does_not_know_it_yet(
+    world: World,
+) -> None:
+    log = SlowLog()
+    world.stores = replace(world.stores, messages=log)
+    world.engine.answers("whole")
+    async with world.life():
+        world.local.next_fail(EDIT, AnswerHanging(), times=None)
+        world.local.say("hello")
+        await world.until(lambda: "whole" in world.local.texts)
+    world.local.mend()
+    log.may_note_refs.clear()
+    async with world.life() as life:
+        await world.until(lambda: not world.drafts)
+        log.may_note_refs.set()
+        await world.quiet(life)
+        assert world.local.texts == ["whole", SHUTTING_DOWN]
+
+
+async def test_a_turn_that_died_leaves_no_running_one_behind(world: World) -> None:
+    world.engine.then(TextStreamed("half an answer"), Waits())
+    async with world.life():
+        world.local.say("hello")
+        await world.until(lambda: "half an answer" in world.local.texts)
+    world.engine.answers("whole")
+    async with world.life() as life:
+        await world.until(lambda: "whole" in world.local.texts)
+        await world.quiet(life)
+        assert world.local.texts[0] in (
+            f"half an answer\n{GOES_ON_BELOW}",
+            "half an answer\n-# cut off here",
+        )
+
+
+async def test_a_draft_that_was_not_noted_before_the_end_is_taken_away(world: World) -> None:
+    world.engine.then(Waits())
+    async with world.life():
+        world.local.next_fail(SEND, AnswerHanging(), times=None)
+        world.local.say("hello")
+        await world.until(lambda: "-# Thinking…" in world.local.texts)
+    world.local.mend()
+    world.engine.answers("whole")
+    async with world.life() as life:
+        await world.until(lambda: "whole" in world.local.texts)
+        await world.quiet(life)
+        await world.until(lambda: "-# Thinking…" not in world.local.texts)
+
+
+async def test_nothing_is_left_running_when_it_has_stopped(world: World) -> None:
+    before = asyncio.all_tasks()
+    async with world.life() as life:
+        await world.ask(life, "one", "first")
+        world.engine.then(TextStreamed("half"), Waits())
+        world.local.say("two")
+        await world.until(lambda: "half" in world.local.texts)
+    assert world.local.texts[-1] == SHUTTING_DOWN
+    # What discord.py does not wait for ends by itself, soon.
+    await world.until(lambda: all(map(is_of_the_server, asyncio.all_tasks() - before)))
+    await world.until(lambda: not world.local.gateway.lines)
+    # What was not closed is found now, and told as a warning.
+    gc.collect()
+
+
+async def test_it_stops_within_seconds_while_discord_hangs(world: World) -> None:
+    world.engine.then(TextStreamed("half"), Waits())
+    async with world.life() as life:
+        world.local.say("one")
+        await world.until(lambda: "half" in world.local.texts)
+        world.local.next_fail("*", Hanging(), times=None)
+        async with asyncio.timeout(10):
+            await life.stop()

@@ -1,0 +1,121 @@
+"""The real bot on a Discord of its own, talked to by the owner's hand and read from outside."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.e2e.bot import LIMIT, Bot
+
+from ollim_bot.offline.scripted import ScriptedModel
+from ollim_bot.offline.server import MessagesServer
+from ollim_bot.testing.discord.interactions import FIRST_ANSWER_WITHIN, Interaction
+from ollim_bot.testing.discord.server import LocalDiscord
+from ollim_bot.testing.discord.state import Message
+
+WELCOME = "Hello, I am Ollim"
+
+
+@dataclass
+class Talk:
+    """`bot` is the process, with its page; `model` says what it answers."""
+
+    bot: Bot
+    model: ScriptedModel
+    discord: LocalDiscord
+
+    async def until(self, condition: object) -> None:
+        """Within the limit, unless the bot has died before."""
+        await self.bot.until(condition)  # type: ignore[arg-type]
+
+    async def said(self, text: str) -> Message:
+        """Wait until the bot says just this, and give that message."""
+        await self.until(lambda: text in self.discord.texts)
+        return next(each for each in self.discord.said if each.text == text)
+
+    async def said_with(self, part: str) -> Message:
+        """Wait until the bot says something that holds `part`; words of a card count too."""
+        await self.until(lambda: any(part in words(each) for each in self.discord.said))
+        return next(each for each in self.discord.said if part in words(each))
+
+    async def card(self, title: str) -> Message:
+        """Wait for a card, and give the newest message with it."""
+        await self.until(lambda: self._cards(title))
+        return self._cards(title)[-1]
+
+    async def ask(self, text: str, answer: str) -> Message:
+        """Say something; the model answers this, and the bot is waited for to say so."""
+        self.model.answers(answer)
+        self.discord.say(text)
+        return await self.said(answer)
+
+    async def press(self, message: Message, label: str) -> Interaction:
+        """Press a button, and wait until the bot has acknowledged that."""
+        pressed = self.discord.click(message.id, custom_id(message, label))
+        await self.until(lambda: pressed.answered_after is not None)
+        return pressed
+
+    async def command(self, name: str, /, **arguments: str) -> Interaction:
+        """Call it, and wait until nothing is left to be said to the caller, who alone reads it."""
+        called = self.discord.call(name, arguments)
+        await self.until(lambda: called.texts or called.is_deleted)
+        assert called.answered_after is not None
+        assert called.answered_after < FIRST_ANSWER_WITHIN
+        assert called.is_ephemeral
+        assert not called.late
+        return called
+
+    def _cards(self, title: str) -> list[Message]:
+        return [
+            each
+            for each in self.discord.said
+            if any(embed.get("title") == title for embed in each.embeds)
+        ]
+
+
+def words(message: Message) -> str:
+    """All that can be read in it."""
+    lines = [message.text]
+    for embed in message.embeds:
+        fields = embed.get("fields", [])
+        lines += [embed.get("title", ""), embed.get("description", "")]
+        lines += [f"{each['name']}: {each['value']}" for each in fields]
+        lines.append(embed.get("footer", {}).get("text", ""))
+    return "\n".join(line for line in lines if line)
+
+
+def custom_id(message: Message, label: str) -> str:
+    """Of the button with this label."""
+    for each in message.buttons:
+        if label in each.get("label", ""):
+            return str(each["custom_id"])
+    raise AssertionError(f"There is no button {label!r} below {words(message)!r}.")
+
+
+async def trouble(bot: Bot) -> str:
+    """What the page says does not work elsewhere."""
+    async with bot.socket() as socket:
+        while (frame := await socket.receive_json(timeout=LIMIT))["type"] != "hello":
+            pass
+    return str(frame["status"]["trouble"])
+
+
+@asynccontextmanager
+async def talking(
+    home: Path, *, settings: Mapping[str, str] | None = None, discord: LocalDiscord | None = None
+) -> AsyncIterator[Talk]:
+    """A newcomer's bot that has said its welcome. It is gone afterwards."""
+    model = ScriptedModel()
+    async with discord or LocalDiscord() as local, MessagesServer(model) as server:
+        account = {"DISCORD_TOKEN": local.token, "DISCORD_API_URL": local.api_url}
+        bot = Bot(home, server.url, {**account, **(settings or {})})
+        talk = Talk(bot, model, local)
+        try:
+            await bot.start()
+            await local.connected(LIMIT)
+            await talk.card(WELCOME)
+            yield talk
+        finally:
+            await bot.kill()

@@ -1,0 +1,197 @@
+"""Slash commands on Discord: each does what it says, soon, and tells only the one who asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+import pytest
+from tests.e2e.bot import LIMIT
+from tests.e2e.discord.talk import Talk
+
+from ollim_bot.offline.messages import Hang
+from ollim_bot.testing.discord.interactions import FIRST_ANSWER_WITHIN
+
+FORK = "in a fork · apart from the main conversation"
+MODES = "dontAsk, default, acceptEdits, bypassPermissions"
+MODELS = "opus, sonnet, haiku, a full model id, or none"
+THINKING = "off, adaptive, or a number of tokens such as 4000"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A command that changes nothing of the session, and the words of its answer."""
+
+    command: str
+    words: str
+    arguments: Mapping[str, str] = field(default_factory=dict)
+
+
+TABLE = (
+    Row("version", "ollim-bot "),
+    Row("cost", "Today: "),
+    Row("doctor", "All is well: "),
+    Row("model", f"Model: the default. It takes {MODELS}."),
+    Row("model", "model.main is now opus (it was none).", {"name": "opus"}),
+    Row("model", "model.main is opus already.", {"name": "opus"}),
+    Row("model", f"model.main: '?' is not right. It takes {MODELS}.", {"name": "?"}),
+    Row("model", "`name` is a single word. Right: `/model [name]`.", {"name": "opus or so"}),
+    Row("thinking", f"Thinking: off. It takes {THINKING}."),
+    Row("thinking", "thinking.main is now 4000 (it was off).", {"mode": "4000"}),
+    Row("thinking", f"thinking.main: 'deep' is not right. It takes {THINKING}.", {"mode": "deep"}),
+    Row("permissions", "Mode: `dontAsk` (what is not allowed beforehand is refused). "),
+    Row("permissions", f"There is no mode `ask`. It takes one of {MODES}.", {"mode": "ask"}),
+    Row("permissions", "Mode: `acceptEdits` (files are written", {"mode": "acceptEdits"}),
+    Row("ping-budget", "budget: 5/5\nIt holds 5 pings at most, and gets one more every 90 min."),
+    Row(
+        "ping-budget",
+        "budget: 3/3\nIt holds 3 pings at most, and gets one more every 10 min.",
+        {"capacity": "3", "refill_rate": "10"},
+    ),
+    Row("ping-budget", "The ping budget takes a capacity", {"capacity": "many"}),
+    Row(
+        "ping-budget",
+        "`refill_rate` needs `capacity` too. Right: `/ping-budget [capacity] [refill_rate]`.",
+        {"refill_rate": "10"},
+    ),
+    Row("config", "`model.main` opus (changed)\n`model.fork` none\n"),
+    Row("config", "`bg_concurrency` 3\nIt takes a number from 1 to 16.", {"key": "bg_concurrency"}),
+    Row(
+        "config",
+        "bg_concurrency is now 2 (it was 3).",
+        {"key": "bg_concurrency", "value": "2"},
+    ),
+    Row("config", "There is no setting `modl`. ", {"key": "modl"}),
+    Row("config", "`value` needs `key` too. Right: `/config [key] [value]`.", {"value": "2"}),
+    Row("routines", "There are no routines. Tell me what to do again and again, and when."),
+    Row("reminders", "There are no reminders. Tell me what to remind you of, and when."),
+    Row("runs", "Nothing has run yet."),
+    Row("sessions", "- `"),
+)
+
+
+async def idle(talk: Talk) -> None:
+    await talk.ask("hello", "Hi Ada.")
+
+
+async def busy(talk: Talk) -> None:
+    await talk.ask("hello", "Hi Ada.")
+    talk.model.then(Hang())
+    talk.discord.say("think about it")
+    await talk.model.seen(2, LIMIT)
+    await talk.said_with("Thinking…")
+
+
+async def forked(talk: Talk) -> None:
+    await talk.ask("hello", "Hi Ada.")
+    talk.model.answers("Rome, in May.")
+    await talk.command("fork", topic="a trip to Rome")
+    await talk.said(f"Rome, in May.\n-# {FORK}")
+
+
+async def hello_again(talk: Talk) -> None:
+    await talk.ask("hello again", "Hi again.")
+
+
+async def stopped(talk: Talk) -> None:
+    """The turn that was running is still there to be stopped."""
+    assert (await talk.command("interrupt")).is_deleted
+    await talk.said("-# stopped.")
+    await hello_again(talk)
+
+
+async def still_forked(talk: Talk) -> None:
+    talk.model.answers("Hi again.")
+    talk.discord.say("hello again")
+    await talk.said(f"Hi again.\n-# {FORK}")
+
+
+IN_LINE = {"clear", "compact", "fork", "interrupt", "restart", "resume", "setup"}
+
+Step = Callable[[Talk], Awaitable[None]]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(idle, hello_again), (busy, stopped), (forked, still_forked)],
+    ids=["idle", "busy", "forked"],
+)
+async def test_commands_beside_the_conversation_are_answered_to_the_caller_alone(
+    talk: Talk, before: Step, after: Step
+) -> None:
+    await before(talk)
+    said = len(talk.discord.said)
+    asked = len(talk.model.requests)
+    for row in TABLE:
+        answer = await talk.command(row.command, **row.arguments)
+        assert answer.text.startswith(row.words), row
+    assert len(talk.discord.said) == said
+    assert len(talk.model.requests) == asked
+    assert _kept(talk, "config.json") == {
+        "version": 1,
+        "model.main": "opus",
+        "thinking.main": 4000,
+        "bg_concurrency": 2,
+    }
+    assert _kept(talk, "ping_budget.json")["capacity"] == 3
+    await after(talk)
+    assert "opus" in talk.model.requests[-1].model
+
+
+async def test_each_argument_with_known_values_proposes_them(talk: Talk) -> None:
+    assert await proposed(talk, "model", "name", "") == ["opus", "sonnet", "haiku", "default"]
+    assert await proposed(talk, "model", "name", "SO") == ["sonnet"]
+    assert await proposed(talk, "thinking", "mode", "a") == ["adaptive"]
+    assert await proposed(talk, "permissions", "mode", "d") == ["dontAsk", "default", "acceptEdits"]
+    assert await proposed(talk, "config", "key", "model") == ["model.main", "model.fork"]
+    assert await proposed(talk, "config", "key", "timeout") == [
+        "bg_fork_timeout",
+        "fork_idle_timeout",
+        "approval_timeout",
+    ]
+    assert await proposed(talk, "resume", "id", "") == []
+    completed = {
+        (each["name"], option["name"])
+        for each in talk.discord.commands
+        for option in each.get("options", [])
+        if option.get("autocomplete")
+    }
+    assert completed == {
+        ("model", "name"),
+        ("thinking", "mode"),
+        ("permissions", "mode"),
+        ("config", "key"),
+        ("resume", "id"),
+    }
+
+
+async def test_the_menu_is_put_up_once_and_again_when_it_was_another(talk: Talk) -> None:
+    await talk.until(lambda: _kept(talk, "memory.json").get("discord_commands"))
+    talk.discord.drop_gateway(4000, resumable=False)
+    await talk.ask("hello", "Hi Ada.")
+    assert talk.discord.command_puts == 1
+    await talk.bot.stop()
+    kept = _kept(talk, "memory.json") | {"discord_commands": "of another version"}
+    (talk.bot.data / "state" / "memory.json").write_text(json.dumps(kept))
+    await talk.bot.start()
+    await talk.until(lambda: talk.discord.command_puts == 2)
+    assert (await talk.command("version")).text.startswith("ollim-bot ")
+
+
+async def test_every_command_of_the_menu_is_in_these_tests(talk: Talk) -> None:
+    known = {row.command for row in TABLE} | IN_LINE
+    assert {each["name"] for each in talk.discord.commands} == known
+
+
+async def proposed(talk: Talk, command: str, argument: str, typed: str) -> list[str]:
+    asked = talk.discord.complete(command, argument, typed)
+    names = await asked.choice_names(LIMIT)
+    assert asked.answered_after is not None
+    assert asked.answered_after < FIRST_ANSWER_WITHIN
+    return names
+
+
+def _kept(talk: Talk, name: str) -> dict[str, object]:
+    kept: dict[str, object] = json.loads((talk.bot.data / "state" / name).read_text())
+    return kept

@@ -1,0 +1,194 @@
+"""A start with Discord: what is wrong is said once and plainly, and what can go on goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from tests.e2e.bot import LIMIT, Bot
+from tests.e2e.discord.talk import WELCOME, Talk, talking, trouble
+
+from ollim_bot.offline.scripted import ScriptedModel
+from ollim_bot.offline.server import MessagesServer
+from ollim_bot.surfaces.discord.commands import NOT_AUTHORIZED
+from ollim_bot.surfaces.discord.refusals import NO_INTENTS, NO_OWNER, NO_TOKEN
+from ollim_bot.testing.discord.server import LocalDiscord
+
+AWAY = (
+    "{api_url} (`DISCORD_API_URL`) does not answer as Discord does. Is it right? "
+    "The page goes on; what is said meanwhile will arrive there later."
+)
+NO_PAGE = {"OLLIM_WEB_PORT": "0"}
+NOT_IN_TEAM = (
+    "`DISCORD_OWNER_ID` is 42, who is not in the team of the Discord application. Put the user id "
+    "of a member there and start the bot again."
+)
+SHUT_OUT: Mapping[str, tuple[Callable[[], LocalDiscord], Mapping[str, str], str]] = {
+    "wrong token": (LocalDiscord, {"DISCORD_TOKEN": "wrong"}, NO_TOKEN),
+    "missing intent": (lambda: LocalDiscord(granted_intents=0), {}, NO_INTENTS),
+    "team without an owner": (lambda: LocalDiscord(members=["bob"]), {}, NO_OWNER),
+    "owner outside the team": (
+        lambda: LocalDiscord(members=["bob"]),
+        {"DISCORD_OWNER_ID": "42"},
+        NOT_IN_TEAM,
+    ),
+}
+
+
+def bot_on(
+    local: LocalDiscord, home: Path, settings: Mapping[str, str], model: str | None = None
+) -> Bot:
+    account = {"DISCORD_TOKEN": local.token, "DISCORD_API_URL": local.api_url}
+    return Bot(home, model, {**account, **settings})
+
+
+@asynccontextmanager
+async def started(
+    local: LocalDiscord, home: Path, settings: Mapping[str, str] | None = None
+) -> AsyncIterator[Talk]:
+    """A bot whose page answers; whether it has come to Discord is not waited for."""
+    model = ScriptedModel()
+    async with MessagesServer(model) as server:
+        bot = bot_on(local, home, settings or {}, server.url)
+        try:
+            await bot.start()
+            yield Talk(bot, model, local)
+        finally:
+            await bot.kill()
+
+
+@asynccontextmanager
+async def without_page(bot: Bot) -> AsyncIterator[asyncio.subprocess.Process]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "ollim_bot",
+        cwd=bot.home,
+        env={**bot.environment(), **NO_PAGE, "OLLIM_LOG": "warning"},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+@pytest.mark.parametrize("what", SHUT_OUT)
+async def test_who_is_not_let_in_without_a_page_ends_with_one_sentence(
+    what: str, tmp_path: Path
+) -> None:
+    made, settings, sentence = SHUT_OUT[what]
+    async with made() as local, without_page(bot_on(local, tmp_path, settings)) as process:
+        async with asyncio.timeout(LIMIT):
+            out, err = await process.communicate()
+        assert process.returncode == 2
+        assert err.decode() == f"{sentence}\n"
+        assert local.said == []
+        assert "Traceback" not in out.decode()
+
+
+@pytest.mark.parametrize("what", SHUT_OUT)
+async def test_who_is_not_let_in_goes_on_with_the_page_and_says_so(
+    what: str, tmp_path: Path
+) -> None:
+    made, settings, sentence = SHUT_OUT[what]
+    async with made() as local, started(local, tmp_path, settings) as talk:
+        assert await talk.bot.note(sentence) == sentence
+        assert await trouble(talk.bot) == sentence
+        talk.model.answers("Hi Ada.")
+        assert await talk.bot.ask("hello") == "Hi Ada."
+        assert (await talk.bot.notes()).count(sentence) == 1
+
+
+async def test_a_member_of_the_team_is_the_owner_and_the_others_are_strangers(
+    tmp_path: Path,
+) -> None:
+    local = LocalDiscord(members=["bob"])
+    assert local.team is not None
+    owner, bob = local.team
+    async with talking(tmp_path, settings={"DISCORD_OWNER_ID": owner.id}, discord=local) as talk:
+        local.say("let me in", as_user=bob)
+        await talk.ask("hello", "Hi Ada.")
+        refused = local.slash("cost", as_user=bob)
+        await talk.until(lambda: refused.answered_after is not None)
+        assert refused.texts == [NOT_AUTHORIZED]
+        assert "let me in" not in talk.model.requests[-1].last_user_text
+        assert len(talk.model.requests) == 1
+        assert [each.author for each in local.world.standing(local.world.dm_with(bob))] == [bob]
+
+
+async def test_a_discord_that_is_not_there_at_the_start_is_tried_until_it_is(
+    tmp_path: Path,
+) -> None:
+    async with LocalDiscord() as local:
+        await local.refuse_connections()
+        async with started(local, tmp_path) as talk:
+
+            async def is_told() -> bool:
+                return await trouble(talk.bot) == AWAY.format(api_url=local.api_url)
+
+            await talk.until(is_told)
+            await local.accept_again()
+            await talk.card(WELCOME)
+            assert await trouble(talk.bot) == ""
+            await talk.ask("hello", "Hi Ada.")
+            assert len(local.said) == 2
+
+
+async def test_repeated_ready_events_change_nothing(talk: Talk) -> None:
+    await talk.ask("hello", "Hi Ada.")
+    (session,) = talk.discord.gateway.sessions.values()
+    for _ in range(3):
+        talk.discord.gateway.tell("READY", session.frames[0]["d"])
+    await talk.ask("and now", "Still here.")
+    assert talk.discord.texts[1:] == ["Hi Ada.", "Still here."]
+    assert talk.discord.command_puts == 1
+    assert len(talk.model.requests) == 2
+
+
+async def test_without_page_and_network_it_is_tried_again_and_greets_once(tmp_path: Path) -> None:
+    async with LocalDiscord() as local:
+        await local.refuse_connections()
+        bot = bot_on(local, tmp_path, {})
+        async with without_page(bot) as process:
+            assert process.stdout is not None
+            async with asyncio.timeout(LIMIT):
+                first = await process.stdout.readline()
+            assert first.decode().endswith("is running with its data in ~/data. Ctrl-C stops it.\n")
+            await local.accept_again()
+            await local.until(lambda: local.said, LIMIT)
+            assert local.said[0].embeds[0]["title"] == WELCOME
+            process.terminate()
+            async with asyncio.timeout(LIMIT):
+                rest, _ = await process.communicate()
+            assert process.returncode == 0
+            assert rest == b""
+            assert local.texts == ["", "-# shutting down"]
+
+
+async def test_a_token_that_is_taken_back_leaves_the_page_which_says_so(talk: Talk) -> None:
+    await talk.ask("hello", "Hi Ada.")
+    old = talk.discord.token
+    talk.discord.revoke_token()
+    assert await talk.bot.note(NO_TOKEN) == NO_TOKEN
+    assert await trouble(talk.bot) == NO_TOKEN
+    talk.model.answers("Still here.")
+    assert await talk.bot.ask("and now") == "Still here."
+
+    talk.discord.token = old
+
+    async def is_over() -> bool:
+        return await trouble(talk.bot) == ""
+
+    await talk.until(is_over)
+    await talk.said("Still here.")
+    assert (await talk.bot.notes()).count(NO_TOKEN) == 1
+    assert talk.discord.texts.count("Still here.") == 1
