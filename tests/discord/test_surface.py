@@ -16,11 +16,18 @@ from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.events import TextStreamed
 from ollim_bot.surfaces.discord.orphans import GOES_ON_BELOW
 from ollim_bot.surfaces.discord.surface import SHUTTING_DOWN
-from ollim_bot.testing.discord.faults import AnswerHanging, AnswerLost, Fault, Hanging
+from ollim_bot.testing.discord.faults import (
+    AnswerHanging,
+    AnswerLost,
+    Delayed,
+    Fail,
+    Fault,
+    Hanging,
+)
 from ollim_bot.testing.engine import Waits
 from ollim_bot.testing.memory import MemoryLog
 
-SEND, EDIT, ALL = "POST /channels/*/messages", "PATCH /channels/*", "* /channels/*"
+SEND, EDIT, READ = "POST /channels/*/messages", "PATCH /channels/*", "GET /channels/*/messages"
 LONG = "One sentence of some words, as they come. " * 120
 
 
@@ -73,6 +80,23 @@ async def test_what_is_said_while_the_connection_is_gone_is_answered_once(world:
         await world.until(lambda: not life.talk.conversation.status.trouble)
     assert world.local.texts == ["here", "there", SHUTTING_DOWN]
     assert len(world.engine.prompts) == 2
+
+
+async def test_what_is_said_at_the_first_start_is_answered_though_that_is_cut_off(
+    world: World,
+) -> None:
+    world.local.say("from before it was there")
+    # It is let in, and then nothing can be read.
+    world.local.next_fail(READ, Delayed(0))
+    world.local.next_fail(READ, Fail(503), times=None)
+    async with world.life():
+        world.local.say("hello")
+    world.local.mend()
+    world.engine.answers("whole")
+    async with world.life() as life:
+        await world.until(lambda: "whole" in world.local.texts)
+        await world.quiet(life)
+    assert len(world.engine.prompts) == 1
 
 
 @pytest.mark.parametrize("fault", [AnswerLost(), AnswerHanging()])

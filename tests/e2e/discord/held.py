@@ -21,7 +21,9 @@ class Hold:
     @property
     def call(self) -> CallTool:
         sign = self._sign.name
-        self._script.write_text(f"until [ -e {sign} ]; do sleep 0.02; done\n")
+        # It ends by itself, too: a bot that is killed leaves it behind.
+        waiting = f"for n in $(seq 2000); do [ -e {sign} ] && break; sleep 0.02; done"
+        self._script.write_text(f"{waiting}\n")
         return CallTool("Bash", {"command": f"sh {self._script.name}"})
 
     def let_go(self) -> None:

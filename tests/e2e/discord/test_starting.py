@@ -160,10 +160,14 @@ async def test_without_page_and_network_it_is_tried_again_and_greets_once(tmp_pa
         bot = bot_on(local, tmp_path, {})
         async with without_page(bot) as process:
             assert process.stdout is not None
+            assert process.stderr is not None
+            async with asyncio.timeout(LIMIT):
+                while b"does not answer" not in await process.stderr.readline():
+                    assert process.returncode is None
+            await local.accept_again()
             async with asyncio.timeout(LIMIT):
                 first = await process.stdout.readline()
             assert first.decode().endswith("is running with its data in ~/data. Ctrl-C stops it.\n")
-            await local.accept_again()
             await local.until(lambda: local.said, LIMIT)
             assert local.said[0].embeds[0]["title"] == WELCOME
             process.terminate()

@@ -95,6 +95,8 @@ class Service:
             await self._reception.trouble(f"{reason} {_MEANWHILE}")
 
     async def ready(self, wire: Wire, *, is_first: bool) -> None:
+        if is_first:
+            await self._mark_beginning(wire.newest)
         self._catch_up.ready()
         self._is_connected.set()
         if is_first:
@@ -138,6 +140,15 @@ class Service:
         facts, commands = self._facts, self._reception.commands
         await sync(client, commands, self._clock, remembered, facts.keep_commands_hash)
         self._has_menu = True
+
+    async def _mark_beginning(self, newest: int) -> None:
+        """At the first start of all: what is said from now on is ours to answer, come what may."""
+        try:
+            if await self._facts.last_seen() is None:
+                self._facts.saw(str(newest))
+                await self._facts.flush()
+        except StorageError:
+            _logger.warning("What was seen before could not be read", exc_info=True)
 
     def _close_orphans(self, newest: int) -> None:
         """Once: what stands there of a later connection is of this life."""
