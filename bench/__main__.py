@@ -6,13 +6,24 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench import cli_start, due, history, job_book, jobs, ledger, schedule, storage, turns
+from bench import cli_start, discord, due, history, job_book, jobs, ledger, schedule, storage, turns
 from bench.measure import Result, table
 
 
 def main() -> int:
     results: list[Result] = []
-    for part in (cli_start, jobs, job_book, schedule, storage, ledger, history, turns, due):
+    for part in (
+        cli_start,
+        jobs,
+        job_book,
+        schedule,
+        storage,
+        ledger,
+        history,
+        turns,
+        due,
+        discord,
+    ):
         with tempfile.TemporaryDirectory() as folder:
             results += part.measure(Path(folder))
         print(".", end="", file=sys.stderr, flush=True)

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
 
 from bench.measure import Result, Unit
-from bench.places import prepared, write_reminders
+from bench.places import BOT, a_process, prepared, resident_bytes, write_reminders
 from bench.turns import Scene, a_scene, watched
 from ollim_bot.domain.run_history import CHECKPOINT
 from ollim_bot.stores import Stores
@@ -67,36 +62,13 @@ def _memory(folder: Path) -> float:
     """Of our own process, not of the engine's."""
     paths, stores = prepared(folder / "data")
     write_reminders(paths.reminders, SOME, datetime.now(UTC).year + 1)
-    with _bot(folder) as process:
+    with a_process(folder, BOT) as process:
         while not _is_armed(stores):
             assert process.poll() is None, "the bot has ended"
             time.sleep(0.1)
         time.sleep(SETTLING_SECONDS)
-        status = Path(f"/proc/{process.pid}/status").read_text()
-    resident = next(line for line in status.splitlines() if line.startswith("VmRSS"))
-    return float(resident.split()[1]) * 1024
+        return resident_bytes(process.pid)
 
 
 def _is_armed(stores: Stores) -> bool:
     return any(row.state == CHECKPOINT for row in stores.ledger.tail(5).entries)
-
-
-@contextmanager
-def _bot(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """The real one with its built-in model, and nothing of whoever runs this."""
-    environ = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(folder),
-        "OLLIM_DATA_DIR": str(folder / "data"),
-        "OLLIM_TIMEZONE": "UTC",
-        "OLLIM_WEB_PORT": "0",
-    }
-    quiet = subprocess.DEVNULL
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ollim_bot"], cwd=folder, env=environ, stdout=quiet, stderr=quiet
-    )
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.wait(30)

@@ -14,6 +14,7 @@ Action = Callable[[], object]
 class Unit(StrEnum):
     SECONDS = "seconds"
     BYTES = "bytes"
+    COUNT = "count"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,8 @@ def table(results: list[Result]) -> str:
 def shown(amount: float, unit: Unit = Unit.SECONDS) -> str:
     if unit is Unit.BYTES:
         return f"{amount / 1e6:.3g} MB" if amount >= 1e6 else f"{amount / 1000:.3g} KB"
+    if unit is Unit.COUNT:
+        return f"{amount:.3g}"
     for name, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if amount >= size:
             return f"{amount / size:.3g} {name}"

@@ -1,7 +1,13 @@
-"""A data directory to measure in."""
+"""Data directories and programs to measure."""
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,6 +18,7 @@ from ollim_bot.stores import Stores
 from ollim_bot.testing.journal import RememberingJournal
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
+BOT = ("-m", "ollim_bot")
 
 
 def prepared(root: Path) -> tuple[DataPaths, Stores]:
@@ -36,3 +43,42 @@ def write_routines(folder: Path, count: int, weekday: int) -> None:
             f"description: Plan number {number}\n---\nPlan it.\n"
         )
         (folder / f"plan-{number}.md").write_text(text)
+
+
+@contextmanager
+def a_process(
+    folder: Path, command: Sequence[str], settings: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A Python program in a home of its own; the bot without an account has its built-in model."""
+    folder.mkdir(parents=True, exist_ok=True)
+    environ = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(Path(__file__).parents[1]),
+        "HOME": str(folder),
+        "OLLIM_DATA_DIR": str(folder / "data"),
+        "OLLIM_TIMEZONE": "UTC",
+        "OLLIM_WEB_PORT": "0",
+        **(settings or {}),
+    }
+    quiet = subprocess.DEVNULL
+    process = subprocess.Popen(
+        [sys.executable, *command], cwd=folder, env=environ, stdout=quiet, stderr=quiet
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def resident_bytes(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text()
+    resident = next(line for line in status.splitlines() if line.startswith("VmRSS"))
+    return float(resident.split()[1]) * 1024
+
+
+def unused_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,28 @@
+"""`python -m bench.bare_discord`: what discord.py can do by itself, which is to react at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import discord
+
+from ollim_bot.surfaces.discord.endpoint import point_at
+
+
+class Bare(discord.Client):
+    async def on_message(self, message: discord.Message) -> None:
+        if message.author != self.user:
+            await message.add_reaction("👀")
+
+
+async def main() -> None:
+    await point_at(os.environ["DISCORD_API_URL"])
+    intents = discord.Intents.none()
+    intents.dm_messages = True
+    async with Bare(intents=intents) as client:
+        await client.start(os.environ["DISCORD_TOKEN"])
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,203 @@
+"""What Discord costs: the wait for a first sign, the edits of a long answer, and being there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from statistics import median
+
+from bench.measure import Result, Unit
+from bench.places import BOT, a_process, resident_bytes, unused_port
+from ollim_bot.offline.messages import Reply, Say
+from ollim_bot.offline.scripted import ScriptedModel
+from ollim_bot.offline.server import MessagesServer
+from ollim_bot.testing.discord.door import RequestNote
+from ollim_bot.testing.discord.server import LocalDiscord
+
+BARE = ("-m", "bench.bare_discord")
+LIMIT = 300.0
+WARM_UP = 3
+ROUNDS = 20
+STARTS = 3
+CHARACTERS = 20_000
+# As fast as a quick model writes.
+PACE, CHUNK = 0.05, 50
+# About what Discord allows, and what the bot is to keep to.
+BETWEEN_EDITS = 1.2
+SETTLING_SECONDS = 8.0
+IDLE_SECONDS = 20.0
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def measure(folder: Path) -> list[Result]:
+    return asyncio.run(_measured(folder))
+
+
+async def _measured(folder: Path) -> list[Result]:
+    async with asyncio.timeout(LIMIT), MessagesServer(model := ScriptedModel()) as server:
+        provider = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "any"}
+        return [
+            *await _first_signs(folder / "signs", provider),
+            *await _long_answer(folder / "long", provider, model),
+            await _start(folder / "start", provider),
+            *await _idle(folder / "idle", provider),
+        ]
+
+
+async def _first_signs(folder: Path, provider: Mapping[str, str]) -> list[Result]:
+    """Medians of rounds in which the two take turns."""
+    times: tuple[list[float], list[float]] = ([], [])
+    async with AsyncExitStack() as stack:
+        both = [
+            await stack.enter_async_context(on_discord(folder / name, command, provider))
+            for name, command in (("ours", BOT), ("bare", BARE))
+        ]
+        for discord in both:
+            # Else it is Discord that is measured.
+            discord.allowance(1000, 1.0, of=["send", "edit", "delete", "react", "global"])
+        for number in range(WARM_UP + ROUNDS):
+            for which in (0, 1) if number % 2 else (1, 0):
+                times[which].append(await _first_sign(both[which]))
+    ours, bare = (median(each[WARM_UP:]) for each in times)
+    return [
+        Result("first sign on Discord", ours, "bare client that reacts", bare, most_more=0.05),
+        Result("first sign on Discord", ours, "300 ms", 0.3, bar=1.0),
+    ]
+
+
+async def _first_sign(discord: LocalDiscord) -> float:
+    """From the event of a message to the first request that lets the owner see something."""
+    await discord.until(lambda: not _at_work(discord), LIMIT)
+    begin = len(discord.requests)
+    began = time.monotonic()
+    discord.say("hi")
+    await discord.until(lambda: _visible(discord.requests[begin:]), LIMIT)
+    return min(each.at for each in _visible(discord.requests[begin:])) - began
+
+
+def _visible(requests: Sequence[RequestNote]) -> list[RequestNote]:
+    """A reaction or a message, and not the sign that it types."""
+    return [
+        each
+        for each in requests
+        if each.method in ("PUT", "POST") and "/messages" in each.path and each.status < 300
+    ]
+
+
+def _at_work(discord: LocalDiscord) -> bool:
+    return any("…" in text for text in discord.texts)
+
+
+async def _long_answer(
+    folder: Path, provider: Mapping[str, str], model: ScriptedModel
+) -> list[Result]:
+    """All that is sent and edited for it, against the least that keeps it fresh: one request
+    whenever one is due, and one more to complete each message before the next begins."""
+    text = "\n\n".join(f"Paragraph {n} says a little more about tea. " * 4 for n in range(200))
+    text = text[:CHARACTERS]
+    async with on_discord(folder, BOT, provider) as discord:
+        await discord.until(lambda: discord.said, LIMIT)
+        before, begin, began = len(discord.said), len(discord.requests), time.monotonic()
+        model.then(Reply((Say(text),), pace=PACE, chunk=CHUNK))
+        discord.say("tell me all about tea")
+        await discord.until(lambda: _stands(discord, text), LIMIT)
+        taken = time.monotonic() - began
+        written = [each for each in discord.requests[begin:] if _is_written(each)]
+        refused = [each for each in discord.requests if each.status == 429]
+        messages = len(discord.said) - before
+    least = taken / BETWEEN_EDITS + messages
+    name = f"sends and edits of {CHARACTERS} characters"
+    return [
+        Result(name, len(written), "least for it", least, bar=1.2, unit=Unit.COUNT),
+        Result("answers 429 meanwhile", len(refused), "one", 1, bar=0.0, unit=Unit.COUNT),
+    ]
+
+
+def _is_written(request: RequestNote) -> bool:
+    return request.method in ("POST", "PATCH") and "/messages" in request.path
+
+
+def _stands(discord: LocalDiscord, text: str) -> bool:
+    return "".join("".join(discord.texts).split()).endswith("".join(text.split()))
+
+
+async def _start(folder: Path, provider: Mapping[str, str]) -> Result:
+    """From the command until it is there: on Discord, or else on its page."""
+    connected: list[float] = []
+    up: list[float] = []
+    for number in range(STARTS):
+        began = time.monotonic()
+        async with on_discord(folder / f"with-{number}", BOT, provider):
+            connected.append(time.monotonic() - began)
+        began = time.monotonic()
+        port = unused_port()
+        settings = {**provider, "OLLIM_WEB_PORT": str(port)}
+        with a_process(folder / f"without-{number}", BOT, settings):
+            await _answers(port)
+            up.append(time.monotonic() - began)
+    return Result(
+        "start until connected", median(connected), "page, without Discord", median(up), bar=1.5
+    )
+
+
+async def _answers(port: int) -> None:
+    while True:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except ConnectionError:
+            await asyncio.sleep(0.01)
+        else:
+            writer.close()
+            return
+
+
+async def _idle(folder: Path, provider: Mapping[str, str]) -> list[Result]:
+    """Of our own process, not of the engine's, with Discord and without, at the same time."""
+    async with LocalDiscord() as discord:
+        account = {"DISCORD_TOKEN": discord.token, "DISCORD_API_URL": discord.api_url}
+        with (
+            a_process(folder / "with", BOT, {**provider, **account}) as with_it,
+            a_process(folder / "without", BOT, provider) as without,
+        ):
+            await discord.connected(LIMIT)
+            await asyncio.sleep(SETTLING_SECONDS)
+            both = (with_it.pid, without.pid)
+            before = [_cpu(pid) for pid in both]
+            await asyncio.sleep(IDLE_SECONDS)
+            on, off = (
+                (_cpu(pid) - used) / IDLE_SECONDS for pid, used in zip(both, before, strict=True)
+            )
+            memory, memory_off = (resident_bytes(pid) for pid in both)
+    return [
+        Result("idle with Discord, for a second", on, "without", max(off, 1e-6), most_more=0.005),
+        Result(
+            "memory of the idle bot with Discord",
+            memory,
+            "without",
+            memory_off,
+            most_more=40e6,
+            unit=Unit.BYTES,
+        ),
+    ]
+
+
+@asynccontextmanager
+async def on_discord(
+    folder: Path, command: Sequence[str], provider: Mapping[str, str]
+) -> AsyncIterator[LocalDiscord]:
+    """A Discord of its own, with a program that hears it."""
+    async with LocalDiscord() as discord:
+        account = {"DISCORD_TOKEN": discord.token, "DISCORD_API_URL": discord.api_url}
+        with a_process(folder, command, {**provider, **account}):
+            await discord.connected(LIMIT)
+            yield discord
+
+
+def _cpu(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
