@@ -18,11 +18,11 @@ from ollim_bot.domain.events import AgentEvent, EndCause, TurnEnded
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.errors import Unreachable, Unsure
 from ollim_bot.surfaces.discord.channel import Letter
-from ollim_bot.surfaces.discord.courier import DiscordCourier
-from ollim_bot.surfaces.discord.drafts import Drafts
+from ollim_bot.surfaces.discord.delivery.courier import DiscordCourier
 from ollim_bot.surfaces.discord.errands import Errands
-from ollim_bot.surfaces.discord.presenter import Presenter
-from ollim_bot.surfaces.discord.rendering import letter_of, parts_of
+from ollim_bot.surfaces.discord.turns.drafts import Drafts
+from ollim_bot.surfaces.discord.turns.presenter import Presenter
+from ollim_bot.surfaces.discord.words.rendering import letter_of, parts_of
 from ollim_bot.testing.clock import ManualClock
 
 NOON = datetime(2026, 2, 24, 12, 0, tzinfo=UTC)

@@ -15,11 +15,11 @@ from tests.discord.fake_channel import FakeChannel
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.facts import Facts
 from ollim_bot.errors import Unreachable, WriteFailed
-from ollim_bot.surfaces.discord.catch_up import CatchUp
 from ollim_bot.surfaces.discord.channel import RemoteFile, Seen
-from ollim_bot.surfaces.discord.eyes import EYES, Eyes
 from ollim_bot.surfaces.discord.facts import DiscordFacts
-from ollim_bot.surfaces.discord.inbound import Inbound
+from ollim_bot.surfaces.discord.input.catch_up import CatchUp
+from ollim_bot.surfaces.discord.input.eyes import EYES, Eyes
+from ollim_bot.surfaces.discord.input.inbound import Inbound
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.memory import MemoryStore
 from ollim_bot.testing.reception import FakeReception

@@ -17,11 +17,11 @@ from ollim_bot.conversation.commands.table import COMMANDS
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
-from ollim_bot.surfaces.discord.buttons import view_of
-from ollim_bot.surfaces.discord.command_menu import sync
-from ollim_bot.surfaces.discord.commands import PATIENCE
-from ollim_bot.surfaces.discord.endpoint import point_at
-from ollim_bot.surfaces.discord.interactions import Interactions
+from ollim_bot.surfaces.discord.interactions.buttons import view_of
+from ollim_bot.surfaces.discord.interactions.command_menu import sync
+from ollim_bot.surfaces.discord.interactions.commands import PATIENCE
+from ollim_bot.surfaces.discord.interactions.door import Interactions
+from ollim_bot.surfaces.discord.wire.endpoint import point_at
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.discord.server import LocalDiscord
 from ollim_bot.testing.reception import FakeReception

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.surfaces.discord.allowance import NEVER, UNKNOWN_PAUSE, Allowance
+from ollim_bot.surfaces.discord.wire.allowance import NEVER, UNKNOWN_PAUSE, Allowance
 
 
 @dataclass

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.surfaces.discord.arrivals import Arrivals
 from ollim_bot.surfaces.discord.channel import Seen
+from ollim_bot.surfaces.discord.input.arrivals import Arrivals
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 

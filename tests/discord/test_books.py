@@ -18,13 +18,13 @@ from ollim_bot.domain.events import AgentEvent, EndCause, TextStreamed, TurnEnde
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.errors import NotSent
 from ollim_bot.surfaces.discord.channel import Seen
-from ollim_bot.surfaces.discord.courier import DiscordCourier
-from ollim_bot.surfaces.discord.drafts import Drafts
+from ollim_bot.surfaces.discord.delivery.courier import DiscordCourier
 from ollim_bot.surfaces.discord.errands import Errands
-from ollim_bot.surfaces.discord.eyes import Eyes
 from ollim_bot.surfaces.discord.facts import DiscordFacts
-from ollim_bot.surfaces.discord.presenter import Presenter
+from ollim_bot.surfaces.discord.input.eyes import Eyes
 from ollim_bot.surfaces.discord.service import Service
+from ollim_bot.surfaces.discord.turns.drafts import Drafts
+from ollim_bot.surfaces.discord.turns.presenter import Presenter
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.memory import MemoryStore
 from ollim_bot.testing.reception import FakeReception

@@ -17,8 +17,8 @@ from tests.discord.interaction_scene import Client, Scene, make_scene, until
 from ollim_bot.domain.cards import Button, ButtonStyle, Card
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.errors import Unreadable
-from ollim_bot.surfaces.discord.asides import FAILED
-from ollim_bot.surfaces.discord.buttons import UNKNOWN, view_of
+from ollim_bot.surfaces.discord.interactions.asides import FAILED
+from ollim_bot.surfaces.discord.interactions.buttons import UNKNOWN, view_of
 from ollim_bot.testing.discord.faults import AnswerLost
 from ollim_bot.testing.discord.interactions import Answer
 

@@ -12,7 +12,7 @@ from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.facts import Facts
 from ollim_bot.surfaces.discord.channel import Letter, Seen, input_of
-from ollim_bot.surfaces.discord.eyes import EYES
+from ollim_bot.surfaces.discord.input.eyes import EYES
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 from tests.discord.wire import Scene, scene_of
 
 from ollim_bot.errors import Unreachable
-from ollim_bot.surfaces.discord.client import WATCH_PAUSE
-from ollim_bot.surfaces.discord.refusals import NO_INTENTS, NO_OWNER, NO_TOKEN, NotAdmitted
+from ollim_bot.surfaces.discord.wire.client import WATCH_PAUSE
+from ollim_bot.surfaces.discord.wire.refusals import NO_INTENTS, NO_OWNER, NO_TOKEN, NotAdmitted
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.discord.faults import Dropped, Fail, Fault, Hanging
 from ollim_bot.testing.discord.server import LocalDiscord

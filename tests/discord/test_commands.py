@@ -13,8 +13,8 @@ from tests.discord.interaction_scene import Scene, make_scene, until
 from ollim_bot.conversation.commands.table import COMMANDS, read_line
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
 from ollim_bot.errors import Unreadable, WrongInput
-from ollim_bot.surfaces.discord.asides import FAILED
-from ollim_bot.surfaces.discord.commands import NOT_AUTHORIZED, PATIENCE, line_of
+from ollim_bot.surfaces.discord.interactions.asides import FAILED
+from ollim_bot.surfaces.discord.interactions.commands import NOT_AUTHORIZED, PATIENCE, line_of
 from ollim_bot.testing.discord.faults import AnswerLost, Delayed, Dropped, Fail
 from ollim_bot.testing.discord.interactions import Answer
 

@@ -12,9 +12,9 @@ from tests.discord.wire import Scene, scene_of
 from ollim_bot.chat import Courier
 from ollim_bot.clock import SystemClock
 from ollim_bot.errors import Unsure
-from ollim_bot.surfaces.discord.courier import DiscordCourier
-from ollim_bot.surfaces.discord.drafts import Drafts
+from ollim_bot.surfaces.discord.delivery.courier import DiscordCourier
 from ollim_bot.surfaces.discord.errands import Errands
+from ollim_bot.surfaces.discord.turns.drafts import Drafts
 from ollim_bot.testing.courier import CourierContract
 from ollim_bot.testing.discord.faults import AnswerLost
 from ollim_bot.testing.discord.server import LocalDiscord

@@ -13,7 +13,7 @@ from tests.discord.wire import Scene, scene_of
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.errors import NotSent, OllimError, Unreachable, Unsure
 from ollim_bot.surfaces.discord.channel import Hidden, Letter
-from ollim_bot.surfaces.discord.refusals import reading, writing
+from ollim_bot.surfaces.discord.wire.refusals import reading, writing
 from ollim_bot.testing.discord.faults import AnswerHanging, AnswerLost, Dropped, Fail, Fault
 from ollim_bot.testing.discord.server import LocalDiscord
 

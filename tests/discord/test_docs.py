@@ -6,14 +6,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import discord
 import pytest
 from tests.conversation.scene import NOW
 
-import discord
 from ollim_bot.conversation.outbox.regrets import sentence_about
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.outgoing import NotSent, Unsure
-from ollim_bot.surfaces.discord import buttons, fetching, inbound, refusals
+from ollim_bot.surfaces.discord.input import fetching, inbound
+from ollim_bot.surfaces.discord.interactions import buttons
+from ollim_bot.surfaces.discord.wire import refusals
 
 TOLD = ChatMessage(MessageId("1"), NOW, Author.BACKGROUND, "…")
 DOCS = (Path(__file__).parents[2] / "docs" / "discord.md").read_text()

@@ -19,7 +19,7 @@ from ollim_bot.domain.events import (
 )
 from ollim_bot.errors import Unreachable
 from ollim_bot.surfaces.discord.channel import Letter
-from ollim_bot.surfaces.discord.orphans import GOES_ON_BELOW, Orphans
+from ollim_bot.surfaces.discord.turns.orphans import GOES_ON_BELOW, Orphans
 
 
 @pytest.fixture

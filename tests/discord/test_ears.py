@@ -9,8 +9,8 @@ import pytest
 from tests.discord.wire import Scene, scene_of
 
 from ollim_bot.surfaces.discord.channel import Letter
-from ollim_bot.surfaces.discord.commands import NOT_AUTHORIZED
-from ollim_bot.surfaces.discord.ears import ELSEWHERE
+from ollim_bot.surfaces.discord.interactions.commands import NOT_AUTHORIZED
+from ollim_bot.surfaces.discord.wire.ears import ELSEWHERE
 from ollim_bot.testing.discord.server import LocalDiscord
 
 NONCE = "a" * 24

@@ -9,7 +9,7 @@ from tests.discord.wire import usual_addresses
 from yarl import URL
 
 from ollim_bot.errors import Unreachable
-from ollim_bot.surfaces.discord.endpoint import point_at
+from ollim_bot.surfaces.discord.wire.endpoint import point_at
 from ollim_bot.testing.discord.server import LocalDiscord
 
 

@@ -12,7 +12,7 @@ from tests.discord.input_scene import SUNDAY, doing, eventually
 
 from ollim_bot.errors import NotSent, Unreachable, Unsure
 from ollim_bot.surfaces.discord.channel import Seen
-from ollim_bot.surfaces.discord.eyes import EYES, Eyes
+from ollim_bot.surfaces.discord.input.eyes import EYES, Eyes
 from ollim_bot.testing.clock import ManualClock
 
 REFUSED = NotSent("Discord refuses that.")

@@ -15,7 +15,7 @@ from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.errors import Unreadable
-from ollim_bot.surfaces.discord.reactions import Reactions
+from ollim_bot.surfaces.discord.interactions.reactions import Reactions
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.reception import FakeReception
 

@@ -13,9 +13,9 @@ from tests.discord.message_texts import TEXTS
 from ollim_bot.domain.cards import Button, Card, Field
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
 from ollim_bot.surfaces.discord.channel import Letter
-from ollim_bot.surfaces.discord.graphemes import is_seam, shortened
-from ollim_bot.surfaces.discord.rendering import letter_of, parts_of
-from ollim_bot.surfaces.discord.split import LONGEST, split
+from ollim_bot.surfaces.discord.words.graphemes import is_seam, shortened
+from ollim_bot.surfaces.discord.words.rendering import letter_of, parts_of
+from ollim_bot.surfaces.discord.words.split import LONGEST, split
 
 FORK = "-# in a fork · apart from the main conversation"
 SAID = ChatMessage(MessageId("1"), datetime(2026, 1, 1, tzinfo=UTC), Author.ASSISTANT, "Hello.")

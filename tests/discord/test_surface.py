@@ -14,8 +14,8 @@ from tests.discord.surface_scene import World, world_of
 
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.events import TextStreamed
-from ollim_bot.surfaces.discord.orphans import GOES_ON_BELOW
 from ollim_bot.surfaces.discord.surface import SHUTTING_DOWN
+from ollim_bot.surfaces.discord.turns.orphans import GOES_ON_BELOW
 from ollim_bot.testing.discord.faults import (
     AnswerHanging,
     AnswerLost,

@@ -17,12 +17,12 @@ from discord.http import Route
 from ollim_bot.clock import SystemClock
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.ports import Clock
-from ollim_bot.surfaces.discord.allowance import Allowance
-from ollim_bot.surfaces.discord.buttons import view_of
 from ollim_bot.surfaces.discord.channel import Seen
-from ollim_bot.surfaces.discord.client import Connection
-from ollim_bot.surfaces.discord.dm import DirectMessages, Wire
-from ollim_bot.surfaces.discord.endpoint import point_at
+from ollim_bot.surfaces.discord.interactions.buttons import view_of
+from ollim_bot.surfaces.discord.wire.allowance import Allowance
+from ollim_bot.surfaces.discord.wire.client import Connection
+from ollim_bot.surfaces.discord.wire.dm import DirectMessages, Wire
+from ollim_bot.surfaces.discord.wire.endpoint import point_at
 from ollim_bot.testing.discord.server import LocalDiscord
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tests.e2e.discord.talk import Talk, words
 
-from ollim_bot.surfaces.discord.lateness import undated
+from ollim_bot.surfaces.discord.words.lateness import undated
 from ollim_bot.testing.discord.state import Message
 
 MANY = 4

@@ -13,18 +13,18 @@ from ollim_bot.chat import Reception
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
-from ollim_bot.surfaces.discord.catch_up import CatchUp
 from ollim_bot.surfaces.discord.channel import NAME, Channel, Seen
-from ollim_bot.surfaces.discord.command_menu import sync
-from ollim_bot.surfaces.discord.courier import DiscordCourier
-from ollim_bot.surfaces.discord.dm import Wire
+from ollim_bot.surfaces.discord.delivery.courier import DiscordCourier
 from ollim_bot.surfaces.discord.errands import Errands
-from ollim_bot.surfaces.discord.eyes import Eyes
 from ollim_bot.surfaces.discord.facts import DiscordFacts
-from ollim_bot.surfaces.discord.inbound import Inbound
-from ollim_bot.surfaces.discord.interactions import Interactions
-from ollim_bot.surfaces.discord.orphans import Orphans
-from ollim_bot.surfaces.discord.reactions import Reactions
+from ollim_bot.surfaces.discord.input.catch_up import CatchUp
+from ollim_bot.surfaces.discord.input.eyes import Eyes
+from ollim_bot.surfaces.discord.input.inbound import Inbound
+from ollim_bot.surfaces.discord.interactions.command_menu import sync
+from ollim_bot.surfaces.discord.interactions.door import Interactions
+from ollim_bot.surfaces.discord.interactions.reactions import Reactions
+from ollim_bot.surfaces.discord.turns.orphans import Orphans
+from ollim_bot.surfaces.discord.wire.dm import Wire
 
 _MEANWHILE = "The page goes on; what is said meanwhile will arrive there later."
 

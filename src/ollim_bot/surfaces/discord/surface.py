@@ -17,21 +17,21 @@ from ollim_bot.domain.inputs import InputId
 from ollim_bot.errors import NotSent, Unreachable, Unsure
 from ollim_bot.ports import Clock, Store
 from ollim_bot.settings import Secret
-from ollim_bot.surfaces.discord.allowance import Allowance
-from ollim_bot.surfaces.discord.buttons import view_of
 from ollim_bot.surfaces.discord.channel import NAME, Letter, ref_of
-from ollim_bot.surfaces.discord.client import Connection
-from ollim_bot.surfaces.discord.courier import DiscordCourier
-from ollim_bot.surfaces.discord.dm import DirectMessages, Wire
-from ollim_bot.surfaces.discord.drafts import Drafts
-from ollim_bot.surfaces.discord.endpoint import point_at
+from ollim_bot.surfaces.discord.delivery.courier import DiscordCourier
 from ollim_bot.surfaces.discord.errands import Errands
-from ollim_bot.surfaces.discord.eyes import Eyes
 from ollim_bot.surfaces.discord.facts import DiscordFacts
-from ollim_bot.surfaces.discord.presenter import Presenter
-from ollim_bot.surfaces.discord.rendering import letter_of, parts_of
+from ollim_bot.surfaces.discord.input.eyes import Eyes
+from ollim_bot.surfaces.discord.interactions.buttons import view_of
 from ollim_bot.surfaces.discord.service import Service
-from ollim_bot.surfaces.discord.split import split
+from ollim_bot.surfaces.discord.turns.drafts import Drafts
+from ollim_bot.surfaces.discord.turns.presenter import Presenter
+from ollim_bot.surfaces.discord.wire.allowance import Allowance
+from ollim_bot.surfaces.discord.wire.client import Connection
+from ollim_bot.surfaces.discord.wire.dm import DirectMessages, Wire
+from ollim_bot.surfaces.discord.wire.endpoint import point_at
+from ollim_bot.surfaces.discord.words.rendering import letter_of, parts_of
+from ollim_bot.surfaces.discord.words.split import split
 
 SHUTTING_DOWN = "-# shutting down"
 

@@ -14,11 +14,11 @@ from ollim_bot.chat import OpenAttachment
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.errors import NotSent, Unreachable, Unsure
-from ollim_bot.surfaces.discord.allowance import Allowance
 from ollim_bot.surfaces.discord.channel import Letter, RemoteFile, Seen
-from ollim_bot.surfaces.discord.downloads import download
-from ollim_bot.surfaces.discord.forms import embed_of, seen
-from ollim_bot.surfaces.discord.refusals import OUT_OF_REACH, reading, writing
+from ollim_bot.surfaces.discord.wire.allowance import Allowance
+from ollim_bot.surfaces.discord.wire.downloads import download
+from ollim_bot.surfaces.discord.wire.forms import embed_of, seen
+from ollim_bot.surfaces.discord.wire.refusals import OUT_OF_REACH, reading, writing
 
 ViewOf = Callable[[Sequence[Button]], discord.ui.View | None]
 

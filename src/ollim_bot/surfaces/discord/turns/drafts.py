@@ -11,7 +11,7 @@ from ollim_bot.domain.inputs import InputId
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.channel import Channel, Letter
 from ollim_bot.surfaces.discord.errands import Errands
-from ollim_bot.surfaces.discord.sheet import Draft, Sheet
+from ollim_bot.surfaces.discord.turns.sheet import Draft, Sheet
 
 # An answer that comes so soon after it was announced is taken in place, even if the next turn has
 # begun meanwhile: with questions in line, that one begins at once.

@@ -13,9 +13,9 @@ from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.errors import StorageError, Unreachable
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.channel import NAME, Channel, Seen
-from ollim_bot.surfaces.discord.eyes import EYES, Eyes
 from ollim_bot.surfaces.discord.facts import DiscordFacts
-from ollim_bot.surfaces.discord.inbound import Inbound
+from ollim_bot.surfaces.discord.input.eyes import EYES, Eyes
+from ollim_bot.surfaces.discord.input.inbound import Inbound
 
 _BETWEEN_POLLS = 120.0
 _LONGEST_PAUSE = 60.0

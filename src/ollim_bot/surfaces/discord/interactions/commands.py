@@ -13,7 +13,8 @@ from discord.app_commands import Choice
 from ollim_bot.chat import Reception
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
 from ollim_bot.errors import OllimError, WrongInput
-from ollim_bot.surfaces.discord.asides import (
+from ollim_bot.surfaces.discord.channel import NAME
+from ollim_bot.surfaces.discord.interactions.asides import (
     FAILED,
     Asides,
     Asked,
@@ -21,8 +22,7 @@ from ollim_bot.surfaces.discord.asides import (
     acknowledged,
     refuse,
 )
-from ollim_bot.surfaces.discord.channel import NAME
-from ollim_bot.surfaces.discord.refusals import writing
+from ollim_bot.surfaces.discord.wire.refusals import writing
 
 NOT_AUTHORIZED = "You are not authorized to use this bot."
 # Discord itself waits for three seconds.

@@ -8,11 +8,11 @@ from typing import Protocol
 import aiohttp
 import discord
 
-from ollim_bot.surfaces.discord.asides import refuse
 from ollim_bot.surfaces.discord.channel import Seen
-from ollim_bot.surfaces.discord.commands import NOT_AUTHORIZED
-from ollim_bot.surfaces.discord.dm import Wire
-from ollim_bot.surfaces.discord.forms import seen, words_of
+from ollim_bot.surfaces.discord.interactions.asides import refuse
+from ollim_bot.surfaces.discord.interactions.commands import NOT_AUTHORIZED
+from ollim_bot.surfaces.discord.wire.dm import Wire
+from ollim_bot.surfaces.discord.wire.forms import seen, words_of
 
 ELSEWHERE = "I answer in our direct messages only."
 

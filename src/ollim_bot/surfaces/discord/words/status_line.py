@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from ollim_bot.domain.activity import THINKING, Activity, ToolLine, ToolState
 from ollim_bot.domain.events import AgentEvent, TextCompleted, TextStreamed, TextWithdrawn
-from ollim_bot.surfaces.discord.small_text import FORK, one_line, small, without_markup
-from ollim_bot.surfaces.discord.split import LONGEST, Pieces
+from ollim_bot.surfaces.discord.words.small_text import FORK, one_line, small, without_markup
+from ollim_bot.surfaces.discord.words.split import LONGEST, Pieces
 
 WORKING = "Working…"
 

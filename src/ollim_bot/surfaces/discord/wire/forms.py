@@ -8,7 +8,7 @@ import discord
 
 from ollim_bot.domain.cards import Card, Color
 from ollim_bot.surfaces.discord.channel import RemoteFile, Seen
-from ollim_bot.surfaces.discord.small_text import without_small
+from ollim_bot.surfaces.discord.words.small_text import without_small
 
 _COLORS: Mapping[Color, discord.Color] = {
     Color.BLUE: discord.Color.blue(),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ollim_bot.domain.cards import Button, Card, Field
-from ollim_bot.surfaces.discord.graphemes import shortened
+from ollim_bot.surfaces.discord.words.graphemes import shortened
 
 _LONGEST_TITLE = 256
 _LONGEST_DESCRIPTION = 4096

@@ -13,7 +13,7 @@ import aiohttp
 
 from ollim_bot.errors import NotSent, Unreachable, WriteFailed
 from ollim_bot.surfaces.discord.channel import RemoteFile
-from ollim_bot.surfaces.discord.refusals import OUT_OF_REACH, reading
+from ollim_bot.surfaces.discord.wire.refusals import OUT_OF_REACH, reading
 
 T = TypeVar("T")
 

@@ -10,10 +10,10 @@ from ollim_bot.domain.events import AgentEvent
 from ollim_bot.errors import NotSent, Unreachable, Unsure
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.channel import Channel, Letter
-from ollim_bot.surfaces.discord.drafts import Drafts
 from ollim_bot.surfaces.discord.errands import Errands, pause_after
-from ollim_bot.surfaces.discord.sheet import Draft, Sheet
-from ollim_bot.surfaces.discord.status_line import pieces
+from ollim_bot.surfaces.discord.turns.drafts import Drafts
+from ollim_bot.surfaces.discord.turns.sheet import Draft, Sheet
+from ollim_bot.surfaces.discord.words.status_line import pieces
 
 # While nothing else happens, the seconds that are shown change so often only.
 _TICK = 5.0

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 from ollim_bot.domain.moments import describe
 from ollim_bot.surfaces.discord.channel import Letter
-from ollim_bot.surfaces.discord.small_text import small
-from ollim_bot.surfaces.discord.split import LONGEST
+from ollim_bot.surfaces.discord.words.small_text import small
+from ollim_bot.surfaces.discord.words.split import LONGEST
 
 _LATE = timedelta(seconds=60)
 _WORDS = "late · written "

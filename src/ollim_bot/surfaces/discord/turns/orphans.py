@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequ
 from typing import Protocol
 
 from ollim_bot.surfaces.discord.channel import Channel, Letter, Seen
-from ollim_bot.surfaces.discord.drafts import DraftMemory
 from ollim_bot.surfaces.discord.errands import Errands
-from ollim_bot.surfaces.discord.split import LONGEST, split
+from ollim_bot.surfaces.discord.turns.drafts import DraftMemory
+from ollim_bot.surfaces.discord.words.split import LONGEST, split
 
 GOES_ON_BELOW = "-# cut off here; it goes on below"
 

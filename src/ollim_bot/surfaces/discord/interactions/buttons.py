@@ -14,8 +14,14 @@ from discord.ui import DynamicItem, Item, View
 from ollim_bot.chat import Reception
 from ollim_bot.domain.cards import Button, ButtonStyle
 from ollim_bot.errors import OllimError
-from ollim_bot.surfaces.discord.asides import FAILED, Asides, Asked, Fallback, acknowledged
 from ollim_bot.surfaces.discord.channel import NAME
+from ollim_bot.surfaces.discord.interactions.asides import (
+    FAILED,
+    Asides,
+    Asked,
+    Fallback,
+    acknowledged,
+)
 
 UNKNOWN = "This button is from a message that I no longer know."
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.surfaces.discord import fences
-from ollim_bot.surfaces.discord.card_limits import fitted
 from ollim_bot.surfaces.discord.channel import Letter
-from ollim_bot.surfaces.discord.fences import Fence
-from ollim_bot.surfaces.discord.small_text import FORK, one_line, small, without_markup
-from ollim_bot.surfaces.discord.split import LONGEST, Pieces, split
+from ollim_bot.surfaces.discord.words import fences
+from ollim_bot.surfaces.discord.words.card_limits import fitted
+from ollim_bot.surfaces.discord.words.fences import Fence
+from ollim_bot.surfaces.discord.words.small_text import FORK, one_line, small, without_markup
+from ollim_bot.surfaces.discord.words.split import LONGEST, Pieces, split
 
 FROM_THE_PAGE = "from the page"
 CUT_OFF = "cut off here"

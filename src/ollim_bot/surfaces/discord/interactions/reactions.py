@@ -9,8 +9,8 @@ from ollim_bot.chat import Reception
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.errors import OllimError
-from ollim_bot.surfaces.discord.asides import Fallback
 from ollim_bot.surfaces.discord.channel import NAME
+from ollim_bot.surfaces.discord.interactions.asides import Fallback
 
 _ACTION = "approve"
 # The word with which the data of the button ends that says the same.

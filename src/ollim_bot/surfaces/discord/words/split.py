@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ollim_bot.surfaces.discord import fences
-from ollim_bot.surfaces.discord.fences import Fence
-from ollim_bot.surfaces.discord.line_cuts import cut_in_line, is_row
+from ollim_bot.surfaces.discord.words import fences
+from ollim_bot.surfaces.discord.words.fences import Fence
+from ollim_bot.surfaces.discord.words.line_cuts import cut_in_line, is_row
 
 LONGEST = 2000
 

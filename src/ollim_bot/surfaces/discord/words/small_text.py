@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ollim_bot.surfaces.discord.graphemes import shortened
+from ollim_bot.surfaces.discord.words.graphemes import shortened
 
 FORK = "in a fork · apart from the main conversation"
 

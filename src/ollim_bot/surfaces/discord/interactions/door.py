@@ -5,9 +5,9 @@ from __future__ import annotations
 from discord import InteractionType
 
 from ollim_bot.chat import Reception
-from ollim_bot.surfaces.discord.asides import Asked, Fallback
-from ollim_bot.surfaces.discord.buttons import ButtonInteractions
-from ollim_bot.surfaces.discord.commands import PATIENCE, CommandInteractions
+from ollim_bot.surfaces.discord.interactions.asides import Asked, Fallback
+from ollim_bot.surfaces.discord.interactions.buttons import ButtonInteractions
+from ollim_bot.surfaces.discord.interactions.commands import PATIENCE, CommandInteractions
 
 
 class Interactions:

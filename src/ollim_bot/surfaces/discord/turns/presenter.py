@@ -9,9 +9,9 @@ from ollim_bot.chat import TurnStart
 from ollim_bot.domain.events import AgentEvent, EndCause, TurnEnded
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.channel import Channel
-from ollim_bot.surfaces.discord.drafts import Drafts
-from ollim_bot.surfaces.discord.drawing import Drawing
 from ollim_bot.surfaces.discord.errands import Errands
+from ollim_bot.surfaces.discord.turns.drafts import Drafts
+from ollim_bot.surfaces.discord.turns.drawing import Drawing
 
 
 class Presenter:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from ollim_bot.chat import TurnStart
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
 from ollim_bot.surfaces.discord.channel import Letter
-from ollim_bot.surfaces.discord.rendering import letter_of, parts_of
-from ollim_bot.surfaces.discord.small_text import is_small
-from ollim_bot.surfaces.discord.status_line import Live
+from ollim_bot.surfaces.discord.words.rendering import letter_of, parts_of
+from ollim_bot.surfaces.discord.words.small_text import is_small
+from ollim_bot.surfaces.discord.words.status_line import Live
 
 
 @dataclass(slots=True, eq=False)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ollim_bot.surfaces.discord.fences import is_fence_like
-from ollim_bot.surfaces.discord.graphemes import is_seam, last_seam
+from ollim_bot.surfaces.discord.words.fences import is_fence_like
+from ollim_bot.surfaces.discord.words.graphemes import is_seam, last_seam
 
 _SENTENCE_END = re.compile(r"""[.!?…]["'”’»)\]*_`]*\s+|[。！？][」』）]*\s*""")
 # Rows of tables and lists, headings, quotes and small text: only the whole line has its meaning.

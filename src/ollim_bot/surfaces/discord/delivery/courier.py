@@ -10,11 +10,11 @@ from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.errors import NotSent, Unreachable, Unsure
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.channel import NAME, Channel, Hidden, Letter, Seen
-from ollim_bot.surfaces.discord.drafts import Drafts
+from ollim_bot.surfaces.discord.delivery.revisions import Recent, Revisions
 from ollim_bot.surfaces.discord.errands import Errands
-from ollim_bot.surfaces.discord.lateness import dated, undated
-from ollim_bot.surfaces.discord.rendering import letter_of, parts_of
-from ollim_bot.surfaces.discord.revisions import Recent, Revisions
+from ollim_bot.surfaces.discord.turns.drafts import Drafts
+from ollim_bot.surfaces.discord.words.lateness import dated, undated
+from ollim_bot.surfaces.discord.words.rendering import letter_of, parts_of
 
 # Somebody waits for the words. It is longer than Discord keeps an edit waiting by its allowance.
 _LONGEST_EDIT = 8.0

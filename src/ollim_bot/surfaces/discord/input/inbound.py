@@ -11,13 +11,13 @@ from ollim_bot.chat import Incoming, Reception
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.errors import NotSent, OllimError, StorageError, Unreachable, Unsure
 from ollim_bot.ports import Clock
-from ollim_bot.surfaces.discord.arrivals import Arrival, Arrivals
 from ollim_bot.surfaces.discord.channel import NAME, Channel, Letter, Seen, input_of
-from ollim_bot.surfaces.discord.eyes import Eyes
+from ollim_bot.surfaces.discord.delivery.revisions import Recent
 from ollim_bot.surfaces.discord.facts import DiscordFacts
-from ollim_bot.surfaces.discord.fetching import Fetched, Fetching
-from ollim_bot.surfaces.discord.revisions import Recent
-from ollim_bot.surfaces.discord.split import split
+from ollim_bot.surfaces.discord.input.arrivals import Arrival, Arrivals
+from ollim_bot.surfaces.discord.input.eyes import Eyes
+from ollim_bot.surfaces.discord.input.fetching import Fetched, Fetching
+from ollim_bot.surfaces.discord.words.split import split
 
 NOTHING_TO_READ = (
     "There is nothing in that message that I can read. Say it in words, or send a file."

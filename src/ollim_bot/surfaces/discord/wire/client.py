@@ -12,9 +12,9 @@ import discord
 
 from ollim_bot.errors import Unreachable
 from ollim_bot.ports import Clock
-from ollim_bot.surfaces.discord.dm import Wire
-from ollim_bot.surfaces.discord.ears import Ears, Listener
-from ollim_bot.surfaces.discord.refusals import (
+from ollim_bot.surfaces.discord.wire.dm import Wire
+from ollim_bot.surfaces.discord.wire.ears import Ears, Listener
+from ollim_bot.surfaces.discord.wire.refusals import (
     LONGEST_CALL,
     NO_INTENTS,
     NO_OWNER,

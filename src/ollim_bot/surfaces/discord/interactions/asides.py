@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 import discord
 
 from ollim_bot.errors import NotSent, OllimError, Unreachable, Unsure
-from ollim_bot.surfaces.discord.refusals import writing
-from ollim_bot.surfaces.discord.split import split
+from ollim_bot.surfaces.discord.wire.refusals import writing
+from ollim_bot.surfaces.discord.words.split import split
 
 Asked = discord.Interaction[discord.Client]
 Fallback = Callable[[str], Awaitable[None]]

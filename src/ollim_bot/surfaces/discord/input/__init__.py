@@ -1,0 +1,1 @@
+"""What the owner writes, from Discord into the conversation."""

@@ -1,0 +1,1 @@
+"""What the owner does other than writing: commands, buttons, reactions."""

@@ -1,0 +1,1 @@
+"""Turns while they run, as messages that are edited."""

@@ -1,0 +1,1 @@
+"""The way to Discord and back, through discord.py."""

@@ -1,0 +1,1 @@
+"""Messages as text that Discord takes: divided, marked, and told apart."""
