@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.discord.surface_scene import World, world_of
+from tests.garbage import forget_what_others_left
 
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.events import TextStreamed
@@ -171,6 +172,7 @@ async def test_a_draft_that_was_not_noted_before_the_end_is_taken_away(world: Wo
 
 
 async def test_nothing_is_left_running_when_it_has_stopped(world: World) -> None:
+    forget_what_others_left()
     before = asyncio.all_tasks()
     async with world.life() as life:
         await world.ask(life, "one", "first")

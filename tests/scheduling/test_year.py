@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from zoneinfo import ZoneInfo
 
 import pytest
+from tests.domain.cron_oracle import MINUTE
 from tests.scheduling.hurrying import HurryingLoop
 from tests.scheduling.year import Machine
 from tests.scheduling.year_plan import (
@@ -33,6 +34,7 @@ from tests.scheduling.year_plan import (
 
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.ledger_check import check
+from ollim_bot.domain.occurrences import SkipReason
 from ollim_bot.domain.run_history import History, RunStory
 
 LORD_HOWE = ZoneInfo("Australia/Lord_Howe")
@@ -77,6 +79,17 @@ def end_of(story: RunStory, expected: End | None) -> End:
     return End(end.state, str(reason) if reason else None, claimed_at)
 
 
+def is_overlapped(story: RunStory, stories: Iterable[RunStory]) -> bool:
+    """Whether it gave way to one that the last stop had kept from beginning, which ran then."""
+    if story.ends[0].facts.get("reason") != SkipReason.OVERLAP.value:
+        return False
+    claimed = story.rows[0].ts
+    job = story.occurrence.job_id
+    others = (each for each in stories if each.occurrence.job_id == job and each is not story)
+    rows = (row for each in others for row in each.rows if row.state == "running")
+    return any(abs(row.ts - claimed) < MINUTE for row in rows)
+
+
 def differences(
     expected: Mapping[str, End], found: Mapping[str, End]
 ) -> list[tuple[str, End | None, End | None]]:
@@ -106,7 +119,12 @@ def test_in_a_year_every_moment_has_its_one_end(pytestconfig: pytest.Config) -> 
     rows = machine.stores.ledger.read().entries
     stories = {one.id: story for one, story in History.of(rows).stories.items()}
     expected = ends_by(plan, versions)
-    found = {name: end_of(story, expected.get(name)) for name, story in stories.items()}
+    found = {
+        name: end_of(story, expected.get(name))
+        for name, story in stories.items()
+        if not is_overlapped(story, stories.values())
+    }
+    expected = {name: end for name, end in expected.items() if name in found or name not in stories}
     assert differences(expected, found)[:5] == []
     assert check(rows, END, END) == []
     done = Counter(name for name, end in expected.items() if end.state == "done")

@@ -27,6 +27,23 @@ class JobAgenda:
     def remove(self, key: JobKey) -> None:
         self._agenda.remove(key)
 
+    def catch_up(
+        self, jobs: Iterable[ScheduledJob], since: datetime, now: datetime
+    ) -> list[ScheduledJob]:
+        """Put in what comes after `now`; gives those that were due between `since` and then.
+
+        One look at each is enough for both.
+        """
+        missed = []
+        for job in jobs:
+            at = next_due(job, since, self._zone)
+            if at is not None and at <= now:
+                missed.append(job)
+                self.put_next(job, now)
+            elif at is not None:
+                self._agenda.put(key_of(job), at)
+        return missed
+
     def put_all(self, jobs: Iterable[ScheduledJob], now: datetime) -> None:
         """What comes after `now`; reminders of before are somebody else's."""
         for job in jobs:

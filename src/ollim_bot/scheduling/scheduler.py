@@ -118,7 +118,6 @@ class Scheduler:
             if story.rows[0].state == OccurrenceState.DUE:
                 await self._go_on(story, now)
         await self._catch_up(now)
-        self._agenda.put_all(self._scheduled(), now)
         self._looked_at = self._clock.monotonic()
         await self._heartbeat.checkpoint(now, now)
         await self._beat(now)
@@ -156,7 +155,6 @@ class Scheduler:
             self._agenda.put_all(self._scheduled(), now)
         elif now - self._watched_until > _ASLEEP:
             await self._catch_up(now)
-            self._agenda.put_all(self._scheduled(), now)
         for key, at in self._agenda.due(now):
             job = self._job(key)
             if job is not None:
@@ -167,7 +165,8 @@ class Scheduler:
         await self._beat(now)
 
     async def _catch_up(self, now: datetime) -> None:
-        """Late runs begin one by one; what is only told is told in one message."""
+        """Arm all that is to come. Of what was missed, late runs begin one by one, and what is only
+        told is told in one message."""
         plan, claimed = await asyncio.to_thread(self._caught_up, now)
         for reminder in self._overdue():
             self._fire(self._work(reminder, reminder.due(self._zone), now))
@@ -207,7 +206,8 @@ class Scheduler:
 
     def _caught_up(self, now: datetime) -> tuple[CatchUp, Set[Occurrence]]:
         """The plan, and which of those to run are claimed now: on a full disk, none."""
-        plan = catch_up(self._scheduled(), self._watched_until, now, self._zone)
+        due = self._agenda.catch_up(self._scheduled(), self._watched_until, now)
+        plan = catch_up(due, self._watched_until, now, self._zone)
         plan = plan.handing_on(Skips(self._stores).read().is_skipped)
         begun = [claiming_row(one.occurrence, now, one.facts) for one in plan.run]
         try:
