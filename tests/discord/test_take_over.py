@@ -11,6 +11,7 @@ from tests.discord.draft_scene import Scene, nonce_of, texts_of
 
 from ollim_bot.domain.chat import Author, MessageId
 from ollim_bot.domain.events import EndCause, TextStreamed
+from ollim_bot.errors import Unreachable
 
 LONG = "One sentence of some words, as they come. " * 150
 
@@ -285,3 +286,22 @@ async def test_a_status_line_moves_below_what_comes_while_no_word_can_be_read(sc
     await scene.deliver(scene.answer(turn, "whole"))
     await scene.settle()
     assert scene.channel.texts == ["may I?", "whole"]
+
+
+async def test_answers_stand_in_order_though_the_first_draft_came_after_the_second(
+    scene: Scene,
+) -> None:
+    """As where its sending took several tries."""
+    scene.channel.fail("send", Unreachable("not yet"))
+    first = await scene.begin()
+    second = await scene.begin()
+    await scene.clock.advance(5)
+    above, below = list(scene.channel.bot)
+    one, two = scene.answer(first, "one"), scene.answer(second, "two")
+    assert await scene.deliver(one) == [below]
+    await first.end()
+    await scene.deliver(two)
+    await second.end()
+    await scene.settle()
+    assert scene.channel.texts == ["one", "two"]
+    assert above not in scene.channel.bot

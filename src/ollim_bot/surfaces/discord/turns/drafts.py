@@ -49,6 +49,7 @@ class Drafts:
         self._sheets: dict[TurnId, Sheet] = {}
         self._newest: TurnId | None = None
         self._arriving: MessageId | None = None
+        self._last_answer = "0"
 
     def open(self, start: TurnStart) -> Sheet:
         self._sheets = {
@@ -100,12 +101,14 @@ class Drafts:
     def arrived(self, part: ChatMessage, ref: str, *, is_last: bool) -> None:
         """A part of a message stands there now, in a draft or by itself."""
         sheet = self._sheet_for(part)
-        is_in_place = self._settled(sheet, ref)
-        if not is_in_place:
+        is_in_place = sheet is not None and self._is_settled(sheet, ref)
+        if part.turn is not None:
+            self._last_answer = ref
+        elif not is_in_place:
             for each in self._sheets.values():
                 # An answer never stands above what it answers, such as a quote from the page.
-                is_before = part.turn is not None or InputId(part.id) in each.start.inputs
-                each.is_overtaken |= each.turn != part.turn and (is_before or not each.shows_words)
+                is_before = InputId(part.id) in each.start.inputs
+                each.is_overtaken |= is_before or not each.shows_words
         if is_last:
             self._arriving = None
             if sheet is not None:
@@ -130,7 +133,7 @@ class Drafts:
 
     def must_move(self, sheet: Sheet) -> bool:
         """Whether it has to begin again below; not yet, while something is still on its way."""
-        return sheet.is_overtaken and self._arriving is None
+        return self._is_overtaken(sheet) and self._arriving is None
 
     def is_of_another(self, ref: str, turn: TurnId | None) -> bool:
         """Whether a message is a draft of another turn."""
@@ -152,14 +155,18 @@ class Drafts:
         return None if is_note and sheet.has_text and sheet.holder is None else sheet
 
     def _is_current(self, sheet: Sheet) -> bool:
-        if sheet.is_overtaken or sheet.is_closed:
+        if self._is_overtaken(sheet) or sheet.is_closed:
             return False
         since = sheet.announced_at
         is_soon = since is not None and self._clock.monotonic() - since < _SOON
         return sheet.turn == self._newest or is_soon
 
-    def _settled(self, sheet: Sheet | None, ref: str) -> bool:
-        for draft in sheet.drafts if sheet is not None else ():
+    def _is_overtaken(self, sheet: Sheet) -> bool:
+        """Where its draft stands is known late, if sending it takes long or several tries."""
+        return sheet.is_overtaken or sheet.stands_above(self._last_answer)
+
+    def _is_settled(self, sheet: Sheet, ref: str) -> bool:
+        for draft in sheet.drafts:
             if draft.ref == ref:
                 draft.is_taken = True
                 self._memory.remove_draft(ref)

@@ -77,6 +77,11 @@ class Sheet:
         shown = [each.shown for each in self.drafts if each.ref is not None]
         return any(letter is None or not is_small(letter.text) for letter in shown)
 
+    def stands_above(self, ref: str) -> bool:
+        """Whether one of its drafts does that is still one."""
+        refs = (each.ref for each in self.drafts if not each.is_taken)
+        return any(each is not None and int(each) < int(ref) for each in refs)
+
     def can_be_edited(self, index: int) -> bool:
         if index >= len(self.drafts):
             return False
