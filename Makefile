@@ -33,7 +33,8 @@ bench: $(DEV)
 	$(BIN)/python -m bench
 
 chaos: $(DEV)
-	$(BIN)/python -m pytest -n 0 -s -m chaos --chaos-seconds 300 tests/chaos
+	$(BIN)/python -m chaos
+	$(BIN)/python -m pytest -n 0 -s -m chaos --chaos-seconds 60 tests/chaos
 
 lock: $(DEV)
 	$(BIN)/python -m pip install --quiet uv

@@ -14,6 +14,7 @@ from hypothesis import settings
 settings.register_profile("desk", deadline=None, print_blob=True, max_examples=40)
 settings.register_profile("ci", deadline=None, derandomize=True, max_examples=40)
 settings.register_profile("thorough", deadline=None, print_blob=True, max_examples=1000)
+_LONG, _USUAL_SEED = 60.0, 1
 _USUAL = "ci" if os.environ.get("CI") else "desk"
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", _USUAL))
 
@@ -25,8 +26,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "chaos: real processes are killed at random moments")
+    config.addinivalue_line("markers", "minutes: takes them; left to `make chaos`")
     if config.option.chaos_seed is None:
-        config.option.chaos_seed = secrets.randbelow(1_000_000)
+        # A surprise is for who waits for it; a short run is the same each time.
+        config.option.chaos_seed = secrets.randbelow(1_000_000) if _is_long(config) else _USUAL_SEED
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not _is_long(config):
+        left = [each for each in items if each.get_closest_marker("minutes")]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [each for each in items if each not in left]
+
+
+def _is_long(config: pytest.Config) -> bool:
+    return float(config.option.chaos_seconds) >= _LONG
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,0 +1,172 @@
+"""What the owner does, on Discord, on the page, in a terminal and in an editor."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from uuid import uuid4
+
+import aiohttp
+
+from chaos.stage import Stage, soon
+from ollim_bot.testing.discord.state import Message
+
+# Whoever waits longer for the page thinks that it is gone, and goes on.
+PATIENCE = 4.0
+UNANSWERED = (aiohttp.ClientError, TimeoutError, AssertionError)
+
+Act = Callable[[Stage, random.Random], Awaitable[None]]
+
+
+async def say_on_discord(stage: Stage, _: random.Random) -> None:
+    said(stage)
+
+
+async def say_on_page(stage: Stage, _: random.Random) -> None:
+    name, text = str(uuid4()), f"task t{stage.next_number()}"
+    stage.record.note("owner", {"event": "perhaps", "id": name, "text": text})
+    stage.unsent[name] = text
+    await send(stage, name)
+
+
+async def send(stage: Stage, name: str) -> None:
+    """Until it is confirmed, the page keeps a message and sends it again."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await stage.bot.say(stage.unsent[name], message_id=name)
+    except UNANSWERED:
+        return
+    text = stage.unsent.pop(name)
+    stage.record.note("owner", {"event": "said", "id": name, "text": text})
+
+
+async def say_and_edit(stage: Stage, luck: random.Random) -> None:
+    name = said(stage)
+    await asyncio.sleep(luck.uniform(0, 0.4))
+    stage.discord.edit(name, f"{stage.discord.message(name).text} now")
+
+
+async def say_and_delete(stage: Stage, luck: random.Random) -> None:
+    name = said(stage)
+    await asyncio.sleep(luck.uniform(0, 0.4))
+    stage.discord.delete(name)
+    stage.record.note("owner", {"event": "deleted", "id": f"discord-{name}"})
+
+
+async def begin_fork(stage: Stage, _: random.Random) -> None:
+    await _command(stage, f"/fork topic {stage.next_number()}")
+
+
+async def end_fork(stage: Stage, luck: random.Random) -> None:
+    label = luck.choice(("Exit Fork", "Report"))
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await stage.bot.press(label)
+    except UNANSWERED:
+        return
+
+
+async def remind(stage: Stage, luck: random.Random) -> None:
+    _remind(stage, luck.uniform(-0.9, 2))
+
+
+async def remind_late(stage: Stage, luck: random.Random) -> None:
+    """A moment that has passed: it comes at once, and says that it is late."""
+    _remind(stage, -luck.uniform(200, 4000))
+
+
+async def remind_by_command(stage: Stage, luck: random.Random) -> None:
+    name = f"r{stage.next_number()}"
+    # The command itself takes its time, too.
+    at = soon(luck.uniform(1.5, 3))
+    text = f"Drink {name}."
+    when = at.isoformat()
+    if await stage.cli("reminder", "add", "-m", text, "--at", when, "--id", name) == 0:
+        stage.order(name, at, text)
+
+
+async def remind_and_move(stage: Stage, luck: random.Random) -> None:
+    """Written for later, and changed in an editor to a moment that is near."""
+    name = f"r{stage.next_number()}"
+    text = f"Drink {name}."
+    stage.write_job(f"reminders/{name}.md", _reminder(name, soon(900), text))
+    await asyncio.sleep(luck.uniform(0, 0.8))
+    at = soon(1)
+    stage.order(name, at, text)
+    stage.write_job(f"reminders/{name}.md", _reminder(name, at, text))
+
+
+async def run_routine(stage: Stage, _: random.Random) -> None:
+    await stage.cli("routine", "run", "byhand")
+
+
+async def snooze(stage: Stage, luck: random.Random) -> None:
+    """Press a button of a reminder, and again in the same moment."""
+    cards = [each for each in stage.discord.said if _snooze_id(each)]
+    if not cards:
+        return
+    message = luck.choice(cards)
+    custom_id = _snooze_id(message)
+    pressed = [stage.discord.click(message.id, custom_id) for _ in range(2)]
+    await asyncio.sleep(0.6)
+    is_done = any("Reminder set" in text for each in pressed for text in each.texts)
+    text = str(message.embeds[0].get("title", ""))
+    stage.record.note("clicks", {"text": text, "is_certain": is_done})
+
+
+def said(stage: Stage) -> str:
+    """A task, on Discord, which keeps it whether the bot runs or not."""
+    text = f"task t{stage.next_number()}"
+    name = stage.discord.say(text)
+    stage.record.note("owner", {"event": "said", "id": f"discord-{name}", "text": text})
+    return name
+
+
+def _snooze_id(message: Message) -> str:
+    for each in message.buttons:
+        if each.get("label") == "Snooze 10 min" and not each.get("disabled"):
+            return str(each["custom_id"])
+    return ""
+
+
+async def _command(stage: Stage, line: str) -> None:
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await stage.bot.command(line)
+    except UNANSWERED:
+        return
+
+
+def _remind(stage: Stage, seconds: float) -> None:
+    name = f"r{stage.next_number()}"
+    text, at = f"Drink {name}.", soon(seconds)
+    stage.order(name, at, text)
+    stage.write_job(f"reminders/{name}.md", _reminder(name, at, text))
+
+
+def _reminder(name: str, at: datetime, text: str) -> str:
+    return f'---\nid: {name}\nrun-at: "{at.isoformat()}"\n---\n{text}\n'
+
+
+ACTS: Mapping[str, Act] = {
+    "say on Discord": say_on_discord,
+    "say on the page": say_on_page,
+    "say and edit": say_and_edit,
+    "say and delete": say_and_delete,
+    "begin a fork": begin_fork,
+    "end the fork": end_fork,
+    "remind": remind,
+    "remind of the past": remind_late,
+    "remind by command": remind_by_command,
+    "remind and move": remind_and_move,
+    "run a routine": run_routine,
+    "snooze twice": snooze,
+}
+WEIGHTS: Mapping[str, int] = dict.fromkeys(ACTS, 2) | {
+    "say on Discord": 6,
+    "say on the page": 4,
+    "remind": 5,
+    "begin a fork": 1,
+}

@@ -1,0 +1,125 @@
+"""The laws of what is said: each message of the log stands on Discord once, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from chaos.evidence import NOT_KEPT, Evidence, Row
+from chaos.findings import Finding, missing, wrong
+
+_BAD_ENDS = ("unsure", "not_sent")
+_CUT_SHORT = "-# cut off here; it goes on below"
+# About the bot itself, and of no use later: said on Discord alone.
+_PASSING = re.compile(r"-# (shutting down$|Your message waits, since it cannot be written down: )")
+
+
+def _refs(row: Row) -> list[str]:
+    return str(row.get("refs", {}).get("discord", "")).split()
+
+
+def _each_message_stands_there(evidence: Evidence) -> Iterator[Finding]:
+    there = {str(row["id"]) for row in evidence.discord}
+    gone = {row["id"] for row in evidence.owner if row["event"] == "deleted"}
+    bad = {str(row["id"]) for row in evidence.outbox if row["row"] in _BAD_ENDS}
+    for row in evidence.messages:
+        if "discord" not in row.get("refs", {}) or row["id"] in gone or row["id"] in bad:
+            continue
+        refs = _refs(row)
+        if not refs:
+            yield missing(f"{_short(row)} is not on Discord")
+        elif not there.issuperset(refs):
+            yield wrong(f"{_short(row)} does not stand on Discord any more")
+
+
+def _nothing_else_stands_there(evidence: Evidence) -> Iterator[Finding]:
+    known = Counter(ref for row in evidence.messages for ref in _refs(row))
+    for ref, times in known.items():
+        if times > 1:
+            yield wrong(f"{times} messages of the log are one on Discord: {ref}")
+    for row in evidence.discord:
+        is_expected = str(row["id"]) in known or row["text"].endswith((_CUT_SHORT, NOT_KEPT))
+        if row["is_ours"] and not is_expected and not _PASSING.match(row["text"]):
+            yield wrong(f"on Discord and in no log: {row['text'][:100]!r}")
+
+
+def _each_mark_stands_once(evidence: Evidence) -> Iterator[Finding]:
+    """Pings by their names; answers by how they begin and how they end."""
+    shown, logged = _marks_on_discord(evidence), _marks_in_log(evidence)
+    for mark, times in logged.items():
+        if times > 1:
+            yield wrong(f"{mark} is {times} times in the log")
+        elif shown[mark] != 1:
+            kind = wrong if shown[mark] else missing
+            yield kind(f"{mark} is {shown[mark]} times on Discord")
+    for mark, times in shown.items():
+        if times > 1 and mark not in logged:
+            yield wrong(f"{mark} is {times} times on Discord")
+
+
+_MARK = re.compile(r"\[/?a\d+\]|^Ping p\d+$|^Drink r\d+\.$", re.MULTILINE)
+
+
+def _marks_on_discord(evidence: Evidence) -> Counter[str]:
+    counted: Counter[str] = Counter()
+    authors = {ref: row["author"] for row in evidence.messages for ref in _refs(row)}
+    for row in evidence.discord:
+        is_rest = (
+            row["text"].endswith((_CUT_SHORT, NOT_KEPT)) or authors.get(str(row["id"])) == "program"
+        )
+        if row["is_ours"] and not is_rest:
+            counted.update(_MARK.findall(row["text"]))
+    return counted
+
+
+def _marks_in_log(evidence: Evidence) -> Counter[str]:
+    counted: Counter[str] = Counter()
+    bad = {str(row["id"]) for row in evidence.outbox if row["row"] in _BAD_ENDS}
+    for row in evidence.messages:
+        if row["author"] in ("assistant", "background") and row["id"] not in bad:
+            counted.update(_MARK.findall(row["text"]))
+    return counted
+
+
+def _what_was_reported_as_sent_is_there(evidence: Evidence) -> Iterator[Finding]:
+    logged = Counter(row["text"] for row in evidence.messages)
+    for row in evidence.model:
+        is_ping = row["event"] == "called" and row["mark"].startswith("p")
+        if is_ping and row["is_done"] and not logged[f"Ping {row['mark']}"]:
+            yield missing(f"the model was told that ping {row['mark']} was sent")
+
+
+def _the_order_is_kept(evidence: Evidence) -> Iterator[Finding]:
+    """Of answers among themselves, and of what comes by itself."""
+    said = [row for row in evidence.messages if row["author"] != "owner"]
+    for is_answer in (True, False):
+        refs = [int(ref) for row in said if ("turn" in row) == is_answer for ref in _refs(row)]
+        if refs != sorted(refs):
+            yield wrong(f"another order on Discord than in the log: {refs}")
+
+
+def _nothing_is_half_done(evidence: Evidence) -> Iterator[Finding]:
+    rows = evidence.open_rows("outbox.jsonl")
+    waiting = {row["message"]["id"] for row in rows if row["row"] == "sending"}
+    ended = {row["id"] for row in rows if row["row"] in ("sent", *_BAD_ENDS)}
+    yield from (missing(f"{each} is on its way") for each in sorted(waiting - ended))
+    memory = evidence.value("memory.json") or {}
+    yield from (missing(f"draft {each}") for each in memory.get("discord_drafts", ()))
+    for row in evidence.discord:
+        if row["marks"] and not row["is_ours"]:
+            yield missing(f"{row['text']!r} is still marked with {row['marks']}")
+
+
+def _short(row: Row) -> str:
+    return f"{row['author']} {row['text'][:60]!r}"
+
+
+LAWS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
+    _each_message_stands_there,
+    _nothing_else_stands_there,
+    _each_mark_stands_once,
+    _what_was_reported_as_sent_is_there,
+    _the_order_is_kept,
+    _nothing_is_half_done,
+)

@@ -1,0 +1,108 @@
+"""What the bot has left behind, read as anybody could: its files, and what others saw of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+TORN = '{"torn-by-chaos": "'
+# Below a reminder that came although the disk was full: it is shown once, and stands in no log.
+NOT_KEPT = "The disk cannot be written, so this is not kept."
+
+Row = Mapping[str, Any]
+
+
+@dataclass
+class Evidence:
+    """`record` is the folder where the driver notes what it has done and what others have seen."""
+
+    data: Path
+    record: Path
+    unreadable: list[str] = field(default_factory=list)
+
+    @property
+    def state(self) -> Path:
+        return self.data / "state"
+
+    @cached_property
+    def messages(self) -> list[Row]:
+        """The newest state of each message of the log, in the order in which they came."""
+        newest: dict[str, Row] = {}
+        for path in sorted(self.state.glob("messages*.jsonl")):
+            newest.update({row["id"]: row for row in self._rows(path)})
+        return list(newest.values())
+
+    @cached_property
+    def ledger(self) -> list[Row]:
+        paths = sorted(self.state.glob("ledger*.jsonl"), key=lambda path: len(path.name))
+        return [row for path in reversed(paths) for row in self._rows(path)]
+
+    @cached_property
+    def inbox(self) -> list[Row]:
+        """All rows that ever were; the file itself is made short now and then."""
+        return self.noted("inbox")
+
+    @cached_property
+    def outbox(self) -> list[Row]:
+        return self.noted("outbox")
+
+    @cached_property
+    def discord(self) -> list[Row]:
+        """What stands there, from both sides."""
+        return self.noted("discord")
+
+    @cached_property
+    def model(self) -> list[Row]:
+        return self.noted("model")
+
+    @cached_property
+    def owner(self) -> list[Row]:
+        return self.noted("owner")
+
+    @cached_property
+    def main_talk(self) -> list[str]:
+        """What was said to the model in the main conversation, as it was last told."""
+        rows = self.noted("main")
+        return list(rows[-1]["texts"]) if rows else []
+
+    def noted(self, name: str) -> list[Row]:
+        return list(self._rows(self.record / f"{name}.jsonl"))
+
+    def value(self, name: str) -> Any:
+        """What a file of `state/` holds; None where there is none."""
+        path = self.state / name
+        try:
+            return json.loads(path.read_bytes()) if path.exists() else None
+        except ValueError as wrong:
+            self.unreadable.append(f"{name}: {wrong}")
+            return None
+
+    def open_rows(self, name: str) -> list[Row]:
+        return list(self._rows(self.state / name))
+
+    def _rows(self, path: Path) -> Iterator[Row]:
+        for line in lines_of(path):
+            try:
+                row = json.loads(line)
+            except ValueError:
+                if TORN not in line:
+                    self.unreadable.append(f"{path.name}: {line[:120]!r}")
+            else:
+                yield row
+
+
+def lines_of(path: Path) -> Sequence[str]:
+    """The whole lines; what is being written at this moment is not one yet."""
+    if not path.exists():
+        return []
+    text = path.read_text(errors="replace")
+    return [line for line in text.split("\n")[:-1] if line]
+
+
+def moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)

@@ -1,0 +1,122 @@
+"""Ten bugs to be found: an instrument that cannot fail proves nothing."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent.parent / "src" / "ollim_bot"
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """In `file`, `old` becomes `new`. The old text has to stand there once."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+
+    def applied(self, text: str) -> str:
+        times = text.count(self.old)
+        if times != 1:
+            raise LookupError(f"{self.name}: {self.file} has its text {times} times, not once")
+        return text.replace(self.old, self.new)
+
+
+PLANTED = (
+    Planted(
+        "confirmed before it is sent",
+        "conversation/outbox/delivery.py",
+        "            passage.tried_at = row.at\n",
+        "            passage.tried_at = row.at\n"
+        "            await asyncio.to_thread(self._book.confirm, passage.id)\n",
+    ),
+    Planted(
+        "acknowledged before it is on disk",
+        "conversation/conversation.py",
+        "        await self._inbox.append(Accepted(accepted.at, accepted))\n",
+        "        row = Accepted(accepted.at, accepted)\n"
+        "        later = asyncio.get_running_loop().call_later\n"
+        "        later(1.0, lambda: asyncio.ensure_future(self._inbox.append(row)))\n",
+    ),
+    Planted(
+        "a token is not reserved",
+        "conversation/outbox/post_book.py",
+        "return replace(after, payments=max(after.payments, number)), None",
+        "return replace(budget, payments=max(after.payments, number)), None",
+    ),
+    Planted(
+        "updates are popped without a claim",
+        "conversation/main_session.py",
+        "row = replace(taken, claim=pending)",
+        "row = taken",
+    ),
+    Planted(
+        "the nonce is new each time",
+        "conversation/outbox/passage.py",
+        'name = f"{self.id} {len(self.refs)}"',
+        'name = f"{self.id} {len(self.refs)} {datetime.now()}"',
+    ),
+    Planted(
+        "a click is not marked as used",
+        "conversation/reminders/buttons.py",
+        "            return known.taken(key, now)\n",
+        "            return known, known.taken(key, now)[1]\n",
+    ),
+    Planted(
+        "catch-up begins at the wrong message",
+        "surfaces/discord/input/catch_up.py",
+        "found = await self._channel.after(start)",
+        "found = (await self._channel.after(start))[1:]",
+    ),
+    Planted(
+        "a moment is run without a claim",
+        "scheduling/dispatch.py",
+        "                return await asyncio.to_thread(\n"
+        "                    self._stores.claims.claim, work.occurrence, found_at, facts\n"
+        "                )\n",
+        "                return bool(facts)\n",
+    ),
+    Planted(
+        "a reminder is removed before it is delivered",
+        "scheduling/dispatch.py",
+        "        run = asyncio.create_task(self._run(work, order, first))\n",
+        "        if isinstance(work.job, Reminder):\n"
+        "            await self.put_away(work.job)\n"
+        "        run = asyncio.create_task(self._run(work, order, first))\n",
+    ),
+    Planted(
+        "drafts of a crash are left behind",
+        "surfaces/discord/turns/orphans.py",
+        "        await self._deliveries.caught_up()\n        seen: list[Seen] = []\n",
+        "        if refs or newest:\n            return\n        seen: list[Seen] = []\n",
+    ),
+)
+
+
+@contextmanager
+def planted(bug: Planted) -> Iterator[Mapping[str, str]]:
+    """What to add to the environment of a bot that is to have this bug."""
+    with tempfile.TemporaryDirectory(prefix="planted-") as folder:
+        copy = Path(folder) / "src" / PACKAGE.name
+        shutil.copytree(PACKAGE, copy)
+        (Path(folder) / "docs").symlink_to(PACKAGE.parent.parent / "docs")
+        file = copy / bug.file
+        file.write_text(bug.applied(file.read_text()))
+        yield {"PYTHONPATH": str(copy.parent)}
+
+
+def all_apply() -> list[str]:
+    """What is wrong with them: their texts have to stand in the source as it is now."""
+    problems = []
+    for bug in PLANTED:
+        try:
+            bug.applied((PACKAGE / bug.file).read_text())
+        except (LookupError, OSError) as wrong:
+            problems.append(str(wrong))
+    return problems

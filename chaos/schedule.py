@@ -1,0 +1,97 @@
+"""The laws of what comes by itself: each due moment has one end, each reminder comes once."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+
+from chaos.evidence import NOT_KEPT, Evidence, Row, moment
+from chaos.findings import Finding, missing, wrong
+
+_ENDS = ("done", "failed", "timed_out", "skipped", "missed", "interrupted")
+_LATE = timedelta(seconds=60)
+
+
+def _each_moment_has_one_end(evidence: Evidence) -> Iterator[Finding]:
+    states: defaultdict[str, list[str]] = defaultdict(list)
+    for row in evidence.ledger:
+        if "occurrence" in row:
+            states[row["occurrence"]].append(row["state"])
+    for occurrence, passed in states.items():
+        ends = [each for each in passed if each in _ENDS]
+        if passed.count("due") > 1 or passed.count("delivered") > 1:
+            yield wrong(f"{occurrence} was begun or delivered twice: {passed}")
+        if "running" in passed and "due" not in passed:
+            yield wrong(f"{occurrence} was run and never claimed: {passed}")
+        if len(ends) != 1:
+            yield (wrong if ends else missing)(f"{occurrence} has {len(ends)} ends: {passed}")
+
+
+def _each_reminder_comes_once(evidence: Evidence) -> Iterator[Finding]:
+    said = defaultdict(list)
+    for row in evidence.messages:
+        if row["author"] == "background":
+            said[row["text"]].append(row)
+    moments = Counter(
+        row["occurrence"].split(":")[1]
+        for row in evidence.ledger
+        if row["state"] == "due" and not row["occurrence"].endswith(":manual")
+    )
+    for name, order in _orders(evidence).items():
+        came = said[order["text"]]
+        if not came and _was_flashed(evidence, order["text"]):
+            continue
+        if moments[name] > 1:
+            yield wrong(f"reminder {name} was due {moments[name]} times")
+        if len(came) != 1:
+            yield (wrong if came else missing)(f"reminder {name} came {len(came)} times")
+        else:
+            yield from _in_time(evidence, order, came[0])
+
+
+def _was_flashed(evidence: Evidence, text: str) -> bool:
+    shown = (str(row["text"]) for row in evidence.discord if row["is_ours"])
+    return any(each.startswith(text) and each.endswith(NOT_KEPT) for each in shown)
+
+
+def _orders(evidence: Evidence) -> Mapping[str, Row]:
+    """The reminders by their names, as they were last changed by hand."""
+    return {row["id"]: row for row in evidence.noted("orders")}
+
+
+def _in_time(evidence: Evidence, order: Row, came: Row) -> Iterator[Finding]:
+    lateness = moment(came["at"]) - moment(order["at"])
+    if lateness < timedelta():
+        yield wrong(f"reminder {order['id']} came {-lateness} too early")
+    name = f"[reminder-bg:{order['id']}] [late: "
+    is_labelled = str(came.get("footer", "")).startswith("Late") or any(
+        row["event"] == "asked" and row["prompt"].startswith(name) for row in evidence.model
+    )
+    if lateness > _LATE * 2 and not is_labelled:
+        yield wrong(f"reminder {order['id']} came {lateness} late, and nobody said so")
+
+
+def _what_has_come_is_gone(evidence: Evidence) -> Iterator[Finding]:
+    for name in _orders(evidence):
+        if (evidence.data / "reminders" / f"{name}.md").exists():
+            yield missing(f"the file of reminder {name} is still there")
+
+
+def _a_click_counts_once(evidence: Evidence) -> Iterator[Finding]:
+    put_off = Counter(
+        path.read_text().strip().rpartition("\n")[2]
+        for path in (evidence.data / "reminders").glob("*.md")
+    )
+    for row in evidence.noted("clicks"):
+        times = put_off[row["text"]]
+        if times != 1 and (times > 1 or row["is_certain"]):
+            yield (wrong if times else missing)(f"“{row['text']}” was put off {times} times")
+
+
+LAWS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
+    _each_moment_has_one_end,
+    _each_reminder_comes_once,
+    _what_has_come_is_gone,
+    _a_click_counts_once,
+)

@@ -1,0 +1,156 @@
+"""The judge of `make chaos`: each law holds for what is right, and is broken by what is not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chaos.checker import check, in_doubt
+
+AT = "2026-11-15T14:30:00+01:00"
+OCCURRENCE = "reminder:r1:2026-11-15T13:29:58Z"
+ANSWER = "[a1] About t1. It is done. [/a1]"
+
+Row = dict[str, Any]
+
+
+def right() -> dict[str, list[Row]]:
+    """A message that was answered, a reminder that came, a ping and its report."""
+    return {
+        "record/owner": [{"event": "said", "id": "m1", "text": "task t1"}],
+        "record/orders": [{"id": "r1", "at": "2026-11-15T13:29:58+00:00", "text": "Drink r1."}],
+        "record/inbox": [
+            {"row": "taken", "turn": "t", "inputs": ["m1"]},
+            {"row": "ended", "inputs": ["m1"], "end": "answered"},
+        ],
+        "record/outbox": [{"row": "sent", "id": "2"}],
+        "record/model": [
+            {"event": "answer", "mark": "a1", "tasks": ["t1"]},
+            {"event": "called", "mark": "p1", "is_done": True, "result": "Sent."},
+            {"event": "called", "mark": "u1", "is_done": True, "result": "Reported."},
+        ],
+        "record/main": [{"texts": ["- (just now) Report u1.\n\ntask t1"]}],
+        "record/discord": [
+            {"id": "10", "is_ours": False, "text": "task t1", "marks": []},
+            {"id": "11", "is_ours": True, "text": ANSWER, "marks": []},
+            {"id": "12", "is_ours": True, "text": "Drink r1.", "marks": []},
+            {"id": "13", "is_ours": True, "text": "-# ⏰ k\nPing p1", "marks": []},
+        ],
+        "record/rivals": [{"code": 1}],
+        "record/clicks": [],
+        "data/state/messages": [
+            message("m1", "owner", "task t1", "10"),
+            message("1", "assistant", ANSWER, "11") | {"turn": "t"},
+            message("2", "background", "Drink r1.", "12"),
+            message("3", "background", "Ping p1", "13"),
+        ],
+        "data/state/ledger": [
+            {"state": "due", "occurrence": OCCURRENCE},
+            {"state": "running", "occurrence": OCCURRENCE},
+            {"state": "done", "occurrence": OCCURRENCE},
+        ],
+        "data/state/outbox": [],
+    }
+
+
+def message(name: str, author: str, text: str, ref: str) -> Row:
+    return {"at": AT, "id": name, "author": author, "text": text, "refs": {"discord": ref}}
+
+
+VALUES = {"ping_budget": {"available": 499.0}, "memory": {}, "pending_updates": []}
+
+
+def judged(home: Path, rows: Mapping[str, list[Row]], values: Mapping[str, object]) -> list[str]:
+    for name, lines in rows.items():
+        path = home / f"{name}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in lines))
+    for name, value in values.items():
+        (home / "data" / "state" / f"{name}.json").write_text(json.dumps(value))
+    return [str(each) for each in check(home / "data", home / "record")]
+
+
+def test_what_is_right_breaks_no_law(tmp_path: Path) -> None:
+    assert judged(tmp_path, right(), VALUES) == []
+
+
+def twice(name: str, number: int) -> Callable[[dict[str, list[Row]]], None]:
+    return lambda rows: rows[name].append(rows[name][number])
+
+
+def without(name: str, number: int) -> Callable[[dict[str, list[Row]]], None]:
+    def spoil(rows: dict[str, list[Row]]) -> None:
+        del rows[name][number]
+
+    return spoil
+
+
+def changed(name: str, number: int, **fields: object) -> Callable[[dict[str, list[Row]]], None]:
+    return lambda rows: rows[name][number].update(fields)
+
+
+SPOILED = {
+    "a message has no end": without("record/inbox", 1),
+    "a message has two ends": twice("record/inbox", 1),
+    "a message is lost": without("data/state/messages", 0),
+    "a message has no answer": without("data/state/messages", 1),
+    "a failure was not told": changed("record/inbox", 1, end="failed"),
+    "it was set aside silently": changed("record/inbox", 1, end="set_aside"),
+    "the program withdrew it": changed("record/inbox", 1, end="withdrawn"),
+    "the model was asked twice": changed("record/main", 0, texts=["task t1\n\nu1", "task t1"]),
+    "an update was lost": changed("record/main", 0, texts=["task t1"]),
+    "an update was shown twice": changed("record/main", 0, texts=["u1", "u1 task t1"]),
+    "an answer stands twice": twice("record/discord", 1),
+    "an answer is not on Discord": without("record/discord", 1),
+    "an answer is there in part": changed("record/discord", 1, text="[a1] About t1."),
+    "a ping is not in the log": without("data/state/messages", 3),
+    "a ping was not delivered": changed("data/state/messages", 3, refs={"discord": ""}),
+    "the order is another": changed("data/state/messages", 2, refs={"discord": "13"}),
+    "a reminder did not come": without("data/state/messages", 2),
+    "a reminder came twice": changed("data/state/messages", 3, text="Drink r1."),
+    "a reminder came too early": changed("record/orders", 0, at="2026-11-15T13:30:01+00:00"),
+    "it is late and does not say so": changed("record/orders", 0, at="2026-11-15T13:00:00+00:00"),
+    "a moment has no end": without("data/state/ledger", 2),
+    "a moment has two ends": twice("data/state/ledger", 2),
+    "a moment was claimed twice": twice("data/state/ledger", 0),
+    "a moment was not claimed": without("data/state/ledger", 0),
+    "a second process was let in": changed("record/rivals", 0, code=0),
+    "a mark is left": changed("record/discord", 0, marks=["👀"]),
+}
+
+
+@pytest.mark.parametrize("name", SPOILED)
+def test_what_is_wrong_breaks_a_law(name: str, tmp_path: Path) -> None:
+    rows = right()
+    SPOILED[name](rows)
+    assert judged(tmp_path, rows, VALUES) != []
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"ping_budget": {"available": 500.0}}, {"memory": {"discord_drafts": ["11"]}}],
+    ids=["a token was not spent", "a draft is left"],
+)
+def test_a_wrong_value_breaks_a_law(values: Mapping[str, object], tmp_path: Path) -> None:
+    assert judged(tmp_path, right(), {**VALUES, **values}) != []
+
+
+def test_a_line_that_was_torn_on_purpose_is_none_and_any_other_is_told(tmp_path: Path) -> None:
+    judged(tmp_path, right(), VALUES)
+    ledger = tmp_path / "data" / "state" / "ledger.jsonl"
+    ledger.write_text(f'{ledger.read_text()}{{"torn-by-chaos": "20\n')
+    assert check(tmp_path / "data", tmp_path / "record") == []
+    ledger.write_text(f'{ledger.read_text()}{{"half": \n')
+    assert [str(each) for each in check(tmp_path / "data", tmp_path / "record")] != []
+
+
+def test_what_the_bot_is_unsure_of_is_counted_and_not_missed(tmp_path: Path) -> None:
+    rows = right()
+    rows["record/outbox"].append({"row": "unsure", "id": "3"})
+    rows["data/state/messages"][3]["refs"]["discord"] = ""
+    del rows["record/discord"][3]
+    assert judged(tmp_path, rows, VALUES) == []
+    assert in_doubt(tmp_path / "data", tmp_path / "record") == ["3"]
