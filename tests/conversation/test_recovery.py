@@ -213,3 +213,23 @@ async def test_a_turn_that_is_continued_can_be_stopped_at_any_moment(is_taken: b
         if is_over or len(engine.prompts) > 2:
             break
     assert moment > 10
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_what_the_engine_knows_is_not_said_again_whenever_a_newer_message_comes() -> None:
+    for moment in count():
+        engine = SlowEngine()
+        async with scene(engine, spec=slow_spec) as at:
+            await at.send("one")
+            await half_way(at)
+        async with scene(engine, stores=at.stores, spec=slow_spec) as again:
+            await pass_moments(moment)
+            is_over = bool(again.answers)
+            await again.send("two")
+            await again.quiet()
+            assert set(again.ends) == {"one", "two"}
+            said = [line for prompt in engine.prompts for line in prompt.splitlines()]
+            assert (said.count("one"), said.count("two")) == (1, 1), moment
+        if is_over:
+            break
+    assert moment > 10

@@ -164,6 +164,19 @@ async def test_a_reminder_that_ended_but_was_never_delivered_is(tmp_path: Path) 
         assert len(at.ended("w1")) == 1
 
 
+async def test_a_reminder_that_was_delivered_only_loses_its_file(tmp_path: Path) -> None:
+    clock = ManualClock(NOW)
+    states = ["due", "running", "failed", "delivered"]
+    async with day(ScriptedEngine(), tmp_path, clock=clock, runs=False) as at:
+        at.remind("w1", MINUTE)
+        await clock.advance(90)
+        at.stores.ledger.append(*(LedgerRow(clock.now(), state, WATER) for state in states))
+    async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
+        await at.until(lambda: at.reminders == [])
+        assert at.pings == []
+        assert at.states("w1") == states
+
+
 async def test_what_was_cut_off_and_has_no_file_any_more_is_closed(tmp_path: Path) -> None:
     clock = ManualClock(NOW)
     async with day(ScriptedEngine(), tmp_path, clock=clock, runs=False) as at:

@@ -106,7 +106,7 @@ class Answering:
                 await dialogue.touch()
             async with self._limited(turn, dialogue, asked):
                 end = await self._run(turn, dialogue, made)
-            return await self._conclude(turn, dialogue, asked, end)
+            return await self._conclude(turn, dialogue, made, end)
         finally:
             self.running = None
             await turn.close(end)
@@ -230,9 +230,10 @@ class Answering:
         return running.claim if running is not None else PendingUpdates()
 
     async def _conclude(
-        self, turn: RunningTurn, dialogue: Dialogue, asked: Sequence[Asked], end: TurnEnded
+        self, turn: RunningTurn, dialogue: Dialogue, question: Question, end: TurnEnded
     ) -> bool:
         """Post what came of it and end the inputs; True if the turn was cut off instead."""
+        asked = question.asked
         if end.failure is not None and end.failure.kind in _CUT_OFF:
             await self._post_rest(turn, dialogue, end)
             if end.failure.kind is FailureKind.SESSION_LOST:
@@ -246,7 +247,7 @@ class Answering:
             )
             await dialogue.settle(taken.claim, is_taken=is_taken)
         await dialogue.rest()
-        if how is InputEnd.SUPERSEDED and not is_taken:
+        if how is InputEnd.SUPERSEDED and not is_taken and question.known_in is None:
             # Nobody has read it: it is asked together with what came after it.
             await self._inbox.append(Released(self._clock.now(), turn.start.turn))
         else:

@@ -148,7 +148,7 @@ class Dispatch:
             return
         history = await asyncio.to_thread(self._stores.recent_history)
         story = history.stories.get(work.occurrence)
-        if story is None or story.is_left_out:
+        if story is None or story.is_left_out or story.delivery is not None:
             await self.put_away(work.job)
         elif story.end is not None:
             await self._go_on(work, story)
