@@ -63,7 +63,7 @@ async def test_in_a_team_the_named_member_is_the_owner() -> None:
 async def test_in_a_team_nobody_is_served_before_the_owner_is_named() -> None:
     async with scene_of(LocalDiscord(members=["second"])) as scene:
         with pytest.raises(NotAdmitted) as refused:
-            await scene.connection.run()
+            await asyncio.wait_for(scene.connection.run(), 10)
         assert str(refused.value) == NO_OWNER
         assert refused.value.exit_code == 2
         assert scene.local.gateway.identified == 0
@@ -72,14 +72,14 @@ async def test_in_a_team_nobody_is_served_before_the_owner_is_named() -> None:
 async def test_somebody_outside_the_team_cannot_be_its_owner() -> None:
     async with scene_of(LocalDiscord(members=["second"]), owner_id=7) as scene:
         with pytest.raises(NotAdmitted, match="`DISCORD_OWNER_ID` is 7"):
-            await scene.connection.run()
+            await asyncio.wait_for(scene.connection.run(), 10)
         assert scene.local.gateway.identified == 0
 
 
 async def test_a_wrong_token_is_said_and_not_tried_again() -> None:
     async with scene_of(LocalDiscord()) as scene:
         with pytest.raises(NotAdmitted) as refused:
-            await scene.connect("wrong").run()
+            await asyncio.wait_for(scene.connect("wrong").run(), 10)
         assert str(refused.value) == NO_TOKEN
         assert refused.value.exit_code == 2
         assert len(scene.local.requests) == 2
@@ -95,7 +95,7 @@ async def test_a_token_that_is_taken_back_is_said() -> None:
 async def test_what_may_not_be_seen_is_said() -> None:
     async with scene_of(LocalDiscord(granted_intents=0)) as scene:
         with pytest.raises(NotAdmitted) as refused:
-            await scene.connection.run()
+            await asyncio.wait_for(scene.connection.run(), 10)
         assert str(refused.value) == NO_INTENTS
 
 
@@ -128,7 +128,7 @@ async def test_without_a_network_it_is_out_of_reach() -> None:
     async with scene_of(LocalDiscord()) as scene:
         await scene.local.refuse_connections()
         with pytest.raises(Unreachable):
-            await scene.connection.run()
+            await asyncio.wait_for(scene.connection.run(), 10)
 
 
 async def test_a_network_that_goes_away_ends_it() -> None:
@@ -244,7 +244,7 @@ async def test_the_token_is_in_no_line_of_the_log(caplog: pytest.LogCaptureFixtu
             scene.local.drop_gateway()
             await scene.local.until(lambda: scene.heard.resumes)
         with pytest.raises(NotAdmitted):
-            await scene.connect("wrong-token-of-mine").run()
+            await asyncio.wait_for(scene.connect("wrong-token-of-mine").run(), 10)
         assert "RESUMED" in caplog.text
         assert scene.local.token not in caplog.text
         assert "wrong-token-of-mine" not in caplog.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import Calls, Says, ScriptedEngine, Step
 
 REMINDER = '---\nid: w1\nrun-at: "2026-02-24T10:15:02+00:00"\n---\nDrink water.\n'
+MISSED = '---\nid: {0}\ncron: "{1}"\nlate: tell\n---\nlook at {0}\n'
+HOUR = timedelta(hours=1)
 ROUTINE = '---\nid: plan\ncron: "16 10 * * *"\nbackground: {}\n---\nPlan the day.\n'
 
 
@@ -113,6 +116,41 @@ async def test_a_crash_of_the_very_first_start_leaves_nothing_armed_without_a_tr
         for each in (fate, Fate()):
             await tale.live(each, has_looked, judge, seconds=30.5)
         assert fate.is_dead
+
+
+def has_told(at: Day) -> bool:
+    """All that there is to tell, the agent included."""
+    return bool(at.told) and has_looked(at) and at.stores.memory.read().get("untold") == []
+
+
+@pytest.mark.parametrize("hours", [0, 3], ids=["at once", "later"])
+async def test_whenever_the_bot_dies_what_was_missed_is_told_once(
+    tmp_path: Path, hours: int
+) -> None:
+    """Also if more was missed by the time of the next start."""
+    step, fate = 0, Fate()
+    while not step or fate.is_dead:
+        step += 1
+        tale, fate = Tale(tmp_path / str(step), clock=ManualClock(NOW + HOUR)), Fate(step)
+        tale.write("routines/mail.md", MISSED.format("mail", "0 11 * * *"))
+        tale.write("routines/news.md", MISSED.format("news", "0 13 * * *"))
+
+        def judge(at: Day, fate: Fate = fate) -> None:
+            where = f"crash at step {len(fate.steps)}: {fate.steps[-1]}"
+            left = [update.message for update in at.stores.updates.read().entries]
+            missed = [name for name in ("mail", "news") if at.ended(name)]
+            for said in ("\n".join(at.told), "\n".join(left)):
+                times = [said.count(f"look at {name}") for name in missed]
+                assert times == [1] * len(missed), (where, said)
+            assert "mail" in missed, where
+            assert check(at.rows, at.clock.now(), at.clock.now()) == [], where
+
+        await tale.live(fate, has_told, judge, seconds=1)
+        if fate.is_dead:
+            await tale.clock.advance(hours * 3600)
+            # Between two notices there are ten minutes.
+            await tale.live(Fate(), has_told, judge, seconds=600 if hours else 1)
+    assert {"after claims", "after a change of the updates"} <= {*fate.steps}
 
 
 async def test_a_crash_between_two_late_runs_forgets_none_of_them(tmp_path: Path) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from tests.scheduling.scene import day
+from tests.scheduling.scene import NOW, day
 
+from ollim_bot.domain.chat import Author
 from ollim_bot.domain.events import FailureKind
+from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import Calls, Fails, Says, ScriptedEngine, Waits
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
+LATE = "Late: it was due today 9:15."
 
 
 def pings(words: str) -> Calls:
@@ -129,7 +132,8 @@ async def test_a_reminder_whose_agent_fails_comes_after_three_tries_and_says_why
         assert states.count("running") == 3
         assert states.count("attempt_failed") == 2
         assert [row.state for row in at.ended("w1")] == ["failed"]
-        assert "as you wrote it" in at.log[-1].footer or at.log
+        (message,) = (one for one in at.log if one.author is Author.BACKGROUND)
+        assert message.footer == "The agent could not do it, so here it is as you wrote it."
 
 
 async def test_a_reminder_whose_agent_hangs_comes_after_a_minute_and_once(tmp_path: Path) -> None:
@@ -177,6 +181,26 @@ async def test_a_reminder_with_a_moment_of_the_past_comes_at_once_and_is_late(
         await at.passes(20)
         await at.until(lambda: at.reminders == [])
         assert "[late: was scheduled for 9:15 AM, running now]" in engine.prompts[0]
+        assert [(one.text, one.footer) for one in at.log] == [("Late.", LATE)]
+
+
+async def test_a_late_routine_that_pings_says_when_it_was_due(tmp_path: Path) -> None:
+    engine, clock = ScriptedEngine(), ManualClock(NOW - 2 * HOUR)
+    async with day(engine, tmp_path, clock=clock) as at:
+        at.routine("plan", "15 9 * * *", background="true", late="run")
+        await at.passes(20)
+    await clock.advance(2 * 3600)
+    async with day(engine.then(pings("Two meetings.")), tmp_path, clock=clock) as at:
+        await at.until(lambda: at.ended("plan"))
+        assert [(one.text, one.footer) for one in at.log] == [("Two meetings.", LATE)]
+
+
+async def test_what_comes_in_time_is_not_called_late(tmp_path: Path) -> None:
+    async with day(ScriptedEngine().then(pings("Now.")), tmp_path) as at:
+        at.remind("w1", MINUTE)
+        await at.passes(70)
+        await at.until(lambda: at.reminders == [])
+        assert [(one.text, one.footer) for one in at.log] == [("Now.", "")]
 
 
 async def test_a_late_reminder_that_the_program_brings_says_when_it_was_due(
@@ -187,7 +211,7 @@ async def test_a_late_reminder_that_the_program_brings_says_when_it_was_due(
         await at.passes(20)
         await at.until(lambda: at.reminders == [])
         assert at.pings == ["Drink water."]
-        assert at.log[-1].footer == "Late: it was due today 9:15."
+        assert at.log[-1].footer == LATE
 
 
 async def test_a_run_knows_what_comes_after_it(tmp_path: Path) -> None:

@@ -47,8 +47,9 @@ class IndexedLedger(MemoryLedger):
         return free
 
     def read(self, since: datetime | None = None) -> LogView[LedgerRow]:
-        assert since is None
-        return LogView(self._entries)
+        if since is None:
+            return LogView(self._entries)
+        return LogView([row for row in self._entries if row.ts >= since])
 
 
 class Book(MemoryShelf[Reminder]):
@@ -143,9 +144,14 @@ class Teller:
 
     def __init__(self) -> None:
         self.told: list[str] = []
+        self._keys: list[str] = []
 
     async def tell(self, sentence: str, *, key: str | None = None) -> None:
         self.told.append(f"{key}: {sentence}")
+        self._keys.append(key or sentence)
+
+    async def known(self, start: str) -> list[str]:
+        return [key for key in self._keys if key.startswith(start)]
 
 
 class Machine:

@@ -78,6 +78,12 @@ class Notices:
             self._unkept.append(new)
         self._wanted.set()
 
+    async def known(self, start: str) -> list[str]:
+        """The keys that begin so, of all that was told or waits to be."""
+        raw = await asyncio.to_thread(self._stores.memory.read)
+        waiting = (each.key for each in (*_untold(raw), *self._unkept))
+        return [key for key in (*Facts(raw).told, *waiting) if key.startswith(start)]
+
     async def forget(self, key: str) -> None:
         """What was told is over, so that it will be told when it comes again."""
         async with self._one_at_a_time:

@@ -1,8 +1,11 @@
-"""What became of a run, in a few words."""
+"""What became of a run, and how late it was, in a few words."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
+
+from ollim_bot.domain.moments import describe
 
 _IN_WORDS = {
     "timed_out": "timed out",
@@ -25,3 +28,8 @@ def outcome(facts: Mapping[str, object]) -> str:
     did = [word for word, name in (("pinged", "pings"), ("reported", "report")) if facts.get(name)]
     why = str(facts.get("silent_because") or "")
     return " and ".join(did) if did else f"silent, because {why}" if why else ""
+
+
+def late_label(due: datetime, now: datetime) -> str:
+    """What stands below whatever comes late, whoever brings it."""
+    return f"Late: it was due {describe(due, now)}."

@@ -73,7 +73,10 @@ def changes_something(tool: str) -> bool:
 
 @dataclass(slots=True)
 class Run:
-    """The one mutable value of a run: lives and dies with it, and is handed to its tools."""
+    """The one mutable value of a run: lives and dies with it, and is handed to its tools.
+
+    `late_since` is when it was due, if it began late.
+    """
 
     policy: RunPolicy
     began: datetime
@@ -81,6 +84,7 @@ class Run:
     job: Job | None = None
     occurrence: str = ""
     order: Order | None = None
+    late_since: datetime | None = None
     session: SessionId | None = None
     parent: SessionId | None = None
     pings: list[MessageId] = field(default_factory=list)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from ollim_bot.conversation.notices import Notices
-from ollim_bot.domain.catch_up import CatchUp, Missed, away_message, catch_up, is_late
+from ollim_bot.domain.catch_up import CatchUp, Missed, catch_up, is_late
 from ollim_bot.domain.jobs import Job, Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
 from ollim_bot.domain.run_history import RunStory, claiming_row
@@ -18,6 +18,7 @@ from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.scheduling.agenda import JobAgenda
 from ollim_bot.scheduling.armed import ArmedJobs
+from ollim_bot.scheduling.away import tell_missed
 from ollim_bot.scheduling.dispatch import Dispatch
 from ollim_bot.scheduling.ended_rows import ended_rows
 from ollim_bot.scheduling.heartbeat import Heartbeat, kept
@@ -179,17 +180,14 @@ class Scheduler:
         await self._end_missed(plan, since)
 
     async def _end_missed(self, plan: CatchUp, since: datetime) -> None:
-        """What is not run is written down, then told; on a full disk, as soon as there is room."""
-        rows = ended_rows(plan, self._now)
+        """What is not run is told, then written down; on a full disk, as soon as there is room."""
+        rows, now = ended_rows(plan, self._now), self._clock.now()
         try:
-            claimed = await asyncio.to_thread(self._stores.claims.claim_all, rows)
+            await tell_missed(plan.tell, since, self._stores, self._notices, now)
+            await asyncio.to_thread(self._stores.claims.claim_all, rows)
         except StorageError:
             self._do_later(self._end_missed_later(plan, since))
             return
-        # After a clock that was set back, some of it was told before.
-        if news := [missed for missed in plan.tell if missed.occurrence in claimed]:
-            key = f"away {since.isoformat()}"
-            await self._notices.tell(away_message(news, self._clock.now()), key=key)
         for missed in (*plan.tell, *plan.skip):
             if isinstance(missed.job, Reminder):
                 await self._dispatch.put_away(missed.job)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from ollim_bot.domain.moments import describe
 from ollim_bot.domain.occurrences import OccurrenceState
+from ollim_bot.domain.run_words import late_label
 
 NOT_READY = "The agent was not ready in time, so here it is as you wrote it."
 WAS_CUT_OFF = "The bot was stopped before the agent could say it, so here it is as you wrote it."
@@ -25,7 +25,7 @@ def why_plainly(state: OccurrenceState) -> str:
 
 
 def late(due: datetime, now: datetime) -> str:
-    return f"Late: it was due {describe(due, now)}."
+    return late_label(due, now)
 
 
 def interrupted(title: str) -> str:

@@ -27,6 +27,7 @@ from ollim_bot.tools.server.toolset import discord_tools
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 16, 9, tzinfo=BERLIN)
+LIMIT = 10.0
 NOWHERE = Path("/nowhere")
 EVERYWHERE = tuple(RunKind)
 BACKGROUND = (RunKind.BACKGROUND, RunKind.ISOLATED)
@@ -97,7 +98,8 @@ class Desk:
         return next(tool for tool in discord_tools(self.bench) if tool.name == name)
 
     async def call(self, name: str, **arguments: object) -> ToolAnswer:
-        return await self.tool(name).run(arguments)
+        async with asyncio.timeout(LIMIT):
+            return await self.tool(name).run(arguments)
 
     async def works(self, name: str, **arguments: object) -> str:
         answer = await self.call(name, **arguments)

@@ -95,6 +95,7 @@ class BackgroundRuns:
             job,
             occurrence.id,
             this.order,
+            this.late_since,
         )
         attempt = Attempt(around, job, run, this)
         try:

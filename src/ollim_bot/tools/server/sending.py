@@ -13,6 +13,7 @@ from ollim_bot.domain.orders import Order
 from ollim_bot.domain.outgoing import ON_ITS_WAY, Charge
 from ollim_bot.domain.ping_rules import Refused, charged, is_ordered
 from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.run_words import late_label
 from ollim_bot.domain.runs import RefusedPing, Run
 from ollim_bot.errors import NotSent
 from ollim_bot.tools.server.bench import Workbench
@@ -46,9 +47,15 @@ def message_of(
         attachments=attachments,
         session=run.session,
         card=card,
+        footer=_lateness(bench),
         job=run.label,
         occurrence=run.occurrence,
     )
+
+
+def _lateness(bench: Workbench) -> str:
+    due = bench.run.late_since
+    return "" if due is None else late_label(due, bench.clock.now())
 
 
 def _new_id(bench: Workbench) -> MessageId:
@@ -71,7 +78,8 @@ async def _pinged(bench: Workbench, message: ChatMessage, *, is_critical: bool) 
     config = await asyncio.to_thread(bench.stores.config.read)
     run = bench.run
     if is_ordered(run) and not is_critical and await _waited(bench):
-        message = replace(message, id=_new_id(bench), at=bench.clock.now())
+        now, footer = bench.clock.now(), _lateness(bench)
+        message = replace(message, id=_new_id(bench), at=now, footer=footer)
     payment = _PaymentOfPing(bench, run, message, is_critical, config.critical_daily_cap)
     try:
         await bench.poster.send(message, run, payment.pay)

@@ -1,0 +1,33 @@
+"""The whole bot on doubles: who is being answered is not pinged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.background.scene import ping
+from tests.scheduling.scene import day
+
+from ollim_bot.chat import Incoming
+from ollim_bot.domain.inputs import InputId
+from ollim_bot.testing.engine import ScriptedEngine, Waits
+
+
+async def test_a_routine_cannot_ping_while_an_answer_is_under_way(tmp_path: Path) -> None:
+    engine = ScriptedEngine().then(Waits())
+    async with day(engine, tmp_path) as at:
+        at.routine("plan", "16,18 10 * * *", background="true")
+        await at.talk.conversation.receive(Incoming(InputId("m1"), "test", "hello"))
+        await at.until(lambda: len(engine.prompts) == 1)
+        engine.then(ping("The bank wrote."))
+        await at.passes(70)
+        await at.until(lambda: at.ended("plan"))
+        (end,) = at.ended("plan")
+        assert "in the middle of a conversation" in str(end.facts.get("refused_pings"))
+        assert at.pings == []
+
+        await at.talk.conversation.command("test", "/interrupt")
+        await at.until(lambda: at.talk.conversation.is_quiet)
+        engine.then(ping("The bank wrote."))
+        await at.passes(120)
+        await at.until(lambda: len(at.ended("plan")) == 2)
+        assert at.pings == ["The bank wrote."]

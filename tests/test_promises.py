@@ -1,0 +1,110 @@
+"""The page about the promises names tests and commands that exist, and each promise has some."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "promises.md"
+TEXT = PAGE.read_text()
+PROMISES = [f"P{number}" for number in range(1, 11)]
+
+_SECTION = re.compile(r"^## (P\d+)\b.*?\n(.*?)(?=^## |\Z)", re.DOTALL | re.MULTILINE)
+_CODE = re.compile(r"`([^`\n]+)`")
+_BLOCK = re.compile(r"^```\w*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+_ANCHOR = re.compile(r"\]\(#([^)]+)\)")
+_HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+_TARGET = re.compile(r"^([a-z]+):", re.MULTILINE)
+SECTIONS = dict(_SECTION.findall(TEXT))
+
+
+def named(text: str) -> list[str]:
+    """Whatever is meant to be a test, right or wrong."""
+    return [code for code in _CODE.findall(_BLOCK.sub("", text)) if code.startswith("tests/")]
+
+
+def commands(text: str) -> list[str]:
+    lines = [line for block in _BLOCK.findall(text) for line in block.splitlines()]
+    lines += _CODE.findall(_BLOCK.sub("", text))
+    return [line for line in lines if line.startswith("make ")]
+
+
+def places(command: str) -> list[str]:
+    """What a command is to run, if it names that."""
+    _, _, given = command.partition("TESTS=")
+    return given.strip('"').split()
+
+
+def is_test(place: str) -> bool:
+    file, _, name = place.partition("::")
+    path = ROOT / file
+    return path.is_file() and name in functions(path)
+
+
+def functions(path: Path) -> set[str]:
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    found = {node.name for node in ast.parse(path.read_text()).body if isinstance(node, kinds)}
+    return {name for name in found if name.startswith("test_")}
+
+
+def is_command(command: str) -> bool:
+    target = command.split()[1]
+    is_known = target in _TARGET.findall((ROOT / "Makefile").read_text())
+    return is_known and all((ROOT / place).exists() for place in places(command))
+
+
+def is_run(place: str, text: str) -> bool:
+    """By one of the commands of the text."""
+    ways = [way for command in commands(text) for way in places(command)]
+    file = place.partition("::")[0]
+    return any(file == way or file.startswith(f"{way.rstrip('/')}/") for way in ways)
+
+
+def anchor(heading: str) -> str:
+    """As those who show the page make it."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+def test_every_promise_has_its_section() -> None:
+    assert list(SECTIONS) == PROMISES
+
+
+@pytest.mark.parametrize("promise", PROMISES)
+def test_every_promise_names_tests_and_a_command_that_runs_them(promise: str) -> None:
+    text = SECTIONS[promise]
+    assert len(named(text)) >= 3
+    assert [place for place in named(text) if not is_run(place, text)] == []
+
+
+@pytest.mark.parametrize("place", sorted(set(named(TEXT))))
+def test_every_test_that_is_named_exists(place: str) -> None:
+    assert is_test(place)
+
+
+@pytest.mark.parametrize("command", sorted(set(commands(TEXT))))
+def test_every_command_that_is_named_can_be_given(command: str) -> None:
+    assert is_command(command)
+
+
+def test_every_link_leads_somewhere() -> None:
+    links = _LINK.findall(TEXT)
+    assert links
+    assert [link for link in links if not (PAGE.parent / link).exists()] == []
+    assert set(_ANCHOR.findall(TEXT)) <= {anchor(heading) for heading in _HEADING.findall(TEXT)}
+
+
+def test_what_does_not_exist_is_found_out() -> None:
+    """Else nothing would be proved by the page."""
+    here = "tests/test_promises.py"
+    wrong = f"`{here}::test_gone`, `{here}`, `tests/gone.py::test_x`, `{here}::is_test`"
+    assert [is_test(place) for place in named(wrong)] == [False] * 4
+    assert is_test(f"{here}::test_what_does_not_exist_is_found_out")
+    lost = "`make nothing`\n```\nmake test TESTS=tests/gone\n```\n`make test TESTS=tests/domain`"
+    assert sorted(map(is_command, commands(lost))) == [False, False, True]
+    assert is_run("tests/domain/test_cron.py::test_x", lost)
+    assert not is_run("tests/domain_of_others/test_x.py::test_x", lost)
