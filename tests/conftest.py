@@ -9,14 +9,12 @@ import pytest
 from hypothesis import settings
 
 # No deadlines, since a shared machine may stall anywhere. In CI the examples are always the same,
-# so that a change is judged by what it changed; at a desk they are new each time.
+# so that a change is judged by what it changed; HYPOTHESIS_PROFILE=thorough looks for new ones.
 # Enough to find what is wrong at once; `HYPOTHESIS_PROFILE=thorough` looks for longer.
-settings.register_profile("desk", deadline=None, print_blob=True, max_examples=40)
-settings.register_profile("ci", deadline=None, derandomize=True, max_examples=40)
+settings.register_profile("usual", deadline=None, derandomize=True, max_examples=40)
 settings.register_profile("thorough", deadline=None, print_blob=True, max_examples=1000)
 _LONG, _USUAL_SEED = 60.0, 1
-_USUAL = "ci" if os.environ.get("CI") else "desk"
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", _USUAL))
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -78,8 +78,7 @@ class Connection:
 
         try:
             await self._client.query(only())
-        except BaseException as error:
-            # Nobody knows how much of it the engine got, so nothing more is asked of it.
+        except BaseException as error:  # cancelled too: nobody knows how much the engine got
             self.abandon()
             if isinstance(error, ClaudeSDKError):
                 raise EngineError("The engine is gone.") from error

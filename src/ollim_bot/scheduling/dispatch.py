@@ -25,6 +25,7 @@ from ollim_bot.domain.occurrences import (
 )
 from ollim_bot.domain.orders import Order
 from ollim_bot.domain.run_history import DELIVERED, Recovery, RunStory
+from ollim_bot.domain.run_words import late_label
 from ollim_bot.domain.schedule import JobKey, key_of
 from ollim_bot.errors import StorageError
 from ollim_bot.logs import log_fields
@@ -275,7 +276,7 @@ class Dispatch:
     async def _deliver(self, work: Work, order: Order, reason: str) -> None:
         assert work.ordered is not None
         if work.late_since is not None:
-            reason = f"{texts.late(work.late_since, self._clock.now())} {reason}".rstrip()
+            reason = f"{late_label(work.late_since, self._clock.now())} {reason}".rstrip()
         while not await self._delivery.deliver(work.ordered, work.occurrence, order, reason):
             await self._clock.sleep(_BETWEEN_TRIES)
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 
 from ollim_bot.domain.occurrences import OccurrenceState
-from ollim_bot.domain.run_words import late_label
 
 NOT_READY = "The agent was not ready in time, so here it is as you wrote it."
 WAS_CUT_OFF = "The bot was stopped before the agent could say it, so here it is as you wrote it."
@@ -22,10 +20,6 @@ _WHY: Mapping[OccurrenceState, str] = {
 def why_plainly(state: OccurrenceState) -> str:
     """Why a reminder comes from the program; empty where the agent just did not say it."""
     return _WHY.get(state, "")
-
-
-def late(due: datetime, now: datetime) -> str:
-    return late_label(due, now)
 
 
 def interrupted(title: str) -> str:

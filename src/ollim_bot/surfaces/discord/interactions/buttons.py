@@ -76,7 +76,7 @@ class ButtonInteractions:
             return (await self._reception.click(NAME, message.id, custom_id)).text
         except OllimError as error:
             return str(error)
-        except Exception:
+        except Exception:  # whoever has clicked hears of it, whatever it is
             _logger.exception("A click on %s failed", custom_id)
             return FAILED
 

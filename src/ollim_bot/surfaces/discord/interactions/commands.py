@@ -77,7 +77,7 @@ class CommandInteractions:
             return await self._reception.command(NAME, self._line(call))
         except OllimError as error:
             return CommandAnswer(str(error), is_error=True)
-        except Exception:
+        except Exception:  # else the owner would see the bot think for ever
             _logger.exception("The command /%s failed", call.name)
             return CommandAnswer(FAILED, is_error=True)
 

@@ -29,7 +29,7 @@ async def download(file: RemoteFile, target: Path, most: int) -> None:
     try:
         async with _answer(file) as answer:
             await _keep(answer, file, target, most)
-    except BaseException:
+    except BaseException:  # cancelled too: half a file must not be taken for one
         await asyncio.to_thread(target.unlink, missing_ok=True)
         raise
 
