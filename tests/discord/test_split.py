@@ -13,7 +13,7 @@ from tests.discord.message_texts import LIMITS, PROSE, TEXTS
 from ollim_bot.surfaces.discord.words.fences import share_of
 from ollim_bot.surfaces.discord.words.split import LONGEST, Pieces, split
 
-FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})(.*)")
+FENCE = re.compile(r"[^\S\n]*(`{3,}|~{3,})(.*)")
 CODE = "\n".join(f"    print({number})" for number in range(400))
 
 
@@ -23,7 +23,7 @@ def is_balanced(text: str, longest: int = LONGEST) -> bool:
         found = FENCE.fullmatch(line.removesuffix("\r"))
         if found is None:
             continue
-        run, about, share = found[1], found[2], share_of(longest)
+        run, about, share = found[1], found[2].rstrip(), share_of(longest)
         if marker:
             is_end = (
                 not about.strip()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-# Discord takes a fence for one however far it is indented.
-_FENCE_LIKE = re.compile(r"[ \t]*(`{3,}|~{3,})(.*)", re.DOTALL)
-_CLOSING_SO_FAR = re.compile(r"[ \t]*(?:`*|~*)\s*\Z")
+# Discord takes a fence for one however far it is indented. All kinds of white space count, since
+# all of them are taken away at the ends of a message, where a fence appears then.
+_FENCE_LIKE = re.compile(r"[^\S\n]*(`{3,}|~{3,})(.*)", re.DOTALL)
+_CLOSING_SO_FAR = re.compile(r"[^\S\n]*(?:(?:`+|~+)\s*)?\Z")
 # How far a line that closes a fence may be indented and be sure to find room.
 _SLACK = 4
 
@@ -56,10 +57,11 @@ def opened_by(line: str, longest: int) -> Fence | None:
     found = _FENCE_LIKE.match(line)
     if found is None:
         return None
-    marker, about = found[1], found[2].rstrip("\r\n")
+    marker, about = found[1], found[2].rstrip()
     if max(len(marker), len(about)) > share_of(longest) or (marker[0] == "`" and "`" in about):
         return None
-    return Fence(marker, "".join(about.split()[:1]))
+    # A language that begins like the marker would make another one of it.
+    return Fence(marker, "".join(about.split()[:1]).lstrip(marker[0]))
 
 
 def kept_free(line: str, longest: int) -> int:

@@ -131,10 +131,15 @@ class _Scan:
 
     def _seen(self, line: str) -> int | None:
         """How much of a line takes room where a piece ends with it; None if it is not shown."""
-        fence = self._fence
-        if fence is None or fence.is_closed_by(line, self._longest):
-            return len(line.rstrip()) or None
-        return len(line.removesuffix("\n"))
+        if self._keeps_its_end(line):
+            return len(line.removesuffix("\n"))
+        return len(line.rstrip()) or None
+
+    def _keeps_its_end(self, line: str) -> bool:
+        """Whether the white space at the end of a line is shown where a piece ends with it."""
+        if self._fence is None:
+            return fences.is_fence_like(line)
+        return not self._fence.is_closed_by(line, self._longest)
 
     def _pass(self, line: str, at: int) -> None:
         """Note what kind of a place the end of this line is; in a block that is empty, none."""
@@ -159,7 +164,8 @@ class _Scan:
         for end in (self._paragraph, self._line):
             if end is not None and end.at >= enough:
                 return end
-        known = _up_to_solid(line, fits) if self._fence is None else line[: fits + 1]
+        is_all_counted = self._fence is not None or fences.is_fence_like(line)
+        known = line[: fits + 1] if is_all_counted else _up_to_solid(line, fits)
         if self._line is not None and (self._fence is not None or is_row(known)):
             return self._line
         inside = cut_in_line(known, enough - at, may_tear=self._line is None)
