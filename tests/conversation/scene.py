@@ -14,8 +14,9 @@ from typing import Any
 
 from ollim_bot.agent import AgentEngine, Refusal, SessionSpec, ToolCall
 from ollim_bot.chat import ChatSurface, Incoming, IncomingFile, Status
-from ollim_bot.conversation.assembly import Talk, World, assemble
+from ollim_bot.conversation.assembly import Talk
 from ollim_bot.conversation.conversation import Conversation
+from ollim_bot.conversation.foundations import World
 from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
 from ollim_bot.domain.events import TurnEnded
@@ -245,7 +246,7 @@ async def scene(
     stores = stores or memory_stores(clock.now())
     surfaces = [RecordingSurface()] if surfaces is None else surfaces
     keeper = FakeKeeper()
-    talk = assemble(
+    talk = Talk(
         world(
             engine,
             stores,

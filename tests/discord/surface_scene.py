@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from tests.conversation.scene import NOW, world
 from tests.discord.wire import usual_addresses
 
-from ollim_bot.conversation.assembly import Talk, assemble
+from ollim_bot.conversation.assembly import Talk
 from ollim_bot.domain.chat import Attachment, ChatMessage
 from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.outgoing import Outbox
@@ -62,7 +62,7 @@ class World:
     async def life(self) -> AsyncIterator[Life]:
         account = Account(Secret(self.local.token), api_url=self.local.api_url)
         surface = DiscordSurface(account, self.stores.memory, opened, self.folder, self.clock)
-        talk = assemble(world(self.engine, self.stores, self.clock, [surface], courier=surface))
+        talk = Talk(world(self.engine, self.stores, self.clock, [surface], courier=surface))
         await talk.conversation.load()
         serving = asyncio.create_task(surface.run(talk.conversation))
         parts = (talk.conversation, talk.notices, talk.outbox)

@@ -16,7 +16,7 @@ from tests.conversation.scene import AtOnce, FakeKeeper, world
 
 from ollim_bot.agent import AgentEngine
 from ollim_bot.chat import Courier
-from ollim_bot.conversation.assembly import Talk, assemble
+from ollim_bot.conversation.assembly import Talk
 from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.occurrences import LedgerRow
@@ -147,7 +147,7 @@ async def day(
     edits = HandEdits(RememberingJournal(), root, clock)
     stores = open_stores(paths, now=clock.now, journal=edits, disk=disk, on_problem=lambda _: None)
     surface, shown = RecordingSurface(), seen(stores)
-    talk = assemble(
+    talk = Talk(
         world(
             engine,
             shown,

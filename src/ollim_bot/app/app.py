@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from enum import Enum
 
 from ollim_bot import __version__
@@ -16,15 +17,17 @@ from ollim_bot.app.persona import Persona
 from ollim_bot.app.surfaces import Announce, MakeRemote, Surfaces, open_surfaces
 from ollim_bot.chat import ChatSurface, Status
 from ollim_bot.clock import SystemClock
-from ollim_bot.conversation.assembly import Talk, World, assemble
+from ollim_bot.conversation.assembly import Talk
 from ollim_bot.conversation.conversation import Conversation
+from ollim_bot.conversation.foundations import World
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.errors import OllimError
-from ollim_bot.ports import Clock, Journal
+from ollim_bot.ports import Clock, Disk, Journal
 from ollim_bot.scheduling.assembly import assemble_schedule
 from ollim_bot.scheduling.hand_edits import HandEdits
 from ollim_bot.scheduling.scheduler import Scheduler
+from ollim_bot.scheduling.watcher import Events, file_events
 from ollim_bot.settings import Settings
 from ollim_bot.storage.attachments.keeper import FileAttachments
 from ollim_bot.storage.bootstrap import TEXTS, prepare_data_directory
@@ -54,8 +57,18 @@ class Ending(Enum):
     RESTART = "restart"
 
 
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What the data directory stands on: its disk, the history of its files, and how the system
+    tells of changed ones. Nothing stands for the real ones."""
+
+    disk: Disk | None = None
+    journal: Journal | None = None
+    events: Events = file_events
+
+
 class App:
-    """`clock`, `engine`, `surfaces` and `stores` take the place of the real ones in tests.
+    """`clock`, `engine`, `surfaces`, `stores`, `ground` take the place of the real ones in tests.
 
     `remote` makes the surface that is somebody else's service. `announce` is called when the bot is
     up, with the port of the page, if there is one, and the secret that lets in whoever has it.
@@ -69,6 +82,7 @@ class App:
         engine: AgentEngine | None = None,
         surfaces: Sequence[ChatSurface] | None = None,
         stores: Stores | None = None,
+        ground: Ground | None = None,
         remote: MakeRemote | None = None,
         announce: Announce = lambda _, __: None,
     ) -> None:
@@ -77,6 +91,7 @@ class App:
         self._engine = engine
         self._surfaces = None if surfaces is None else Surfaces(surfaces, self._clock)
         self._stores = stores
+        self._ground = ground or Ground()
         self._make_remote = remote
         self._announce = announce
         self._ending = Ending.STOPPED
@@ -101,9 +116,7 @@ class App:
         async with AsyncExitStack() as lifetime:
             await asyncio.to_thread(prepare_data_directory, paths)
             lifetime.enter_context(single_instance(paths.bot_pid))
-            journal = lifetime.enter_context(open_journal(paths, on_problem=self._problem))
-            await asyncio.to_thread(journal.prepare)
-            edits = HandEdits(journal, paths.root, self._clock)
+            edits = HandEdits(await self._journal(lifetime), paths.root, self._clock)
             stores = self._stores or self._opened_stores(edits)
             brain = await lifetime.enter_async_context(
                 open_brain(self._settings, stores, self._engine)
@@ -118,7 +131,13 @@ class App:
                 await talk.notices.tell(brain.provider.problem)
             try:
                 self._scheduler = assemble_schedule(
-                    paths, stores, talk, edits, self._clock, self._settings.zone
+                    paths,
+                    stores,
+                    talk,
+                    edits,
+                    self._clock,
+                    self._settings.zone,
+                    events=self._ground.events,
                 )
                 await talk.greeting.begun()
                 await self._serve(talk, self._scheduler, surfaces)
@@ -131,11 +150,19 @@ class App:
                 await asyncio.to_thread(stores.session_history.append, event)
         return self._ending
 
+    async def _journal(self, lifetime: AsyncExitStack) -> Journal:
+        if self._ground.journal is not None:
+            return self._ground.journal
+        journal = open_journal(self._settings.paths, on_problem=self._problem)
+        await asyncio.to_thread(lifetime.enter_context(journal).prepare)
+        return journal
+
     def _opened_stores(self, journal: Journal) -> Stores:
         return open_stores(
             self._settings.paths,
             now=self._clock.now,
             journal=journal,
+            disk=self._ground.disk,
             on_problem=lambda problem: self._problem(str(problem)),
         )
 
@@ -148,7 +175,7 @@ class App:
     def _talk(self, stores: Stores, brain: Brain, journal: Journal, surfaces: Surfaces) -> Talk:
         settings, paths = self._settings, self._settings.paths
         persona = Persona(settings, stores, self._problems.put)
-        return assemble(
+        return Talk(
             World(
                 engine=brain.engine,
                 stores=stores,

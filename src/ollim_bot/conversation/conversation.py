@@ -99,9 +99,7 @@ class Conversation:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a message of the owner waits or is being answered."""
-        state = self._inbox.state
-        return any(isinstance(each, OwnerMessage) for each in (*state.taken, *state.waiting))
+        return self._inbox.state.is_busy
 
     @property
     def status(self) -> Status:

@@ -123,6 +123,11 @@ class Inbox:
     def taken(self) -> tuple[Input, ...]:
         return tuple(each for each in self.accepted if self._takes(each.id))
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a message of the owner waits or is being answered."""
+        return any(isinstance(each, OwnerMessage) for each in self.accepted)
+
     def after(self, row: InboxRow) -> Inbox:
         """Rows that fit nothing change nothing: a torn line may have swallowed their cause."""
         match row:

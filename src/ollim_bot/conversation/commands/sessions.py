@@ -10,6 +10,7 @@ from ollim_bot.agent import AgentEngine, StoredSession
 from ollim_bot.conversation.main_session import MainSession
 from ollim_bot.domain.chat import ChatMessage, Spent
 from ollim_bot.domain.context_use import percent_used, thousands
+from ollim_bot.domain.inputs import CommandCall
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.session_statistics import answers
 from ollim_bot.domain.sessions import Cause, SessionChange
@@ -49,8 +50,8 @@ class SessionCommands:
             return "There are no earlier conversations."
         return "\n".join(self._line(each) for each in stored)
 
-    async def resume(self, arguments: Mapping[str, str]) -> str:
-        found = await self._found(arguments["id"].strip().lower())
+    async def resume(self, call: CommandCall) -> str:
+        found = await self._found(call.arguments["id"].strip().lower())
         if found.id == self._session.id:
             return "That is the conversation you are in."
         await self._session.swap(found.id, Cause.RESUMED)

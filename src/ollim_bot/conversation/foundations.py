@@ -1,0 +1,236 @@
+"""What the conversation stands on: from the files up to whoever answers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from ollim_bot.agent import AgentEngine, SessionSpec, Toolset
+from ollim_bot.chat import AttachmentKeeper, ChatSurface, Courier, Status
+from ollim_bot.conversation import texts
+from ollim_bot.conversation.answering import Answering
+from ollim_bot.conversation.approvals.approvals import Approvals
+from ollim_bot.conversation.auto_commit import AutoCommit
+from ollim_bot.conversation.chat_log import ChatLog
+from ollim_bot.conversation.conversation_tools import conversation_tools
+from ollim_bot.conversation.foreground import ForegroundJobs
+from ollim_bot.conversation.forks.commands import ForkCommands
+from ollim_bot.conversation.forks.forks import Forks
+from ollim_bot.conversation.forks.kept import KeptFork
+from ollim_bot.conversation.forks.session import ForkSession, fork_spec
+from ollim_bot.conversation.inbox import DurableInbox
+from ollim_bot.conversation.job_echo import Former, JobEcho, JobWatch
+from ollim_bot.conversation.main_session import MainSession, main_run
+from ollim_bot.conversation.notices import Notices
+from ollim_bot.conversation.outbox.outbox import DurableOutbox
+from ollim_bot.conversation.posting import Posting
+from ollim_bot.conversation.stage import Stage
+from ollim_bot.domain.events import AgentEvent
+from ollim_bot.domain.sessions import SessionId
+from ollim_bot.ports import Clock, Journal
+from ollim_bot.stores import Stores
+from ollim_bot.tools.background_gate import BackgroundTools
+from ollim_bot.tools.job_validator import JobChecker
+from ollim_bot.tools.main_gate import Allowed, Gate, Undecided
+from ollim_bot.tools.server.bench import Workbench
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Everything outside that a conversation needs.
+
+    `spec` says what a session is to be like now; `gate` makes what is asked before each call of a
+    tool, given what the owner has allowed since and who decides about the rest; `doctor` looks the
+    whole installation over; `restart` has the whole bot begin anew; `courier` is whoever has to
+    confirm what is sent. `patience` is how many seconds a slow surface is waited for.
+    """
+
+    engine: AgentEngine
+    stores: Stores
+    clock: Clock
+    surfaces: Sequence[ChatSurface]
+    keeper: AttachmentKeeper
+    spec: Callable[[], Awaitable[SessionSpec]]
+    gate: Callable[[Allowed, Undecided], Gate]
+    background_tools: BackgroundTools
+    journal: Journal
+    job_files: JobChecker
+    former: Former
+    working_directory: Path
+    status: Status
+    doctor: Callable[[], Awaitable[str]]
+    restart: Callable[[], None]
+    courier: Courier | None = None
+    patience: float = 2.0
+
+
+class Foundations:
+    """Each part is made when it is first asked for, and once.
+
+    Some need each other. One of the two then asks for the other when something happens, not when
+    it is made.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._engine = world.engine
+        self._stores = world.stores
+        self._clock = world.clock
+        self._root = world.working_directory
+        self._is_free = world.status.is_offline
+
+    @cached_property
+    def _chat(self) -> ChatLog:
+        return ChatLog(self._stores.messages)
+
+    @cached_property
+    def _stage(self) -> Stage:
+        courier = self._world.courier
+        return Stage(
+            self._chat,
+            self._world.surfaces,
+            send=None if courier is None else lambda message: self.outbox.post(message),
+            elsewhere="" if courier is None else courier.name,
+            patience=self._world.patience,
+        )
+
+    @cached_property
+    def _inbox(self) -> DurableInbox:
+        return DurableInbox(self._stores.inbox)
+
+    @cached_property
+    def outbox(self) -> DurableOutbox:
+        return DurableOutbox(
+            self._stores,
+            self._chat,
+            self._stage,
+            self._clock,
+            self._world.courier,
+            self.notices.tell,
+        )
+
+    @cached_property
+    def notices(self) -> Notices:
+        return Notices(
+            self._stores, self._stage, self._clock, may_speak=lambda: self._answering.is_idle
+        )
+
+    @cached_property
+    def session(self) -> MainSession:
+        return MainSession(
+            self._engine,
+            self._stores,
+            self._clock,
+            spec=self._world.spec,
+            tools=self._tools,
+            lost=self._tell_session_lost,
+        )
+
+    @cached_property
+    def _kept_fork(self) -> KeptFork:
+        return KeptFork(self._stores.fork)
+
+    @cached_property
+    def _fork_session(self) -> ForkSession:
+        return ForkSession(
+            self._engine,
+            self._stores,
+            self._clock,
+            self._kept_fork,
+            spec=fork_spec(self._world.spec, self._kept_fork, self._stores),
+            tools=self._tools,
+            lost=self._tell_session_lost,
+        )
+
+    @cached_property
+    def forks(self) -> Forks:
+        return Forks(
+            self._stores,
+            self._kept_fork,
+            self.session,
+            self._fork_session,
+            self._chat,
+            self._stage,
+            self._clock,
+        )
+
+    @cached_property
+    def _fork_commands(self) -> ForkCommands:
+        return ForkCommands(self.forks, self._inbox, self._clock, note=self._posting.note)
+
+    @cached_property
+    def _tools(self) -> Toolset:
+        gate = self._world.gate(self._approvals.granted, self._approvals.decide)
+        return conversation_tools(
+            self._bench, self._job_watch.noting(gate), self._inbox, self._clock
+        )
+
+    @cached_property
+    def _bench(self) -> Workbench:
+        return Workbench(
+            run=main_run(self._clock.now()),
+            stores=self._stores,
+            clock=self._clock,
+            root=self._root,
+            poster=self.outbox,
+            is_busy=self._is_busy,
+            wants=lambda intent: self._fork_commands.want(intent),
+        )
+
+    @cached_property
+    def _approvals(self) -> Approvals:
+        return Approvals(
+            self._stores, self._stage, self._clock, self._root, in_fork=self._is_in_fork
+        )
+
+    @cached_property
+    def _echo(self) -> JobEcho:
+        world = self._world
+        return JobEcho(
+            self._root, world.job_files, world.former, self._stores, self._stage.post, self._clock
+        )
+
+    @cached_property
+    def _job_watch(self) -> JobWatch:
+        return self._echo.watch()
+
+    @cached_property
+    def _auto_commit(self) -> AutoCommit:
+        return AutoCommit(self._world.journal, self._root)
+
+    @cached_property
+    def _posting(self) -> Posting:
+        return Posting(self._stage, self.forks, self._clock, is_free=self._is_free)
+
+    @cached_property
+    def foreground(self) -> ForegroundJobs:
+        return ForegroundJobs(self._stores, self._inbox, self._clock)
+
+    @cached_property
+    def _answering(self) -> Answering:
+        return Answering(
+            self._inbox,
+            self.forks,
+            self._stage,
+            self._posting,
+            self._bench,
+            self._watched,
+            self.foreground,
+            self._clock,
+        )
+
+    def _watched(
+        self, events: AsyncIterator[AgentEvent], *, in_fork: bool
+    ) -> AsyncIterator[AgentEvent]:
+        return self._job_watch.watching(self._auto_commit.watching(events), in_fork=in_fork)
+
+    def _is_busy(self) -> bool:
+        return self._inbox.state.is_busy
+
+    def _is_in_fork(self) -> bool:
+        return self._kept_fork.fork is not None
+
+    async def _tell_session_lost(self, session_id: SessionId) -> None:
+        await self.notices.tell(texts.SESSION_LOST, key=f"session-lost {session_id}")
