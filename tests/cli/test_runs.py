@@ -100,6 +100,11 @@ def test_the_examples_of_the_page_are_real(bot: Terminal) -> None:
         assert bot.done(*shlex.split(command)[1:]) == shown
 
 
+def test_a_message_that_was_changed_since_is_told_once(bot: Terminal) -> None:
+    bot.write("state/messages.jsonl", "\n".join([*MESSAGES, MESSAGES[-1]]) + "\n")
+    assert bot.done("runs", "show", "dentist").count("sent:") == 1
+
+
 def test_an_empty_ledger_says_so_and_makes_nothing(terminal: Terminal) -> None:
     assert terminal.done("runs") == "No runs yet.\n"
     assert terminal.json("runs", "list") == {"runs": []}
@@ -238,7 +243,7 @@ def test_facts_of_another_make_are_shown_as_far_as_they_go(
     odd = row("2026-11-15T12:00:00+00:00", "routine:odd:2026-11-15T12:00:00Z", "x", **facts)
     bot.write("state/ledger.jsonl", odd + "\n{torn\n")
     answer = bot.run("runs")
-    assert (answer.code, answer.err) == (0, "note: ledger.jsonl: 1 unreadable line(s) left out.\n")
+    assert (answer.code, answer.err) == (0, "note: ledger.jsonl: 1 unreadable line left out.\n")
     assert bot.run("runs", "show", "odd").code == 0
 
 

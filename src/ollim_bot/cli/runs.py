@@ -21,6 +21,7 @@ from ollim_bot.storage.codecs.messages import CHAT_MESSAGES
 from ollim_bot.storage.files import OsDisk
 from ollim_bot.storage.json_lines import JsonLines, LineCodec
 from ollim_bot.storage.locks import FileLock
+from ollim_bot.upkeep.findings import counted
 
 _USUAL = "7d"
 _MOST_NAMED = 3
@@ -82,20 +83,15 @@ def _check(given: Given, caller: Caller) -> None:
 def _all_right(runs: int) -> str:
     if not runs:
         return "No runs yet."
-    return f"{runs} run{'' if runs == 1 else 's'}, and nothing is missing, doubled or made up."
+    return f"{counted(runs, 'run')}, and nothing is missing, doubled or made up."
 
 
 def _heartbeat(data: Data) -> datetime | None:
-    """Up to when the bot had everything in hand; None if that is not known."""
+    """Until when the bot surely ran; None if that is not known."""
     from ollim_bot.domain.facts import Facts
     from ollim_bot.storage.codecs.values import MemoryCodec
-    from ollim_bot.storage.file_store import FormatIsNewer, Malformed
 
-    try:
-        raw, _ = MemoryCodec().decode(OsDisk().read(data.paths.memory))
-    except (OSError, Malformed, FormatIsNewer):
-        return None
-    return Facts(raw).heartbeat
+    return Facts(data.stored(data.paths.memory, MemoryCodec())).heartbeat
 
 
 def meant(word: str, known: Sequence[Story]) -> Story:
@@ -124,14 +120,15 @@ def _said(data: Data, story: Story) -> list[str]:
     if not isinstance(sent, list) or not sent:
         return []
     messages = _read(data, data.paths.messages, CHAT_MESSAGES, story.fired)
-    return [message.text for message in messages if message.id in sent]
+    # A message has a line for each of its changes, such as a button that was used.
+    return [*{message.id: message.text for message in messages if message.id in sent}.values()]
 
 
 def _read(data: Data, path: Path, codec: LineCodec[T], since: datetime | None) -> Sequence[T]:
     log = JsonLines(path, codec, FileLock(data.paths.lock_of(path)), disk=OsDisk(), rotate=True)
     view = log.read(since)
     if view.skipped:
-        note(f"{path.name}: {view.skipped} unreadable line(s) left out.")
+        note(f"{path.name}: {counted(view.skipped, 'unreadable line')} left out.")
     return view.entries
 
 
@@ -143,10 +140,6 @@ def _has_ledger(data: Data) -> bool:
 def _list_flags(parser: Flags) -> None:
     parser.add_argument("--job", metavar="ID", help="only the runs of this job")
     parser.add_argument("--since", metavar="7d", help="how far back; a week if not given")
-    json_flag(parser)
-
-
-def _check_flags(parser: Flags) -> None:
     json_flag(parser)
 
 
@@ -169,7 +162,7 @@ _VERBS = {
     "check": Verb(
         "whether every run that was due has its end",
         "ollim-bot runs check",
-        _check_flags,
+        json_flag,
         _check,
         needs_words=False,
     ),

@@ -85,7 +85,7 @@ COMMON = (
     Flag("--must --no-must", "must", "whether it comes whatever happens", _EITHER),
     Flag("--enabled --disabled", "enabled", "disabled: kept, but paused", _EITHER),
 )
-ID = Flag("--id", "id", "made up if not given", {"metavar": "ID"})
+ID = Flag("--id", "id", "its name in commands; a new job gets one anyway", {"metavar": "ID"})
 
 
 def add_flags(parser: Flags, *flags: Flag) -> None:
