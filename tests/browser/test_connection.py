@@ -190,6 +190,16 @@ async def test_a_page_whose_key_is_gone_says_what_to_do(stage: Stage, page: Page
         await send(page, "kept")
         await stage.context.clear_cookies()
     await expect(page.locator("#connection")).to_contain_text("Run `ollim-bot web url`")
+    await page.evaluate("""() => {
+        window.said = [];
+        const connection = document.getElementById("connection");
+        new MutationObserver(() => said.push(connection.textContent))
+            .observe(connection, {childList: true});
+    }""")
+    async with page.expect_response(lambda answer: answer.status == 401):
+        await page.evaluate("dispatchEvent(new Event('online'))")
+    await page.evaluate("new Promise((resolve) => setTimeout(resolve))")
+    assert await page.evaluate("said") == []
     await page.goto(stage.scene.surface.address())
     await expect(sent(page, "kept")).to_have_count(1)
     await expect(box(page)).to_be_focused()

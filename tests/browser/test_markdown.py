@@ -85,11 +85,27 @@ async def test_a_message_is_copied_as_its_source(stage: Stage, page: Page) -> No
     assert await page.evaluate("navigator.clipboard.readText()") == source
 
 
-async def test_copying_works_where_the_browser_hides_its_clipboard(
-    stage: Stage, page: Page
+async def test_a_button_that_copied_twice_is_called_as_before(stage: Stage, page: Page) -> None:
+    await stage.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await page.clock.install()
+    await stage.core.say(f"```\n{CODE}```")
+    await page.get_by_role("button", name="Copy code").click()
+    await page.get_by_role("button", name="Copied").click()
+    await page.clock.run_for(5000)
+    await expect(page.get_by_role("button", name="Copy code")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    "clipboard",
+    [
+        pytest.param("undefined", id="through a tunnel, where the page is no secure context"),
+        pytest.param("{writeText: () => Promise.reject(new Error('no'))}", id="forbidden"),
+    ],
+)
+async def test_copying_works_where_the_browser_keeps_its_clipboard(
+    stage: Stage, page: Page, clipboard: str
 ) -> None:
-    """Through a tunnel the page is no secure context."""
-    await page.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+    await page.evaluate(f"Object.defineProperty(navigator, 'clipboard', {{value: {clipboard}}})")
     await page.evaluate("addEventListener('copy', () => { window.copied = `${getSelection()}` })")
     await stage.core.say(f"```\n{CODE}```")
     await page.get_by_role("button", name="Copy code").click()

@@ -19,6 +19,7 @@ from tests.browser.stage import (
     set_hidden,
     texts,
 )
+from tests.web.browser import eventually
 
 from ollim_bot.domain.chat import Author
 from ollim_bot.errors import OllimError, WrongInput
@@ -112,6 +113,36 @@ async def test_a_quote_leads_to_a_message_that_was_not_loaded_yet(stage: Stage) 
     await expect(first_shown).to_be_in_viewport()
 
 
+async def test_a_quote_is_not_followed_while_the_bot_is_away_and_that_is_said(
+    stage: Stage,
+) -> None:
+    first = await stage.past("the very first", minutes=500)
+    await stage.long_past(70)
+    await stage.core.say("about that", reply_to=first.id)
+    page = await stage.open()
+    quote = message(page, "about that").get_by_role("button", name="the very first")
+    async with stage.without_server():
+        await quote.click()
+        await expect(page.locator("#notice")).to_have_text(
+            "The bot cannot be reached now, so that message could not be loaded."
+        )
+
+
+async def test_a_quote_is_followed_though_older_messages_are_on_their_way(stage: Stage) -> None:
+    first = await stage.past("the very first", minutes=500)
+    await stage.long_past(130)
+    await stage.core.say("about that", reply_to=first.id)
+    page = await stage.open()
+    stage.core.may_answer.clear()
+    looks = stage.core.looks
+    await scroll_to(page, 0)
+    await eventually(lambda: stage.core.looks > looks)
+    quote = message(page, "about that").get_by_role("button", name="the very first")
+    await quote.evaluate("it => it.click()")
+    stage.core.may_answer.set()
+    await expect(message(page, "the very first").first).to_be_focused()
+
+
 async def test_older_messages_come_without_a_jump(stage: Stage) -> None:
     await stage.long_past(120)
     page = await stage.open()
@@ -130,6 +161,18 @@ async def test_older_messages_come_without_a_jump(stage: Stage) -> None:
     await expect(messages(page)).to_have_count(120)
     await expect(messages(page).first).to_contain_text("old message 0")
     assert await scroll_top(page) > 0
+
+
+async def test_older_messages_that_come_too_late_leave_no_gap(page: Page) -> None:
+    """They were asked for by a page that has begun anew since then, with the newest messages."""
+    shown = await page.evaluate("""async () => {
+        const { START, loadedOlder } = await import("/static/state.js");
+        const state = { ...START, messages: [{ id: "m90" }], hasMore: true };
+        const late = loadedOlder(state, "m30", [{ id: "m29" }], false);
+        const right = loadedOlder(state, "m90", [{ id: "m89" }], false);
+        return [late, right].map(({ messages }) => messages.map((message) => message.id));
+    }""")
+    assert shown == [["m90"], ["m89", "m90"]]
 
 
 async def test_the_unread_line_stands_where_the_reader_left(stage: Stage) -> None:
@@ -231,7 +274,7 @@ async def test_the_first_page_offers_three_things_that_work(stage: Stage, page: 
     for idea in (await ideas.all())[:2]:
         assert meant(await idea.get_attribute("data-text") or "") != ()
     await ideas.nth(0).click()
-    await expect(box(page)).to_have_value("What can you do?")
+    await expect(box(page)).to_have_value("remind me in 1 minute to drink water")
     await expect(box(page)).to_be_focused()
     await ideas.nth(2).click()
     await expect(page.get_by_role("listbox", name="Commands")).to_be_visible()

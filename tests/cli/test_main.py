@@ -84,6 +84,11 @@ def test_help_about_a_group_is_its_own_help_with_an_example_for_each_verb(
             id="flag without its value",
         ),
         pytest.param(
+            ["reminder", "add", "-m", "x", "--in", "-5m"],
+            "`-5m` does not lie ahead. Write `20m`, `1h 30m` or `2 days`.",
+            id="a length of time that goes back",
+        ),
+        pytest.param(
             ["reminder", "list", "--js"],
             "ollim-bot reminder list: '--js' is not understood. "
             "`ollim-bot reminder list --help` shows them all.",

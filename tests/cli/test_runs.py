@@ -247,6 +247,30 @@ def test_facts_of_another_make_are_shown_as_far_as_they_go(
     assert bot.run("runs", "show", "odd").code == 0
 
 
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        ({"tokens": 7, "price": "free"}, "7 tokens, free"),
+        ({"tokens": 7, "price": "unknown"}, "7 tokens, price unknown"),
+        ({"tokens": 7, "cost_usd": 0.5}, "7 tokens, $0.5000"),
+    ],
+)
+def test_a_run_that_has_no_price_is_told_without_one(
+    bot: Terminal, facts: dict[str, object], told: str
+) -> None:
+    ended = row("2026-11-15T12:00:00+00:00", "routine:odd:2026-11-15T12:00:00Z", "done", **facts)
+    bot.write("state/ledger.jsonl", ended + "\n")
+    assert f"{told}\n" in bot.done("runs", "show", "odd")
+
+
+def test_a_run_that_spoke_in_the_conversation_is_not_told_as_silent(bot: Terminal) -> None:
+    name = "routine:odd:2026-11-15T12:00:00Z"
+    ended = row("2026-11-15T12:00:00+00:00", name, "done", answered=True)
+    bot.write("state/ledger.jsonl", ended + "\n")
+    assert "(spoke in the conversation)" in bot.done("runs")
+    assert re.search(r"^  spoke +in the conversation$", bot.done("runs", "show", "odd"), re.M)
+
+
 def test_nothing_heavy_is_loaded(bot: Terminal) -> None:
     script = (
         "import sys; from ollim_bot.cli.main import main; main(['runs']); main(['runs', 'show',"

@@ -107,7 +107,7 @@ class Scene:
             self.facts,
             self.clock,
             reconnect=self._reconnected,
-            changed=self._has_changed,
+            changed=self.changed.append,
         )
 
     @asynccontextmanager
@@ -150,9 +150,6 @@ class Scene:
 
     async def _reconnected(self) -> None:
         self.reconnects += 1
-
-    async def _has_changed(self, message: ChatMessage) -> None:
-        self.changed.append(message)
 
 
 @asynccontextmanager

@@ -17,11 +17,11 @@ from ollim_bot.conversation.commands.table import COMMANDS
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
-from ollim_bot.surfaces.discord.interactions.buttons import view_of
 from ollim_bot.surfaces.discord.interactions.command_menu import sync
 from ollim_bot.surfaces.discord.interactions.commands import PATIENCE
 from ollim_bot.surfaces.discord.interactions.door import Interactions
 from ollim_bot.surfaces.discord.wire.endpoint import point_at
+from ollim_bot.surfaces.discord.wire.forms import view_of
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.discord.server import LocalDiscord
 from ollim_bot.testing.reception import FakeReception
@@ -86,8 +86,7 @@ class Scene:
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[Client]:
-        owner = int(self.discord.owner.id)
-        client = Client(Interactions(self.core, owner, self._tell, patience=self.patience))
+        client = Client(Interactions(self.core, self._tell, patience=self.patience))
         async with client:
             await client.login(self.discord.token)
             serving = asyncio.create_task(client.connect())

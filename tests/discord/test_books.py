@@ -21,8 +21,9 @@ from ollim_bot.surfaces.discord.channel import Seen
 from ollim_bot.surfaces.discord.delivery.courier import DiscordCourier
 from ollim_bot.surfaces.discord.errands import Errands
 from ollim_bot.surfaces.discord.facts import DiscordFacts
+from ollim_bot.surfaces.discord.input.catch_up import CatchUp
 from ollim_bot.surfaces.discord.input.eyes import Eyes
-from ollim_bot.surfaces.discord.service import Service
+from ollim_bot.surfaces.discord.input.inbound import Inbound
 from ollim_bot.surfaces.discord.turns.drafts import Drafts
 from ollim_bot.surfaces.discord.turns.presenter import Presenter
 from ollim_bot.testing.clock import ManualClock
@@ -60,28 +61,28 @@ class Machine:
         self.courier = DiscordCourier(self.channel, self.drafts, self.errands, self.clock)
         self.eyes = Eyes(self.channel, self.clock)
         self.presenter = Presenter(self.channel, self.drafts, self.clock, self.errands)
-        self.service = Service(
-            self.channel,
-            self.reception,
-            self.courier,
+        channel, reception, facts = self.channel, self.reception, self.facts
+        files = folder / "discord"
+        self.inbound = Inbound(channel, reception, self.eyes, facts, self.clock, files)
+        self.catch_up = CatchUp(
+            channel,
+            reception,
+            self.inbound,
             self.eyes,
-            self.facts,
-            self.errands,
+            facts,
             self.clock,
-            folder / "discord",
-            is_connected=asyncio.Event(),
             reconnect=_nothing,
-            say=_nothing,
+            changed=self.courier.changed,
         )
 
     async def talk(self, begin: int) -> None:
         """Some messages in a row, then their turns."""
         seen = [self.channel.say(f"message {begin + each}") for each in range(AT_ONCE)]
         for each in seen:
-            await self.service.message(each)
+            self.inbound.message(each)
         await eventually(lambda: len(self.reception.received) == begin + AT_ONCE)
-        await self.service.edited(seen[0].ref, "edited")
-        await self.service.deleted(seen[1].ref)
+        self.inbound.edited(seen[0].ref, "edited")
+        self.inbound.deleted(seen[1].ref)
         for number, each in enumerate(seen, begin):
             await self.answer(each, number)
 
@@ -124,7 +125,8 @@ class Machine:
         await self.clock.advance(300)
         size = 0
         seen: set[int] = set()
-        wanted: list[object] = [self.service, self.presenter, self.courier, self.eyes, self.drafts]
+        wanted: list[object] = [self.inbound, self.catch_up, self.presenter]
+        wanted += [self.courier, self.eyes, self.drafts]
         while wanted:
             each = wanted.pop()
             if id(each) in seen or isinstance(each, _OTHERS):
@@ -147,9 +149,9 @@ async def _events() -> AsyncIterator[AgentEvent]:
 
 async def test_what_is_remembered_does_not_grow_with_what_is_said(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
-    steps = (machine.service.run(), machine.facts.run(), machine.eyes.run())
-    async with doing(*steps):
-        await machine.service.resumed()
+    steps = (machine.inbound, machine.catch_up, machine.facts, machine.eyes)
+    async with doing(*(each.run() for each in steps)):
+        machine.catch_up.ready()
         for number in range(0, ENOUGH, AT_ONCE):
             await machine.talk(number)
         before = await machine.size_at_rest()

@@ -207,6 +207,16 @@ async def test_pauses_grow_to_an_hour(board: Board) -> None:
     await syncing
 
 
+async def test_a_connection_that_has_ended_is_not_tried_any_more(board: Board) -> None:
+    board.scene.discord.next_fail(PUT, 503, times=None)
+    syncing = asyncio.create_task(board.sync(*COMMANDS))
+    await until(lambda: board.clock.sleeping)
+    await board.client.close()
+    await board.clock.advance(60)
+    await syncing
+    assert board.remembered is None
+
+
 async def test_a_menu_that_is_refused_is_left_for_the_next_time(
     board: Board, caplog: pytest.LogCaptureFixture
 ) -> None:

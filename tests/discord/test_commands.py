@@ -14,7 +14,7 @@ from ollim_bot.conversation.commands.table import COMMANDS, read_line
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
 from ollim_bot.errors import Unreadable, WrongInput
 from ollim_bot.surfaces.discord.interactions.asides import FAILED
-from ollim_bot.surfaces.discord.interactions.commands import NOT_AUTHORIZED, PATIENCE, line_of
+from ollim_bot.surfaces.discord.interactions.commands import PATIENCE, line_of
 from ollim_bot.testing.discord.faults import AnswerLost, Delayed, Dropped, Fail
 from ollim_bot.testing.discord.interactions import Answer
 
@@ -139,12 +139,6 @@ async def test_a_command_of_an_older_menu_is_left_to_the_core(scene: Scene) -> N
     assert scene.core.lines == [("discord", "/gone")]
 
 
-async def test_others_are_not_authorized(scene: Scene) -> None:
-    asked = scene.discord.slash("clear", as_user=scene.discord.stranger)
-    assert await asked.said() == NOT_AUTHORIZED
-    assert (asked.is_ephemeral, scene.core.calls) == (True, [])
-
-
 async def test_an_answer_after_a_quarter_of_an_hour_comes_as_a_message(scene: Scene) -> None:
     scene.core.answers["/compact"] = CommandAnswer(LONG, is_error=True)
     scene.core.may_answer.clear()
@@ -230,11 +224,6 @@ async def test_no_more_is_proposed_than_discord_takes(scene: Scene) -> None:
     scene.core.proposed = ["x" * 101, "", *fitting]
     asked = scene.discord.complete("resume", "id", "a")
     assert await asked.choice_names() == fitting[:25]
-
-
-async def test_nothing_is_proposed_to_others(scene: Scene) -> None:
-    asked = scene.discord.complete("model", "name", "", as_user=scene.discord.stranger)
-    assert await asked.choice_names() == []
 
 
 async def test_values_that_cannot_be_read_are_no_values(scene: Scene) -> None:

@@ -9,12 +9,16 @@ import pytest
 from tests.discord.wire import Scene, scene_of
 
 from ollim_bot.surfaces.discord.channel import Letter
-from ollim_bot.surfaces.discord.interactions.commands import NOT_AUTHORIZED
-from ollim_bot.surfaces.discord.wire.ears import ELSEWHERE
+from ollim_bot.surfaces.discord.wire.ears import ELSEWHERE, NOT_AUTHORIZED
 from ollim_bot.testing.discord.server import LocalDiscord
 
 NONCE = "a" * 24
-COMMAND = {"name": "cost", "description": "What it cost", "type": 1}
+COMMAND = {
+    "name": "cost",
+    "description": "What it cost",
+    "type": 1,
+    "options": [{"name": "since", "description": "When", "type": 3, "autocomplete": True}],
+}
 
 
 @pytest.fixture
@@ -143,13 +147,15 @@ async def test_a_command_of_somebody_else_is_declined(scene: Scene) -> None:
     assert scene.heard.interactions == []
 
 
-async def test_a_click_of_somebody_else_does_nothing(scene: Scene) -> None:
+async def test_a_click_of_somebody_else_does_nothing_and_nothing_is_proposed_to_them(
+    scene: Scene,
+) -> None:
     await put_command(scene)
-    ref = scene.local.say("x", as_user=scene.local.stranger)
-    pressed = scene.local.press(
-        scene.local.message(ref), "act:done:1", as_user=scene.local.stranger
-    )
-    later = scene.local.slash("cost", as_user=scene.local.stranger)
+    stranger = scene.local.stranger
+    ref = scene.local.say("x")
+    pressed = scene.local.press(scene.local.message(ref), "act:done:1", as_user=stranger)
+    typed = scene.local.complete("cost", "since", "", as_user=stranger)
+    later = scene.local.slash("cost", as_user=stranger)
     await scene.local.until(lambda: later.answer)
     assert scene.heard.interactions == []
-    assert not pressed.answer
+    assert (pressed.answer, typed.answer) == (None, None)

@@ -34,8 +34,8 @@ class Scene:
         self.told: list[str] = []
         self._reactions = Reactions(reception, self._tell)
 
-    async def react(self, emoji: str, ref: str = "700", *, is_owner: bool = True) -> None:
-        await self._reactions.added(ref, emoji, is_owner=is_owner)
+    async def react(self, emoji: str, ref: str = "700") -> None:
+        await self._reactions.added(ref, emoji)
 
     @property
     def clicked(self) -> list[str]:
@@ -84,13 +84,6 @@ async def test_a_question_of_several_messages_is_answered_on_any_of_them(scene: 
 async def test_other_emojis_mean_nothing(scene: Scene, emoji: str) -> None:
     await say(scene, QUESTION)
     await scene.react(emoji)
-    assert (scene.reception.calls, scene.told) == ([], [])
-
-
-@pytest.mark.parametrize("emoji", ["✅", "🔓", "❌"])
-async def test_the_reactions_of_others_do_nothing(scene: Scene, emoji: str) -> None:
-    await say(scene, QUESTION)
-    await scene.react(emoji, is_owner=False)
     assert (scene.reception.calls, scene.told) == ([], [])
 
 

@@ -18,7 +18,6 @@ from ollim_bot.clock import SystemClock
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.channel import Seen
-from ollim_bot.surfaces.discord.interactions.buttons import view_of
 from ollim_bot.surfaces.discord.wire.allowance import Allowance
 from ollim_bot.surfaces.discord.wire.client import Connection
 from ollim_bot.surfaces.discord.wire.dm import DirectMessages, Wire
@@ -106,7 +105,7 @@ class Scene:
         self.dm = self.channel(lambda: self.connection.wire)
 
     def channel(self, wire: Callable[[], Wire | None]) -> DirectMessages:
-        return DirectMessages(wire, self.allowance, view_of, self._opened)
+        return DirectMessages(wire, self.allowance, self._opened)
 
     def connect(self, token: str | None = None) -> Connection:
         return Connection(

@@ -82,6 +82,23 @@ def test_a_port_that_may_not_be_used_is_a_failure() -> None:
 
 
 @pytest.mark.parametrize(
+    ("is_running", "detail"),
+    [
+        (True, "the bot runs, but nothing answers at port 8421"),
+        (False, "another program has port 8421"),
+    ],
+)
+def test_who_does_not_answer_in_time_is_the_bot_itself_if_it_runs(
+    is_running: bool, detail: str
+) -> None:
+    def never(_: str, __: Mapping[str, str]) -> Answer:
+        raise TimeoutError
+
+    (finding,) = page(8421, never, is_running=is_running, has_discord=False)
+    assert (finding.level, finding.detail) == (Level.FAIL, detail)
+
+
+@pytest.mark.parametrize(
     ("age", "level"), [(None, Level.PASS), (3.5, Level.PASS), (600, Level.WARN), ("x", Level.PASS)]
 )
 def test_a_schedule_that_stands_still_is_noticed(age: object, level: Level) -> None:

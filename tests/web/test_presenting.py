@@ -65,7 +65,6 @@ async def test_a_turn_is_seen_as_soon_as_it_begins(scene: Scene, own: Browser) -
             "live": {
                 "turn": turn.start.turn,
                 "elapsed": 0.0,
-                "inputs": [asked],
                 "blocks": [],
                 "tail": "",
                 "phase": "Thinking…",

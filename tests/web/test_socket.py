@@ -14,8 +14,15 @@ from tests.web.scene import Scene, make_scene, running
 from ollim_bot.chat import OpenFork
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.events import TextStreamed
+from ollim_bot.surfaces.web.frames import status_json
 from ollim_bot.surfaces.web.limits import Limits
 from ollim_bot.surfaces.web.message_book import MessageBook
+
+
+async def test_what_does_not_work_elsewhere_is_told_without_marks(scene: Scene) -> None:
+    trouble = "It is refused (`DISCORD_API_URL`). <b>Wait</b>."
+    told = status_json(replace(scene.reception.status, trouble=trouble))
+    assert told["trouble"] == "It is refused (DISCORD_API_URL). <b>Wait</b>."
 
 
 def ids(messages: list[dict[str, Any]]) -> list[str]:
@@ -26,7 +33,6 @@ async def test_a_new_tab_is_told_all_that_it_needs(scene: Scene, own: Browser) -
     await scene.reception.say("one")
     await own.post("/api/read", {"id": "m1"})
     async with own.tab() as (_, hello):
-        boot = hello.pop("boot")
         messages = hello.pop("messages")
         commands = {command["name"]: command for command in hello.pop("commands")}
         assert hello == {
@@ -36,7 +42,6 @@ async def test_a_new_tab_is_told_all_that_it_needs(scene: Scene, own: Browser) -
                 "is_offline": True,
                 "model": "offline",
                 "is_busy": False,
-                "user_name": "Ada",
                 "bot_name": "Ollim",
                 "version": "0.0",
                 "fork": None,
@@ -49,7 +54,6 @@ async def test_a_new_tab_is_told_all_that_it_needs(scene: Scene, own: Browser) -
             "read": "m1",
         }
     assert ids(messages) == ["m1"]
-    assert len(boot) > 10
     assert list(commands) == ["clear", "compact", "model", "resume"]
     assert commands["resume"] == {
         "name": "resume",
@@ -142,16 +146,14 @@ async def test_a_restart_of_the_bot_needs_no_reload(tmp_path: Path) -> None:
     async with stranger(scene) as own:
         async with running(scene):
             await own.enter()
-            await scene.reception.say("before")
+            await scene.reception.say("seen")
             async with own.tab() as (_, hello):
-                first_boot = hello["boot"]
-        port = scene.surface.port
-        again = make_scene(tmp_path, port=port)
+                assert ids(hello["messages"]) == ["m1"]
+            await scene.reception.say("missed")
+        again = make_scene(tmp_path, port=scene.surface.port)
         again.reception.messages = scene.reception.messages
-        async with running(again):
-            await again.reception.say("after")
-            async with own.tab(last="m1") as (_, hello):
-                assert hello["boot"] != first_boot
+        async with running(again), own.tab(last="m1") as (_, hello):
+            assert (hello["messages"], ids(hello["missed"])) == (None, ["m2"])
 
 
 async def test_no_message_is_lost_or_doubled_round_the_greeting(scene: Scene, own: Browser) -> None:

@@ -241,6 +241,17 @@ def no_file_larger_than(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+async def test_a_message_that_finds_no_place_on_the_disk_is_refused_with_the_reason(
+    scene: Scene, own: Browser
+) -> None:
+    folder = scene.folder / "state" / "uploads"
+    folder.rmdir()
+    folder.touch()
+    reply = await own.send("only words")
+    assert (reply.status, reply.error) == (507, texts.not_saved("The message", "Not a directory"))
+    assert scene.reception.received == []
+
+
 async def test_a_folder_that_was_removed_is_made_again(scene: Scene, own: Browser) -> None:
     (scene.folder / "state" / "uploads").rmdir()
     assert (await own.send("", ("x.bin", b"x"))).status == 200

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.json_output import json_flag, print_json
-from ollim_bot.cli.verbs import Flags, Given, Verb, run_verb
+from ollim_bot.cli.verbs import Given, Verb, no_flags, run_verb
 from ollim_bot.cli.wording import plain
 from ollim_bot.engine.login_state import LoginStatus
 from ollim_bot.errors import OllimError, SignInNeeded
@@ -64,13 +64,9 @@ def _asked(caller: Caller) -> LoginStatus:
     return asyncio.run(login_status(caller.engine_environment()))
 
 
-def _no_flags(_: Flags) -> None:
-    pass
-
-
 _VERBS = {
     "login": Verb(
-        "sign in, in the browser", "ollim-bot auth login", _no_flags, _login, needs_words=False
+        "sign in, in the browser", "ollim-bot auth login", no_flags, _login, needs_words=False
     ),
     "status": Verb(
         "whether you are signed in, and how",
@@ -79,5 +75,5 @@ _VERBS = {
         _status,
         needs_words=False,
     ),
-    "logout": Verb("sign out", "ollim-bot auth logout", _no_flags, _logout, needs_words=False),
+    "logout": Verb("sign out", "ollim-bot auth logout", no_flags, _logout, needs_words=False),
 }

@@ -10,7 +10,7 @@ from ollim_bot.cli.json_output import json_flag, print_json
 from ollim_bot.cli.unknown_words import no_such
 from ollim_bot.cli.verbs import Flags, Given, Verb, run_verb
 from ollim_bot.cli.wording import columns, plain
-from ollim_bot.domain.runtime_config import CONFIG_KEYS, RuntimeConfig, shown
+from ollim_bot.domain.runtime_config import CONFIG_KEYS, RuntimeConfig
 
 _DEFAULTS = RuntimeConfig()
 
@@ -39,7 +39,7 @@ def _get(given: Given, caller: Caller) -> None:
     if "json" in given:
         print_json(_setting(config, key))
     else:
-        print(plain(shown(config.value(key))))
+        print(plain(config.in_words(key)))
 
 
 def _set(given: Given, caller: Caller) -> None:
@@ -63,7 +63,7 @@ def _changed(
 
     def both(config: RuntimeConfig) -> tuple[RuntimeConfig, tuple[str, str]]:
         new = step(config)
-        return new, (plain(shown(config.value(key))), plain(shown(new.value(key))))
+        return new, (plain(config.in_words(key)), plain(new.in_words(key)))
 
     with writable(open_data(caller)) as data:
         return data.stores(note).config.transact(both)
@@ -79,10 +79,10 @@ def _known_key(given: Given) -> str:
 
 
 def _row(config: RuntimeConfig, key: str) -> tuple[str, str, str]:
-    value, takes = shown(config.value(key)), CONFIG_KEYS[key].takes
+    value, takes = config.in_words(key), CONFIG_KEYS[key].takes
     if key not in config.changed():
         return f"  {key}", plain(value), takes
-    return f"* {key}", plain(value), f"{takes}; default: {shown(_DEFAULTS.value(key))}"
+    return f"* {key}", plain(value), f"{takes}; default: {_DEFAULTS.in_words(key)}"
 
 
 def _setting(config: RuntimeConfig, key: str) -> dict[str, object]:

@@ -20,10 +20,12 @@ from ollim_bot.storage.locks import FileLock
 
 if TYPE_CHECKING:
     from ollim_bot.cli.caller import Caller
+    from ollim_bot.storage.file_store import Codec
     from ollim_bot.storage.journal.git_journal import GitJournal
     from ollim_bot.stores import Stores
 
 J = TypeVar("J", bound=Job)
+T = TypeVar("T")
 
 
 class Data:
@@ -38,6 +40,15 @@ class Data:
         """One shelf alone: the other stores would cost a listing a quarter of its time."""
         lock = FileLock(self.paths.lock_of(folder))
         return MarkdownShelf(folder, form, lock, disk=OsDisk(), journal=self._journal)
+
+    def stored(self, path: Path, codec: Codec[T]) -> T:
+        """One value alone. Where its file cannot be read, it is as if there were none."""
+        from ollim_bot.storage.file_store import FormatIsNewer, Malformed
+
+        try:
+            return codec.decode(OsDisk().read(path))[0]
+        except (OSError, Malformed, FormatIsNewer):
+            return codec.missing()
 
     def stores(self, on_problem: Callable[[str], None]) -> Stores:
         from ollim_bot.storage.stores import open_stores

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
+# What each is about, and the module that answers it. These have verbs of their own.
 GROUPS: Mapping[str, tuple[str, str]] = {
     "routine": ("what the bot does again and again", "ollim_bot.cli.routine"),
     "reminder": ("what the bot does once, at a moment", "ollim_bot.cli.reminder"),
@@ -27,8 +28,8 @@ GROUPS: Mapping[str, tuple[str, str]] = {
     "auth": ("the login at Claude", "ollim_bot.cli.auth"),
     "web": ("the address of the local page", "ollim_bot.cli.web"),
 }
-# Those without verbs.
-COMMANDS: Mapping[str, tuple[str, str]] = {
+_ALL: Mapping[str, tuple[str, str]] = {
+    **GROUPS,
     "doctor": ("whether everything is as it should be", "ollim_bot.cli.doctor"),
     "rehearse": ("what the bot would do in the days to come", "ollim_bot.cli.rehearse"),
 }
@@ -91,25 +92,21 @@ def _dispatch(words: list[str], caller: Caller) -> None:
             _dispatch([*topic, "--help"], caller)
         case ["version" | "--version", *_]:
             print(f"ollim-bot {__version__}")
-        case [word, *rest] if word in _all():
-            import_module(_all()[word][1]).run(rest, caller)
+        case [word, *rest] if word in _ALL:
+            import_module(_ALL[word][1]).run(rest, caller)
         case [word, *_]:
             raise _unknown(word)
 
 
-def _all() -> Mapping[str, tuple[str, str]]:
-    return {**GROUPS, **COMMANDS}
-
-
 def _help() -> str:
-    commands = "\n".join(f"  {name:<9} {about}" for name, (about, _) in _all().items())
+    commands = "\n".join(f"  {name:<9} {about}" for name, (about, _) in _ALL.items())
     return _HELP.format(commands=commands)
 
 
 def _unknown(word: str) -> OllimError:
     from ollim_bot.cli.unknown_words import no_such
 
-    known = [*_all(), "version", "help"]
+    known = [*_ALL, "version", "help"]
     return no_such(f"There is no command `{word}`.", word, known, "ollim-bot help")
 
 

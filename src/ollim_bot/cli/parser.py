@@ -32,7 +32,7 @@ class Parser(argparse.ArgumentParser):
         self._example = example
 
     def read(self, words: Sequence[str]) -> Mapping[str, Any]:
-        given, unknown = self.parse_known_args(words)
+        given, unknown = self.parse_known_args(_joined(words))
         if unknown:
             raise self._not_understood(unknown[0])
         return vars(given)
@@ -47,6 +47,17 @@ class Parser(argparse.ArgumentParser):
             return WrongInput(f"{sentence} A text of several words needs quotes.")
         flags = re.findall(r"--[a-z-]+", self.format_help())
         return no_such(sentence, word.partition("=")[0], flags, f"{self.prog} --help")
+
+
+def _joined(words: Sequence[str]) -> Sequence[str]:
+    """A number below zero is a value, and whoever reads it can say what is wrong with it."""
+    joined: list[str] = []
+    for word in words:
+        if joined and re.match(r"-\d", word) and re.fullmatch(r"--[a-z-]+", joined[-1]):
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
 
 
 class _Either(argparse.Action):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, open_data
@@ -15,18 +16,15 @@ from ollim_bot.cli.json_output import json_flag, print_json
 from ollim_bot.cli.parser import Parser
 from ollim_bot.cli.wording import plain
 from ollim_bot.domain.facts import Facts
-from ollim_bot.domain.rehearsal import MOST_ASKED, Rehearsal, rehearse, warnings
+from ollim_bot.domain.rehearsal import MOST_ASKED, Circumstances, Rehearsal, rehearse, warnings
 from ollim_bot.errors import WrongInput
 from ollim_bot.storage.codecs.values import MemoryCodec, PingBudgetCodec, RuntimeConfigCodec
-from ollim_bot.storage.file_store import FormatIsNewer, Malformed
-from ollim_bot.storage.files import OsDisk
 from ollim_bot.storage.jobs.reminders import REMINDERS
 from ollim_bot.storage.jobs.routines import ROUTINES
 from ollim_bot.upkeep.instance import running_pid
 
 if TYPE_CHECKING:
     from ollim_bot.domain.schedule import ScheduledJob
-    from ollim_bot.storage.file_store import Codec
 
 _COMMAND = "ollim-bot rehearse"
 _ABOUT = "what would happen in the days to come, as the jobs stand now"
@@ -34,8 +32,6 @@ _EXAMPLE = "ollim-bot rehearse --days 14"
 _USUAL_DAYS = 7
 _MOST_DAYS = 366
 _SKILL_FILE = "SKILL.md"
-
-T = TypeVar("T")
 
 
 class _Jobs(NamedTuple):
@@ -51,18 +47,15 @@ def run(words: Sequence[str], caller: Caller) -> None:
     days = _days(given.get("days", str(_USUAL_DAYS)))
     data = open_data(caller)
     jobs = _jobs(data)
-    facts, is_running = _facts(data), running_pid(data.paths.bot_pid) is not None
-    rehearsal = rehearse(
-        jobs.jobs,
-        _stored(data.paths.ping_budget, PingBudgetCodec(lambda: data.now)),
-        _stored(data.paths.config, RuntimeConfigCodec()),
-        data.now,
-        zone_of(data.now),
-        days,
+    facts = Facts(data.stored(data.paths.memory, MemoryCodec()))
+    is_running = running_pid(data.paths.bot_pid) is not None
+    circumstances = replace(
+        _circumstances(data),
         watched_until=None if is_running else facts.heartbeat or data.now,
         skills=_skills(data.paths.skills),
         is_skipped=facts.is_skipped if facts.skips else None,
     )
+    rehearsal = rehearse(jobs.jobs, circumstances, days)
     _answer(rehearsal, jobs.problems, as_json="json" in given, is_running=is_running)
 
 
@@ -72,9 +65,16 @@ def warnings_of(job: ScheduledJob, data: Data) -> Sequence[str]:
     if sum(1 for folder in folders if folder.is_dir() for _ in folder.iterdir()) > MOST_ASKED:
         return ()
     others = [other for other in _jobs(data).jobs if other != job]
-    budget = _stored(data.paths.ping_budget, PingBudgetCodec(lambda: data.now))
-    config = _stored(data.paths.config, RuntimeConfigCodec())
-    return warnings(job, others, budget, config, data.now, zone_of(data.now))
+    return warnings(job, others, _circumstances(data))
+
+
+def _circumstances(data: Data) -> Circumstances:
+    return Circumstances(
+        data.now,
+        zone_of(data.now),
+        data.stored(data.paths.ping_budget, PingBudgetCodec(lambda: data.now)),
+        data.stored(data.paths.config, RuntimeConfigCodec()),
+    )
 
 
 def _answer(
@@ -103,18 +103,6 @@ def _jobs(data: Data) -> _Jobs:
     jobs: list[ScheduledJob] = [one.item for one in routines.jobs]
     jobs += [one.item for one in reminders.jobs]
     return _Jobs(jobs, [*routines.problems, *reminders.problems])
-
-
-def _facts(data: Data) -> Facts:
-    return Facts(_stored(data.paths.memory, MemoryCodec()))
-
-
-def _stored(path: Path, codec: Codec[T]) -> T:
-    """As it would be if the file were not there, where it cannot be read; the bot will say so."""
-    try:
-        return codec.decode(OsDisk().read(path))[0]
-    except (OSError, Malformed, FormatIsNewer):
-        return codec.missing()
 
 
 def _skills(folder: Path) -> frozenset[str]:

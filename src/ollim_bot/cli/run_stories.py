@@ -10,9 +10,11 @@ from datetime import UTC, datetime, timedelta
 from ollim_bot.cli.wording import columns, plain, small, title
 from ollim_bot.domain.moments import describe, describe_with_distance, duration_in_words
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+from ollim_bot.domain.provider import Price
 from ollim_bot.domain.run_history import NOTES
 from ollim_bot.domain.run_words import in_words, outcome
 
+_PRICES = {Price.FREE.value: "free", Price.UNKNOWN.value: "price unknown"}
 # How much of an instant in an id is the day, and how much the minute.
 _DAY, _TO_THE_MINUTE = len("2026-11-16"), len("2026-11-16T08:00")
 
@@ -137,6 +139,7 @@ def _facts(story: Story, now: datetime) -> dict[str, str]:
         "reason": str(facts.get("reason") or ""),
         "error": str(facts.get("error") or ""),
         "attempts": _attempts(facts),
+        "spoke": "in the conversation" if facts.get("answered") else "",
         "pings": "",
         "silent": "" if story.state == "skipped" else str(facts.get("silent_because") or ""),
         "report": str(facts.get("report") or ""),
@@ -207,6 +210,8 @@ def _used(facts: Mapping[str, object]) -> str:
     words = [f"{tokens} tokens"] if tokens else []
     if isinstance(cost, int | float):
         words.append(f"${cost:.4f}")
+    elif words and (price := _PRICES.get(str(facts.get("price")))):
+        words.append(price)
     return ", ".join(words)
 
 

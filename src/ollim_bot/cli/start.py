@@ -22,6 +22,10 @@ from ollim_bot.stores import Stores
 from ollim_bot.surfaces.web.secret import address
 
 _RUNNING = "ollim-bot {version} is running with its data in {root}. Ctrl-C stops it."
+_NOBODY = (
+    "There is no page and no Discord, so nobody can talk to it. Take OLLIM_WEB_PORT=0 out of the "
+    "settings, or set DISCORD_TOKEN."
+)
 _FAULT = (
     "The bot stopped because of a fault in itself, told above. Nothing is lost: start it again."
 )
@@ -58,6 +62,8 @@ async def _until_stopped(settings: Settings, caller: Caller, redacting: Redactin
         if port is not None and secret is not None:
             redacting.learn(secret.reveal())
             print(_page(port, secret), flush=True)
+        elif settings.discord_token is None:
+            note(_NOBODY)
 
     app = App(settings, remote=_discord(settings), announce=announce)
     loop = asyncio.get_running_loop()

@@ -21,7 +21,13 @@ class Flags(Protocol):
     def add_argument(self, *names: str, **reading: Any) -> object: ...
 
 
+def no_flags(_: Flags) -> None:
+    """For a verb that takes no words."""
+
+
 class Verb(NamedTuple):
+    """`flags` says which words it takes. Unless it `needs_words`, it may be given none at all."""
+
     about: str
     example: str
     flags: Callable[[Flags], None]

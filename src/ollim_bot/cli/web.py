@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import open_data, writable
-from ollim_bot.cli.verbs import Flags, Given, Verb, run_verb
+from ollim_bot.cli.verbs import Given, Verb, no_flags, run_verb
 from ollim_bot.errors import WrongInput
 from ollim_bot.surfaces.web.secret import address, web_secret
 
@@ -25,15 +25,11 @@ def _url(_: Given, caller: Caller) -> None:
         print(address(port, web_secret(data.paths)))
 
 
-def _no_flags(_: Flags) -> None:
-    pass
-
-
 _VERBS = {
     "url": Verb(
         "the address of the page, with its secret",
         "ollim-bot web url",
-        _no_flags,
+        no_flags,
         _url,
         needs_words=False,
     ),

@@ -79,7 +79,6 @@ class ScriptedEngine:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self.opened: list[ScriptedSession] = []
-        self.warmed: list[SessionSpec] = []
         self.prompts: list[str] = []
         self.known: set[SessionId] = set()
         self.traces: dict[tuple[SessionId, str], Trace] = {}
@@ -107,9 +106,6 @@ class ScriptedEngine:
         session = ScriptedSession(self, spec, tools)
         self.opened.append(session)
         yield session
-
-    def warm(self, spec: SessionSpec, _: Toolset) -> None:
-        self.warmed.append(spec)
 
     async def knows(self, session: SessionId) -> bool:
         return session in self.known

@@ -68,7 +68,6 @@ class FakeReception:
         self.remembers = 1000
         self._clock = clock
         self._folder = folder
-        self._commands: tuple[CommandSpec, ...] = COMMANDS
         self._status = _STATUS
         self._numbers = count(1)
         self._turn: FakeTurn | None = None
@@ -182,7 +181,7 @@ class FakeReception:
 
     @property
     def commands(self) -> Sequence[CommandSpec]:
-        return self._commands
+        return COMMANDS
 
     @property
     def status(self) -> Status:

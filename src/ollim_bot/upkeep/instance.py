@@ -16,12 +16,14 @@ from ollim_bot.errors import AlreadyRunning, WriteFailed
 def single_instance(pid_file: Path, *, patience: float = 1.0) -> Iterator[None]:
     """Be the one running bot; raises `AlreadyRunning` if another process is.
 
-    The lock is released by the kernel however the process ends; the file goes at a clean exit.
+    The lock is released by the kernel however the process ends; the file goes at a clean exit. On a
+    full disk it holds as well, and only the number is not known to others.
     """
     descriptor = _acquire(pid_file, time.monotonic() + patience)
     try:
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        with suppress(OSError):
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         yield
     finally:
         # Removed while still locked, so that nobody else's file can be meant.

@@ -12,10 +12,9 @@ from ollim_bot.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Patient:
-    """An installation, as far as it can be told what it is like.
+    """An installation. `problems` is what is wrong with its settings.
 
-    `problems` are what is wrong with the settings; then `settings` is None, and `place` too if it
-    cannot be told where the data is.
+    If there are any, `settings` is None; and so is `place`, if it is not clear where the data is.
     """
 
     settings: Settings | None

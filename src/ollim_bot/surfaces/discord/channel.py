@@ -54,10 +54,10 @@ class RemoteFile:
 class Seen:
     """One message as it stands there now.
 
-    `text` is all of its words: those of its first card, where it has no others. `nonce` is empty
-    once Discord has forgotten it. `has_buttons` is whether it has any that can be pressed; `marks`
-    are the emojis that the bot itself has put below it. `reply_to` is the id of the message that it
-    replies to, and `quote` are that one's words.
+    `text` is what it says; without text of its own, what its first card says. `nonce` is empty once
+    Discord has forgotten it. `has_buttons` is whether it has any that can be pressed; `marks` are
+    the emojis that the bot itself has put below it. `reply_to` is the id of the message that it
+    replies to, and `quote` is what that one says.
     """
 
     ref: str
@@ -114,5 +114,5 @@ class Channel(Protocol):
         bytes; then there is no `target`."""
 
     def pause_before_edit(self) -> float:
-        """How many seconds an edit that could be left out should wait, so that none that matters
-        has to: by what Discord said last about its allowance."""
+        """How many seconds an edit that could be left out should wait, so that by Discord's rate
+        limits an edit that matters need not wait."""

@@ -1,4 +1,4 @@
-"""What is done beside everything else: begun at once, and broken off with its owner."""
+"""Work that goes on beside everything else, and is broken off when the surface ends."""
 
 from __future__ import annotations
 
@@ -17,9 +17,21 @@ _logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-def pause_after(failures: int) -> float:
-    """How long to wait before something is tried again that failed so often in a row."""
-    return 0.0 if failures == 0 else min(LONGEST_PAUSE, 2.0 ** min(failures - 1, 10))
+def pause_after(failures: int, longest: float = LONGEST_PAUSE) -> float:
+    """How many seconds to wait before something is tried again that failed so often in a row."""
+    return 0.0 if failures == 0 else min(longest, 2.0 ** min(failures - 1, 10))
+
+
+async def is_over(task: asyncio.Task[Any], within: float, clock: Clock) -> bool:
+    """Wait for a task, but not longer than so many seconds; the task itself goes on."""
+    if task.done():
+        return True
+    alarm = asyncio.ensure_future(clock.sleep(within))
+    try:
+        await asyncio.wait({task, alarm}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        alarm.cancel()
+    return task.done()
 
 
 class Errands:
@@ -38,9 +50,9 @@ class Errands:
 
     def send_off(self, work: Coroutine[Any, Any, None]) -> None:
         """Nobody waits for it."""
-        self._begun.add(self.begin(work))
+        _ = self.begin(work)
 
-    async def is_done(self, call: Callable[[], Awaitable[None]]) -> bool:
+    async def keep_trying(self, call: Callable[[], Awaitable[None]]) -> bool:
         """Try until it is done, however long that takes; False if it was refused."""
         failures = 0
         while True:
@@ -54,22 +66,11 @@ class Errands:
             else:
                 return True
 
-    async def is_over(self, task: asyncio.Task[Any], within: float) -> bool:
-        """Wait for a task, but not longer than so many seconds; the task itself goes on."""
-        if task.done():
-            return True
-        alarm = asyncio.ensure_future(self._clock.sleep(within))
-        try:
-            await asyncio.wait({task, alarm}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            alarm.cancel()
-        return task.done()
-
     def open(self) -> None:
         self._is_closed = False
 
     async def close(self) -> None:
-        """Break off what is not done yet, and what is begun before it is opened again."""
+        """Break off what is not done yet; until `open`, what is begun is broken off at once."""
         self._is_closed = True
         while self._begun:
             for task in self._begun:

@@ -1,4 +1,4 @@
-"""What is remembered about Discord, written in one go, and never in the way of input."""
+"""What is remembered about Discord across restarts, written without keeping anybody waiting."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ _logger = logging.getLogger(__name__)
 
 
 class DiscordFacts:
-    """Who asks is told what was said last, whether it is on disk already or not.
+    """Changes return at once; `run` writes them to disk, all that came meanwhile in one go.
 
-    What is said is written while `run` runs: all that came meanwhile at once. A crash may take the
-    last of it away.
+    Reading gives the newest value, whether it is on disk yet or not. A crash may lose the last
+    changes.
     """
 
     def __init__(self, memory: Store[Mapping[str, object]]) -> None:
         self._memory = memory
-        # By what each is about, so that a disk that refuses does not make them more and more.
+        # One for each thing that can change, so that they do not pile up while a disk refuses.
         self._unwritten: dict[str, _Change] = {}
         self._newest = "0"
         self._is_wanted = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
 
     async def last_seen(self) -> str | None:
-        """Raises `StorageError`, as all that asks does."""
+        """Raises `StorageError`, as all reading does."""
         return (await self._now()).discord_last_seen
 
     def saw(self, ref: str) -> None:
-        """A message that needs no second look, nor does any before it."""
+        """This message, and all before it, need not be looked at again."""
         newest = self._newest = max(self._newest, ref, key=int)
         self._note("seen", lambda facts: facts.seen_on_discord(newest))
 
@@ -62,7 +62,7 @@ class DiscordFacts:
             await self.flush()
 
     async def flush(self) -> bool:
-        """True if all that was said before is on disk."""
+        """True if all changes so far are on disk."""
         async with self._one_at_a_time:
             changes = dict(self._unwritten)
             if not changes:

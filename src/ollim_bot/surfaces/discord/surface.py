@@ -21,19 +21,23 @@ from ollim_bot.surfaces.discord.channel import NAME, Letter, ref_of
 from ollim_bot.surfaces.discord.delivery.courier import DiscordCourier
 from ollim_bot.surfaces.discord.errands import Errands
 from ollim_bot.surfaces.discord.facts import DiscordFacts
+from ollim_bot.surfaces.discord.input.catch_up import CatchUp
 from ollim_bot.surfaces.discord.input.eyes import Eyes
-from ollim_bot.surfaces.discord.interactions.buttons import view_of
+from ollim_bot.surfaces.discord.input.inbound import Inbound
 from ollim_bot.surfaces.discord.service import Service
+from ollim_bot.surfaces.discord.start_up import StartUp
 from ollim_bot.surfaces.discord.turns.drafts import Drafts
+from ollim_bot.surfaces.discord.turns.orphans import Orphans
 from ollim_bot.surfaces.discord.turns.presenter import Presenter
 from ollim_bot.surfaces.discord.wire.allowance import Allowance
 from ollim_bot.surfaces.discord.wire.client import Connection
 from ollim_bot.surfaces.discord.wire.dm import DirectMessages, Wire
 from ollim_bot.surfaces.discord.wire.endpoint import point_at
 from ollim_bot.surfaces.discord.words.rendering import letter_of, parts_of
+from ollim_bot.surfaces.discord.words.small_text import small
 from ollim_bot.surfaces.discord.words.split import split
 
-SHUTTING_DOWN = "-# shutting down"
+SHUTTING_DOWN = small("shutting down")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _LONGEST_GOODBYE = 2.0
@@ -43,8 +47,8 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """`owner_id` is asked for where the application belongs to a team; `api_url` is where Discord
-    is, if not where it usually is."""
+    """`owner_id` is needed only if the application belongs to a team; `api_url` only if Discord is
+    not at its usual address."""
 
     token: Secret
     owner_id: int | None = None
@@ -68,7 +72,7 @@ class DiscordSurface:
         self._folder = folder
         self._clock = clock
         self._allowance = Allowance(clock.monotonic)
-        self._channel = DirectMessages(self._wire, self._allowance, view_of, opened)
+        self._channel = DirectMessages(self._wire, self._allowance, opened)
         self._errands = Errands(clock)
         self._facts = DiscordFacts(memory)
         self._drafts = Drafts(self._channel, clock, self._errands, self._facts)
@@ -89,19 +93,7 @@ class DiscordSurface:
         """Raises `NotAdmitted` if somebody has to change something before Discord lets it in."""
         self._reception = reception
         self._errands.open()
-        service = Service(
-            self._channel,
-            reception,
-            self._courier,
-            self._eyes,
-            self._facts,
-            self._errands,
-            self._clock,
-            self._folder,
-            is_connected=self._is_connected,
-            reconnect=self._reconnect,
-            say=self._say,
-        )
+        service = self._service(reception)
         work = [self._facts.run(), self._eyes.run(), service.run(), self._connect(service)]
         tasks = [asyncio.create_task(each) for each in work]
         try:
@@ -148,11 +140,39 @@ class DiscordSurface:
     ) -> str | None:
         return await self._courier.find(part, nonce, since, others)
 
+    def _service(self, reception: Reception) -> Service:
+        channel, facts, clock = self._channel, self._facts, self._clock
+        inbound = Inbound(channel, reception, self._eyes, facts, clock, self._folder)
+        catch_up = CatchUp(
+            channel,
+            reception,
+            inbound,
+            self._eyes,
+            facts,
+            clock,
+            reconnect=self._reconnect,
+            changed=self._courier.changed,
+        )
+
+        async def is_in_log(ref: str) -> bool:
+            return self._courier.knows(ref) or await reception.by_ref(NAME, ref) is not None
+
+        orphans = Orphans(channel, self._errands, facts, self._courier, is_in_log)
+        start_up = StartUp(reception, facts, orphans, self._errands, clock)
+        return Service(
+            reception,
+            inbound,
+            catch_up,
+            start_up,
+            is_connected=self._is_connected,
+            say=self._say,
+        )
+
     def _wire(self) -> Wire | None:
         return None if self._connection is None else self._connection.wire
 
     async def _connect(self, service: Service) -> None:
-        """One connection after the other; between two that were in vain, longer and longer."""
+        """One connection after the other, with growing pauses while none can be had."""
         pause = _FIRST_PAUSE
         while True:
             began = self._clock.monotonic()
@@ -181,7 +201,7 @@ class DiscordSurface:
             await self._connection.reconnect()
 
     async def _flash(self, message: ChatMessage) -> None:
-        """One that could not be kept is shown while it can be; one from before is in the log."""
+        """Show a message that could not be kept. One that is in the log was shown long ago."""
         reception = self._reception
         if reception is None or await reception.message(message.id) is not None:
             return

@@ -1,7 +1,7 @@
 """Who is let in: the owner's own browser, from the page itself, and nobody else.
 
-Every request passes here before anything of it is looked at. The server listens on loopback only,
-so what is to be kept out are the other pages in the owner's browser and other users of the machine.
+Every request is checked here first. The server listens on loopback only, so those to keep out are
+other sites in the owner's browser, and other users of the machine.
 """
 
 from __future__ import annotations
@@ -57,12 +57,13 @@ class Access:
             return self._entrance(request)
         if not _equal(request.cookies.get(COOKIE, ""), self._cookie.encode()):
             raise Refused(401, texts.NO_SECRET)
-        if not (is_harmless and request.path != SOCKET) and not _is_same_origin(request):
+        can_do_something = not is_harmless or request.path == SOCKET
+        if can_do_something and not _is_same_origin(request):
             raise Refused(403, texts.WRONG_ORIGIN)
         return await handler(request)
 
     def _is_known_host(self, request: web.Request) -> bool:
-        """Another name may have been made to point to this machine, to get round the origin."""
+        """Another site may have made its own name point to this machine (DNS rebinding)."""
         given = request.headers.getall("Host", [])
         found = _HOST.fullmatch(given[0].lower()) if len(given) == 1 else None
         return found is not None and found[1] in self._hosts

@@ -19,7 +19,7 @@ from ollim_bot.surfaces.web.read_mark import ReadMark
 from ollim_bot.surfaces.web.refusals import Refused
 from ollim_bot.surfaces.web.uploads import Upload, Uploads
 
-SURFACE = "web"
+NAME = "web"
 
 _PAGE = 50
 _LARGEST_PAGE = 100
@@ -68,7 +68,7 @@ class Api:
         reply_to = await self._reception.message(given) if given else None
         return Incoming(
             upload.id,
-            SURFACE,
+            NAME,
             text,
             reply_to=None if reply_to is None else reply_to.id,
             files=tuple(upload.files),
@@ -85,7 +85,7 @@ class Api:
 
     async def _command(self, request: web.Request) -> web.Response:
         line = _text(await self._body(request), "line")
-        return await _answered(await self._reception.command(SURFACE, line))
+        return await _answered(await self._reception.command(NAME, line))
 
     async def _click(self, request: web.Request) -> web.Response:
         body = await self._body(request)
@@ -96,7 +96,7 @@ class Api:
         buttons = message.card.buttons if message.card else ()
         if custom_id not in [button.custom_id for button in buttons]:
             raise Refused(404, texts.NO_BUTTON)
-        return await _answered(await self._reception.click(SURFACE, message.id, custom_id))
+        return await _answered(await self._reception.click(NAME, message.id, custom_id))
 
     async def _interrupt(self, request: web.Request) -> web.Response:
         await self._body(request)

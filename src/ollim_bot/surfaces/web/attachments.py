@@ -22,7 +22,7 @@ _LONGEST_MARK = 12
 async def send_attachment(
     request: web.Request, attachment: Attachment, opener: OpenAttachment
 ) -> web.StreamResponse:
-    """An image of a common kind to be shown; all else to be saved, whatever it says it is."""
+    """Images of the common kinds are to be shown, all else to be saved, whatever its name says."""
     try:
         file = await asyncio.to_thread(opener, attachment)
     except (OSError, ValueError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from urllib.parse import quote
 
 from ollim_bot.chat import OpenFork, Status, TurnStart
@@ -14,7 +15,7 @@ from ollim_bot.surfaces.web.markdown import plain
 Json = dict[str, object]
 
 _LONGEST_EXCERPT = 120
-# So much of a text is looked at for it: marks and addresses are longer than what they show.
+# How much of a text is read for an excerpt: markdown is longer than what it shows.
 _READ_FOR_EXCERPT = 1000
 
 
@@ -63,11 +64,10 @@ def status_json(status: Status) -> Json:
         "is_offline": status.is_offline,
         "model": status.model,
         "is_busy": status.is_busy,
-        "user_name": status.user_name,
         "bot_name": status.bot_name,
         "version": status.version,
         "fork": None if status.fork is None else _fork(status.fork),
-        "trouble": status.trouble,
+        "trouble": " ".join(plain(status.trouble).split()),
     }
 
 
@@ -104,7 +104,6 @@ def live_json(
     return {
         "turn": start.turn,
         "elapsed": round(elapsed, 1),
-        "inputs": list(start.inputs),
         "blocks": list(blocks),
         "tail": tail,
         **_activity(activity),
@@ -128,11 +127,9 @@ def turn_frame(live: Mapping[str, object]) -> Json:
 
 
 def draft_frame(turn: TurnId, before: Sequence[str], now: Sequence[str], tail: str) -> Json:
-    """What is to be kept of the blocks that were shown before, and what follows."""
-    same = (old == new for old, new in zip(before, now, strict=False))
-    keep = next((index for index, is_same in enumerate(same) if not is_same), None)
-    if keep is None:
-        keep = min(len(before), len(now))
+    """How many of the blocks that were shown before are to be kept, and what follows them."""
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(before, now, strict=False))
+    keep = len(list(same))
     return {"type": "draft", "turn": turn, "keep": keep, "blocks": list(now[keep:]), "tail": tail}
 
 

@@ -9,7 +9,7 @@ _MEGABYTE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bytes, unless a name says characters or seconds."""
+    """`file` and `body` are bytes, the others what their names say."""
 
     file: int = 25 * _MEGABYTE
     files: int = 10

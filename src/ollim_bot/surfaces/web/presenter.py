@@ -80,7 +80,7 @@ class Presenter:
 
 
 class _Shown:
-    """A turn as it is, and as far as it was drawn."""
+    """A turn: what has happened in it, and what of that was drawn."""
 
     def __init__(self, start: TurnStart, began: float) -> None:
         self.start = start

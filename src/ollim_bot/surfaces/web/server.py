@@ -84,7 +84,7 @@ async def _bind(runner: web.AppRunner, port: int) -> None:
 
 
 class _WireLog(logging.LoggerAdapter[logging.Logger]):
-    """Without requests that are no HTTP: they are quoted there, and the secret may be in one."""
+    """Leaves out requests that are no HTTP: they would be quoted, and may hold the secret."""
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         if not isinstance(kwargs.get("exc_info"), HttpProcessingError):

@@ -20,8 +20,6 @@ _NEWEST = 60
 
 
 class Socket:
-    """`boot` tells one life of the bot from the next."""
-
     def __init__(
         self,
         reception: Reception,
@@ -30,7 +28,6 @@ class Socket:
         read: ReadMark,
         tabs: Tabs,
         limits: Limits,
-        boot: str,
     ) -> None:
         self._reception = reception
         self._book = book
@@ -38,7 +35,6 @@ class Socket:
         self._read = read
         self._tabs = tabs
         self._limits = limits
-        self._boot = boot
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         self._tabs.check_room()
@@ -60,11 +56,15 @@ class Socket:
         return socket
 
     async def _greet(self, tab: Tab, last: MessageId | None) -> None:
+        """A tab that was there not long ago gets what it has missed, any other one the newest."""
         missed = None if last is None else await self._missed(last)
-        newest = None if missed is not None else await self._newest()
-        messages, has_more = newest or (None, False)
-        cards = [] if missed is None else await self._cards()
-        known = {str(message["id"]): message for message in (*(missed or ()), *(messages or ()))}
+        if missed is None:
+            messages, has_more = await self._newest()
+            cards: list[Json] = []
+        else:
+            messages, has_more = None, False
+            cards = await self._cards()
+        known = {str(each["id"]): each for each in messages or missed or ()}
         # From here on nothing is waited for, so that no frame can come in between.
         tab.greet(
             {
@@ -77,7 +77,6 @@ class Socket:
                 "has_more": has_more,
                 "live": self._presenter.live(),
                 "read": self._read.last,
-                "boot": self._boot,
             },
             known,
         )

@@ -17,16 +17,13 @@ PAGE = "index.html"
 _TYPES = {
     ".css": "text/css",
     ".html": "text/html",
-    ".ico": "image/x-icon",
     ".js": "text/javascript",
-    ".png": "image/png",
     ".svg": "image/svg+xml",
-    ".webmanifest": "application/manifest+json",
 }
 
 
 async def send_static(request: web.Request, name: str) -> web.Response:
-    """Asked for anew each time, and sent only if it is another one: an update needs no reload."""
+    """The browser asks each time and is sent only what has changed, so an update shows at once."""
     content = await asyncio.to_thread(_content, name)
     if content is None:
         raise Refused(404, texts.NO_PAGE if name == PAGE else texts.NOT_FOUND)

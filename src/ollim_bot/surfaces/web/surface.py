@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from ollim_bot.domain.events import AgentEvent
 from ollim_bot.ports import Clock
 from ollim_bot.settings import Secret
 from ollim_bot.surfaces.web.access import Access
-from ollim_bot.surfaces.web.api import SURFACE, Api
+from ollim_bot.surfaces.web.api import NAME, Api
 from ollim_bot.surfaces.web.frames import message_frame, status_frame
 from ollim_bot.surfaces.web.limits import Limits
 from ollim_bot.surfaces.web.message_book import MessageBook
@@ -33,7 +32,7 @@ def _no_heartbeat() -> float | None:
 class WebSurface:
     """A `ChatSurface`. Nothing that it is told to show waits for a tab."""
 
-    name = SURFACE
+    name = NAME
 
     def __init__(
         self,
@@ -59,7 +58,6 @@ class WebSurface:
         self._kept_mark = read_mark
         self._version = version
         self._heartbeat_age = heartbeat_age
-        self._boot = uuid.uuid4().hex
         self._tabs = Tabs(self._limits)
         self._presenter = Presenter(clock, self._tabs.send)
         self._book: MessageBook | None = None
@@ -91,9 +89,7 @@ class WebSurface:
         read = ReadMark(self._kept_mark, reception, self._tabs.send)
         await read.load()
         api = Api(reception, book, read, self._uploads, self._open_attachment, self._limits)
-        socket = Socket(
-            reception, book, self._presenter, read, self._tabs, self._limits, self._boot
-        )
+        socket = Socket(reception, book, self._presenter, read, self._tabs, self._limits)
         app = page_app(self._access, api, socket, self._limits, self._health)
         app.on_shutdown.append(self._tabs.close)
         async with serving(app, self._port, self._limits) as self._port:

@@ -49,7 +49,7 @@ class Upload:
 
 
 class Uploads:
-    """`folder` is for nobody else: what a crash left in it is removed."""
+    """`folder` is for nothing else: what a crash left in it is removed."""
 
     def __init__(self, folder: Path, limits: Limits) -> None:
         self._folder = folder
@@ -64,7 +64,7 @@ class Uploads:
         if request.content_type != "multipart/form-data":
             raise Refused(415, texts.NO_FORM)
         folder = self._folder / uuid.uuid4().hex
-        await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True)
+        await _on_disk("The message", lambda: folder.mkdir(mode=0o700, parents=True))
         try:
             yield await self._read(request, folder)
         finally:

@@ -47,7 +47,7 @@ class AnswerHanging:
 
 @dataclass(frozen=True, slots=True)
 class Banned:
-    """Who stands before Discord turns it away, after too many requests that were wrong."""
+    """The proxy before Discord turns it away, as it does after too many wrong requests."""
 
 
 Fault = Fail | Dropped | AnswerLost | Delayed | Hanging | AnswerHanging | Banned

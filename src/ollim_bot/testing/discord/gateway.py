@@ -29,7 +29,6 @@ class Op(IntEnum):
     PRESENCE = 3
     VOICE_STATE = 4
     RESUME = 6
-    RECONNECT = 7
     REQUEST_MEMBERS = 8
     INVALID_SESSION = 9
     HELLO = 10

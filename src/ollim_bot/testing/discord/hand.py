@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mimetypes
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from ollim_bot.testing.discord.gateway import Gateway
 from ollim_bot.testing.discord.interactions import Desk, Interaction, Kind
@@ -30,7 +30,7 @@ class Hand:
         postings: Postings,
         desk: Desk,
         commands: Commands,
-        gateway: Callable[[], Gateway],
+        gateway: Gateway,
     ) -> None:
         self.world = world
         self.owner = owner
@@ -38,7 +38,7 @@ class Hand:
         self._postings = postings
         self._desk = desk
         self._commands = commands
-        self._gateway_of = gateway
+        self.gateway = gateway
 
     def say(
         self,
@@ -80,8 +80,8 @@ class Hand:
     def react(self, message_id: str, emoji: str, *, as_user: User | None = None) -> None:
         self._postings.react(self.world.messages[message_id], as_user or self.owner, emoji)
 
-    def unreact(self, message_id: str, emoji: str, *, as_user: User | None = None) -> None:
-        self._postings.unreact(self.world.messages[message_id], as_user or self.owner, emoji)
+    def unreact(self, message_id: str, emoji: str) -> None:
+        self._postings.unreact(self.world.messages[message_id], self.owner, emoji)
 
     def slash(
         self,
@@ -143,7 +143,7 @@ class Hand:
     def press(
         self, message: Message, custom_id: str, *, as_user: User | None = None
     ) -> Interaction:
-        """As a program can that is not Discord's: whether there is such a button or not."""
+        """As a forged program could: whether there is such a button or not."""
         user = as_user or self.owner
         began = self._desk.begin(Kind.CLICK, user, message.channel, message)
         data = {"custom_id": custom_id, "component_type": _BUTTON, "id": 1}
@@ -190,7 +190,7 @@ class Hand:
             body["member"] = member_payload(began.user)
         else:
             body["user"] = user_payload(began.user)
-        self._gateway_of().tell("INTERACTION_CREATE", body)
+        self.gateway.tell("INTERACTION_CREATE", body)
 
     def _place(self, user: User, in_guild: bool) -> Channel:
         return self.world.guild_channel() if in_guild else self.world.dm_with(user)

@@ -49,7 +49,7 @@ class Identity:
         }
 
     def _team(self) -> Json:
-        """An application of a team names a user as its owner who is nobody."""
+        """The owner that Discord names of a team's application is a made-up user."""
         if self.team is None:
             return {}
         team = {

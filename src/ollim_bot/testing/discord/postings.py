@@ -25,6 +25,7 @@ DM_MESSAGES, GUILD_MESSAGES = 1 << 12, 1 << 9
 DM_REACTIONS, GUILD_REACTIONS = 1 << 13, 1 << 10
 
 _MOST_REACTIONS = 20
+_NONCE_WINDOW = 180.0
 _OLD = timedelta(hours=1)
 _CUSTOM_EMOJI = re.compile(r"\w{2,32}:\d+")
 
@@ -37,17 +38,16 @@ class Postings:
     papers: Papers
     buckets: Buckets
     tell: Callable[[str, Json, int], None]
-    nonce_window: float
     nonces: dict[str, tuple[str, float]] = field(default_factory=dict)
 
     def remembered(self, nonce: str) -> Message | None:
         message_id, since = self.nonces.get(nonce, ("", 0.0))
-        if not message_id or self.world.monotonic() - since > self.nonce_window:
+        if not message_id or self.world.monotonic() - since > _NONCE_WINDOW:
             return None
         return self.world.messages[message_id]
 
     def send(self, channel: Channel, author: User, body: Json, files: Sequence[File]) -> Message:
-        """The earlier one, where it has the nonce that this is to be the only one with."""
+        """Gives the earlier message where the body asks for one only of its nonce."""
         check_message(body)
         nonce = str(body.get("nonce") or "")
         if nonce and body.get("enforce_nonce") and (earlier := self.remembered(nonce)):

@@ -59,7 +59,6 @@ class LocalDiscord(Hand):
         now: Callable[[], datetime] = _wall_clock,
         monotonic: Callable[[], float] = time.monotonic,
         heartbeat_interval: float = 41.25,
-        nonce_window: float = 180.0,
         largest_file: int = 10 * 1024 * 1024,
         granted_intents: int = _ALL_INTENTS & ~PRIVILEGED,
     ) -> None:
@@ -81,10 +80,10 @@ class LocalDiscord(Hand):
             granted_intents,
         )
         papers = Papers(world, bot, lambda: self.url, self._shows_nonce)
-        postings = Postings(world, papers, self.buckets, self.gateway.tell, nonce_window)
+        postings = Postings(world, papers, self.buckets, self.gateway.tell)
         desk = Desk(world, postings, bot, lambda: secrets.token_urlsafe(48))
         commands = Commands()
-        super().__init__(world, owner, bot, postings, desk, commands, lambda: self.gateway)
+        super().__init__(world, owner, bot, postings, desk, commands, self.gateway)
         self._routes = Routes(
             world, bot, postings, self.buckets, commands, identity.application, largest_file
         )

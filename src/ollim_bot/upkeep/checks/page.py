@@ -37,11 +37,12 @@ def page(
         return
     try:
         answer = ask(f"http://{_HOST}:{port}/healthz", {})
-    except ConnectionRefusedError:
-        yield _silent(port, refusal or why_not_free, is_running=is_running)
-        return
-    except OSError:
-        yield _taken(port, "another program")
+    except OSError as silent:
+        is_late = is_running and isinstance(silent, TimeoutError)
+        if is_late or isinstance(silent, ConnectionRefusedError):
+            yield _silent(port, refusal or why_not_free, is_running=is_running)
+        else:
+            yield _taken(port, "another program")
         return
     if answer.server != _OURS or not isinstance(answer.said, dict):
         yield _taken(port, "another program")

@@ -24,14 +24,14 @@ class Answer(NamedTuple):
 Ask = Callable[[str, Mapping[str, str]], Answer]
 
 
-def ask(url: str, headers: Mapping[str, str], limit: float = _LONGEST_WAIT) -> Answer:
+def ask(url: str, headers: Mapping[str, str]) -> Answer:
     """Raises `ConnectionRefusedError` where nobody listens, else `OSError` if no answer comes.
 
     It goes straight there, as the bot does: through no proxy, and on to no other address.
     """
     parts = urlsplit(url)
     made = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    with closing(made(parts.hostname or "", parts.port, timeout=limit)) as connection:
+    with closing(made(parts.hostname or "", parts.port, timeout=_LONGEST_WAIT)) as connection:
         try:
             connection.request("GET", parts.path, headers=dict(headers))
             response = connection.getresponse()

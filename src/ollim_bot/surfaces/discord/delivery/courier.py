@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
+from itertools import chain
 
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.errors import NotSent, Unreachable, Unsure
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.channel import NAME, Channel, Hidden, Letter, Seen
-from ollim_bot.surfaces.discord.delivery.revisions import Recent, Revisions
-from ollim_bot.surfaces.discord.errands import Errands
+from ollim_bot.surfaces.discord.delivery.revisions import Revisions
+from ollim_bot.surfaces.discord.errands import Errands, is_over
+from ollim_bot.surfaces.discord.recent import Recent
 from ollim_bot.surfaces.discord.turns.drafts import Drafts
 from ollim_bot.surfaces.discord.words.lateness import dated, undated
 from ollim_bot.surfaces.discord.words.rendering import letter_of, parts_of
 
-# Somebody waits for the words. It is longer than Discord keeps an edit waiting by its allowance.
+# Somebody waits for the words; but it has to be longer than rate limits keep an edit waiting.
 _LONGEST_EDIT = 8.0
 _LOOK_BACK = 100
 _DISCORD_EPOCH = 1_420_070_400_000
@@ -84,10 +86,10 @@ class DiscordCourier:
         return ref
 
     def changed(self, message: ChatMessage) -> None:
-        """A message that was posted again, with its refs. It shows as it is now, soon.
+        """A message was posted again. What stands on Discord of it is edited soon.
 
-        While it is on its way, that is after it has arrived. Where it has other parts now than
-        messages over there, those that are there show what they can.
+        While it is still on its way, that is done after it has arrived. If it now has more or fewer
+        parts than there are messages, the messages that are there show as much as they can.
         """
         ref = message.refs.get(NAME)
         if ref is None:
@@ -100,7 +102,7 @@ class DiscordCourier:
             self._revisions.want(each, letter_of(part))
 
     def knows(self, ref: str) -> bool:
-        """Whether it was delivered in this life, which the log may not say yet."""
+        """Whether it was delivered since the start, though the log may not say so yet."""
         return self._revisions.knows(ref)
 
     async def caught_up(self) -> None:
@@ -126,7 +128,7 @@ class DiscordCourier:
     async def _is_edited(self, ref: str, letter: Letter) -> bool:
         edit = self._errands.begin(self._edited(ref, letter))
         try:
-            return await self._errands.is_over(edit, _LONGEST_EDIT) and edit.result()
+            return await is_over(edit, _LONGEST_EDIT, self._clock) and edit.result()
         finally:
             edit.cancel()
 
@@ -138,9 +140,11 @@ class DiscordCourier:
         return True
 
     def _index(self, part: ChatMessage) -> int:
+        """Which part of its message it is. Two parts may say the same, so identity comes first."""
         parts = self._on_its_way.get(part.id, ())
-        same = [index for index, each in enumerate(parts) if each is part]
-        return (same or [index for index, each in enumerate(parts) if each == part] or [0])[0]
+        identical = (index for index, each in enumerate(parts) if each is part)
+        equal = (index for index, each in enumerate(parts) if each == part)
+        return next(chain(identical, equal), 0)
 
     def _note(self, part: ChatMessage, index: int, nonce: str, ref: str, letter: Letter) -> None:
         is_last = index + 1 >= len(self._on_its_way.get(part.id, ()))
@@ -155,7 +159,7 @@ class DiscordCourier:
             self._leave(part.id)
 
     def _leave_behind(self, part: ChatMessage) -> None:
-        """They come one after the other, so nobody delivers those before it any more."""
+        """Messages come one after the other: those before it will not be delivered any more."""
         waiting = list(self._on_its_way)
         for each in waiting[: waiting.index(part.id)] if part.id in waiting else ():
             self._leave(each)

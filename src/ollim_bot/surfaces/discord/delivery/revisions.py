@@ -2,38 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
-
 from ollim_bot.surfaces.discord.channel import Channel, Letter
 from ollim_bot.surfaces.discord.errands import Errands
-
-_REMEMBERED = 300
-
-T = TypeVar("T")
-
-
-class Recent(Generic[T]):
-    """The newest few of many, by name."""
-
-    def __init__(self, limit: int = _REMEMBERED) -> None:
-        self._limit = limit
-        self._kept: dict[str, T] = {}
-
-    def get(self, name: str) -> T | None:
-        return self._kept.get(name)
-
-    def put(self, name: str, value: T) -> None:
-        self._kept.pop(name, None)
-        self._kept[name] = value
-        if len(self._kept) > self._limit:
-            del self._kept[next(iter(self._kept))]
+from ollim_bot.surfaces.discord.recent import Recent
 
 
 class Revisions:
-    """Each message is brought to what was wanted of it last, one edit after the other.
+    """Edits each message until it shows what was wanted last, one edit at a time.
 
-    What stands there from an earlier life is not known, so it is edited once. A message that is
-    gone is let go.
+    What a message from before the last start shows is not known, so it is edited once. A message
+    that is gone is left alone.
     """
 
     def __init__(self, channel: Channel, errands: Errands) -> None:
@@ -43,12 +21,12 @@ class Revisions:
         self._wanted: dict[str, Letter] = {}
 
     def shown(self, ref: str, letter: Letter) -> None:
-        """It was delivered so."""
+        """It was delivered like this."""
         self._shown.put(ref, letter)
 
     def knows(self, ref: str) -> bool:
         """Whether it was delivered or changed, as far as anybody remembers."""
-        return self._shown.get(ref) is not None
+        return ref in self._shown
 
     def want(self, ref: str, letter: Letter) -> None:
         is_begun = ref in self._wanted
@@ -59,7 +37,7 @@ class Revisions:
     async def _revised(self, ref: str) -> None:
         try:
             while (wanted := self._wanted[ref]) != self._shown.get(ref):
-                if not await self._errands.is_done(lambda: self._edited(ref)):
+                if not await self._errands.keep_trying(lambda: self._edited(ref)):
                     self._shown.put(ref, wanted)
         finally:
             del self._wanted[ref]

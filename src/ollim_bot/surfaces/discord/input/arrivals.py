@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from ollim_bot.surfaces.discord.channel import Seen
+from ollim_bot.surfaces.discord.recent import Recent
 
 _REMEMBERED = 1000
 
@@ -20,17 +21,17 @@ class Arrival:
 
 
 class Arrivals:
-    """Each message once, whoever brings it. The first stays in line until it is `done`.
+    """A line of messages, each once, however often it comes. The first stays until it is `done`.
 
-    While it is held, what comes waits apart, since earlier ones are still being looked for.
+    While the line is held, since earlier messages are being looked for, what comes waits apart.
     """
 
     def __init__(self) -> None:
         self._line: list[Arrival] = []
         self._apart: list[Arrival] = []
-        # Texts by id: who has come at all, and whether a change of it is one.
-        self._known: dict[str, str] = {}
-        # What became of messages that may still be found as they were before; None if deleted.
+        # The newest text of each message that has come, by its id.
+        self._known: Recent[str] = Recent(_REMEMBERED)
+        # Changes while it is held, since what is found may be from before them; None if deleted.
         self._meanwhile: dict[str, str | None] = {}
         self._is_held = False
         self._is_filled = asyncio.Event()
@@ -42,7 +43,7 @@ class Arrivals:
     def add(self, seen: Seen) -> None:
         if self.knows(seen.ref):
             return
-        self._remember(seen.ref, seen.text)
+        self._known.put(seen.ref, seen.text)
         (self._apart if self._is_held else self._line).append(Arrival(seen))
         self._is_filled.set()
 
@@ -54,7 +55,7 @@ class Arrivals:
         new = [Arrival(self._as_it_is_now(each)) for each in found if not self.knows(each.ref)]
         for each in new:
             each.is_deleted = self._meanwhile.get(each.seen.ref, "") is None
-            self._remember(each.seen.ref, each.seen.text)
+            self._known.put(each.seen.ref, each.seen.text)
         self._line += sorted((*new, *self._apart), key=lambda each: int(each.seen.ref))
         self._apart.clear()
         self._meanwhile.clear()
@@ -68,7 +69,7 @@ class Arrivals:
         if self._is_held:
             self._meanwhile[ref] = text
         if self.knows(ref):
-            self._remember(ref, text)
+            self._known.put(ref, text)
         for each in self._all_of(ref):
             each.seen = replace(each.seen, text=text)
         return True
@@ -96,8 +97,3 @@ class Arrivals:
 
     def _as_it_is_now(self, seen: Seen) -> Seen:
         return replace(seen, text=self._meanwhile.get(seen.ref) or seen.text)
-
-    def _remember(self, ref: str, text: str) -> None:
-        self._known[ref] = text
-        while len(self._known) > _REMEMBERED:
-            del self._known[next(iter(self._known))]

@@ -1,4 +1,4 @@
-"""What was written while nobody listened is read back, so that each message is answered once."""
+"""Reads back what was written while the bot was not listening, so that nothing is missed."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.errors import StorageError, Unreachable
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.channel import NAME, Channel, Seen
+from ollim_bot.surfaces.discord.errands import pause_after
 from ollim_bot.surfaces.discord.facts import DiscordFacts
 from ollim_bot.surfaces.discord.input.eyes import EYES, Eyes
 from ollim_bot.surfaces.discord.input.inbound import Inbound
 
 _BETWEEN_POLLS = 120.0
 _LONGEST_PAUSE = 60.0
-# A message that is older than that was not brought by Discord and will not be; and one that is not
-# found is really gone.
+# What is older than that and was not announced by Discord never will be; and a message of that age
+# that is not found is really gone.
 _SURELY = timedelta(seconds=30)
 _LOGGED = 500
 _AMENDED = 100
@@ -31,10 +32,11 @@ _logger = logging.getLogger(__name__)
 
 
 class CatchUp:
-    """Until the first round is done, and from each loss of the connection, nothing new is taken.
+    """Works in rounds: after each (re)connection, and every two minutes.
 
-    `reconnect` is called when Discord brings nothing any more, and `changed` with a message that
-    does not look over there as the log says.
+    New messages are held back until the first round is done, and again whenever the connection is
+    lost. `reconnect` is called when Discord no longer announces messages, and `changed` with each
+    message that looks different on Discord than the log says.
     """
 
     def __init__(
@@ -47,7 +49,7 @@ class CatchUp:
         clock: Clock,
         *,
         reconnect: Callable[[], Awaitable[None]],
-        changed: Callable[[ChatMessage], Awaitable[None]],
+        changed: Callable[[ChatMessage], None],
     ) -> None:
         self._channel = channel
         self._reception = reception
@@ -57,7 +59,7 @@ class CatchUp:
         self._clock = clock
         self._reconnect = reconnect
         self._changed = changed
-        # Up to here everything was read back in this life, whatever was brought since then.
+        # Up to this message everything was read back since the start.
         self._read_to: str | None = None
         self._is_deaf = False
         self._is_repaired = False
@@ -66,12 +68,12 @@ class CatchUp:
         inbound.hold()
 
     def lost(self) -> None:
-        """The connection is gone: what comes after it may have been preceded by others."""
+        """The connection is gone: before the next message there may be some that were missed."""
         self._is_connected = False
         self._inbound.hold()
 
     def ready(self) -> None:
-        """The connection is there, new or resumed. Takes the place of a round that goes on."""
+        """The connection is there, new or resumed. A round that still goes on is begun anew."""
         self._inbound.hold()
         self._is_connected = True
         self._is_deaf = False
@@ -99,7 +101,7 @@ class CatchUp:
             await asyncio.gather(doing, newer, return_exceptions=True)
 
     async def _round(self, *, is_poll: bool) -> None:
-        pause, is_brought = 1.0, False
+        failures, is_brought = 0, False
         while True:
             try:
                 if not is_brought:
@@ -112,8 +114,8 @@ class CatchUp:
                 _logger.info("Discord cannot be read back now: %s", silent)
             if is_poll and not is_brought:
                 self._go_on()
-            await self._clock.sleep(pause)
-            pause = min(_LONGEST_PAUSE, pause * 2)
+            failures += 1
+            await self._clock.sleep(pause_after(failures, _LONGEST_PAUSE))
 
     async def _bring(self, *, is_poll: bool) -> None:
         start = self._read_to or await self._facts.last_seen()
@@ -133,7 +135,7 @@ class CatchUp:
             await self._reconnect()
 
     async def _beginning(self) -> str:
-        """At the first start of all, what was said before is not ours to answer."""
+        """At the very first start, what was said before does not need an answer."""
         newest = await self._channel.newest(1)
         start = newest[-1].ref if newest else _BEFORE_ALL
         self._facts.saw(start)
@@ -148,7 +150,7 @@ class CatchUp:
             self._inbound.hold()
 
     async def _amend(self) -> None:
-        """Changes of messages that wait may have been missed too."""
+        """Edits and deletions of messages that still wait may have been missed too."""
         if not self._reception.status.is_busy:
             return
         # The log first: what stands there was certainly there when Discord is asked.
@@ -169,7 +171,7 @@ class CatchUp:
         return is_in_reach and self._clock.now() - message.at > _SURELY
 
     async def _repair(self) -> None:
-        """Once: what an earlier life could not show any more."""
+        """Once: mend what the bot could not change any more before it stopped."""
         if self._is_repaired:
             return
         newest = await self._channel.newest(_REPAIRED)
@@ -181,14 +183,14 @@ class CatchUp:
         used = {each.id: each for each in pressable if each is not None and _is_used(each)}
         self._is_repaired = True
         for message in used.values():
-            await self._changed(message)
+            self._changed(message)
 
     async def _logged(self, limit: int) -> Mapping[str, ChatMessage]:
-        """The newest of the log by the ids that they have over there."""
+        """The newest messages of the log, by their ids on Discord."""
         messages = await self._reception.history(limit)
         return {ref: each for each in messages for ref in each.refs.get(NAME, "").split()}
 
 
 def _is_used(message: ChatMessage) -> bool:
-    """Whether there is a button fewer than there was."""
+    """Whether at least one button can no longer be pressed."""
     return message.card is None or any(each.is_used for each in message.card.buttons)

@@ -9,10 +9,12 @@ from collections.abc import Iterable
 from ollim_bot.errors import NotSent, Unreachable, Unsure
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.channel import Channel
+from ollim_bot.surfaces.discord.errands import pause_after
+from ollim_bot.surfaces.discord.recent import Recent
 
 EYES = "👀"
 
-# Discord takes one mark in a quarter of a second, so that more would come when all is over.
+# Discord takes one mark in a quarter of a second: more of them would come after the answers.
 _MOST_WANTED = 5
 _TRIES = 4
 _LONGEST_PAUSE = 60.0
@@ -32,10 +34,10 @@ class Eyes:
         self._channel = channel
         self._clock = clock
         self._wanted: dict[str, None] = {}
-        # Also those that may be there, since nobody has said that they are not.
+        # Those that may be there too: nobody has said that they are not.
         self._shown: dict[str, None] = {}
         self._leaving: dict[str, None] = {}
-        self._over: dict[str, None] = {}
+        self._over: Recent[None] = Recent(_REMEMBERED)
         self._is_refused = False
         self._work = asyncio.Event()
 
@@ -82,10 +84,7 @@ class Eyes:
 
     def _end(self, ref: str) -> None:
         self._wanted.pop(ref, None)
-        self._over.pop(ref, None)
-        self._over[ref] = None
-        while len(self._over) > _REMEMBERED:
-            del self._over[next(iter(self._over))]
+        self._over.put(ref, None)
 
     def _drop(self, ref: str) -> None:
         self._shown.pop(ref, None)
@@ -112,7 +111,7 @@ class Eyes:
         return None
 
     async def _weigh(self, ref: str, refused: NotSent) -> None:
-        """A message that is gone has no mark; if this one is there, none is wanted at all."""
+        """A message that is gone takes no mark. If it is still there, no message may have one."""
         try:
             newest = await self._channel.newest(_LOOKED_AT)
         except Unreachable:
@@ -123,14 +122,14 @@ class Eyes:
             self._wanted.clear()
 
     async def _take_away(self, ref: str) -> None:
-        pause = 1.0
+        failures = 0
         while ref in self._leaving:
             try:
                 await self._channel.unmark(ref, EYES)
             except (Unreachable, Unsure) as silent:
                 _logger.debug("A mark could not be taken away: %s", silent)
-                await self._clock.sleep(pause)
-                pause = min(_LONGEST_PAUSE, pause * 2)
+                failures += 1
+                await self._clock.sleep(pause_after(failures, _LONGEST_PAUSE))
                 continue
             except NotSent as refused:
                 _logger.info("A mark cannot be taken away: %s", refused)

@@ -13,6 +13,7 @@ from ollim_bot.chat import IncomingFile
 from ollim_bot.errors import NotSent, Unreachable, Unsure, WriteFailed
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.channel import Channel, RemoteFile
+from ollim_bot.surfaces.discord.errands import pause_after
 
 MOST_BYTES = 25 * 1024 * 1024
 MOST_FILES = 10
@@ -30,7 +31,7 @@ class Fetched:
 
 
 class Fetching:
-    """`folder` is for nobody else: what a crash left in it is removed."""
+    """`folder` is for nothing else: what a crash left in it is removed."""
 
     def __init__(self, channel: Channel, clock: Clock, folder: Path) -> None:
         self._channel = channel
@@ -76,8 +77,7 @@ class Fetching:
     async def _fetch(self, file: RemoteFile, target: Path) -> str:
         """What is wrong with it; empty if it is here."""
         for tries in range(_TRIES):
-            if tries:
-                await self._clock.sleep(2.0 ** (tries - 1))
+            await self._clock.sleep(pause_after(tries))
             try:
                 await self._channel.fetch(file, target, MOST_BYTES)
             except NotSent:

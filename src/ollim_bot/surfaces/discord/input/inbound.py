@@ -1,4 +1,4 @@
-"""What the owner writes on Discord comes in here: one line, one order, nothing lost on the way."""
+"""Takes in what the owner writes on Discord: in order, one after the other, losing nothing."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from ollim_bot.domain.chat import MessageId
 from ollim_bot.errors import NotSent, OllimError, StorageError, Unreachable, Unsure
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.channel import NAME, Channel, Letter, Seen, input_of
-from ollim_bot.surfaces.discord.delivery.revisions import Recent
+from ollim_bot.surfaces.discord.errands import is_over, pause_after
 from ollim_bot.surfaces.discord.facts import DiscordFacts
 from ollim_bot.surfaces.discord.input.arrivals import Arrival, Arrivals
 from ollim_bot.surfaces.discord.input.eyes import Eyes
 from ollim_bot.surfaces.discord.input.fetching import Fetched, Fetching
+from ollim_bot.surfaces.discord.recent import Recent
 from ollim_bot.surfaces.discord.words.split import split
 
 NOTHING_TO_READ = (
@@ -24,8 +25,8 @@ NOTHING_TO_READ = (
 )
 NOT_TAKEN = "That message could not be taken in. Write it in other words, or on the page."
 
-# What is said after a command, such as the first message after `/clear`, comes after it; but a
-# long command keeps nobody waiting.
+# A message that follows a command, such as `/clear`, waits so long for it to be done; but it does
+# not wait for a long command.
 _COMMAND_FIRST = 1.0
 _LONGEST_PAUSE = 60.0
 _SAID_AFTER = 3
@@ -38,10 +39,10 @@ def not_kept_yet(reason: str) -> str:
 
 
 class Inbound:
-    """`message`, `edited` and `deleted` return at once; `run` does what is to be done.
+    """`message`, `edited` and `deleted` return at once; `run` does the work.
 
-    A message is acknowledged, and never looked at again, when it is on disk and not before.
-    `folder` is for the files that come with messages, and for nobody else.
+    A message counts as seen when it is on disk, and not before. `folder` is for the files that come
+    with messages, and for nothing else.
     """
 
     def __init__(
@@ -132,8 +133,8 @@ class Inbound:
         return ""
 
     async def _received(self, waiting: Arrival, group: asyncio.TaskGroup) -> str:
-        """The text with which it was accepted, as long as that takes."""
-        failures, pause = 0, 1.0
+        """Tries until the message is accepted or deleted; gives the text that it then had."""
+        failures = 0
         while not waiting.is_deleted:
             try:
                 # The files again each time: those that were kept before the disk refused are moved.
@@ -145,8 +146,7 @@ class Inbound:
                 if failures == _SAID_AFTER:
                     words = not_kept_yet(full.reason)
                     group.create_task(self._say(waiting.seen.ref, words))
-            await self._clock.sleep(pause)
-            pause = min(_LONGEST_PAUSE, pause * 2)
+            await self._clock.sleep(pause_after(failures, _LONGEST_PAUSE))
         return waiting.seen.text
 
     async def _receive(self, waiting: Arrival, fetched: Fetched) -> str:
@@ -170,7 +170,7 @@ class Inbound:
         return seen.text
 
     async def _answered(self, seen: Seen) -> tuple[MessageId | None, str]:
-        """What it replies to, or the words of it where the log does not know them."""
+        """The message that it replies to, or its words if the log does not know it."""
         if seen.reply_to is None:
             return None, ""
         known = await self._reception.by_ref(NAME, seen.reply_to)
@@ -186,11 +186,7 @@ class Inbound:
         self._facts.saw(seen.ref)
         await self._facts.flush()
         command = group.create_task(self._command(seen))
-        alarm = asyncio.ensure_future(self._clock.sleep(_COMMAND_FIRST))
-        try:
-            await asyncio.wait({command, alarm}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            alarm.cancel()
+        await is_over(command, _COMMAND_FIRST, self._clock)
 
     async def _command(self, seen: Seen) -> None:
         try:
@@ -204,10 +200,10 @@ class Inbound:
     async def _take_changes(self) -> None:
         while True:
             ref, text = await self._changes.get()
-            pause = 1.0
+            failures = 0
             while not await self._has_changed(ref, text):
-                await self._clock.sleep(pause)
-                pause = min(_LONGEST_PAUSE, pause * 2)
+                failures += 1
+                await self._clock.sleep(pause_after(failures, _LONGEST_PAUSE))
 
     async def _has_changed(self, ref: str, text: str | None) -> bool:
         """False if that has to be tried again."""

@@ -1,4 +1,4 @@
-"""Answers to commands and clicks that nobody sees but who asked."""
+"""Answers to commands and clicks that only the person who asked can see."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ollim_bot.errors import NotSent, OllimError, Unreachable, Unsure
 from ollim_bot.surfaces.discord.wire.refusals import writing
 from ollim_bot.surfaces.discord.words.split import split
 
-Asked = discord.Interaction[discord.Client]
-Fallback = Callable[[str], Awaitable[None]]
+# Sends the owner a sentence that is kept in no log.
+Say = Callable[[str], Awaitable[None]]
 
 FAILED = "The bot could not do that. Its log says why."
 
@@ -21,7 +21,7 @@ _ALREADY_ACKNOWLEDGED = 40060
 _logger = logging.getLogger(__name__)
 
 
-async def acknowledged(asked: Asked, *, thinking: bool = False) -> bool:
+async def acknowledged(interaction: discord.Interaction, *, thinking: bool = False) -> bool:
     """Tell Discord that it has arrived, for which there are three seconds.
 
     False where Discord tells the person that the bot did not answer: then nothing may be done
@@ -29,7 +29,7 @@ async def acknowledged(asked: Asked, *, thinking: bool = False) -> bool:
     """
     try:
         async with writing():
-            await asked.response.defer(ephemeral=thinking, thinking=thinking)
+            await interaction.response.defer(ephemeral=thinking, thinking=thinking)
     except (NotSent, Unreachable) as error:
         if not _is_repeated(error):
             _logger.warning("An interaction came too late to be acknowledged: %s", error)
@@ -39,45 +39,36 @@ async def acknowledged(asked: Asked, *, thinking: bool = False) -> bool:
     return True
 
 
-async def refuse(asked: Asked, text: str) -> None:
-    """In place of an acknowledgement."""
-    try:
-        async with writing():
-            await asked.response.send_message(text, ephemeral=True)
-    except OllimError as error:
-        _logger.info("A refusal did not arrive: %s", error)
-
-
 class Asides:
     """`fallback` takes what Discord does not, such as an answer that took over 15 minutes."""
 
-    def __init__(self, fallback: Fallback) -> None:
+    def __init__(self, fallback: Say) -> None:
         self._fallback = fallback
 
-    async def answer(self, asked: Asked, text: str) -> None:
-        """In the place where the bot is shown as thinking, which goes away without a text."""
+    async def answer(self, interaction: discord.Interaction, text: str) -> None:
+        """In the place where the bot is shown as thinking; without a text, that goes away."""
         first, *others = split(text) or ("",)
         try:
             async with writing():
                 if first:
-                    await asked.edit_original_response(content=first)
+                    await interaction.edit_original_response(content=first)
                 else:
-                    await asked.delete_original_response()
+                    await interaction.delete_original_response()
         except OllimError as error:
             _logger.info("An answer found nobody waiting for it: %s", error)
             await self._give_back([first, *others])
         else:
-            await self._add(asked, others)
+            await self._add(interaction, others)
 
-    async def add(self, asked: Asked, text: str) -> None:
+    async def add(self, interaction: discord.Interaction, text: str) -> None:
         """Below the message that was clicked."""
-        await self._add(asked, split(text))
+        await self._add(interaction, split(text))
 
-    async def _add(self, asked: Asked, pieces: Sequence[str]) -> None:
+    async def _add(self, interaction: discord.Interaction, pieces: Sequence[str]) -> None:
         for number, piece in enumerate(pieces):
             try:
                 async with writing():
-                    await asked.followup.send(piece, ephemeral=True)
+                    await interaction.followup.send(piece, ephemeral=True)
             except OllimError as error:
                 _logger.info("An answer did not arrive: %s", error)
                 await self._give_back(pieces[number:])

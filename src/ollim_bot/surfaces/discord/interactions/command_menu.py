@@ -1,4 +1,4 @@
-"""The menu of slash commands that Discord offers: made from what the core knows, put up once."""
+"""The menu of slash commands that Discord shows: made of the bot's commands, put up once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONGEST_ABOUT = 100
 _SLASH_COMMAND = 1
 _STRING = 3
 _BOT_DM = 1
-# Known although the command does not list them, since they change all the time.
+# Values that can be proposed although the command does not list them: they change all the time.
 _ALSO_COMPLETED = frozenset({("resume", "id")})
 
 _FIRST_PAUSE = 60.0
@@ -57,8 +57,8 @@ async def sync(
 ) -> None:
     """Put the menu up, unless its fingerprint is the one that is `remembered`.
 
-    Tries until Discord is there. What Discord refuses is left for the next call. The client has to
-    be logged in.
+    Tries until Discord is there or the client, which has to be logged in, is closed. What Discord
+    refuses is left for the next call.
     """
     application = client.application_id
     assert application is not None, "the client is not logged in"
@@ -67,7 +67,7 @@ async def sync(
     if mark == remembered:
         return
     pause = _FIRST_PAUSE
-    while True:
+    while not client.is_closed():
         try:
             async with writing():
                 await client.http.bulk_upsert_global_commands(application, menu)

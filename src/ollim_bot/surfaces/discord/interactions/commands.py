@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+import discord
 from discord.app_commands import Choice
 
 from ollim_bot.chat import Reception
@@ -17,14 +18,11 @@ from ollim_bot.surfaces.discord.channel import NAME
 from ollim_bot.surfaces.discord.interactions.asides import (
     FAILED,
     Asides,
-    Asked,
-    Fallback,
+    Say,
     acknowledged,
-    refuse,
 )
 from ollim_bot.surfaces.discord.wire.refusals import writing
 
-NOT_AUTHORIZED = "You are not authorized to use this bot."
 # Discord itself waits for three seconds.
 PATIENCE = 2.0
 
@@ -46,29 +44,23 @@ class _Call:
 class CommandInteractions:
     """Each call returns when all is said, which for a command may take as long as a turn."""
 
-    def __init__(
-        self, reception: Reception, owner: int, fallback: Fallback, patience: float
-    ) -> None:
+    def __init__(self, reception: Reception, fallback: Say, patience: float) -> None:
         self._reception = reception
-        self._owner = owner
         self._asides = Asides(fallback)
         self._patience = patience
 
-    async def answer(self, asked: Asked) -> None:
-        if asked.user.id != self._owner:
-            await refuse(asked, NOT_AUTHORIZED)
-        elif await acknowledged(asked, thinking=True):
-            answer = await self._done(_call(asked))
-            await self._asides.answer(asked, answer.text)
+    async def answer(self, interaction: discord.Interaction) -> None:
+        if await acknowledged(interaction, thinking=True):
+            answer = await self._done(_call(interaction))
+            await self._asides.answer(interaction, answer.text)
 
-    async def complete(self, asked: Asked) -> None:
+    async def complete(self, interaction: discord.Interaction) -> None:
         """Propose values for the argument that is being typed."""
-        is_owner = asked.user.id == self._owner
-        values = await self._values(_call(asked)) if is_owner else []
+        values = await self._values(_call(interaction))
         choices = [Choice(name=each, value=each) for each in values]
         try:
             async with writing():
-                await asked.response.autocomplete(choices)
+                await interaction.response.autocomplete(choices)
         except OllimError as error:
             _logger.debug("Proposals came too late: %s", error)
 
@@ -115,8 +107,8 @@ def line_of(spec: CommandSpec, given: Mapping[str, str]) -> str:
     return " ".join([f"/{spec.name}", *said])
 
 
-def _call(asked: Asked) -> _Call:
-    data = cast("dict[str, Any]", asked.data or {})
+def _call(interaction: discord.Interaction) -> _Call:
+    data = cast("dict[str, Any]", interaction.data or {})
     options = data.get("options", [])
     given = {each["name"]: str(each.get("value", "")) for each in options}
     focused = next((each["name"] for each in options if each.get("focused")), "")

@@ -10,7 +10,7 @@ from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.errors import OllimError
 from ollim_bot.surfaces.discord.channel import NAME
-from ollim_bot.surfaces.discord.interactions.asides import Fallback
+from ollim_bot.surfaces.discord.interactions.asides import Say
 
 _ACTION = "approve"
 # The word with which the data of the button ends that says the same.
@@ -22,16 +22,16 @@ _logger = logging.getLogger(__name__)
 
 
 class Reactions:
-    """`tell` brings a sentence to the owner, where an answer came to nothing."""
+    """`say` tells the owner what came of an answer, where that is worth a word."""
 
-    def __init__(self, reception: Reception, tell: Fallback) -> None:
+    def __init__(self, reception: Reception, say: Say) -> None:
         self._reception = reception
-        self._tell = tell
+        self._say = say
 
-    async def added(self, ref: str, emoji: str, *, is_owner: bool) -> None:
+    async def added(self, ref: str, emoji: str) -> None:
         """The button that says the same is clicked; where there is none, nothing happens."""
         word = _ANSWERS.get(emoji.strip(_VARIATIONS))
-        if word is None or not is_owner:
+        if word is None:
             return
         try:
             message = await self._reception.by_ref(NAME, ref)
@@ -41,10 +41,10 @@ class Reactions:
             answer = await self._reception.click(NAME, message.id, button.custom_id)
         except OllimError as error:
             _logger.warning("A reaction could not be taken: %s", error)
-            await self._tell(str(error))
+            await self._say(str(error))
         else:
             if answer.text:
-                await self._tell(answer.text)
+                await self._say(answer.text)
 
 
 def _saying(word: str, message: ChatMessage | None) -> Button | None:

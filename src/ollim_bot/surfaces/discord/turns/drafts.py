@@ -20,7 +20,7 @@ _LOOK_BACK = 50
 
 
 class DraftMemory(Protocol):
-    """Keeps the ids of drafts across a crash. Nobody waits for that, and it never fails."""
+    """Remembers the ids of drafts across a crash. Returns at once and never fails."""
 
     def add_draft(self, ref: str) -> None: ...
 
@@ -28,15 +28,15 @@ class DraftMemory(Protocol):
 
 
 class Drafts:
-    """The book of all drafts, by turn.
+    """The drafts of all turns.
 
-    An answer takes the place of its drafts only while these are the newest turn's, or a moment
-    later. Else the owner has asked on, and an edit further up would be seen by nobody: the answer
-    is a new message below, and the drafts go. They go too from the first one on that cannot be
-    edited, since the parts of an answer have to stand in order. Drafts that an answer of another
-    turn was sent below are the ones to move: they begin again under it. Those that show no words
-    yet do so under whatever is sent, such as a card that the turn waits for: the answer is looked
-    for there.
+    An answer is edited into the drafts of its turn, part by part. It is sent as new messages, and
+    the drafts are deleted, where it would else be overlooked or out of order: if a newer turn has
+    begun more than a moment ago, all of it; if a draft cannot be edited, that part and the rest.
+
+    Drafts of a turn that still runs move, by being deleted and begun again at the end, when the
+    answer of another turn was sent below them. As long as they show no words, they move below
+    anything that is sent, such as a card that the turn waits for.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Drafts:
         return sheet
 
     def announce(self, message: ChatMessage) -> None:
-        """This message will be delivered, and its turn needs no other end."""
+        """This message will be delivered, so that its turn does not end without an answer."""
         sheet = self._sheet_for(message)
         if sheet is not None and sheet.announced_at is None:
             sheet.announced_at = self._clock.monotonic()
@@ -72,13 +72,13 @@ class Drafts:
         self._memory.add_draft(ref)
 
     async def take_over(self, part: ChatMessage, index: int) -> Draft | None:
-        """The draft that this part of a message has to be edited into; nothing is drawn from now.
+        """The draft that this part of a message has to be edited into. Drawing stops.
 
         None if it has to be sent as a message of its own. Asked again for the same part, it gives
-        the same, or None if `void` was said of it.
+        the same, unless `void` was called meanwhile.
         """
         if self._arriving != part.id:
-            # They come one after the other, so nobody delivers the last one any more.
+            # Messages come one after the other: the last one will not be delivered any more.
             self._give_up(self._arriving)
         self._arriving = part.id
         sheet = self._sheet_for(part)
@@ -93,7 +93,7 @@ class Drafts:
         return None if sheet.void_from is not None else sheet.drafts[index]
 
     def void(self, part: ChatMessage, index: int | None) -> None:
-        """Whether the parts from there on are messages of their own; None takes that back."""
+        """The parts from there on have to be messages of their own; None takes that back."""
         sheet = self._sheet_for(part)
         if sheet is not None:
             sheet.void_from = index
@@ -101,7 +101,7 @@ class Drafts:
     def arrived(self, part: ChatMessage, ref: str, *, is_last: bool) -> None:
         """A part of a message stands there now, in a draft or by itself."""
         sheet = self._sheet_for(part)
-        is_in_place = sheet is not None and self._is_settled(sheet, ref)
+        is_in_place = sheet is not None and self._take(sheet, ref)
         if part.turn is not None:
             self._last_answer = ref
         elif not is_in_place:
@@ -121,7 +121,7 @@ class Drafts:
         self._arriving = None
 
     def end(self, turn: TurnId, cause: EndCause) -> None:
-        """The turn is over. Without an answer, what stands of it is kept if it was broken off."""
+        """The turn is over. If no answer comes, its words stay only if it was broken off."""
         sheet = self._sheets.get(turn)
         if sheet is None:
             return
@@ -132,7 +132,7 @@ class Drafts:
             self._errands.send_off(_stopped(sheet))
 
     def must_move(self, sheet: Sheet) -> bool:
-        """Whether it has to begin again below; not yet, while something is still on its way."""
+        """Whether its drafts have to move to the end, and nothing is just being delivered."""
         return self._is_overtaken(sheet) and self._arriving is None
 
     def is_of_another(self, ref: str, turn: TurnId | None) -> bool:
@@ -147,7 +147,7 @@ class Drafts:
                 self._errands.send_off(self._discarded(draft))
 
     def _sheet_for(self, message: ChatMessage) -> Sheet | None:
-        """A note may have the place of a status line, and never that of words."""
+        """The one whose drafts it may take over. A note replaces status lines only, never words."""
         sheet = None if message.turn is None else self._sheets.get(message.turn)
         if sheet is None or sheet.holder not in (None, message.id):
             return None
@@ -162,10 +162,11 @@ class Drafts:
         return sheet.turn == self._newest or is_soon
 
     def _is_overtaken(self, sheet: Sheet) -> bool:
-        """Where its draft stands is known late, if sending it takes long or several tries."""
+        """Asked anew each time, since drafts that are slow to send get their place late."""
         return sheet.is_overtaken or sheet.stands_above(self._last_answer)
 
-    def _is_settled(self, sheet: Sheet, ref: str) -> bool:
+    def _take(self, sheet: Sheet, ref: str) -> bool:
+        """This draft is part of a message from now on. False if it is no draft of the turn."""
         for draft in sheet.drafts:
             if draft.ref == ref:
                 draft.is_taken = True
@@ -185,7 +186,7 @@ class Drafts:
             if ref is not None:
                 await self._channel.delete(ref)
 
-        await self._errands.is_done(gone)
+        await self._errands.keep_trying(gone)
         if draft.ref is not None:
             self._memory.remove_draft(draft.ref)
 
@@ -194,7 +195,7 @@ class Drafts:
         return next((each.ref for each in newest if each.nonce == draft.nonce), None)
 
     async def _close(self, sheet: Sheet, cause: EndCause) -> None:
-        """What was completed without an answer was not meant to stay."""
+        """Without an answer: of a turn that was completed, nothing was meant to stay."""
         sheet.is_over = sheet.is_closed = True
         await sheet.stop()
         if sheet.holder is not None:
@@ -210,7 +211,7 @@ class Drafts:
             self.discard([draft])
         elif not draft.is_taken:
             if draft.shown != letter:
-                await self._errands.is_done(lambda: self._channel.edit(ref, letter))
+                await self._errands.keep_trying(lambda: self._channel.edit(ref, letter))
             self._memory.remove_draft(ref)
 
 

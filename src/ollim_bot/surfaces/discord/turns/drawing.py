@@ -10,12 +10,12 @@ from ollim_bot.domain.events import AgentEvent
 from ollim_bot.errors import NotSent, Unreachable, Unsure
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.channel import Channel, Letter
-from ollim_bot.surfaces.discord.errands import Errands, pause_after
+from ollim_bot.surfaces.discord.errands import Errands, is_over, pause_after
 from ollim_bot.surfaces.discord.turns.drafts import Drafts
 from ollim_bot.surfaces.discord.turns.sheet import Draft, Sheet
 from ollim_bot.surfaces.discord.words.status_line import pieces
 
-# While nothing else happens, the seconds that are shown change so often only.
+# How often the seconds that are shown change while nothing else happens.
 _TICK = 5.0
 _TYPING = 8.0
 _LAST_REQUEST = 5.0
@@ -24,9 +24,9 @@ _REMEMBERED = 120.0
 
 
 class Drawing:
-    """One request at a time, for the first draft that is not as it should be.
+    """Sends one request at a time, for the first draft that does not show what it should.
 
-    What happens meanwhile is drawn by the next one, so nothing waits for Discord but the drawing.
+    What happens meanwhile is shown by the next request, so that no event waits for Discord.
     """
 
     def __init__(
@@ -67,7 +67,9 @@ class Drawing:
         """Nothing is begun any more. What is under way is waited for, but not for long."""
         self.break_off()
         request, draft = self._request, self._under_way
-        if request is None or draft is None or await self._errands.is_over(request, _LAST_REQUEST):
+        if request is None or draft is None:
+            return
+        if await is_over(request, _LAST_REQUEST, self._clock):
             return
         # It may still get there, and then after the words that take its place.
         draft.is_lost = True

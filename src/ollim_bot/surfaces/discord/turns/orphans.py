@@ -1,4 +1,4 @@
-"""Drafts that a crash has left behind: what shows no words goes, the rest says that it ends."""
+"""Drafts that a crash has left behind: those without words go, the others say that they end."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Protocol
 from ollim_bot.surfaces.discord.channel import Channel, Letter, Seen
 from ollim_bot.surfaces.discord.errands import Errands
 from ollim_bot.surfaces.discord.turns.drafts import DraftMemory
+from ollim_bot.surfaces.discord.words.small_text import is_small, small
 from ollim_bot.surfaces.discord.words.split import LONGEST, split
 
-GOES_ON_BELOW = "-# cut off here; it goes on below"
+GOES_ON_BELOW = small("cut off here; it goes on below")
 
-_SMALL = "-# "
 # The line of a turn that runs: `Thinking…`, `Working… (1m 05s)`.
 _RUNNING = re.compile(r"-# (Thinking|Working|Compacting|Retrying \(\d+ of \d+\))…( \([\dhms ]+\))?")
 _LOOK_BACK = 50
@@ -46,9 +46,10 @@ class Orphans:
     async def close(self, refs: Collection[str], newest: int) -> None:
         """Returns when all of them are closed, however long Discord cannot be reached.
 
-        `refs` are the drafts of an earlier life as far as that could note them, and `newest` is the
-        last message that is not of this one: what was sent just before a crash is known by its
-        looks. What an answer has become that is still being delivered shows when that is over.
+        `refs` are the drafts from before the start, as far as they could be noted down. One that
+        was sent just before a crash is known by its looks, among the messages up to `newest`, the
+        last one from before the start. An answer that is still being delivered is waited for, since
+        it may take over some of them.
         """
         await self._deliveries.caught_up()
         seen: list[Seen] = []
@@ -56,7 +57,7 @@ class Orphans:
         async def look() -> None:
             seen[:] = await self._seen(refs)
 
-        await self._errands.is_done(look)
+        await self._errands.keep_trying(look)
         there = [each async for each in self._orphaned(seen, refs, newest)]
         kept = [each for each in there if _words(each.text) and not _is_said_below(each, seen)]
         for each in there:
@@ -78,7 +79,7 @@ class Orphans:
     async def _orphaned(
         self, seen: Sequence[Seen], refs: Collection[str], newest: int
     ) -> AsyncIterator[Seen]:
-        """A draft that nobody could note, and that shows words only, follows upon another."""
+        """A draft that was not noted down and shows only words is known by the one before it."""
         is_after_another = False
         for each in seen:
             looks_so = _is_running(each.text) or (is_after_another and bool(_words(each.text)))
@@ -91,16 +92,16 @@ class Orphans:
                 is_after_another = False
 
     async def _take_away(self, ref: str) -> None:
-        await self._errands.is_done(lambda: self._channel.delete(ref))
+        await self._errands.keep_trying(lambda: self._channel.delete(ref))
 
     async def _say_where_it_ends(self, seen: Seen) -> None:
         words = split(_words(seen.text), LONGEST - len(GOES_ON_BELOW) - 1)[0]
         letter = Letter(f"{words}\n{GOES_ON_BELOW}")
-        await self._errands.is_done(lambda: self._channel.edit(seen.ref, letter))
+        await self._errands.keep_trying(lambda: self._channel.edit(seen.ref, letter))
 
 
 def _is_said_below(draft: Seen, seen: Sequence[Seen]) -> bool:
-    """Whether its answer has come as a message of its own, in which nothing of it is missing."""
+    """Whether a message below says all of it: then its answer was sent anew."""
     words = _words(draft.text)
     below = (each for each in seen if each.is_ours and int(each.ref) > int(draft.ref))
     return any(each.text.startswith(words) for each in below)
@@ -112,8 +113,8 @@ def _is_running(text: str) -> bool:
 
 
 def _words(text: str) -> str:
-    """Without the small lines at its end, which tell what goes on."""
+    """Without the status lines at its end."""
     lines = text.rstrip().split("\n")
-    while lines and lines[-1].startswith(_SMALL):
+    while lines and is_small(lines[-1]):
         lines.pop()
     return "\n".join(lines).rstrip()

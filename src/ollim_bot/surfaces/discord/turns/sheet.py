@@ -16,10 +16,11 @@ from ollim_bot.surfaces.discord.words.status_line import Live
 
 @dataclass(slots=True, eq=False)
 class Draft:
-    """One message. `shown` is None where it cannot be said what stands there.
+    """One message. `shown` is None while it is not known what stands there.
 
-    `tried_at` is when its sending was begun first, while nobody knows whether it arrived. One that
-    `is_lost` is not drawn any more and cannot be taken over.
+    `tried_at` is when it was first sent, while it is not known whether it arrived. One that
+    `is_lost` is not drawn any more and cannot be taken over; one that `is_taken` is part of an
+    answer, and no draft any more.
     """
 
     nonce: str
@@ -38,10 +39,10 @@ async def _no_drawing() -> None:
 class Sheet:
     """The drafts of one turn.
 
-    `holder` is the message that takes them over, as far as `void_from`: from there on its parts are
-    new messages, and the drafts go. `is_overtaken` is set when something was sent below them that
-    they have to stand under. The turn `is_over`, and it `is_closed` when that was without an
-    answer. `stop` ends the drawing, and returns when no request is under way any more.
+    `holder` is the message that takes them over. From part `void_from` on, its parts are new
+    messages, and the drafts go. `is_overtaken` means that something was sent below the drafts that
+    they have to follow. `is_over` means that the turn has ended, `is_closed` that it has ended
+    without an answer. `stop` ends the drawing, and returns when no request is under way any more.
     """
 
     start: TurnStart
@@ -73,12 +74,12 @@ class Sheet:
 
     @property
     def shows_words(self) -> bool:
-        """Whether words of it may have been read by now, and not only what goes on."""
+        """Whether the owner may have read words of it by now, and not only status lines."""
         shown = [each.shown for each in self.drafts if each.ref is not None]
         return any(letter is None or not is_small(letter.text) for letter in shown)
 
     def stands_above(self, ref: str) -> bool:
-        """Whether one of its drafts does that is still one."""
+        """Whether a draft that was not taken over yet stands above that message."""
         refs = (each.ref for each in self.drafts if not each.is_taken)
         return any(each is not None and int(each) < int(ref) for each in refs)
 
@@ -107,7 +108,7 @@ class Sheet:
         return self.drafts[index]
 
     def torn_off(self, index: int) -> list[Draft]:
-        """Those from there on, which are no drafts of this turn any more."""
+        """Remove the drafts from there on, and give them."""
         rest = self.drafts[index:]
         del self.drafts[index:]
         return rest

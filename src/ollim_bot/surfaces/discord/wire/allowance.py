@@ -1,4 +1,4 @@
-"""How much may still be said at Discord for now, by what its answers told."""
+"""How much Discord's rate limits still allow, by the headers of its answers."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class Allowance:
 
     @property
     def doubts(self) -> int:
-        """How many calls so far may have been done though they failed; discord.py repeats some."""
+        """How many calls failed but may have been carried out; discord.py repeats some of them."""
         return self._doubts
 
     def pause(self) -> float:
         """How many seconds an edit that could be left out should still wait; 0 if it may go now.
 
-        Then Discord does not refuse it, and a call that matters finds its place free. What was said
-        meanwhile changes it: ask again after waiting.
+        Then Discord does not refuse it, and there is still room for a call that matters. Ask again
+        after waiting: other calls may have used up the room.
         """
         now = self._monotonic()
         if not self._windows:

@@ -39,9 +39,9 @@ _log = logging.getLogger(__name__)
 
 
 class Connection:
-    """`owner_id` says who is served where the application belongs to a team.
+    """To be run once. Until the owner is known, nobody is served.
 
-    It serves once. Until the owner is known, nobody is.
+    `owner_id` says who that is if the application belongs to a team.
     """
 
     def __init__(
@@ -128,9 +128,9 @@ class Connection:
             await asyncio.wait(serving)
 
     async def _listen(self) -> None:
-        """A socket that is lost is resumed by discord.py; one that it does not get ends this.
+        """discord.py resumes a socket that is lost. If it gets none, this ends.
 
-        It could go on trying, but with pauses of up to 17 minutes.
+        It could go on trying by itself, but with pauses of up to 17 minutes.
         """
         try:
             await self._client.connect(reconnect=False)
@@ -147,7 +147,8 @@ class Connection:
             await self._clock.sleep(WATCH_PAUSE)
             latency = self._client.latency
             is_alive = math.isfinite(latency) and latency != before
-            strikes, before = 0 if is_alive else strikes + 1, latency
+            strikes = 0 if is_alive else strikes + 1
+            before = latency
             if strikes >= _MOST_STRIKES:
                 raise Unreachable(_SILENT)
             if strikes:

@@ -11,16 +11,13 @@ from pathlib import Path
 import discord
 
 from ollim_bot.chat import OpenAttachment
-from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.errors import NotSent, Unreachable, Unsure
 from ollim_bot.surfaces.discord.channel import Letter, RemoteFile, Seen
 from ollim_bot.surfaces.discord.wire.allowance import Allowance
 from ollim_bot.surfaces.discord.wire.downloads import download
-from ollim_bot.surfaces.discord.wire.forms import embed_of, seen
+from ollim_bot.surfaces.discord.wire.forms import embed_of, seen, view_of
 from ollim_bot.surfaces.discord.wire.refusals import OUT_OF_REACH, reading, writing
-
-ViewOf = Callable[[Sequence[Button]], discord.ui.View | None]
 
 _MOST_AT_ONCE = 100
 _NO_FILE = "`{name}` cannot be read any more."
@@ -29,8 +26,10 @@ _NOBODY = discord.AllowedMentions.none()
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A client that is logged in, and the ids of the direct messages and of those who talk there:
-    the owner and us. `newest` is the last message that stood there before; 0 if nobody knows."""
+    """A client that is logged in, and the ids of the direct messages, of the owner and of the bot.
+
+    `newest` is the last message from before the login; 0 if there was none.
+    """
 
     client: discord.Client
     dm: int
@@ -47,21 +46,16 @@ class Wire:
 
 
 class DirectMessages:
-    """Implements `Channel`. `wire` gives the one to use now, None while there is none.
+    """A `Channel`. `wire` gives the connection to use now, None while there is none.
 
-    `view_of` makes the buttons of a message, `opened` opens a file that should go with one.
+    `opened` opens a file that should go with a message.
     """
 
     def __init__(
-        self,
-        wire: Callable[[], Wire | None],
-        allowance: Allowance,
-        view_of: ViewOf,
-        opened: OpenAttachment,
+        self, wire: Callable[[], Wire | None], allowance: Allowance, opened: OpenAttachment
     ) -> None:
         self._current = wire
         self._allowance = allowance
-        self._view_of = view_of
         self._opened = opened
 
     async def send(self, letter: Letter, nonce: str) -> str:
@@ -77,7 +71,7 @@ class DirectMessages:
                         files=files,
                         nonce=nonce,
                         allowed_mentions=_NOBODY,
-                        view=self._view(letter),  # type: ignore[arg-type]  # None is its default
+                        view=_view(letter),  # type: ignore[arg-type]  # None is its default
                     )
             except (NotSent, Unreachable) as error:
                 if self._allowance.doubts == doubts:
@@ -92,7 +86,7 @@ class DirectMessages:
             await wire.message(ref).edit(
                 content=letter.text or None,
                 embeds=_embeds(letter),
-                view=self._view(letter),
+                view=_view(letter),
                 allowed_mentions=_NOBODY,
             )
 
@@ -146,9 +140,6 @@ class DirectMessages:
             raise Unreachable(OUT_OF_REACH)
         return wire
 
-    def _view(self, letter: Letter) -> discord.ui.View | None:
-        return self._view_of(letter.card.buttons) if letter.card else None
-
     async def _files(
         self, attachments: Sequence[Attachment], stack: ExitStack
     ) -> list[discord.File]:
@@ -165,6 +156,10 @@ class DirectMessages:
 
 def _embeds(letter: Letter) -> list[discord.Embed]:
     return [embed_of(letter.card, letter.card_footer)] if letter.card else []
+
+
+def _view(letter: Letter) -> discord.ui.View | None:
+    return view_of(letter.card.buttons) if letter.card else None
 
 
 def _seen(wire: Wire, message: discord.Message) -> Seen | None:

@@ -1,4 +1,4 @@
-"""What discord.py hears, and who is told of it: the owner's doings alone."""
+"""Hears all that discord.py tells, and passes on what the owner does in the direct messages."""
 
 from __future__ import annotations
 
@@ -8,31 +8,34 @@ from typing import Protocol
 import aiohttp
 import discord
 
+from ollim_bot.errors import OllimError
 from ollim_bot.surfaces.discord.channel import Seen
-from ollim_bot.surfaces.discord.interactions.asides import refuse
-from ollim_bot.surfaces.discord.interactions.commands import NOT_AUTHORIZED
 from ollim_bot.surfaces.discord.wire.dm import Wire
 from ollim_bot.surfaces.discord.wire.forms import seen, words_of
+from ollim_bot.surfaces.discord.wire.refusals import writing
 
+NOT_AUTHORIZED = "You are not authorized to use this bot."
 ELSEWHERE = "I answer in our direct messages only."
 
-# What discord.py warns of whenever a client is made, and nobody here needs.
+# What discord.py warns of whenever a client is made, though nothing of that is needed here.
 _NO_NEWS = ("Guilds intent seems", "PyNaCl is not installed", "davey is not installed")
 _READY_PAUSE = 0.05
 _LONGEST_WAIT_IN_LINE = 30.0
 
+_logger = logging.getLogger(__name__)
+
 
 class Listener(Protocol):
-    """Who hears what the owner does in the direct messages with the bot, and nothing else.
+    """Is told what the owner does in the direct messages with the bot, and nothing else.
 
-    Each call is a task of its own, and they begin in the order in which things happened: what has
-    to stay in that order must take its place before it waits for anything.
+    Each call is a task of its own. They begin in the order in which things happened, so what has to
+    keep that order must take its place before it waits for anything.
     """
 
     async def ready(self, wire: Wire, *, is_first: bool) -> None:
-        """What happened before has to be read: at first, and when Discord has begun anew.
+        """A connection was made, or Discord begins anew: what happened before has to be read.
 
-        Comes before all else that is told. Each connection has a first time.
+        Comes before all else. `is_first` is for the first time of each connection.
         """
 
     async def disconnected(self) -> None:
@@ -56,7 +59,7 @@ class Listener(Protocol):
 
 
 class Ears(discord.Client):
-    """Hears all, and hands on what the owner does in the direct messages."""
+    """The client. `wire` has to be set after the login; until then, nothing is passed on."""
 
     def __init__(self, listener: Listener, trace: aiohttp.TraceConfig) -> None:
         for name in ("discord.client", "discord.state"):
@@ -135,5 +138,10 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 async def _decline(interaction: discord.Interaction, sentence: str) -> None:
     """Only a command is answered: a button of somebody else's does nothing at all."""
-    if interaction.type is discord.InteractionType.application_command:
-        await refuse(interaction, sentence)
+    if interaction.type is not discord.InteractionType.application_command:
+        return
+    try:
+        async with writing():
+            await interaction.response.send_message(sentence, ephemeral=True)
+    except OllimError as error:
+        _logger.info("A refusal did not arrive: %s", error)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import discord
+from discord.ui import Button as Pressable
+from discord.ui import DynamicItem, Item, View
 
-from ollim_bot.domain.cards import Card, Color
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
 from ollim_bot.surfaces.discord.channel import RemoteFile, Seen
 from ollim_bot.surfaces.discord.words.small_text import without_small
 
@@ -16,6 +20,12 @@ _COLORS: Mapping[Color, discord.Color] = {
     Color.RED: discord.Color.red(),
     Color.YELLOW: discord.Color.yellow(),
     Color.PURPLE: discord.Color.purple(),
+}
+_STYLES: Mapping[ButtonStyle, discord.ButtonStyle] = {
+    ButtonStyle.PRIMARY: discord.ButtonStyle.primary,
+    ButtonStyle.SECONDARY: discord.ButtonStyle.secondary,
+    ButtonStyle.SUCCESS: discord.ButtonStyle.success,
+    ButtonStyle.DANGER: discord.ButtonStyle.danger,
 }
 
 
@@ -28,6 +38,37 @@ def embed_of(card: Card, footer: str) -> discord.Embed:
     if footer:
         embed.set_footer(text=footer)
     return embed
+
+
+class _StatelessButton(
+    DynamicItem[Pressable[View]], template=r"act:(?P<action>[a-z_]+):(?P<data>.*)"
+):
+    """A button that discord.py keeps no memory of, so that it works after a restart too.
+
+    It does nothing itself: every click also arrives as an interaction.
+    """
+
+    @classmethod
+    async def from_custom_id(
+        cls, _: discord.Interaction, item: Item[Any], __: re.Match[str], /
+    ) -> _StatelessButton:
+        return cls(cast("Pressable[View]", item))
+
+
+def view_of(buttons: Sequence[Button]) -> View | None:
+    """The buttons of a card that fits, five in a row; None if it has none."""
+    if not buttons:
+        return None
+    view = View(timeout=None)
+    for each in buttons:
+        button: Pressable[View] = Pressable(
+            label=each.label,
+            style=_STYLES[each.style],
+            custom_id=each.custom_id,
+            disabled=each.is_used,
+        )
+        view.add_item(_StatelessButton(button))
+    return view
 
 
 def seen(message: discord.Message, owner_id: int, our_id: int) -> Seen | None:

@@ -63,7 +63,7 @@ def _field(field: Field) -> Field:
 
 
 def _buttons(buttons: Sequence[Button]) -> Iterator[Button]:
-    """One whose id is too long, or that another one has already, is shown and does nothing."""
+    """One whose id is too long, or the same as another's, is shown but cannot be pressed."""
     known = set[str]()
     for number, button in enumerate(buttons[:_MOST_BUTTONS]):
         label = shortened(button.label, _LONGEST_LABEL) if button.label.strip() else _LEFT_OUT

@@ -22,16 +22,16 @@ def is_small(text: str) -> bool:
 
 
 def without_small(text: str) -> str:
-    """Its words alone, of small lines too."""
+    """The same words, none of them small."""
     return "\n".join(line.removeprefix(_SMALL) for line in text.split("\n"))
 
 
 def one_line(text: str, longest: int) -> str:
-    """The words of a text without line breaks and what cannot be seen."""
+    """The words of a text on one line, without characters that cannot be seen."""
     printable = "".join(char if char.isprintable() else " " for char in text[: 4 * longest])
     return shortened(" ".join(printable.split()), longest)
 
 
 def without_markup(text: str) -> str:
-    """So that each character is shown as it is, and an address is not followed."""
+    """Escaped, so that each character is shown as it is and an address is no link."""
     return _MARKUP.sub(r"\\\1", text)

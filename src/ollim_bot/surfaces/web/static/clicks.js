@@ -1,9 +1,10 @@
 /** Tells the server of a button that was pressed, and shows the answer as a note that passes. */
 
-import { Refused, postClick } from "./api.js";
+import { postClick } from "./api.js";
 import { announce } from "./announcer.js";
+import { answerTo } from "./commands.js";
 import { leaving, leavingAnswered } from "./leaving.js";
-import { escaped, plain } from "./rich.js";
+import { plain } from "./rich.js";
 import { noteDropped, noteGiven, pressed, released } from "./state.js";
 
 const NOT_REACHED = "The bot cannot be reached now, so nothing was done. Try again later.";
@@ -20,7 +21,7 @@ export async function press(store, message, customId) {
     const key = `${message.id} ${customId}`;
     store.change(noteDropped, key);
     store.change(pressed, message.id, customId);
-    const { html, is_error: isError } = await answerTo(message.id, customId);
+    const { html, is_error: isError } = await click(message.id, customId);
     store.change(released, message.id, customId);
     if (html !== "" || isError) {
         store.change(noteGiven, { key, after: message.id, label: button.label, html, isError });
@@ -35,7 +36,7 @@ export async function press(store, message, customId) {
  */
 export async function leave(store, card, { customId, label }) {
     store.change(leaving, card);
-    const { html, is_error: isError } = await answerTo(card, customId);
+    const { html, is_error: isError } = await click(card, customId);
     store.change(leavingAnswered, card, isError ? html : "");
     if (html !== "" && !isError) {
         const after = store.state.messages.at(-1)?.id ?? null;
@@ -44,11 +45,6 @@ export async function leave(store, card, { customId, label }) {
     announce(plain(html));
 }
 
-async function answerTo(id, customId) {
-    try {
-        return await postClick(id, customId);
-    } catch (error) {
-        const sentence = error instanceof Refused ? error.message : NOT_REACHED;
-        return { html: escaped(sentence), is_error: true };
-    }
+function click(id, customId) {
+    return answerTo(postClick(id, customId), NOT_REACHED);
 }

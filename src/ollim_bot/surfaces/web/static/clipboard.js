@@ -1,4 +1,4 @@
-/** Copy, also where the page is not on loopback and the browser hides its clipboard. */
+/** Copying, also where the browser does not give its clipboard to the page. */
 
 import { icon } from "./dom.js";
 
@@ -6,18 +6,22 @@ const SHOWN_MS = 1500;
 
 /** Copy `text` and let `button` show for a moment that it is done. */
 export async function copyBy(button, text) {
-    if (navigator.clipboard) {
-        await navigator.clipboard.writeText(text);
-    } else {
-        copyBySelection(text);
-    }
-    const before = button.getAttribute("aria-label");
+    await copy(text);
     button.replaceChildren(icon("done"));
     button.setAttribute("aria-label", "Copied");
     setTimeout(() => {
         button.replaceChildren(icon("copy"));
-        button.setAttribute("aria-label", before);
+        button.setAttribute("aria-label", button.title);
     }, SHOWN_MS);
+}
+
+/** Through a tunnel, the page has no clipboard; elsewhere, the owner may have forbidden it. */
+async function copy(text) {
+    try {
+        await navigator.clipboard.writeText(text);
+    } catch {
+        copyBySelection(text);
+    }
 }
 
 function copyBySelection(text) {

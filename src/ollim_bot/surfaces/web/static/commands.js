@@ -12,7 +12,7 @@ const NOT_REACHED = "The bot cannot be reached now, so this was not run.";
 export async function run(store, line) {
     const key = newId();
     store.change(noted, key, line);
-    const { html, is_error: isError } = await answerTo(line);
+    const { html, is_error: isError } = await answerTo(runCommand(line), NOT_REACHED);
     if (html === "" && !isError) {
         store.change(noteDropped, key);
         return;
@@ -21,11 +21,15 @@ export async function run(store, line) {
     announce(plain(html));
 }
 
-async function answerTo(line) {
+/**
+ * What the server answers to a request, or why it does not.
+ * @param {Promise<{html: string, is_error: boolean}>} request
+ */
+export async function answerTo(request, notReached) {
     try {
-        return await runCommand(line);
+        return await request;
     } catch (error) {
-        const sentence = error instanceof Refused ? error.message : NOT_REACHED;
+        const sentence = error instanceof Refused ? error.message : notReached;
         return { html: escaped(sentence), is_error: true };
     }
 }

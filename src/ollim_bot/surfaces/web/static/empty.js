@@ -4,14 +4,11 @@ import { byId, make } from "./dom.js";
 import { botName } from "./names.js";
 
 const COMMANDS = ["/", "see all commands"];
-const OFFLINE = [
-    ["What can you do?", "see what works without an account"],
-    ["How do I connect a real model?", "so that it understands everything"],
-    COMMANDS,
-];
+const REMINDER = ["remind me in 1 minute to drink water", "see it come back to you"];
+const OFFLINE = [REMINDER, ["What can you do?", "see what works without an account"], COMMANDS];
 const CLAUDE = [
+    REMINDER,
     ["Help me choose what to begin with today.", "sort out a full head"],
-    ["Break this into small steps: ", "make something big smaller"],
     COMMANDS,
 ];
 

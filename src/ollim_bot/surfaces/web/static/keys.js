@@ -1,10 +1,8 @@
 /** Keys that work wherever the focus is. */
 
-import { interrupt } from "./api.js";
 import { byId, icon } from "./dom.js";
 import { replying } from "./state.js";
-
-const NOT_STOPPED = "The bot cannot be reached now, so this was not stopped.";
+import { stopTurn } from "./status.js";
 
 /**
  * @param {import("./store.js").Store} store
@@ -40,7 +38,7 @@ function escape(store, composer) {
     } else if (store.state.replyTo) {
         store.change(replying, null);
     } else if (store.state.live) {
-        interrupt().catch(() => composer.complain(NOT_STOPPED));
+        stopTurn((sentence) => composer.complain(sentence));
     }
 }
 

@@ -4,12 +4,14 @@ import { copyBy } from "./clipboard.js";
 import { press } from "./clicks.js";
 import { byId } from "./dom.js";
 import { spoken } from "./message.js";
-import { loadUntil } from "./older.js";
 import { noteDropped, replying } from "./state.js";
 
 const EXCERPT = 140;
 
-/** @param {{store: object, conversation: object, composer: object, outbox: object}} page */
+/**
+ * @param {{store: object, conversation: object, composer: object, outbox: object,
+ *     older: object}} page
+ */
 export function listenToMessages(page) {
     byId("log").addEventListener("click", (event) => {
         const button = event.target.closest("[data-action]");
@@ -22,9 +24,9 @@ export function listenToMessages(page) {
 const ACTIONS = {
     copy: (page, button) => copyBy(button, messageOf(page, button).text),
     "copy-code": (_, button) => copyBy(button, button.previousElementSibling.textContent),
-    reply: ({ store, composer, ...rest }, button) => {
-        store.change(replying, quoteOf(messageOf({ store, ...rest }, button)));
-        composer.focus();
+    reply: (page, button) => {
+        page.store.change(replying, quoteOf(messageOf(page, button)));
+        page.composer.focus();
     },
     press: (page, button) => press(page.store, messageOf(page, button), button.dataset.customId),
     jump: (page, button) => jump(page, button.dataset.to),
@@ -42,9 +44,10 @@ const ACTIONS = {
     },
 };
 
-async function jump({ store, conversation, composer }, id) {
-    if (!(await loadUntil(store, id))) {
-        composer.complain("That message is too far back to be shown.");
+async function jump({ older, conversation, composer }, id) {
+    const problem = await older.until(id);
+    if (problem !== "") {
+        composer.complain(problem);
         return;
     }
     const element = conversation.find(id);

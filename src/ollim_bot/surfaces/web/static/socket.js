@@ -28,7 +28,7 @@ export class Socket {
         this.#socket = socket;
     }
 
-    /** Do not wait out a pause: something tells that it may work now. */
+    /** Try now, without waiting for the end of a pause: something tells that it may work. */
     hurry() {
         if (this.#timer !== null) {
             clearTimeout(this.#timer);
@@ -37,7 +37,7 @@ export class Socket {
         }
     }
 
-    /** Something else found the server gone; a socket may not notice for long. */
+    /** Something else found the server gone; the socket itself may not notice for long. */
     doubt() {
         this.#socket?.close();
     }
@@ -55,10 +55,11 @@ export class Socket {
     }
 
     async #lost() {
-        this.#store.change(connected, "lost");
-        if (await isLocked()) {
-            this.#store.change(connected, "locked");
+        // A page that was locked says so until it is known to be otherwise, without a flicker.
+        if (this.#store.state.connection !== "locked") {
+            this.#store.change(connected, "lost");
         }
+        this.#store.change(connected, (await isLocked()) ? "locked" : "lost");
         this.#timer = setTimeout(() => this.open(), this.#pause);
         this.#pause = Math.min(this.#pause * 2, LONGEST_PAUSE);
     }

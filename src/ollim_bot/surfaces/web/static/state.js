@@ -198,8 +198,11 @@ export function askedOlder(state) {
     return { ...state, isLoadingOlder: true };
 }
 
-/** What came before the first message; nothing, where they could not be had. */
-export function loadedOlder(state, messages, hasMore) {
+/** What came before the message `first`, unless that is not the first one here any more. */
+export function loadedOlder(state, first, messages, hasMore) {
+    if (state.messages[0]?.id !== first) {
+        return state;
+    }
     const known = new Set(state.messages.map((message) => message.id));
     const older = messages.filter((message) => !known.has(message.id));
     return { ...state, messages: [...older, ...state.messages], hasMore, isLoadingOlder: false };

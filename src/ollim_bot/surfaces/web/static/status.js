@@ -5,10 +5,14 @@ import { byId, make, patch, say } from "./dom.js";
 import { isAsked } from "./questions.js";
 import { elapsed } from "./time.js";
 
+const NOT_STOPPED = "The bot cannot be reached now, so this was not stopped.";
 const OUTCOMES = { running: "runs", done: "done", refused: "refused", failed: "failed" };
 
-/** @param {import("./store.js").Store} store */
-export function showStatusLine(store) {
+/**
+ * @param {import("./store.js").Store} store
+ * @param {(sentence: string) => void} complain  says what went wrong
+ */
+export function showStatusLine(store, complain) {
     const [doing, seconds, remark] = ["doing", "elapsed", "remark"].map(byId);
     const [steps, button, stop] = ["steps", "steps-button", "stop"].map(byId);
     let isOpen = false;
@@ -43,8 +47,13 @@ export function showStatusLine(store) {
         isOpen = !isOpen;
         show();
     });
-    stop.addEventListener("click", () => interrupt().catch(() => undefined));
+    stop.addEventListener("click", () => stopTurn(complain));
     store.watch(show);
+}
+
+/** @param {(sentence: string) => void} complain  says what went wrong */
+export function stopTurn(complain) {
+    interrupt().catch(() => complain(NOT_STOPPED));
 }
 
 /** After the answer the line goes; without a connection nobody knows what goes on. */
