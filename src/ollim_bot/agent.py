@@ -22,10 +22,10 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """Taken as it is written: no command and no file reference in it is acted upon.
+    """The text is taken literally: the engine runs no command and opens no file that it names.
 
-    `id`, a UUID, is its name in the engine's own record of the session; see `AgentEngine.trace`.
-    A name that stands there already is not taken again: such a turn fails at once.
+    `id`, a UUID, marks the prompt in the engine's record of the session, where
+    `AgentEngine.trace` finds it. A turn whose id stands there already fails at once.
     """
 
     text: str
@@ -35,9 +35,9 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class SessionSpec:
-    """`resume` goes on with a session; None begins a new one, under the name `begin` if given.
+    """`resume` continues a session; without it a new one begins, with the id `begin` if given.
 
-    A new one has the history of `branch_of`, if given, which goes on untouched by it.
+    A new one starts with the history of `branch_of`, if given, and leaves that session untouched.
     """
 
     system_prompt: str
@@ -80,6 +80,10 @@ class Refusal:
     reason: str
 
 
+# Asked before a call is made: None lets it through.
+Gate = Callable[[ToolCall], Awaitable[Refusal | None]]
+
+
 async def _let_through(_: ToolCall) -> Refusal | None:
     return None
 
@@ -92,13 +96,14 @@ async def _let_end() -> str | None:
 class Toolset:
     """What the agent may do in one session: closures over whatever they need.
 
-    `gate` is asked before every call, of our tools and the engine's own; one that raises refuses.
+    `gate` is asked before every call, of our tools and of the engine's own; if it raises, the call
+    is refused.
     `may_end` is asked when a turn is about to end; a text sends the agent back with that reason.
     """
 
     servers: Mapping[str, Sequence[Tool]] = field(default_factory=dict)
     builtin: tuple[str, ...] = ()
-    gate: Callable[[ToolCall], Awaitable[Refusal | None]] = _let_through
+    gate: Gate = _let_through
     may_end: Callable[[], Awaitable[str | None]] = _let_end
 
 
@@ -126,10 +131,10 @@ class AgentSession(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What the engine's own record of a session still knows of a prompt.
+    """What the engine's own record of a session knows of a prompt.
 
-    `is_taken`: it stands there. `answer` is what was said to it up to its end, which has come only
-    if `is_complete`.
+    `is_taken`: the engine has got it. `answer` is what was said to it so far, or all of it if
+    `is_complete`.
     """
 
     is_taken: bool
@@ -139,7 +144,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class StoredSession:
-    """`first_prompt` is as it was sent, with all that stood before the owner's words."""
+    """`first_prompt` is as it was sent, with the time and all else before the owner's words."""
 
     id: SessionId
     changed_at: datetime
@@ -150,12 +155,6 @@ class StoredSession:
 class AgentEngine(Protocol):
     def open(self, spec: SessionSpec, tools: Toolset) -> AbstractAsyncContextManager[AgentSession]:
         """Raises `SessionLost` if the session to resume is not known any more."""
-
-    def warm(self, spec: SessionSpec, tools: Toolset) -> None:
-        """A hint that a new session like this one, with tools like these, will be opened soon.
-
-        Returns at once. Only the last hint counts; one for a session to resume is ignored.
-        """
 
     async def knows(self, session: SessionId) -> bool:
         """Whether a session could be resumed, or branched off from."""

@@ -12,6 +12,7 @@ from ollim_bot.domain.chat import Attachment, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.provider import Price
 
 # Raises `OSError` or `ValueError` for what is gone, or not the owner's to see.
 OpenAttachment = Callable[[Attachment], BinaryIO]
@@ -68,6 +69,7 @@ class Status:
     version: str
     fork: OpenFork | None = None
     trouble: str = ""
+    price: Price = Price.LISTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +124,10 @@ class Reception(Protocol):
         """What came after `last`, oldest first; None if that is too long ago to tell."""
 
     async def trouble(self, sentence: str) -> None:
-        """Say on the other surfaces what does not work on this one now; empty when it does again.
+        """Show on the other surfaces, while it lasts, what does not work on this one.
 
-        Then what has waited for it goes on at once. What has to be told is told apart from that:
-        this is shown only while it lasts.
+        Empty when it works again: then what has waited for it goes on at once. What the owner has
+        to be told for good is told apart from this.
         """
 
     @property
@@ -164,10 +166,9 @@ class ChatSurface(Protocol):
 class Courier(Protocol):
     """A surface where a message is delivered when somebody else has confirmed it with an id.
 
-    What the bot sends by itself comes here, and to `ChatSurface.post` too, where it bears the name
-    of the courier among its `refs`. A surface sends nothing from there that has such a ref of its
-    own: an empty one is on its way, and another names the messages that it has become over there,
-    with a space between them.
+    What the bot sends by itself is given to `deliver`, and to `ChatSurface.post` as well, which
+    must not send it again. There it is known by its `refs`: the one under the name of the courier
+    is empty while it is on its way, and then holds its ids over there, with spaces between them.
 
     Both calls should end within a minute; what takes longer is cancelled.
     """

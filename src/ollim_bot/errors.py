@@ -10,6 +10,7 @@ OllimError                      str(error) is the sentence a person reads
 ├── DuplicateId                 two files claim one id
 ├── AlreadyRunning              another process is the bot
 ├── NotSent                     a message certainly did not arrive
+│   └── NotKept                 for want of room on our own disk, so that it can be shown at most
 ├── Unreachable                 a service could not be asked, which is worth another try
 ├── Unsure                      it cannot be said whether a message has arrived
 ├── SignInNeeded                exit 3: there is no login yet
@@ -92,6 +93,10 @@ class AlreadyRunning(OllimError):
 
 
 class NotSent(OllimError):
+    pass
+
+
+class NotKept(NotSent):
     pass
 
 

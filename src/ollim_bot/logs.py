@@ -19,9 +19,14 @@ MARK = "[redacted]"
 SHORTEST_SECRET = 4
 
 _FIELDS: ContextVar[Mapping[str, str]] = ContextVar("log_fields", default=MappingProxyType({}))
-_USUAL = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+_STANDARD_FIELDS = frozenset(logging.makeLogRecord({}).__dict__) | {
+    "message",
+    "asctime",
+    "taskName",
+}
 _UNPRINTABLE = re.compile("[\0-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-# What a text holds, in small letters, that is worth a closer look; and the look, at group 1.
+# For each form of a secret: texts in lower case of which one stands in it or near it, so that most
+# lines need no closer look; and the look itself, which finds the secret as group 1.
 _SHAPES = tuple(
     (hints, re.compile(shape, re.ASCII))
     for hints, shape in {
@@ -233,7 +238,7 @@ def _fits_json(value: object) -> bool:
 
 
 def _extra_names(record: logging.LogRecord) -> list[str]:
-    return [name for name in record.__dict__ if name not in _USUAL]
+    return [name for name in record.__dict__ if name not in _STANDARD_FIELDS]
 
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:

@@ -14,7 +14,7 @@ from ollim_bot.domain.facts import Facts, Move
 from ollim_bot.domain.fork_messages import ForkMessage
 from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.inbox import InboxRow
-from ollim_bot.domain.inquiries import Inquiries
+from ollim_bot.domain.inquiries import Inquiries, Inquiry
 from ollim_bot.domain.jobs import Reminder, Routine, WebhookSpec
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.outgoing import OutboxRow
@@ -87,16 +87,27 @@ class Stores:
 
         self.updates.transact(step)
 
+    def store_inquiry(self, prompt: str, now: datetime) -> str:
+        """Keep the prompt behind a button that is to be shown; gives the key that it carries."""
+        inquiry = Inquiry(os.urandom(4).hex(), prompt, now.timestamp())
+        self.inquiries.transact(lambda known: (known.stored(inquiry), None))
+        return inquiry.key
+
+    def forget_inquiries(self, keys: Set[str]) -> None:
+        """Those of buttons that were not shown after all."""
+        if keys:
+            self.inquiries.transact(lambda known: (known.without(keys), None))
+
     def recent_history(self) -> History:
         """At least all occurrences without an end; the cost does not grow with the history."""
         return History.of(self._newest_rows(reach_back))
 
     def keep_checkpoint(self, now: datetime, watched_until: datetime) -> None:
-        """Let the next start, and whoever checks the ledger, know what was in hand until then."""
+        """Note in the ledger what has no end yet, for the next start and for the ledger's check."""
         self.ledger.append(checkpoint_row(now, watched_until, self.recent_history()))
 
     def armed_jobs(self) -> Armed:
-        """What the ledger says is armed, read back to its last roster."""
+        """The jobs that are armed, read back to the last row that lists them all (`roster`)."""
         rows = self._newest_rows(lambda rows: Armed().followed_by(rows).rostered is not None)
         return Armed().followed_by(rows)
 
@@ -111,10 +122,10 @@ class Stores:
             limit *= 4
 
     def change_provider(self, kind: str) -> bool:
-        """Let `kind` be the provider in use, with the session that it had when it last was.
+        """Make `kind` the provider in use, and go on with the session that it had last.
 
         True if another one was in use before. Two files change, one after the other; after a crash
-        in between, calling it again leads to the same end. Nothing else may use the session before.
+        in between, calling it again leads to the same end. Call it before the session is used.
         """
         before = Facts(self.memory.read()).provider
         while (move := self._begin_move(kind)) is not None:

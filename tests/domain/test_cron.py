@@ -101,6 +101,16 @@ def test_between_is_next_again_and_again(text: str, start: datetime, zone: ZoneI
     assert backwards[::-1] == forwards[1:]
 
 
+@pytest.mark.parametrize("text", ["0 9 * * *", "*/20 * * * *", "15 8,17 1 * 1"])
+def test_two_who_walk_the_same_line_are_not_in_each_others_way(text: str) -> None:
+    start, end = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 5, 1, tzinfo=UTC)
+    alone = list(Cron.parse(text).between(start, end, UTC))
+    one, other = (Cron.parse(text).between(start, end, UTC) for _ in range(2))
+    assert [next(one) for _ in range(3)] == alone[:3]
+    assert list(other) == alone
+    assert list(one) == alone[3:]
+
+
 @pytest.mark.parametrize(
     ("text", "zone", "day", "expected"),
     [

@@ -204,6 +204,28 @@ def test_but_the_offline_model_does_not() -> None:
     assert Facts({}).moving_to("offline", None).provider == "offline"
 
 
+@pytest.mark.parametrize("session", [None, SessionId("c1")])
+def test_a_provider_that_never_answered_was_not_used(session: SessionId | None) -> None:
+    tried = Facts({}).moving_to("claude", None)
+    assert tried.last_used == "offline"
+    back = tried.moving_to("offline", session).moved()
+    assert back.last_used == "offline"
+    assert back.moving_to("claude", SessionId("o1")).moved().last_used == "offline"
+
+
+@pytest.mark.parametrize("session", [None, SessionId("c1")])
+def test_one_that_has_answered_was_used(session: SessionId | None) -> None:
+    used = Facts({"provider": "offline"}).moving_to("claude", None).moved().answered()
+    assert used.last_used == "claude"
+    assert used.moving_to("claude", session).last_used == "claude"
+    assert used.moving_to("offline", SessionId("c1")).moved().last_used == "claude"
+
+
+def test_a_session_that_nobody_owns_counts_as_an_answer_of_a_real_provider() -> None:
+    assert Facts({}).moving_to("claude", SessionId("s1")).last_used == "claude"
+    assert Facts({"provider": "claude"}).last_used == "claude"
+
+
 def test_a_change_parks_the_session_and_names_the_next() -> None:
     facts = Facts({"provider": "claude", "parked": {"offline": "o1", "ollama": "l1"}})
     begun = facts.moving_to("offline", SessionId("s1"))

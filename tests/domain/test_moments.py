@@ -15,7 +15,9 @@ from ollim_bot.domain.moments import (
     describe,
     describe_with_distance,
     duration_in_words,
+    elapsed,
     instant,
+    later,
     offset_at,
 )
 
@@ -67,7 +69,7 @@ def shown(moment: datetime) -> datetime:
     return moment.replace(tzinfo=None, fold=0)
 
 
-def later(moment: datetime, length: timedelta) -> datetime:
+def passed(moment: datetime, length: timedelta) -> datetime:
     """What the clocks of its zone show when that time has really passed."""
     return (moment.astimezone(UTC) + length).astimezone(moment.tzinfo)
 
@@ -89,7 +91,7 @@ def test_a_time_that_does_not_exist_means_the_end_of_the_gap(gap: Change, part: 
     zone, start, end = gap
     moment = instant(start + part * (end - start) // 10**6, zone)
     assert shown(moment) == end
-    assert shown(later(moment, -SECOND)) == start - SECOND
+    assert shown(passed(moment, -SECOND)) == start - SECOND
 
 
 @given(st.sampled_from(FOLDS), millionths)
@@ -97,7 +99,7 @@ def test_a_time_that_exists_twice_means_the_first(fold: Change, part: int) -> No
     zone, start, end = fold
     wall = start + part * (end - start) // 10**6
     first = instant(wall, zone)
-    again = later(first, end - start)
+    again = passed(first, end - start)
     assert (shown(first), first.fold) == (wall, 0)
     assert (shown(again), again.fold) == (wall, 1)
 
@@ -141,7 +143,7 @@ def test_a_change_of_the_clocks_is_found_to_the_second(
     change: Change, before: timedelta, after: timedelta
 ) -> None:
     zone, start, end = change
-    last = later(instant(start - SECOND, zone), timedelta(0) if change in GAPS else end - start)
+    last = passed(instant(start - SECOND, zone), timedelta(0) if change in GAPS else end - start)
     moment = last.astimezone(UTC) + SECOND
     assert clock_change(moment - before, moment + after, zone) == moment
 
@@ -197,7 +199,7 @@ def test_the_last_day_of_the_year_is_yesterday_on_the_first() -> None:
             datetime(2026, 11, 15, 14, 10, tzinfo=BERLIN), NOW, "today 14:10 (20 min ago)", id="ago"
         ),
         pytest.param(NOW, NOW, "today 14:30 (now)", id="now"),
-        pytest.param(NOW, later(NOW, 0.4 * SECOND), "today 14:30 (now)", id="hardly-past"),
+        pytest.param(NOW, passed(NOW, 0.4 * SECOND), "today 14:30 (now)", id="hardly-past"),
         pytest.param(
             datetime(2026, 3, 8, 9, tzinfo=NEW_YORK),
             datetime(2026, 3, 7, 9, tzinfo=NEW_YORK),
@@ -249,3 +251,26 @@ def test_the_distance_is_the_time_that_really_passes(
 )
 def test_a_length_of_time_in_words(seconds: float, text: str) -> None:
     assert duration_in_words(timedelta(seconds=seconds)) == text
+
+
+@given(
+    near_changes,
+    st.timedeltas(timedelta(0), timedelta(days=2)),
+    st.sampled_from([SECOND, timedelta(minutes=1)]),
+)
+def test_later_is_never_early_and_less_than_a_unit_late(
+    place: tuple[tzinfo, datetime], length: timedelta, unit: timedelta
+) -> None:
+    zone, wall = place
+    now = instant(wall, zone)
+    moment = later(now, length, unit)
+    assert moment.tzinfo is zone
+    assert timedelta(0) <= elapsed(now, moment) - length < unit
+    assert moment.timestamp() % unit.total_seconds() == 0
+
+
+def test_what_has_passed_does_not_depend_on_the_clocks() -> None:
+    evening, morning = datetime(2025, 3, 29, 22), datetime(2025, 3, 30, 8)
+    since, now = (wall.replace(tzinfo=BERLIN) for wall in (evening, morning))
+    assert elapsed(since, now) == timedelta(hours=9)
+    assert elapsed(now, since) == timedelta(hours=-9)

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.domain.strategies import instants, ping_budgets
 
-from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.jobs import ReportMode
-from ollim_bot.domain.outgoing import Charge
-from ollim_bot.domain.ping_rules import Allowed, Refused, Verdict, charged, given_back
+from ollim_bot.domain.outgoing import Charge, Sending
+from ollim_bot.domain.ping_rules import Allowed, Refused, Verdict, charged
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.testing.memory import MemoryStore
@@ -98,7 +98,11 @@ def test_what_is_given_back_is_what_was_charged(
 ) -> None:
     after, verdict = ask(budget, run, now, critical=critical, busy=busy, cap=cap)
     if isinstance(verdict, Allowed):
-        before, back = budget.refilled(now), given_back(after, verdict.charge, now).refilled(now)
+        number = 0 if verdict.charge is Charge.NOTHING else 1
+        said = ChatMessage(MessageId("1"), now, Author.BACKGROUND, "words")
+        sending = Sending(now, said, verdict.charge, number)
+        before = replace(budget, payments=number).refilled(now)
+        back = sending.given_back(replace(after, payments=number), now).refilled(now)
         assert back == replace(before, available=back.available)
         assert back.available == pytest.approx(before.available, abs=1e-8)
 

@@ -9,6 +9,8 @@ import pytest
 from ollim_bot.domain.provider import (
     NO_LOGIN,
     OFFLINE,
+    Access,
+    Price,
     Provider,
     ProviderKind,
     choose_provider,
@@ -21,8 +23,8 @@ TOKEN = {"ANTHROPIC_AUTH_TOKEN": "any"}
 ONLY_A_MODEL = {"ANTHROPIC_MODEL": "opus"}
 EMPTY = {"ANTHROPIC_BASE_URL": "", "ANTHROPIC_API_KEY": "", "ANTHROPIC_AUTH_TOKEN": ""}
 
-AT_A_PLACE = Provider(ProviderKind.CLAUDE, "127.0.0.1")
-BY_KEY = Provider(ProviderKind.CLAUDE, "Claude (API key)")
+AT_A_PLACE = Provider(ProviderKind.CLAUDE, "127.0.0.1", access=Access.OWN_SERVER)
+BY_KEY = Provider(ProviderKind.CLAUDE, "Claude (API key)", access=Access.KEY)
 BY_LOGIN = Provider(ProviderKind.CLAUDE, "Claude")
 
 SETTINGS = {
@@ -70,3 +72,19 @@ def test_a_place_without_a_host_is_named_as_it_stands() -> None:
         last_used=None,
     )
     assert chosen.name == "unix-socket"
+
+
+@pytest.mark.parametrize(
+    ("anthropic", "price"),
+    [
+        (BASE, Price.UNKNOWN),
+        ({"ANTHROPIC_BASE_URL": "https://api.anthropic.com"}, Price.LISTED),
+        (KEY, Price.LISTED),
+        ({}, Price.FREE),
+    ],
+)
+def test_only_claude_itself_is_paid_by_its_price_list(
+    anthropic: dict[str, str], price: Price
+) -> None:
+    chosen = choose_provider(anthropic, wants_offline=False, is_logged_in=False, last_used=None)
+    assert chosen.price is price

@@ -15,14 +15,24 @@ from tests.domain.rehearsal_jobs import BERLIN, HOUR, MINUTE, NOW, reminder, rou
 from ollim_bot.domain.jobs import Late
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.pings import PingBudget
-from ollim_bot.domain.rehearsal import Fire, Guess, Ping, Rehearsal, findings, rehearse
+from ollim_bot.domain.rehearsal import (
+    Circumstances,
+    Fire,
+    Guess,
+    Ping,
+    Rehearsal,
+    findings,
+    rehearse,
+)
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob, key_of, moments_between
 
 
 def rehearsed(*jobs: ScheduledJob, now: datetime = NOW, days: int = 1, **more: Any) -> Rehearsal:
     config = RuntimeConfig(bg_concurrency=more.pop("places", 3))
-    return rehearse(jobs, PingBudget.full(now), config, now, BERLIN, days, **more)
+    limits = {name: more.pop(name) for name in ("guess", "most") if name in more}
+    at = Circumstances(now, BERLIN, PingBudget.full(now), config, **more)
+    return rehearse(jobs, at, days, **limits)
 
 
 def of(name: str, rehearsal: Rehearsal) -> list[Fire]:
@@ -230,7 +240,7 @@ def test_three_that_meet_are_named_once_and_two_are_not() -> None:
 
 def test_no_run_is_guessed_to_take_longer_than_it_may() -> None:
     config = RuntimeConfig(bg_fork_timeout=60)
-    found = rehearse([], PingBudget.full(NOW), config, NOW, BERLIN, 1)
+    found = rehearse([], Circumstances(NOW, BERLIN, PingBudget.full(NOW), config), 1)
     assert found.guess == Guess(MINUTE)
 
 

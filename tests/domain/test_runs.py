@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.domain.strategies import reminders, routines, webhooks
 
 from ollim_bot.domain.chat import MessageId
-from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, ReportMode
+from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, ReportMode, Routine, WebhookSpec
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -66,17 +67,20 @@ def test_the_policy_of_a_run_is_what_its_job_says(job: Job, tools: tuple[str, ..
 
 
 @pytest.mark.parametrize(
-    ("reminder", "must"),
+    ("job", "must"),
     [
         (Reminder(SPEC, NOON), True),
         (Reminder(replace(SPEC, must=False), NOON), False),
         (Reminder(SPEC, NOON, Chain(2)), False),
         (Reminder(replace(SPEC, must=True), NOON, Chain(2)), True),
         (Reminder(replace(SPEC, allow_ping=False), NOON), False),
+        (Routine(SPEC, Cron.parse("0 9 * * *")), False),
+        (Routine(replace(SPEC, must=True), Cron.parse("0 9 * * *")), True),
+        (WebhookSpec(SPEC, {}), False),
     ],
 )
-def test_a_run_must_speak_where_its_reminder_must_come(reminder: Reminder, must: bool) -> None:
-    assert RunPolicy.of_job(reminder, ()).must is must
+def test_a_run_must_speak_where_its_job_must_come(job: Job, must: bool) -> None:
+    assert RunPolicy.of_job(job, ()).must is must
 
 
 @pytest.mark.parametrize(

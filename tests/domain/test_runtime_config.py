@@ -17,7 +17,6 @@ from ollim_bot.domain.runtime_config import (
     RuntimeConfig,
     config_key,
     parse_config,
-    shown,
 )
 from ollim_bot.errors import WrongInput
 
@@ -87,7 +86,8 @@ def test_keys_and_fields_belong_together_one_to_one() -> None:
 def test_a_right_value_is_taken_as_stored_and_as_typed(key: str, data: st.DataObject) -> None:
     value = data.draw(config_values[key])
     stored = json.loads(json.dumps(value))
-    for right in (value, stored, shown(value), f"  {shown(value)} "):
+    typed = RuntimeConfig().with_value(key, value).in_words(key)
+    for right in (value, stored, typed, f"  {typed} "):
         assert RuntimeConfig().with_value(key, right).value(key) == value
 
 
@@ -143,7 +143,7 @@ def test_a_wrong_stored_value_is_named_ignored_and_kept(key: str, value: object)
 def test_setting_a_value_settles_what_could_not_be_read(key: str) -> None:
     config, _ = parse_config({key: WRONG[key][-1], "of_tomorrow": 1})
     assert config.with_default(key).unread == {"of_tomorrow": 1}
-    assert config.with_value(key, shown(DEFAULTS[key])).unread == {"of_tomorrow": 1}
+    assert config.with_value(key, RuntimeConfig().in_words(key)).unread == {"of_tomorrow": 1}
 
 
 def test_an_unknown_key_is_named_and_kept() -> None:

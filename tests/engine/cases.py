@@ -87,9 +87,7 @@ class Case:
 @asynccontextmanager
 async def real(home: Path) -> AsyncIterator[Case]:
     async with scene(home) as stage:
-        engine = engine_at(home, stage.url)
-        yield Case(engine, ModelScript(stage.model), stage.spec)
-        await engine.close()
+        yield Case(engine_at(home, stage.url), ModelScript(stage.model), stage.spec)
 
 
 @asynccontextmanager

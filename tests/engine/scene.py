@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ollim_bot.agent import AgentSession, Prompt, SessionSpec, Toolset
 from ollim_bot.domain.events import AgentEvent, TextCompleted, TurnEnded
+from ollim_bot.domain.provider import CLAUDE, Provider
 from ollim_bot.engine.claude import ClaudeEngine
 from ollim_bot.engine.launcher import launcher
 from ollim_bot.engine.options import child_environment
@@ -37,11 +38,16 @@ def provider(home: Path, url: str) -> dict[str, str]:
     }
 
 
-def engine_at(home: Path, url: str, more: Mapping[str, str] | None = None) -> ClaudeEngine:
+def engine_at(
+    home: Path,
+    url: str,
+    more: Mapping[str, str] | None = None,
+    asks: Provider = CLAUDE,
+) -> ClaudeEngine:
     environment = child_environment(
         {**provider(home, url), **(more or {})}, os.environ, Path(sys.executable).parent
     )
-    return ClaudeEngine(environment, home / "run", cli=launcher(home / "run"))
+    return ClaudeEngine(environment, home / "run", cli=launcher(home / "run"), provider=asks)
 
 
 @dataclass

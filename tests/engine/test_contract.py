@@ -84,17 +84,6 @@ async def test_a_session_is_reconfigured_from_the_next_turn_on(case: Case) -> No
         assert session.id == named
 
 
-async def test_a_warm_engine_opens_the_same_sessions(case: Case) -> None:
-    case.engine.warm(case.spec, Toolset(chat()))
-    tools = Toolset(chat(ToolAnswer("sent")))
-    for _ in range(2):
-        case.script.calls_ping_and_says("done")
-        async with case.engine.open(case.spec, tools) as session:
-            assert session.id is None
-            assert (await end_of(session, "ping")).cause is EndCause.COMPLETED
-        tools = Toolset(chat(ToolAnswer("sent")))
-
-
 async def test_calls_go_through_the_gate(case: Case) -> None:
     verdicts = [None, Refusal("not now"), None]
 

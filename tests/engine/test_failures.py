@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from claude_agent_sdk import ResultMessage
 from tests.engine.scene import Scene, ask, end_of, engine_at, spoken, texts
 
 from ollim_bot.agent import SessionSpec, Toolset
@@ -17,9 +19,11 @@ from ollim_bot.domain.events import (
     TextWithdrawn,
     TurnEnded,
 )
-from ollim_bot.engine.failures import SENTENCES
+from ollim_bot.domain.provider import CLAUDE, OFFLINE, Access, Provider, ProviderKind
+from ollim_bot.engine.failures import SENTENCES, failure_of
 from ollim_bot.offline.messages import Cut, Fail, Hang, Reply, Say
 
+OWN_SERVER = Provider(ProviderKind.CLAUDE, "my-server", access=Access.OWN_SERVER)
 CREDIT = "Your credit balance is too low to access the Anthropic API."
 
 
@@ -61,11 +65,14 @@ async def test_nobody_at_the_address_is_unreachable(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        async with engine_at(tmp_path, url).open(SessionSpec("", tmp_path), Toolset()) as session:
+        engine = engine_at(tmp_path, url, asks=OWN_SERVER)
+        async with engine.open(SessionSpec("", tmp_path), Toolset()) as session:
             failed = await end_of(session, "hello")
 
     assert failed.failure is not None
     assert failed.failure.kind is FailureKind.UNREACHABLE
+    assert failed.failure.sentence.startswith("my-server could not be reached. ")
+    assert "`ANTHROPIC_BASE_URL`" in failed.failure.sentence
 
 
 async def test_a_provider_on_this_machine_is_reached_though_there_is_a_proxy(
@@ -106,3 +113,28 @@ async def test_a_torn_answer_is_withdrawn_and_given_again(stage: Scene) -> None:
 
 def test_there_is_a_sentence_for_every_kind() -> None:
     assert set(SENTENCES) == set(FailureKind)
+
+
+@pytest.mark.parametrize(
+    "error", ["authentication_failed", "billing_error", "server_error", "model_not_found"]
+)
+@pytest.mark.parametrize(
+    ("provider", "must_not_be_named"),
+    [
+        (OWN_SERVER, ("Claude", "auth login")),
+        (replace(CLAUDE, access=Access.KEY), ("auth login",)),
+        (CLAUDE, ("ANTHROPIC_",)),
+    ],
+)
+def test_a_failure_sends_the_owner_to_where_it_is(
+    provider: Provider, must_not_be_named: tuple[str, ...], error: str
+) -> None:
+    result = ResultMessage("error", 1, 1, is_error=True, num_turns=1, session_id="s")
+    sentence = failure_of(result, error, provider).sentence
+    assert not [each for each in must_not_be_named if each in sentence]
+    assert "{" not in sentence
+
+
+def test_the_offline_model_is_not_taken_for_claude() -> None:
+    result = ResultMessage("error", 1, 1, is_error=True, num_turns=1, session_id="s")
+    assert "Claude" not in failure_of(result, "server_error", OFFLINE).sentence

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -158,6 +159,19 @@ async def test_a_start_without_a_place_for_the_prompt_says_so(stage: Scene) -> N
     with pytest.raises(EngineError, match="run: "):
         async with engine.open(stage.spec, Toolset()):
             pass
+
+
+async def test_whoever_stops_waiting_for_a_session_leaves_no_process(stage: Scene) -> None:
+    async def opened() -> None:
+        async with stage.session():
+            pass
+
+    opening = asyncio.create_task(opened())
+    await eventually(lambda: engines_at(stage.home) or opening.done(), within=20)
+    opening.cancel()
+    with suppress(asyncio.CancelledError):
+        await opening
+    await eventually(lambda: not engines_at(stage.home), within=20)
 
 
 async def test_a_process_is_closed_quickly_though_it_is_busy(stage: Scene) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -41,6 +42,7 @@ from ollim_bot.domain.events import (
     TurnEnded,
     Usage,
 )
+from ollim_bot.domain.provider import CLAUDE, OFFLINE, Access, Price, Provider
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.engine.stream import TurnReader
 
@@ -270,3 +272,21 @@ def test_what_nobody_knows_is_passed_over() -> None:
     assert read(system("brand_new", anything=1), system("api_retry")) == [
         Retrying(1, 1, "unknown", timedelta())
     ]
+
+
+@pytest.mark.parametrize(
+    ("provider", "cost", "price"),
+    [
+        (CLAUDE, 0.5, Price.LISTED),
+        (OFFLINE, 0.0, Price.FREE),
+        (replace(CLAUDE, access=Access.OWN_SERVER), 0.0, Price.UNKNOWN),
+    ],
+)
+def test_the_price_list_counts_only_where_it_is_paid(
+    provider: Provider, cost: float, price: Price
+) -> None:
+    reader = TurnReader({}, provider=provider)
+    list(reader.read(result(total_cost_usd=0.5)))
+    (ended,) = reader.read(IDLE)
+    assert isinstance(ended, TurnEnded)
+    assert (ended.usage.cost_usd, ended.usage.price) == (cost, price)

@@ -213,3 +213,19 @@ async def test_a_fork_from_a_session_that_has_gone_meanwhile_answers_and_tells()
         await at.at.quiet()
         assert at.at.answers[-1].text == "I try."
         assert at.fork is None
+
+
+async def test_a_fork_whose_record_is_gone_says_so_and_begins_anew() -> None:
+    engine = scripted("The bank wrote.", "Hello.")
+    engine.known.add(RUN)
+    async with branch(engine) as at:
+        ping = await pinged(at.at)
+        await at.at.ask("which ones?", reply_to=ping)
+        stores = at.at.stores
+    engine.known.clear()
+    async with branch(engine, stores=stores) as at:
+        await at.at.ask("and now?")
+        (said,) = [each for each in at.at.log if each.text == cards.LOST]
+        assert said.in_fork
+        assert at.fork is not None
+        assert not engine.prompts[-1].startswith("[fork-started]")

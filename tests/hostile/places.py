@@ -80,9 +80,6 @@ class MeddledEngine:
     def open(self, spec: SessionSpec, tools: Toolset) -> AbstractAsyncContextManager[AgentSession]:
         return self._engine.open(spec, self._meddled(tools))
 
-    def warm(self, spec: SessionSpec, tools: Toolset) -> None:
-        self._engine.warm(spec, self._meddled(tools))
-
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
 
@@ -136,10 +133,7 @@ async def stand(
             cli = _without_rules(vault.home) if without_rules else None
             real = engine_at(vault.home, server.url, ours, cli)
             engine: Any = MeddledEngine(real, vault, model)
-            try:
-                yield Stand(vault, model, engine, visits, settings)
-            finally:
-                await real.close()
+            yield Stand(vault, model, engine, visits, settings)
 
 
 def engine_at(home: Path, url: str, ours: Mapping[str, str], cli: Path | None) -> ClaudeEngine:

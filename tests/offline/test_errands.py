@@ -24,11 +24,11 @@ from ollim_bot.offline.errands import (
     CANCEL_REMINDER,
     LIST_REMINDERS,
     LIST_ROUTINES,
-    SHELL,
     ran,
 )
 from ollim_bot.offline.listings import reminders_in
 from ollim_bot.offline.messages import Block, CallTool, Message, Part, Say
+from ollim_bot.offline.situation import SHELL
 from ollim_bot.prompts.context import owner_prompt
 from ollim_bot.prompts.continued import continued_prompt
 

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from tests.offline.paraphrases import PARAPHRASES, POLITE, UNDERSTOOD, Intent, Saying, said
 
 from ollim_bot.offline import texts
-from ollim_bot.offline.errands import LIST_REMINDERS, LIST_ROUTINES, SHELL
+from ollim_bot.offline.errands import LIST_REMINDERS, LIST_ROUTINES
 from ollim_bot.offline.messages import Block, Message, ModelRequest, Reply, Say
 from ollim_bot.offline.rules import OfflineModel
+from ollim_bot.offline.situation import SHELL
 
 STAMP = "[2026-02-24 Tue 10:15 AM PST]\n\n"
 BEFORE = "my shoe size is 43"

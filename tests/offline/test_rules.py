@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ollim_bot.conversation.commands.table import COMMANDS
 from ollim_bot.domain.chat import Attachment, TurnId
 from ollim_bot.domain.inbox import ToolCalled
 from ollim_bot.domain.inputs import InputId, OwnerMessage
@@ -251,3 +252,7 @@ def test_a_task_of_several_paragraphs_is_taken_whole() -> None:
     body = "Drink water.\n\nThen stretch.\n\nYOUR TASK:\nis not a mark in here."
     prompt = f"[reminder-bg:a1]\n[2026-11-15 Sun 09:00 AM CET]\n\nRules.\n\nYOUR TASK:\n\n{body}"
     assert read_prompt(prompt).task == body
+
+
+def test_all_commands_that_there_are_are_named() -> None:
+    assert [each.name for each in COMMANDS if f"`/{each.name}`" not in texts.ABILITIES] == []

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ollim_bot.offline.wishes import Cancel, JobNoun, Remind, Repeat, Wish
+from ollim_bot.domain.jobs import JobKind
+from ollim_bot.offline.wishes import Cancel, Remind, Repeat, Wish
 
 WATER = Remind("drink water", "in 20 minutes")
 MUM = Remind("call mum", "tomorrow at 9")
@@ -82,15 +83,15 @@ REPEATING: tuple[tuple[str, Wish], ...] = (
 )  # fmt: skip
 
 CANCELLING: tuple[tuple[str, Wish], ...] = (
-    ("cancel the water reminder", Cancel(JobNoun.REMINDER, "water")),
-    ("please cancel my water reminder", Cancel(JobNoun.REMINDER, "water")),
-    ("could you delete the water reminder?", Cancel(JobNoun.REMINDER, "water")),
-    ("cancel the reminder to drink water", Cancel(JobNoun.REMINDER, "drink water")),
-    ("cancel my reminder about the tea, thanks", Cancel(JobNoun.REMINDER, "the tea")),
-    ("cancel the reminder", Cancel(JobNoun.REMINDER, "")),
-    ("remove the plan routine", Cancel(JobNoun.ROUTINE, "plan")),
+    ("cancel the water reminder", Cancel(JobKind.REMINDER, "water")),
+    ("please cancel my water reminder", Cancel(JobKind.REMINDER, "water")),
+    ("could you delete the water reminder?", Cancel(JobKind.REMINDER, "water")),
+    ("cancel the reminder to drink water", Cancel(JobKind.REMINDER, "drink water")),
+    ("cancel my reminder about the tea, thanks", Cancel(JobKind.REMINDER, "the tea")),
+    ("cancel the reminder", Cancel(JobKind.REMINDER, "")),
+    ("remove the plan routine", Cancel(JobKind.ROUTINE, "plan")),
     ("cancel 3f2a9c1b", Cancel(None, "3f2a9c1b")),
-    ("cancel reminder 3f2a9c1b", Cancel(JobNoun.REMINDER, "3f2a9c1b")),
+    ("cancel reminder 3f2a9c1b", Cancel(JobKind.REMINDER, "3f2a9c1b")),
 )
 
 # Each of these has two readings, or lacks something, or goes beyond what can be done.

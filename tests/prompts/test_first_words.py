@@ -18,9 +18,10 @@ from tests.prompts.prompt_parts import (
 
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
-from ollim_bot.prompts.context import FOR_MAIN, READ_ONLY, owner_prompt, updates_block
+from ollim_bot.prompts.context import FOR_MAIN, READ_ONLY, owner_prompt, owner_words, updates_block
 from ollim_bot.prompts.continued import continued_prompt
 from ollim_bot.prompts.first_words import first_words
+from ollim_bot.prompts.forks import fork_prompt, resumed_fork_prompt
 
 
 def news(*said: str) -> str:
@@ -88,3 +89,16 @@ def test_of_several_messages_the_first_that_says_something_comes_first() -> None
 )
 def test_other_prompts_are_taken_as_they_are(prompt: str, words: str) -> None:
     assert first_words(prompt) == words
+
+
+@given(hostile)
+def test_a_fork_is_known_by_its_topic_or_by_what_opened_it(text: str) -> None:
+    assert first_words(fork_prompt(NOW, text, news("one"))) == shortened(text)
+    words = owner_words([message(text)])
+    assert first_words(resumed_fork_prompt(NOW, ago(90), words, news("one"))) == shortened(text)
+
+
+def test_what_the_engine_and_the_program_say_are_no_words_of_the_owner() -> None:
+    assert first_words(fork_prompt(NOW)) == ""
+    summary = "This session is being continued from a previous conversation that ran out."
+    assert first_words(summary) == ""

@@ -139,7 +139,7 @@ FOLLOW_UP = "Say in a ping that it is a follow-up."
 def test_a_chain_says_which_check_this_is_and_what_is_left(
     chain: Chain, ping: bool, mode: ReportMode, said: str
 ) -> None:
-    assert chain_section(chain, ping, mode) == said
+    assert chain_section(Briefing(mode, ping, chain=chain)) == said
 
 
 @pytest.mark.parametrize("mode", ReportMode)

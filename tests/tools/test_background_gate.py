@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.tools.house import House
 
-from ollim_bot.agent import ToolCall
+from ollim_bot.agent import Gate, ToolCall
 from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.runs import Run, RunPolicy
@@ -17,7 +17,6 @@ from ollim_bot.domain.tool_policy import DEFAULT_BG_TOOLS
 from ollim_bot.storage.policy_file import PolicyFile
 from ollim_bot.tools.background_gate import BackgroundTools
 from ollim_bot.tools.reach import Reach
-from ollim_bot.tools.server.toolset import Gate
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 NOTE = {"file_path": "note.md"}

@@ -9,7 +9,7 @@ import pytest
 from tests.engine.scene import Scene, ask, scene
 from tests.tools.test_file_edits import APPLIED, UNCLEAR
 
-from ollim_bot.agent import Refusal, ToolCall, Toolset
+from ollim_bot.agent import Gate, Refusal, ToolCall, Toolset
 from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.events import AgentEvent, ToolEnded, ToolRefused
 from ollim_bot.domain.tool_policy import MAIN_TOOLS, Pattern
@@ -18,7 +18,6 @@ from ollim_bot.storage.bootstrap import prepare_data_directory
 from ollim_bot.storage.jobs.checking import JobFileChecker
 from ollim_bot.tools.file_edits import UnclearEdit, written
 from ollim_bot.tools.job_validator import JobValidator
-from ollim_bot.tools.main_gate import Gate
 
 BUILTIN = ("Read", "Write", "Edit")
 DAILY = '---\nid: daily\ncron: "0 9 * * *"\ndescription: “a”\n---\nPlan the day.\n'

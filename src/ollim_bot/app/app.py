@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ollim_bot import __version__
-from ollim_bot.agent import AgentEngine
+from ollim_bot.agent import AgentEngine, Gate
 from ollim_bot.app.brain import Brain, open_brain
 from ollim_bot.app.examination import examine_in_chat
 from ollim_bot.app.persona import Persona
@@ -20,6 +20,7 @@ from ollim_bot.clock import SystemClock
 from ollim_bot.conversation.assembly import Talk
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.conversation.foundations import World
+from ollim_bot.conversation.texts import no_room
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.errors import OllimError
@@ -39,7 +40,7 @@ from ollim_bot.storage.stores import open_stores
 from ollim_bot.stores import Stores
 from ollim_bot.tools.background_gate import BackgroundTools
 from ollim_bot.tools.job_validator import JobValidator
-from ollim_bot.tools.main_gate import Allowed, Gate, Undecided, main_gate
+from ollim_bot.tools.main_gate import Allowed, Undecided, main_gate
 from ollim_bot.tools.reach import Reach
 from ollim_bot.upkeep.instance import single_instance
 
@@ -139,10 +140,15 @@ class App:
                     self._settings.zone,
                     events=self._ground.events,
                 )
-                await talk.greeting.begun()
+                if refused := await talk.greeting.begun():
+                    await talk.notices.tell(no_room(refused))
                 await self._serve(talk, self._scheduler, surfaces)
             except BaseExceptionGroup as several:
-                raise _first(several) from None
+                error = _first(several)
+                if isinstance(error, OllimError):
+                    # It ends by itself and says why: nobody has cut it off without warning.
+                    await talk.greeting.ended()
+                raise error from None
             await talk.greeting.ended(for_restart=self._ending is Ending.RESTART)
             if self._ending is Ending.RESTART and talk.session.id is not None:
                 now = self._clock.now()
@@ -202,6 +208,7 @@ class App:
                     user_name=settings.user_name,
                     bot_name=settings.bot_name,
                     version=__version__,
+                    price=brain.provider.price,
                 ),
             )
         )

@@ -16,7 +16,6 @@ from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.provider import (
     OFFLINE,
     Provider,
-    ProviderKind,
     choose_provider,
     names_provider,
 )
@@ -24,7 +23,8 @@ from ollim_bot.engine.claude import ClaudeEngine
 from ollim_bot.engine.launcher import launcher
 from ollim_bot.engine.login import login_status
 from ollim_bot.engine.options import child_environment
-from ollim_bot.errors import EngineError
+from ollim_bot.engine.session import Answered
+from ollim_bot.errors import EngineError, StorageError
 from ollim_bot.offline.rules import OfflineModel
 from ollim_bot.offline.server import MessagesServer
 from ollim_bot.settings import ModelChoice, Settings
@@ -50,14 +50,31 @@ async def open_brain(
     provider = await _provider(settings, stores)
     await asyncio.to_thread(stores.change_provider, provider.kind)
     if not provider.is_offline:
-        async with _claude(settings, settings.engine_environment()) as claude:
-            yield Brain(provider, claude)
+        first = _FirstAnswer(stores)
+        yield Brain(provider, _claude(settings, settings.engine_environment(), provider, first))
         return
-    async with (
-        MessagesServer(OfflineModel()) as server,
-        _claude(settings, _offline_environment(server.url)) as claude,
-    ):
-        yield Brain(provider, claude)
+    async with MessagesServer(OfflineModel()) as server:
+        yield Brain(provider, _claude(settings, _offline_environment(server.url), provider))
+
+
+class _FirstAnswer:
+    """Once a provider has answered, the built-in model does not take its place by itself."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self._is_noted = False
+
+    async def __call__(self) -> None:
+        if self._is_noted:
+            return
+        try:
+            await asyncio.to_thread(
+                self._stores.memory.transact, lambda raw: (Facts(raw).answered().raw, None)
+            )
+        except StorageError:  # the next answer is as good
+            _logger.warning("It could not be noted who has answered", exc_info=True)
+        else:
+            self._is_noted = True
 
 
 async def _provider(settings: Settings, stores: Stores) -> Provider:
@@ -71,7 +88,7 @@ async def _provider(settings: Settings, stores: Stores) -> Provider:
         anthropic,
         wants_offline=wants_offline,
         is_logged_in=is_logged_in,
-        last_used=ProviderKind.CLAUDE if ProviderKind.CLAUDE in facts.parked else facts.provider,
+        last_used=facts.last_used,
     )
 
 
@@ -89,17 +106,18 @@ def _offline_environment(url: str) -> dict[str, str]:
     return {**nothing, "ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "offline"}
 
 
-@asynccontextmanager
-async def _claude(settings: Settings, provider: Mapping[str, str]) -> AsyncIterator[ClaudeEngine]:
+def _claude(
+    settings: Settings,
+    anthropic: Mapping[str, str],
+    provider: Provider,
+    answered: Answered | None = None,
+) -> ClaudeEngine:
     """The agent's own commands must find the same data directory and the same time."""
     ours = {
         "OLLIM_DATA_DIR": str(settings.paths.root),
         "OLLIM_TIMEZONE": str(settings.zone),
     }
-    environment = child_environment({**provider, **ours}, os.environ, Path(sys.executable).parent)
+    environment = child_environment({**anthropic, **ours}, os.environ, Path(sys.executable).parent)
     folder = settings.paths.state / "engine"
-    engine = ClaudeEngine(environment, folder, cli=launcher(folder))
-    try:
-        yield engine
-    finally:
-        await engine.close()
+    cli = launcher(folder)
+    return ClaudeEngine(environment, folder, cli=cli, provider=provider, answered=answered)

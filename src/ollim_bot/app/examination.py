@@ -9,7 +9,7 @@ from datetime import datetime
 
 from ollim_bot.app.data_checks import DataChecks
 from ollim_bot.domain.facts import Facts
-from ollim_bot.domain.provider import Provider, ProviderKind, choose_provider, names_provider
+from ollim_bot.domain.provider import Provider, choose_provider, names_provider
 from ollim_bot.engine.launcher import cli_path
 from ollim_bot.engine.login import login_status
 from ollim_bot.logs import RedactingFilter
@@ -92,7 +92,7 @@ def _provider(settings: Settings, environ: Mapping[str, str]) -> Provider:
         anthropic,
         wants_offline=wants_offline,
         is_logged_in=is_logged_in,
-        last_used=ProviderKind.CLAUDE if ProviderKind.CLAUDE in facts.parked else facts.provider,
+        last_used=facts.last_used,
     )
 
 

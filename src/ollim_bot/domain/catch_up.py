@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from ollim_bot.domain.jobs import Late, Reminder, Routine
-from ollim_bot.domain.moments import describe
+from ollim_bot.domain.moments import describe, elapsed
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.schedule import (
     ScheduledJob,
@@ -59,7 +59,7 @@ class CatchUp:
     skip: tuple[Missed, ...] = ()
 
     def handing_on(self, is_skipped: Callable[[Occurrence], bool]) -> CatchUp:
-        """What the owner wanted left out is neither told nor missed: it ends where it would run."""
+        """With what the owner wanted skipped among `run`, where it is recorded as skipped."""
         ended = (*self.tell, *self.skip)
         handed_on = tuple(missed for missed in ended if is_skipped(missed.occurrence))
         tell, skip = (
@@ -107,13 +107,19 @@ def verdict(job: ScheduledJob, newest: datetime, now: datetime, zone: tzinfo) ->
         return Late.RUN
     if job.spec.late is not None:
         return job.spec.late
-    if isinstance(job, Reminder) or _elapsed(newest, now) < _patience(job, newest, zone):
+    if isinstance(job, Reminder) or elapsed(newest, now) < _patience(job, newest, zone):
         return Late.RUN
     return Late.TELL
 
 
 def is_late(moment: datetime, now: datetime) -> bool:
-    return _elapsed(moment, now) > STILL_ON_TIME
+    return elapsed(moment, now) > STILL_ON_TIME
+
+
+def late_since(occurrence: Occurrence, now: datetime) -> datetime | None:
+    """When it was due, if to begin with it now is late; what is run by hand never is."""
+    due = None if occurrence.manual else occurrence.scheduled_at
+    return due if due is not None and is_late(due, now) else None
 
 
 def away_message(told: Sequence[Missed], now: datetime) -> str:
@@ -141,13 +147,9 @@ def _times(missed: Missed, now: datetime) -> str:
             return f"{moment} and {count} times before"
 
 
-def _elapsed(moment: datetime, now: datetime) -> timedelta:
-    return now.astimezone(UTC) - moment.astimezone(UTC)
-
-
 def _patience(routine: Routine, newest: datetime, zone: tzinfo) -> timedelta:
     following = routine.next_after(newest, zone)
-    return min(_elapsed(newest, following) / 2, LONGEST_PATIENCE)
+    return min(elapsed(newest, following) / 2, LONGEST_PATIENCE)
 
 
 def _urgency(missed: Missed) -> tuple[bool, datetime, str]:

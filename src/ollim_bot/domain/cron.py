@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
 from itertools import takewhile
 
 from cronsim import CronSim, CronSimError
@@ -19,6 +21,8 @@ _DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
 # Only with these can a line match no day at all unnoticed by cronsim: `0 0 */31 * mon#5`.
 _EXTENSIONS = frozenset("L#")
+# Many jobs share few lines; to read one takes longer than to read the rest of its file.
+_LINES_REMEMBERED = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +43,7 @@ class Cron:
     @classmethod
     def parse(cls, text: str) -> Cron:
         """Raises `BadCron`."""
-        spec, line = normalised(text), " ".join(text.split())
-        try:
-            simulation = CronSim(spec, _SOME_DAY)
-            if _EXTENSIONS.intersection(spec):
-                next(simulation)
-        except (CronSimError, StopIteration):
-            raise BadCron(text, f"`{line}` would never run: no year has such a day") from None
-        return cls(line, spec, len(simulation.hours) == 24)
+        return cls(*_read(text))
 
     def __str__(self) -> str:
         return self.text
@@ -58,7 +55,7 @@ class Cron:
 
     def explain(self) -> str:
         """`At 08:30 on Monday through Friday`."""
-        return in_words(CronSim(self._spec, _SOME_DAY))
+        return in_words(_walls(self._spec, _SOME_DAY))
 
     def next(self, after: datetime, zone: tzinfo) -> datetime:
         """The first moment later than `after`."""
@@ -80,14 +77,7 @@ class Cron:
 
     def _by_the_wall(self, start: datetime, zone: tzinfo) -> Iterator[datetime]:
         last = start - _SECOND
-        walls = CronSim(self._spec, _shown(last, offset_at(last, zone)))
-        first_hour = timedelta(hours=min(walls.hours))
-        last_time = (max(walls.hours), max(walls.minutes))
-        for wall in walls:
-            if (wall.hour, wall.minute) == last_time:
-                # It would get there by itself, hour by hour.
-                tomorrow = datetime(wall.year, wall.month, wall.day) + _DAY
-                walls.dt = tomorrow + first_hour - _SECOND
+        for wall in _walls(self._spec, _shown(last, offset_at(last, zone))):
             moment = instant(wall, zone).astimezone(UTC)
             if moment >= start:
                 start = moment + _SECOND
@@ -109,7 +99,7 @@ class Cron:
             offset, end = offset_at(start, zone), start + _DAY
             changed = offset_at(end, zone) != offset
             end = clock_change(start, end, zone) if changed else end
-            for wall in CronSim(self._spec, _shown(start - _SECOND, offset)):
+            for wall in _walls(self._spec, _shown(start - _SECOND, offset)):
                 moment = _instant(wall, offset)
                 if moment >= end:
                     break
@@ -127,6 +117,43 @@ class Cron:
             if moment >= start:
                 return moment
             end = start if changed else min(start, moment + _DAY)
+
+
+class _Walls(CronSim):
+    """Matching wall-clock times, found without a step for each hour in between."""
+
+    def advance_hour(self) -> bool:
+        now = self.dt
+        if now.hour in self.hours:
+            return False
+        hour = min((hour for hour in self.hours if hour > now.hour), default=24)
+        self.dt = datetime(now.year, now.month, now.day) + timedelta(hours=hour)
+        return True
+
+
+@lru_cache(_LINES_REMEMBERED)
+def _read(text: str) -> tuple[str, str, bool]:
+    spec, line = normalised(text), " ".join(text.split())
+    try:
+        simulation = CronSim(spec, _SOME_DAY)
+        if _EXTENSIONS.intersection(spec):
+            next(simulation)
+    except (CronSimError, StopIteration):
+        raise BadCron(text, f"`{line}` would never run: no year has such a day") from None
+    return line, spec, len(simulation.hours) == 24
+
+
+def _walls(spec: str, start: datetime) -> _Walls:
+    """Those later than `start`, which is a whole second."""
+    walls = copy(_pattern(spec))
+    walls.dt = start
+    return walls
+
+
+@lru_cache(_LINES_REMEMBERED)
+def _pattern(spec: str) -> _Walls:
+    """Not to be walked itself: what walks is a copy."""
+    return _Walls(spec, _SOME_DAY)
 
 
 def _shown(moment: datetime, offset: timedelta) -> datetime:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 
+from ollim_bot.domain.provider import Price
 from ollim_bot.domain.sessions import SessionId
 
 
@@ -89,7 +90,6 @@ class Compacted:
 
     session_id: SessionId
     tokens_before: int | None = None
-    tokens_after: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +104,15 @@ class Retrying:
 class Usage:
     """Tokens of the last request, cached ones included in `context`; cost since it was opened.
 
-    `window` is how many tokens the model takes; None until a turn has ended.
+    `window` is how many tokens the model takes; None until a turn has ended. The cost is 0 where
+    `price` is not a listed one.
     """
 
     context: int = 0
     output: int = 0
     cost_usd: float = 0.0
     window: int | None = None
+    price: Price = Price.LISTED
 
 
 @dataclass(frozen=True, slots=True)

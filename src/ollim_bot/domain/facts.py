@@ -49,6 +49,17 @@ class Facts:
         return {kind: session for kind, session in sessions.items() if session}
 
     @property
+    def last_used(self) -> str | None:
+        """Who answered before. A real provider that was only tried, and never answered, did not."""
+        if self.raw.get("untried") is True:
+            return ProviderKind.OFFLINE
+        return ProviderKind.CLAUDE if ProviderKind.CLAUDE in self.parked else self.provider
+
+    def answered(self) -> Facts:
+        """The provider in use has answered for the first time."""
+        return self._with(untried=None)
+
+    @property
     def moving(self) -> Move | None:
         move = dict(_mapping(self.raw.get("moving")))
         to = _text(move.get("to"))
@@ -63,12 +74,15 @@ class Facts:
         if self.moving is not None or self.provider == kind:
             return self
         before = self.provider or _presumed_owner(kind, current)
+        is_first = kind == ProviderKind.CLAUDE and self.last_used != kind
+        untried = is_first and (self.provider or current is None) or self.raw.get("untried")
         if before == kind:
-            return self._with(provider=kind)
+            return self._with(provider=kind, untried=untried or None)
         parked: dict[str, object] = {**self.parked, before: current}
         following = parked.pop(kind, None)
         kept = {name: session for name, session in parked.items() if session}
-        return self._with(parked=kept or None, moving={"to": kind, "next": following})
+        moving = {"to": kind, "next": following}
+        return self._with(parked=kept or None, moving=moving, untried=untried or None)
 
     def moved(self) -> Facts:
         """Last step of a change, when the next session is the one in use."""
@@ -108,7 +122,7 @@ class Facts:
 
     @property
     def discord_commands(self) -> str | None:
-        """What tells the set of commands that Discord was last given from another one."""
+        """A fingerprint of the commands that Discord was last given."""
         return _text(self.raw.get("discord_commands"))
 
     def with_discord_commands(self, mark: str) -> Facts:
@@ -149,11 +163,11 @@ class Facts:
 
     @property
     def cut_off_at(self) -> datetime | None:
-        """When it was last known to run before an end that the owner was not told of yet."""
+        """When the bot last ran before a crash that the owner was not told of yet."""
         return _moment(self.raw.get("cut_off_at"))
 
     def begun(self, now: datetime) -> Facts:
-        """Where the life before this one has no end, it was cut off."""
+        """Note a start. If the bot has not stopped since the start before, that was a crash."""
         started, cut_off = self.running_since, self.cut_off_at
         if started is not None:
             cut_off = max(started, self.heartbeat or started)
@@ -164,7 +178,7 @@ class Facts:
         return self._with(running_since=None, stopped=_FOR_RESTART if for_restart else None)
 
     def greeted(self) -> Facts:
-        """The owner was told what the end before was like."""
+        """The owner was told of the crash, if there was one."""
         return self._with(cut_off_at=None)
 
     @property
@@ -237,7 +251,7 @@ class Facts:
 
 
 def _presumed_owner(kind: str, current: SessionId | None) -> str:
-    """Whose session it is where nothing tells, as after a damage of the memory.
+    """Whose session it is where the memory does not say, as after it was damaged.
 
     Wherever it may be a real provider's, the built-in model must not go on with it.
     """

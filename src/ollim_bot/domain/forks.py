@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import Enum
 
+from ollim_bot.domain.moments import elapsed
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdates
 
@@ -55,7 +56,7 @@ class Fork:
         return replace(self, last_activity=now, is_prompted=False)
 
     def rested(self, now: datetime) -> Fork:
-        """A turn has ended: from now on nobody does anything."""
+        """A turn has ended: the fork is idle from now on."""
         return replace(self, last_activity=now)
 
     def prompted(self, now: datetime) -> Fork:
@@ -79,7 +80,7 @@ class Fork:
 
     def remaining(self, now: datetime) -> timedelta:
         """How long it may still be idle; a clock that was set back makes that no longer."""
-        left = self.idle_limit - (now.astimezone(UTC) - self.last_activity.astimezone(UTC))
+        left = self.idle_limit - elapsed(self.last_activity, now)
         return min(max(left, timedelta()), self.idle_limit)
 
     def verdict(self, now: datetime) -> Idleness:

@@ -6,7 +6,7 @@ import re
 
 _TOKENS = re.compile(r"(?<![^/])\*\*+/|\*\*+|\*|\?|[^*?]+")
 
-# How the wildcards of a glob are written where another glob is asked whether it covers them.
+# Stand-ins for the wildcards of a glob while another glob is matched against it.
 _ANY_FOLDERS, _ANY, _ONE = "\ue000", "\ue001", "\ue002"
 _UNCLEAR = re.compile(r"[!\[\]{}(),\\\s\ue000-\ue002]")
 

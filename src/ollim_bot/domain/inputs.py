@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, NewType
 
+from ollim_bot.domain.catch_up import late_since
 from ollim_bot.domain.chat import Attachment, MessageId
 from ollim_bot.domain.jobs import Chain, Job, JobKind, Reminder, kind_of
+from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.sessions import SessionId
 
 InputId = NewType("InputId", str)
@@ -116,13 +118,19 @@ class JobTurn:
 
     @classmethod
     def of(
-        cls, job: Job, name: InputId, now: datetime, late_since: datetime | None = None
+        cls, job: Job, input_id: InputId, now: datetime, late_since: datetime | None = None
     ) -> JobTurn:
         """With all that the turn needs, whatever becomes of the file meanwhile."""
         spec, chain = job.spec, job.chain if isinstance(job, Reminder) else _NO_CHAIN
         return cls(
-            name, "", now, kind_of(job), spec.id, spec.title, spec.message, chain, late_since
+            input_id, "", now, kind_of(job), spec.id, spec.title, spec.message, chain, late_since
         )
+
+    def as_of(self, now: datetime) -> JobTurn:
+        """As it is begun: it may have become late while it waited."""
+        if self.late_since is not None:
+            return self
+        return replace(self, late_since=late_since(Occurrence.parse(self.id), now))
 
 
 # What a turn of the agent can be about.

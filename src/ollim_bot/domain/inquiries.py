@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 LIVE_FOR = 7 * 86400
@@ -27,12 +28,14 @@ class Inquiries:
         return Inquiries(tuple(inquiry for inquiry in self.waiting if inquiry.is_live(now)))
 
     def stored(self, inquiry: Inquiry) -> Inquiries:
-        others = (other for other in self.waiting if other.key != inquiry.key)
-        return Inquiries((*others, inquiry)).pruned(inquiry.ts)
+        others = self.without({inquiry.key})
+        return Inquiries((*others.waiting, inquiry)).pruned(inquiry.ts)
+
+    def without(self, keys: Set[str]) -> Inquiries:
+        return Inquiries(tuple(inquiry for inquiry in self.waiting if inquiry.key not in keys))
 
     def taken(self, key: str, now: float) -> tuple[Inquiries, Inquiry | None]:
         """Without the inquiry, and the inquiry itself unless it was taken before or expired."""
         live = self.pruned(now)
         found = next((inquiry for inquiry in live.waiting if inquiry.key == key), None)
-        rest = tuple(inquiry for inquiry in live.waiting if inquiry.key != key)
-        return Inquiries(rest), found
+        return live.without({key}), found

@@ -8,6 +8,8 @@ from enum import StrEnum
 
 from ollim_bot.domain.jobs import Job
 
+SKILL_FILE = "SKILL.md"
+
 
 class JobFolder(StrEnum):
     ROUTINES = "routines"

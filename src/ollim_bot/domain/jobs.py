@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from ollim_bot.domain.moments import instant
+from ollim_bot.domain.shortening import shortened
 
 if TYPE_CHECKING:
     from ollim_bot.domain.cron import Cron
@@ -75,9 +76,7 @@ class JobSpec:
     def short_title(self) -> str:
         """The title as a part of a line: 60 characters at most, and no full stop."""
         line = " ".join(self.title.split())
-        if len(line) > _LONGEST_TITLE:
-            return f"{line[: _LONGEST_TITLE - 1].rstrip()}…"
-        return line.rstrip(".,;: ") or line
+        return shortened(line.rstrip(".,;: ") or line, _LONGEST_TITLE)
 
     def zone(self, default: tzinfo) -> tzinfo:
         return self.timezone or default
@@ -138,6 +137,11 @@ class WebhookSpec:
 
 
 Job = Routine | Reminder | WebhookSpec
+
+
+def is_ordered(job: Job) -> bool:
+    """Whether the program itself delivers it where no run does: a reminder that must come."""
+    return isinstance(job, Reminder) and job.must
 
 
 def kind_of(job: Job) -> JobKind:

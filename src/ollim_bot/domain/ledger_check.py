@@ -44,7 +44,7 @@ def _horizon(now: datetime, watched_until: datetime | None) -> datetime | None:
 
 
 class _Reading:
-    """All that the rows say. What is older than the first roster may have lost its beginning."""
+    """All that the rows say. The first rows of what is older than the first roster may be gone."""
 
     def __init__(self, rows: Iterable[LedgerRow]) -> None:
         self.tenures = Tenures()
@@ -67,6 +67,7 @@ class _Reading:
             yield row
 
     def _meet(self, one: Occurrence) -> None:
+        """At its first row: which definition of the job was in force then."""
         self._causes[one] = self.tenures.held(JobKey(one.kind, one.job_id))
         if not self.tenures.has_begun:
             self._oldest.add(one)
@@ -91,8 +92,7 @@ class _Reading:
 
     def wrong_with(self, story: RunStory, horizon: datetime | None) -> Iterator[str]:
         """One thing at most: what is doubled is out of order as well."""
-        steps = story.steps
-        ends = [row for state, row in steps if state.is_end]
+        steps, ends = story.steps, story.ends
         if len(ends) > 1:
             states = ", ".join(end.state for end in ends)
             yield f"{story.occurrence.id}: has {len(ends)} ends: {states}."

@@ -10,6 +10,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _NEAR_DAYS = {-1: "yesterday", 0: "today", 1: "tomorrow"}
+_SECOND = timedelta(seconds=1)
+_MIDNIGHT = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def instant(wall: datetime, zone: tzinfo) -> datetime:
@@ -48,13 +50,27 @@ def clock_change(before: datetime, after: datetime, zone: tzinfo) -> datetime:
     They are changed once between the two, `after` included.
     """
     offset = offset_at(after, zone)
-    while after - before > timedelta(seconds=1):
+    while after - before > _SECOND:
         middle = before + (after - before) // 2
         if offset_at(middle, zone) == offset:
             after = middle
         else:
             before = middle
     return after.replace(microsecond=0)
+
+
+def elapsed(since: datetime, now: datetime) -> timedelta:
+    """How much real time lies between two instants, whatever the clocks did meanwhile."""
+    # Python subtracts two instants of one zone as its clocks show them, changes and all.
+    return now.astimezone(UTC) - since.astimezone(UTC)
+
+
+def later(now: datetime, length: timedelta, unit: timedelta = _SECOND) -> datetime:
+    """When `length` of real time has passed, at the next full `unit`, so that it is never early."""
+    exact = now.astimezone(UTC) + length
+    beyond = (exact - _MIDNIGHT) % unit
+    rounded_up = exact - beyond + unit if beyond else exact
+    return rounded_up.astimezone(now.tzinfo)
 
 
 def clock_time(moment: datetime) -> str:
@@ -79,9 +95,8 @@ def describe(moment: datetime, now: datetime) -> str:
 
 def describe_with_distance(moment: datetime, now: datetime) -> str:
     """`tomorrow 9:00 (in 18 h 30 min)`, `today 8:00 (20 min ago)`, `today 9:00 (now)`."""
-    # Two instants of one zone would be subtracted as the clocks show them, changes and all.
-    away = moment.astimezone(UTC) - now.astimezone(UTC)
-    if abs(away) < timedelta(seconds=1):
+    away = elapsed(now, moment)
+    if abs(away) < _SECOND:
         words = "now"
     elif away > timedelta(0):
         words = f"in {duration_in_words(away)}"

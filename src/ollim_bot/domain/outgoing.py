@@ -27,7 +27,7 @@ class Charge(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """Written before anything is sent. The id of the message is what it is told apart by.
+    """Written before anything is sent; later rows name it by the id of its message.
 
     `payment` is the number of its payment, 0 if it cost nothing. `fork` is the session that says
     it, unless that is the main one; the id of such a message is a number.
@@ -68,10 +68,10 @@ class Sending:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """Written before a part of it is handed over to a service, and not again for the same part
-    unless that is known not to have arrived.
+    """Written before a part of the message is handed over to a service.
 
-    `refs` are the ids over there of the parts before it, which have arrived.
+    Written again for the same part only where that is known not to have arrived. `refs` are the
+    ids over there of the parts before it, which have arrived.
     """
 
     at: datetime

@@ -18,6 +18,7 @@ from ollim_bot.domain.tool_policy import (
     problems,
     relative,
     searched,
+    text_argument,
 )
 
 # What is longer can be said neither on a button nor in a list.
@@ -89,16 +90,16 @@ def _text_of_grant(tool: str, arguments: Mapping[str, object], root: str) -> str
     if "*" in tool:
         return ""
     if tool == "Bash":
-        return _scoped(tool, _first_words(shell_words(_text(arguments, "command")) or ()))
+        return _scoped(tool, _first_words(shell_words(text_argument(arguments, "command")) or ()))
     if tool in FILE_ARGUMENTS:
-        path = _text(arguments, FILE_ARGUMENTS[tool])
+        path = text_argument(arguments, FILE_ARGUMENTS[tool])
         return _scoped(tool, _folder(relative(path, root)) if path else "")
     if tool in SEARCH_ARGUMENTS:
         return _scoped(tool, _searched_folder(searched(tool, arguments, root)))
     if tool == "WebFetch":
-        site = _SITE.match(_text(arguments, "url"))
+        site = _SITE.match(text_argument(arguments, "url"))
         return _scoped(tool, f"{site[0]}/**" if site else "")
-    if tool in _NAMED_BY and (name := _text(arguments, _NAMED_BY[tool][0])):
+    if tool in _NAMED_BY and (name := text_argument(arguments, _NAMED_BY[tool][0])):
         return _scoped(tool, name + _NAMED_BY[tool][1] if _is_one_word(name) else "")
     return tool
 
@@ -138,8 +139,3 @@ def _searched_folder(glob: str) -> str:
 def _is_one_word(text: str) -> bool:
     """Whether it stands in a pattern for nothing but itself."""
     return bool(text) and " " not in text and not _WILD.search(text)
-
-
-def _text(arguments: Mapping[str, object], name: str) -> str:
-    value = arguments.get(name, "")
-    return value if isinstance(value, str) else ""

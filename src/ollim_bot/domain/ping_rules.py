@@ -65,17 +65,6 @@ def charged(
     return paid, Refused(f"The ping budget is used up ({line}). {_instead(run)}")
 
 
-def given_back(budget: PingBudget, charge: Charge, now: datetime) -> PingBudget:
-    """After a ping that is known not to have been sent."""
-    match charge:
-        case Charge.TOKEN:
-            return budget.given_back(now)
-        case Charge.CRITICAL:
-            return budget.critical_given_back(now)
-        case Charge.NOTHING:
-            return budget
-
-
 def _instead(run: Run) -> str:
     if run.policy.report is ReportMode.BLOCKED:
         return "End without a message."

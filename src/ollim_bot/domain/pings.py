@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 
+from ollim_bot.domain.moments import elapsed
 from ollim_bot.errors import WrongInput
 
 DEFAULT_CAPACITY = 5
@@ -59,8 +60,8 @@ class PingBudget:
 
         A clock that went back adds nothing, takes nothing, and counts from the new time on.
         """
-        elapsed = max(timedelta(0), now.astimezone(UTC) - self.last_refill.astimezone(UTC))
-        gained = elapsed / timedelta(minutes=1) / self.refill_rate_minutes
+        passed = max(timedelta(0), elapsed(self.last_refill, now))
+        gained = passed / timedelta(minutes=1) / self.refill_rate_minutes
         today = now.date()
         return replace(
             self,

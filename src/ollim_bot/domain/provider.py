@@ -10,9 +10,30 @@ from urllib.parse import urlsplit
 _NAMES_ONE = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
 
 
+# Its own address, where the engine's prices are those that are paid.
+_CLAUDES_HOST = "api.anthropic.com"
+
+
 class ProviderKind(StrEnum):
     OFFLINE = "offline"
     CLAUDE = "claude"
+
+
+class Access(StrEnum):
+    """How the model is reached, and so what may be wrong with it."""
+
+    BUILT_IN = "built in"
+    LOGIN = "login"
+    KEY = "key"
+    OWN_SERVER = "own server"
+
+
+class Price(StrEnum):
+    """Whether what the engine says of costs is what is paid."""
+
+    LISTED = "listed"
+    FREE = "free"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +43,24 @@ class Provider:
     kind: ProviderKind
     name: str
     problem: str = ""
+    access: Access = Access.LOGIN
 
     @property
     def is_offline(self) -> bool:
         return self.kind is ProviderKind.OFFLINE
 
+    @property
+    def price(self) -> Price:
+        return _PRICES.get(self.access, Price.LISTED)
 
-OFFLINE = Provider(ProviderKind.OFFLINE, "offline model")
+
+_PRICES: Mapping[Access, Price] = {
+    Access.BUILT_IN: Price.FREE,
+    Access.OWN_SERVER: Price.UNKNOWN,
+}
+
+OFFLINE = Provider(ProviderKind.OFFLINE, "offline model", access=Access.BUILT_IN)
+CLAUDE = Provider(ProviderKind.CLAUDE, "Claude")
 NO_LOGIN = Provider(
     ProviderKind.CLAUDE,
     "Claude (not signed in)",
@@ -55,9 +87,11 @@ def choose_provider(
     if wants_offline:
         return OFFLINE
     if base := anthropic.get("ANTHROPIC_BASE_URL"):
-        return Provider(ProviderKind.CLAUDE, urlsplit(base).hostname or base)
+        host = urlsplit(base).hostname or base
+        access = Access.KEY if host == _CLAUDES_HOST else Access.OWN_SERVER
+        return Provider(ProviderKind.CLAUDE, host, access=access)
     if names_provider(anthropic):
-        return Provider(ProviderKind.CLAUDE, "Claude (API key)")
+        return Provider(ProviderKind.CLAUDE, "Claude (API key)", access=Access.KEY)
     if is_logged_in:
-        return Provider(ProviderKind.CLAUDE, "Claude")
+        return CLAUDE
     return OFFLINE if last_used in (None, ProviderKind.OFFLINE) else NO_LOGIN

@@ -13,6 +13,7 @@ _IN_WORDS = {
     "attempt_failed": "to be tried again",
     "effect": "reached out",
 }
+_DEEDS = {"answered": "spoke in the conversation", "pings": "pinged", "report": "reported"}
 _REASONS = {"policy": "you wanted it skipped"}
 
 
@@ -25,7 +26,7 @@ def outcome(facts: Mapping[str, object]) -> str:
     """Why it failed or was left out, what it did, or why it was silent; empty if nothing tells."""
     if error := str(facts.get("error") or facts.get("reason") or ""):
         return _REASONS.get(error, error).removesuffix(".")
-    did = [word for word, name in (("pinged", "pings"), ("reported", "report")) if facts.get(name)]
+    did = [word for name, word in _DEEDS.items() if facts.get(name)]
     why = str(facts.get("silent_because") or "")
     return " and ".join(did) if did else f"silent, because {why}" if why else ""
 

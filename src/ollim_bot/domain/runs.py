@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.forks import ForkExit
-from ollim_bot.domain.jobs import Job, JobSpec, Reminder, ReportMode
+from ollim_bot.domain.jobs import Job, ReportMode, WebhookSpec
 from ollim_bot.domain.orders import Order
 from ollim_bot.domain.sessions import SessionId
 
@@ -36,13 +36,13 @@ class RunPolicy:
 
     @classmethod
     def of_job(cls, job: Job, tools: tuple[str, ...]) -> RunPolicy:
-        spec: JobSpec = job.spec
+        spec = job.spec
         return cls(
             kind=RunKind.ISOLATED if spec.isolated else RunKind.BACKGROUND,
             tools=tools,
             report=spec.update_main_session,
             allow_ping=spec.allow_ping,
-            must=isinstance(job, Reminder) and job.must,
+            must=not isinstance(job, WebhookSpec) and job.must,
         )
 
 
@@ -94,6 +94,7 @@ class Run:
     tools_used: list[str] = field(default_factory=list)
     times_sent_back: int = 0
     follow_up: str | None = None
+    has_answered: bool = False
 
     @property
     def is_main(self) -> bool:

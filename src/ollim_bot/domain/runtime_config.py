@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from ollim_bot.domain.shortening import shortened
 from ollim_bot.errors import WrongInput
 
 ConfigValue = str | int | float | bool | None | tuple[str, ...]
@@ -16,6 +17,7 @@ T = TypeVar("T")
 
 # Far beyond any use, and still safe to add to a moment as seconds or as minutes.
 _LARGEST = 999_999_999
+_LONGEST_SHOWN = 60
 _ALIASES = ("opus", "sonnet", "haiku")
 _MODEL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@\[\]-]{1,199}")
 
@@ -56,13 +58,18 @@ class RuntimeConfig:
         value: ConfigValue = getattr(self, config_key(key).attribute)
         return value
 
+    def in_words(self, key: str) -> str:
+        """The value the way a person types it."""
+        value = self.value(key)
+        return config_key(key).none if value is None else _typed(value)
+
     def with_value(self, key: str, value: object) -> RuntimeConfig:
         """`value` as a person typed it or JSON held it; raises `WrongInput` if it is not right."""
         known = config_key(key)
         try:
             checked = known.check(value.strip() if isinstance(value, str) else value)
         except ValueError:
-            wrong = _shortened(repr(value))
+            wrong = shortened(repr(value), _LONGEST_SHOWN)
             raise WrongInput(f"{key}: {wrong} is not right. It takes {known.takes}.") from None
         return self._with(key, known.attribute, checked)
 
@@ -86,11 +93,15 @@ class RuntimeConfig:
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """`check` returns the value to keep, or raises `ValueError`; `takes` says what is right."""
+    """`check` returns the value to keep, or raises `ValueError`; `takes` says what is right.
+
+    `none` is the word for no value.
+    """
 
     attribute: str
     takes: str
     check: Callable[[object], ConfigValue]
+    none: str = "none"
 
 
 def config_key(key: str) -> ConfigKey:
@@ -114,19 +125,12 @@ def parse_config(stored: Mapping[str, object]) -> tuple[RuntimeConfig, list[str]
     return replace(config, unread=unread), problems
 
 
-def shown(value: ConfigValue) -> str:
-    """A value the way a person types it."""
-    if value is None:
-        return "none"
+def _typed(value: ConfigValue) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, tuple):
         return ", ".join(value)
     return str(value)
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _whole(low: int, high: int = _LARGEST) -> Callable[[object], int]:
@@ -203,14 +207,16 @@ def _number(attribute: str, unit: str, low: int, high: int = _LARGEST) -> Config
 
 _SWITCH = {"on": True, "true": True, "yes": True, "off": False, "false": False, "no": False}
 _MODES = {mode.lower(): mode.value for mode in PermissionMode}
-_A_MODEL = "opus, sonnet, haiku, a full model id, or none"
+_A_MODEL = "opus, sonnet, haiku, a full model id, or default"
 _A_THINKING = "off, adaptive, or a number of tokens such as 4000"
 _A_MODE = f"one of {', '.join(PermissionMode)}"
 _AN_AMOUNT = "US dollars such as 2.50, or none"
 
 CONFIG_KEYS: Mapping[str, ConfigKey] = {
-    "model.main": ConfigKey("model_main", _A_MODEL, _model),
-    "model.fork": ConfigKey("model_fork", f"{_A_MODEL} (then as model.main)", _model),
+    "model.main": ConfigKey("model_main", _A_MODEL, _model, "default"),
+    "model.fork": ConfigKey(
+        "model_fork", f"{_A_MODEL} (then as model.main)", _model, "default"
+    ),
     "thinking.main": ConfigKey("thinking_main", _A_THINKING, _thinking),
     "thinking.fork": ConfigKey("thinking_fork", _A_THINKING, _thinking),
     "bg_fork_timeout": _number("bg_fork_timeout", "seconds", 1),

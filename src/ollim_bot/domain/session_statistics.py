@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.context_use import thousands
+from ollim_bot.domain.moments import elapsed
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 
 _BEGINNINGS = (SessionChange.CREATED, SessionChange.COMPACTED, SessionChange.SWAPPED)
@@ -41,7 +42,7 @@ def stretch(
     session: SessionId, began: datetime, now: datetime, messages: Iterable[ChatMessage], tokens: int
 ) -> Stretch:
     turns = sum(message.session == session for message in answers(messages))
-    return Stretch(turns, now.astimezone(UTC) - began.astimezone(UTC), tokens)
+    return Stretch(turns, elapsed(began, now), tokens)
 
 
 def answers(messages: Iterable[ChatMessage]) -> Iterable[ChatMessage]:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
 from ollim_bot.domain.jobs import Chain, JobSpec, Late, Model, Reminder, ReportMode
-from ollim_bot.domain.moments import instant
+from ollim_bot.domain.moments import instant, later
 
 DONE, SNOOZE = "done", "snooze"
 
 _LONGEST_TITLE = 256
 _MORNING = 9
+# Nobody puts off by seconds.
+_MINUTE = timedelta(minutes=1)
 _WAITS: Mapping[str, str] = {"10m": "Snooze 10 min", "1h": "1 h", "9am": "Tomorrow 9:00"}
 
 
@@ -36,23 +38,17 @@ def snoozed_until(wait: str, now: datetime) -> datetime:
     """The moment that a button means; tomorrow is by the clocks of `now`."""
     match wait:
         case "10m":
-            return _later(now, timedelta(minutes=10))
+            return later(now, timedelta(minutes=10), _MINUTE)
         case "1h":
-            return _later(now, timedelta(hours=1))
+            return later(now, timedelta(hours=1), _MINUTE)
         case _:
             tomorrow = now.date() + timedelta(days=1)
             wall = datetime(tomorrow.year, tomorrow.month, tomorrow.day, _MORNING)
             return instant(wall, now.tzinfo) if now.tzinfo else wall
 
 
-def _later(now: datetime, length: timedelta) -> datetime:
-    """In real time, whatever the clocks do; at a full minute, for nobody puts off by seconds."""
-    moment = now.astimezone(UTC) + length + timedelta(minutes=1) - datetime.resolution
-    return moment.replace(second=0, microsecond=0).astimezone(now.tzinfo)
-
-
 def note_of(reminder: Reminder) -> str:
-    """All that the file holds, but for its moment."""
+    """The reminder without its moment, as the text that a snooze makes a new one from."""
     spec = asdict(reminder.spec) | {"timezone": str(reminder.spec.timezone or "")}
     return json.dumps({"spec": spec, "chain": asdict(reminder.chain)})
 

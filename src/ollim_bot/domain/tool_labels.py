@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from ollim_bot.domain.shortening import shortened
+
 _LONGEST_NAME = 60
 _LONGEST_ARGUMENT = 50
 _NOTHING: Mapping[str, object] = {}
@@ -36,8 +38,7 @@ def _first_line(text: str) -> str:
 
 def _short(text: str, longest: int) -> str:
     printable = "".join(each if each.isprintable() else " " for each in text[: 4 * longest])
-    words = " ".join(printable.split())
-    return words if len(words) <= longest else f"{words[: longest - 1]}…"
+    return shortened(" ".join(printable.split()), longest)
 
 
 # The first of these that a call has is the one that says most about it.

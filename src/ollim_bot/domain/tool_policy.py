@@ -176,7 +176,7 @@ def matches(pattern: Pattern, tool: str, arguments: Mapping[str, object], root: 
     if not pattern.names(tool):
         return False
     if tool == "Bash":
-        return _allows_command(pattern.argument or "", _text(arguments, "command"))
+        return _allows_command(pattern.argument or "", text_argument(arguments, "command"))
     if pattern.argument is None:
         return True
     return _allows_argument(pattern.argument, tool, arguments, root)
@@ -184,14 +184,14 @@ def matches(pattern: Pattern, tool: str, arguments: Mapping[str, object], root: 
 
 def _allows_argument(wanted: str, tool: str, arguments: Mapping[str, object], root: str) -> bool:
     if tool in FILE_ARGUMENTS:
-        path = _text(arguments, FILE_ARGUMENTS[tool])
+        path = text_argument(arguments, FILE_ARGUMENTS[tool])
         return fits(from_root(wanted), relative(path, root))
     if tool in SEARCH_ARGUMENTS:
         return covers(from_root(wanted), searched(tool, arguments, root))
     if tool in WORD_ARGUMENTS:
-        words = " ".join(_text(arguments, name) for name in WORD_ARGUMENTS[tool]).split()
+        words = " ".join(text_argument(arguments, name) for name in WORD_ARGUMENTS[tool]).split()
         return _same_words(wanted.split(), [Word(word) for word in words])
-    url = _text(arguments, "url") if tool == "WebFetch" else ""
+    url = text_argument(arguments, "url") if tool == "WebFetch" else ""
     # What only looks like the end of a host must not pass for it: `https://a.example?.b.example/`.
     host = _PLAIN_HOST.match(url)
     if host is None:
@@ -231,13 +231,13 @@ def relative(path: str, root: str) -> str:
 
 def searched(tool: str, arguments: Mapping[str, object], root: str) -> str:
     """The glob of all files that a search may look at; empty where that is unclear."""
-    glob = _text(arguments, SEARCH_ARGUMENTS[tool])
+    glob = text_argument(arguments, SEARCH_ARGUMENTS[tool])
     if ".." in glob.split("/"):
         return ""
     if tool == "Grep" and glob and "/" not in glob:
         # A name alone stands for files of that name in all folders.
         glob = f"**/{glob}"
-    where = posixpath.join(root, _text(arguments, "path"))
+    where = posixpath.join(root, text_argument(arguments, "path"))
     return relative(posixpath.join(where, glob), root)
 
 
@@ -245,6 +245,7 @@ def from_root(glob: str) -> str:
     return glob if glob.startswith(("/", "./")) else f"./{glob}"
 
 
-def _text(arguments: Mapping[str, object], name: str) -> str:
+def text_argument(arguments: Mapping[str, object], name: str) -> str:
+    """Empty where the model has given none, or something else than a text."""
     value = arguments.get(name, "")
     return value if isinstance(value, str) else ""

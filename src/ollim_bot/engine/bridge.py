@@ -22,8 +22,8 @@ from ollim_bot.errors import OllimError
 # A gate may be waiting for a person. One that takes longer than this refuses.
 _LONGEST_GATE = 24 * 60 * 60.0
 
-# The engine reads by itself in its folders, and looks again where a path leads: a link that was put
-# there after the gate looked takes it no further than that. If we allowed the call, it would not.
+# If we allowed these, the engine would not check the path itself. Left to it, it looks again where
+# the path leads, so that a link that was put there after our gate had looked opens nothing.
 _LEFT_TO_THE_ENGINE = frozenset({"Read", "Glob", "Grep"})
 
 _logger = logging.getLogger(__name__)

@@ -51,7 +51,7 @@ class Calls:
 
     def subagent_started(self, task: TaskStartedMessage) -> Iterator[AgentEvent]:
         if task.task_type == _SUBAGENT:
-            # One that goes on behind the call's back is not over when the call is.
+            # A subagent in the background is not over when its call is.
             in_background = task.data.get("is_backgrounded") is True
             call_id = None if in_background else task.tool_use_id
             self._subagents[task.task_id] = _Subagent(call_id, task.description)

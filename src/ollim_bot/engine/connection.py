@@ -19,6 +19,7 @@ from claude_agent_sdk import (
     ResultError,
 )
 
+from ollim_bot.engine.launcher import PROGRAM_MISSING
 from ollim_bot.errors import EngineError, SessionLost
 
 # The SDK raises bare `Exception`s of its own for requests that are refused or not answered; where
@@ -37,7 +38,7 @@ class Gone:
 
 
 class Connection:
-    """Its messages wait in `inbox`, without limit: an engine that nobody reads stands still."""
+    """Reads all messages into `inbox`, without limit: an engine that nobody reads stands still."""
 
     def __init__(self, client: ClaudeSDKClient, last_words: deque[str]) -> None:
         self.inbox: asyncio.Queue[Message | Gone] = asyncio.Queue()
@@ -55,7 +56,7 @@ class Connection:
         try:
             await client.connect()
         except CLINotFoundError as error:
-            raise EngineError("The Claude program is missing. Install ollim-bot again.") from error
+            raise EngineError(PROGRAM_MISSING) from error
         except Exception as error:  # the SDK raises more kinds than it names
             if options.resume and isinstance(error, ResultError):
                 raise SessionLost(options.resume) from error
@@ -94,7 +95,7 @@ class Connection:
             self.abandon()
 
     def abandon(self) -> None:
-        """Begin to close. Who waits for the inbox gets `Gone` soon."""
+        """Begin to close; whoever waits for the inbox soon gets `Gone`."""
         if self._closing is None:
             self._closing = asyncio.create_task(self._close())
 

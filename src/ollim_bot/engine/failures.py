@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from claude_agent_sdk import ResultMessage
 
 from ollim_bot.domain.events import FailureKind, TurnFailure
+from ollim_bot.domain.provider import Access, Provider
+from ollim_bot.domain.shortening import shortened
 
 _LONGEST_DETAIL = 200
 
@@ -27,6 +29,35 @@ SENTENCES: Mapping[FailureKind, str] = {
     FailureKind.ENGINE_DIED: "The engine stopped before the answer was complete. Send it again.",
     FailureKind.SESSION_LOST: "The earlier conversation could not be found. Begin a new one.",
     FailureKind.OTHER: "The answer failed. Try again.",
+}
+
+_BY_ACCESS: Mapping[tuple[Access, FailureKind], str] = {
+    (Access.KEY, FailureKind.LOGIN): (
+        "Claude refused the login. Look at `ANTHROPIC_API_KEY`, then start the bot again."
+    ),
+    (Access.OWN_SERVER, FailureKind.LOGIN): (
+        "{name} refused the login. Look at `ANTHROPIC_API_KEY` and `ANTHROPIC_BASE_URL`, then "
+        "start the bot again."
+    ),
+    (Access.OWN_SERVER, FailureKind.BILLING): (
+        "The account at {name} has no credit left. Add some, then send it again."
+    ),
+    (Access.OWN_SERVER, FailureKind.OVERLOADED): (
+        "{name} is overloaded. Try again in a few minutes."
+    ),
+    (Access.OWN_SERVER, FailureKind.UNREACHABLE): (
+        "{name} could not be reached. See whether it runs and `ANTHROPIC_BASE_URL` is right, then "
+        "try again."
+    ),
+    (Access.OWN_SERVER, FailureKind.MODEL_UNKNOWN): (
+        "{name} cannot use the chosen model. Choose another one with `/model`."
+    ),
+    (Access.BUILT_IN, FailureKind.OVERLOADED): (
+        "The offline model could not answer. Try again, or use `/restart`."
+    ),
+    (Access.BUILT_IN, FailureKind.UNREACHABLE): (
+        "The offline model could not be reached. Try again, or use `/restart`."
+    ),
 }
 
 TAKEN_BEFORE = TurnFailure(
@@ -52,12 +83,13 @@ def failure(kind: FailureKind) -> TurnFailure:
     return TurnFailure(kind, SENTENCES[kind])
 
 
-def failure_of(result: ResultMessage, error: str | None) -> TurnFailure:
+def failure_of(result: ResultMessage, error: str | None, provider: Provider) -> TurnFailure:
     """`error` is what the last message of the turn called its failure, if it did."""
     kind = _kind(result, error)
     if kind is FailureKind.OTHER and (detail := _detail(result)):
         return TurnFailure(kind, f"The answer failed: {detail}")
-    return failure(kind)
+    told = _BY_ACCESS.get((provider.access, kind), SENTENCES[kind])
+    return TurnFailure(kind, told.format(name=provider.name))
 
 
 def _kind(result: ResultMessage, error: str | None) -> FailureKind:
@@ -72,4 +104,4 @@ def _kind(result: ResultMessage, error: str | None) -> FailureKind:
 def _detail(result: ResultMessage) -> str:
     lines = "\n".join([result.result or "", *(result.errors or [])]).split("\n")
     first = next((line.strip() for line in lines if line.strip()), "")
-    return first if len(first) <= _LONGEST_DETAIL else f"{first[: _LONGEST_DETAIL - 1]}…"
+    return shortened(first, _LONGEST_DETAIL)

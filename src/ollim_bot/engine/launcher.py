@@ -7,10 +7,13 @@ import os
 import shlex
 import shutil
 import sys
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
 from ollim_bot.engine import die_with_parent
+
+PROGRAM_MISSING = "The Claude program is missing. Install ollim-bot again."
 
 _NAME = "claude-launcher"
 
@@ -39,16 +42,26 @@ def launcher(folder: Path) -> Path | None:
     if sys.platform != "linux" or cli is None:
         return None
     path = folder / _NAME
-    _write(path, [sys.executable, "-I", "-S", die_with_parent.__file__, str(cli)])
-    if not os.access(path, os.X_OK):
+    is_there = _is_written(path, [sys.executable, "-I", "-S", die_with_parent.__file__, str(cli)])
+    if not is_there or not os.access(path, os.X_OK):
         _logger.warning("%s cannot be run there: after a crash the engine may live on", path)
         return None
     return path
 
 
-def _write(path: Path, command: list[str]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+def _is_written(path: Path, command: list[str]) -> bool:
+    """Whether it says so now; a full disk need not keep the one from the last start from use."""
+    text = f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n'
+    with suppress(OSError):
+        if path.read_text() == text:
+            return True
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
-    draft.chmod(0o700)
-    draft.replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(text)
+        draft.chmod(0o700)
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        return False
+    return True

@@ -11,11 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ollim_bot.engine.launcher import cli_path
+from ollim_bot.engine.launcher import PROGRAM_MISSING, cli_path
 from ollim_bot.engine.login_state import LoginStatus
 from ollim_bot.errors import EngineError
 
-_MISSING = "The Claude program is missing. Install ollim-bot again."
 _SILENT = "The Claude program did not say whether you are signed in. Install ollim-bot again."
 
 _LONGEST_WAIT = 15.0
@@ -49,14 +48,14 @@ def _in_terminal(cli: Path, verb: str, environment: Mapping[str, str]) -> bool:
     try:
         ended = subprocess.run([cli, "auth", verb], env={**environment, **_QUIET}, check=False)
     except OSError as refused:
-        raise EngineError(_MISSING) from refused
+        raise EngineError(PROGRAM_MISSING) from refused
     return ended.returncode == 0
 
 
 def _program() -> Path:
     cli = cli_path()
     if cli is None:
-        raise EngineError(_MISSING)
+        raise EngineError(PROGRAM_MISSING)
     return cli
 
 
@@ -71,7 +70,7 @@ async def _answer(cli: Path, environment: Mapping[str, str], limit: float) -> by
             stderr=subprocess.DEVNULL,
         )
     except OSError as refused:
-        raise EngineError(_MISSING) from refused
+        raise EngineError(PROGRAM_MISSING) from refused
     try:
         async with asyncio.timeout(limit):
             answer, _ = await process.communicate()

@@ -36,7 +36,7 @@ _SETTINGS = {
     },
 }
 
-_MANNERS = {
+_ENGINE_VARIABLES = {
     # A provider that does not answer is noticed within a minute and given up within three.
     "API_TIMEOUT_MS": "50000",
     "CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS": "25000",
@@ -117,7 +117,14 @@ def child_environment(
     emptied = {name: "" for name in inherited if _OUR_SECRETS.match(name)}
     path = ":".join(filter(None, [str(commands), inherited.get("PATH", "")]))
     zone = {"TZ": given["OLLIM_TIMEZONE"]} if "OLLIM_TIMEZONE" in given else {}
-    return {**emptied, **_MANNERS, **_without_proxy(inherited), "PATH": path, **zone, **given}
+    return {
+        **emptied,
+        **_ENGINE_VARIABLES,
+        **_without_proxy(inherited),
+        "PATH": path,
+        **zone,
+        **given,
+    }
 
 
 def _without_proxy(inherited: Mapping[str, str]) -> dict[str, str]:

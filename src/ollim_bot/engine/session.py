@@ -18,6 +18,7 @@ from ollim_bot.domain.events import (
     TurnEnded,
     Usage,
 )
+from ollim_bot.domain.provider import CLAUDE, Provider
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.engine.connection import Connection
@@ -27,26 +28,31 @@ from ollim_bot.engine.turn import Turn
 from ollim_bot.errors import EngineError, SessionLost
 
 
-class ClaudeSession:
-    """`connect` starts a process; `refused` has the reasons of the calls that it refused.
+Answered = Callable[[], Awaitable[None]]
 
-    `connection` is to a process that was started already for a session of this kind.
-    """
+
+class ClaudeSession:
+    """`start` starts a process; `refused` has the reasons of refused calls, by their ids."""
 
     def __init__(
         self,
         spec: SessionSpec,
-        connect: Callable[[SessionSpec], Awaitable[Connection]],
+        start: Callable[[SessionSpec], Awaitable[Connection]],
         refused: Mapping[str, str],
-        connection: Connection | None = None,
+        provider: Provider = CLAUDE,
+        answered: Answered | None = None,
     ) -> None:
         self._spec = spec
-        self._start = connect
+        self._answered = answered
+        self._provider = provider
+        self._start = start
         self._refused = refused
+        # The last session id that the engine is known to have a record of.
         self._stored = spec.resume
         self._usage = Usage()
+        # Each process counts its cost from zero; this is that of those before it.
         self._spent_before = 0.0
-        self._connection = connection
+        self._connection: Connection | None = None
         self._is_outdated = False
         self._is_closed = False
         self._one_at_a_time = asyncio.Lock()
@@ -116,6 +122,7 @@ class ClaudeSession:
                 while not turn.is_over:
                     for event in await turn.events():
                         self._note(event)
+                        await self._tell(event)
                         yield event
             finally:
                 self._turn = None
@@ -132,7 +139,8 @@ class ClaudeSession:
             return self._failed(FailureKind.SESSION_LOST)
         except EngineError:
             return self._failed(FailureKind.ENGINE_DIED)
-        return Turn(connection, TurnReader(self._refused, self._usage, self._spent_before))
+        reader = TurnReader(self._refused, self._usage, self._spent_before, self._provider)
+        return Turn(connection, reader)
 
     async def _connected(self) -> Connection:
         if self._is_closed:
@@ -145,6 +153,11 @@ class ClaudeSession:
 
     def _failed(self, kind: FailureKind) -> TurnEnded:
         return TurnEnded(EndCause.FAILED, failure=failure(kind), usage=self._usage)
+
+    async def _tell(self, event: AgentEvent) -> None:
+        is_answer = isinstance(event, TurnEnded) and event.cause is EndCause.COMPLETED
+        if is_answer and self._answered is not None:
+            await self._answered()
 
     def _note(self, event: AgentEvent) -> None:
         match event:

@@ -38,6 +38,7 @@ from ollim_bot.domain.events import (
     Usage,
     UsageReported,
 )
+from ollim_bot.domain.provider import CLAUDE, Price, Provider
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.engine.calls import Calls
 from ollim_bot.engine.failures import TAKEN_BEFORE, failure, failure_of
@@ -54,11 +55,16 @@ class TurnReader:
     """
 
     def __init__(
-        self, refused: Mapping[str, str], usage: Usage = _NOTHING_USED, spent_before: float = 0.0
+        self,
+        refused: Mapping[str, str],
+        usage: Usage = _NOTHING_USED,
+        spent_before: float = 0.0,
+        provider: Provider = CLAUDE,
     ) -> None:
         self.is_over = False
-        self.usage = usage
+        self.usage = replace(usage, price=provider.price)
         self._spent_before = spent_before
+        self._provider = provider
         self._text = StreamedText()
         self._calls = Calls(refused)
         self._session: str | None = None
@@ -180,23 +186,24 @@ class TurnReader:
 
     def _end(self, result: ResultMessage) -> Iterator[AgentEvent]:
         self.is_over = True
+        cost = result.total_cost_usd if self.usage.price is Price.LISTED else None
         self.usage = replace(
             self.usage,
-            cost_usd=self._spent_before + (result.total_cost_usd or 0.0),
+            cost_usd=self._spent_before + (cost or 0.0),
             window=_window(result, self._model) or self.usage.window,
         )
         if result.terminal_reason in _INTERRUPTED:
             yield TurnEnded(EndCause.INTERRUPTED, usage=self.usage)
         elif result.is_error:
             yield from self._text.withdrawn()
-            told = failure_of(result, self._error)
+            told = failure_of(result, self._error, self._provider)
             yield TurnEnded(EndCause.FAILED, failure=told, usage=self.usage)
         else:
             yield TurnEnded(EndCause.COMPLETED, result.result or "", usage=self.usage)
 
 
 def _compacted(session: str, metadata: Mapping[str, Any]) -> Compacted:
-    return Compacted(SessionId(session), metadata.get("pre_tokens"), metadata.get("post_tokens"))
+    return Compacted(SessionId(session), metadata.get("pre_tokens"))
 
 
 def _retrying(data: Mapping[str, Any]) -> Retrying:

@@ -41,7 +41,7 @@ class Turn:
         await self._connection.interrupt()
 
     async def finish(self) -> list[AgentEvent]:
-        """Leave nothing of the turn behind; gives what was not heard of it."""
+        """Bring the turn to its end, whatever it takes; gives the events that nobody has read."""
         unheard: list[AgentEvent] = []
         try:
             await self.interrupt()

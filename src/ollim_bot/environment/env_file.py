@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "$": "$", "`": "`"}
-_ESCAPED = {ord(plain): "\\" + letter for letter, plain in _ESCAPES.items()}
 
 _START = re.compile(r"[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
 _ENTRY = re.compile(
@@ -81,11 +80,6 @@ def read_env_file(text: str) -> EnvFile:
             values[found.name] = found.value
             lines[found.name] = found.line
     return EnvFile(values, lines, tuple(problems))
-
-
-def double_quoted(value: str) -> str:
-    """`value` as it can stand after `NAME=`; reading it gives the same value again."""
-    return f'"{value.translate(_ESCAPED)}"'
 
 
 def _lines_of(text: str) -> str:

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
 
+from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.phrases import parse_duration
 from ollim_bot.errors import BadPhrase
 from ollim_bot.offline import texts
@@ -20,13 +23,12 @@ from ollim_bot.offline.listings import (
     shown,
 )
 from ollim_bot.offline.messages import CallTool, Part, Say, ToolResult
-from ollim_bot.offline.situation import Situation
-from ollim_bot.offline.wishes import Cancel, JobNoun, Remind, Repeat, Unsure, Wish
+from ollim_bot.offline.situation import SHELL, Situation
+from ollim_bot.offline.wishes import Cancel, Remind, Repeat, Unsure, Wish
 
 ADD_REMINDER = "mcp__discord__add_reminder"
 LIST_REMINDERS = CallTool("mcp__discord__list_reminders")
 CANCEL_REMINDER = "mcp__discord__cancel_reminder"
-SHELL = "Bash"
 
 _REMINDER_SET = re.compile(r"Reminder \S+ set: (?P<when>.+)\. File: .*", re.DOTALL)
 _DISTANCE = re.compile(r" \([^()]*\)$")
@@ -55,13 +57,11 @@ def step_to(wish: Wish, situation: Situation) -> Part:
 
 
 def show_reminders(situation: Situation) -> Part:
-    listed = _looked(LIST_REMINDERS, situation)
-    return listed if isinstance(listed, CallTool | Say) else Say(_reminders(listed.text))
+    return _show(_LISTINGS[JobKind.REMINDER], situation)
 
 
 def show_routines(situation: Situation) -> Part:
-    listed = _looked(LIST_ROUTINES, situation)
-    return listed if isinstance(listed, CallTool | Say) else Say(_routines(listed.text))
+    return _show(_LISTINGS[JobKind.ROUTINE], situation)
 
 
 def show_upcoming(situation: Situation) -> Part:
@@ -103,49 +103,49 @@ def _repeat(wish: Repeat, situation: Situation) -> Part:
 
 
 def _acted(call: CallTool, situation: Situation) -> ToolResult | CallTool | Say:
-    """What came of a call that must be made once; what to do or say until then."""
+    """As `_outcome`, for a call that must not be made twice."""
     outcome = situation.outcome(call)
     if situation.prompt.may_have_acted and (outcome is None or outcome.is_error):
         return Say(texts.MAY_BE_SET)
-    if outcome is None:
-        return call if call.name in situation.tools else Say(texts.NOT_HERE)
-    return Say(texts.not_set(outcome.text)) if outcome.is_error else outcome
+    return _outcome(call, situation, texts.not_set)
 
 
-def _looked(call: CallTool, situation: Situation) -> ToolResult | CallTool | Say:
+def _outcome(
+    call: CallTool, situation: Situation, failure: Callable[[str], str]
+) -> ToolResult | CallTool | Say:
+    """The call if it was not made yet, else what came of it; or what to say instead."""
     outcome = situation.outcome(call)
     if outcome is None:
         return call if call.name in situation.tools else Say(texts.NOT_HERE)
-    return Say(texts.not_seen(outcome.text)) if outcome.is_error else outcome
+    return Say(failure(outcome.text)) if outcome.is_error else outcome
 
 
 def _cancel(wish: Cancel, situation: Situation) -> Part:
     """Look first, and take back only what is meant beyond doubt."""
-    found: list[tuple[JobNoun, Listed]] = []
-    for noun in [wish.noun] if wish.noun else JobNoun:
-        listed = _looked(_LISTS[noun], situation)
+    found: list[tuple[JobKind, Listed]] = []
+    for kind in [wish.kind] if wish.kind else _LISTINGS:
+        listing = _LISTINGS[kind]
+        listed = _outcome(listing.call, situation, texts.not_seen)
         if not isinstance(listed, ToolResult):
             return listed
-        found += [(noun, job) for job in matching(_READ[noun](listed.text), wish.subject)]
+        found += [(kind, job) for job in matching(listing.jobs_in(listed.text), wish.subject)]
     if len(found) == 1:
         return _take_back(*found[0], situation)
     if found:
         return Say(texts.several_match(shown([job for _, job in found], with_ids=True)))
-    return Say(texts.none_matches(wish.noun or JobNoun.REMINDER, wish.subject))
+    return Say(texts.none_matches(wish.kind or JobKind.REMINDER, wish.subject))
 
 
-def _take_back(noun: JobNoun, job: Listed, situation: Situation) -> Part:
+def _take_back(kind: JobKind, job: Listed, situation: Situation) -> Part:
     call = (
         CallTool(CANCEL_REMINDER, {"reminder_id": job.id})
-        if noun is JobNoun.REMINDER
+        if kind is JobKind.REMINDER
         else ran("routine", "cancel", job.id)
     )
-    outcome = situation.outcome(call)
-    if outcome is None:
-        return call if call.name in situation.tools else Say(texts.NOT_HERE)
-    if outcome.is_error:
-        return Say(texts.not_cancelled(outcome.text))
-    return Say(texts.cancelled(noun, job.title, _moment_of(job.when)))
+    done = _outcome(call, situation, texts.not_cancelled)
+    if not isinstance(done, ToolResult):
+        return done
+    return Say(texts.cancelled(kind, job.title, _moment_of(job.when)))
 
 
 def _moment_of(when: str) -> str:
@@ -153,22 +153,28 @@ def _moment_of(when: str) -> str:
     return _DISTANCE.sub("", when)
 
 
-def _reminders(listed: str) -> str:
-    return _list(texts.REMINDERS, reminders_in(listed), listed, texts.NO_REMINDERS)
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """How the jobs of one kind are listed by a tool, and shown to the owner."""
+
+    call: CallTool
+    jobs_in: Callable[[str], tuple[Listed, ...]]
+    head: str
+    nothing: str
 
 
-def _routines(listed: str) -> str:
-    return _list(texts.ROUTINES, routines_in(listed), listed, texts.NO_ROUTINES)
+_LISTINGS = {
+    JobKind.REMINDER: _Listing(LIST_REMINDERS, reminders_in, texts.REMINDERS, texts.NO_REMINDERS),
+    JobKind.ROUTINE: _Listing(LIST_ROUTINES, routines_in, texts.ROUTINES, texts.NO_ROUTINES),
+}
 
 
-def _list(head: str, jobs: tuple[Listed, ...], listed: str, nothing: str) -> str:
-    if jobs:
-        return "\n".join([head, shown(jobs), *other_lines(listed)])
-    problems = [
-        line for line in other_lines(listed) if not line.startswith(("There are no", "No "))
-    ]
-    return "\n".join([nothing, *problems])
-
-
-_LISTS = {JobNoun.REMINDER: LIST_REMINDERS, JobNoun.ROUTINE: LIST_ROUTINES}
-_READ = {JobNoun.REMINDER: reminders_in, JobNoun.ROUTINE: routines_in}
+def _show(listing: _Listing, situation: Situation) -> Part:
+    listed = _outcome(listing.call, situation, texts.not_seen)
+    if not isinstance(listed, ToolResult):
+        return listed
+    others = other_lines(listed.text)
+    if jobs := listing.jobs_in(listed.text):
+        return Say("\n".join([listing.head, shown(jobs), *others]))
+    problems = [line for line in others if not line.startswith(("There are no", "No "))]
+    return Say("\n".join([listing.nothing, *problems]))

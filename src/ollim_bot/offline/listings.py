@@ -61,7 +61,9 @@ def routines_in(listed: str) -> tuple[Listed, ...]:
 def other_lines(listed: str) -> tuple[str, ...]:
     """What else a list says: that there are none, or what is wrong with a file."""
     lines = (line for line in listed.splitlines() if line.strip())
-    return tuple(line for line in lines if not _REMINDER.fullmatch(line) and not _is_row(line))
+    return tuple(
+        line for line in lines if not _REMINDER.fullmatch(line) and not _ROUTINE.fullmatch(line)
+    )
 
 
 def matching(jobs: Iterable[Listed], subject: str) -> tuple[Listed, ...]:
@@ -79,10 +81,6 @@ def shown(jobs: Sequence[Listed], *, with_ids: bool = False) -> str:
         lines = [f"{line} (`cancel {job.id}`)" for line, job in zip(lines, jobs, strict=False)]
     more = len(jobs) - len(lines)
     return "\n".join([*lines, f"and {more} more"] if more else lines)
-
-
-def _is_row(line: str) -> bool:
-    return _ROUTINE.fullmatch(line) is not None
 
 
 def _found(form: re.Pattern[str], lines: Iterable[str]) -> Iterator[Listed]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
+from ollim_bot.domain.shortening import shortened
 from ollim_bot.offline import texts
 from ollim_bot.offline.errands import show_reminders, show_routines, show_upcoming, step_to
 from ollim_bot.offline.messages import CallTool, ModelRequest, Part, Reply, Say
@@ -123,8 +124,5 @@ def _with_news(situation: Situation, part: Part) -> tuple[Part, ...]:
 
 
 def _in_short(said: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(_shortened(" ".join(text.split())) for text in said[-_REMEMBERED:])
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST_MEMORY else f"{text[: _LONGEST_MEMORY - 1]}…"
+    newest = (" ".join(text.split()) for text in said[-_REMEMBERED:])
+    return tuple(shortened(text, _LONGEST_MEMORY) for text in newest)

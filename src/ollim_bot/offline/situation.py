@@ -19,7 +19,7 @@ _ENGINE_SPEAKS = (
     "<local-command-",
     "<command-name>",
 )
-_SHELL = "Bash"
+SHELL = "Bash"
 _OUR_SUMMARY = re.compile(rf"^{re.escape(SAID_LAST)}\n(?P<lines>(?:- .+(?:\n|$))+)", re.MULTILINE)
 
 
@@ -108,6 +108,6 @@ def _outcomes(messages: Iterable[Message]) -> Iterable[tuple[str, ToolResult]]:
 
 def _called(tool: str, arguments: object) -> str:
     """The tool; for the shell, with its command, which says what is done."""
-    if tool != _SHELL or not isinstance(arguments, Mapping):
+    if tool != SHELL or not isinstance(arguments, Mapping):
         return tool
     return f"{tool}({arguments.get('command')})"

@@ -26,8 +26,9 @@ What works here:
 - routines: `every weekday at 9 ask me for my plan`, `every day at 8pm remind me to stretch`
 - `what is coming up`, `list my reminders`, `list my routines`, `cancel the water reminder`
 - small talk: who I am, what time it is, what you said before, how to connect a real model
-- commands: `/clear`, `/compact`, `/cost`, `/fork`, `/model`, `/thinking`, `/interrupt`, \
-`/sessions`, `/resume`, `/config`, `/setup`, `/version`"""
+- commands: `/clear`, `/compact`, `/cost`, `/fork`, `/interrupt`, `/model`, `/thinking`, \
+`/permissions`, `/ping-budget`, `/routines`, `/reminders`, `/runs`, `/sessions`, `/resume`, \
+`/config`, `/setup`, `/doctor`, `/version`, `/restart`"""
 
 GREETING = f"Hello. {NO_LANGUAGE_MODEL} Ask what I can do."
 THANKS = "You are welcome."
@@ -57,46 +58,51 @@ SAID_LAST = "The owner said last:"
 FORK_WITHOUT_TOPIC = (
     "This fork is open. What is said here stays apart from the main conversation until you save it."
 )
-FORK_RESUMED = "This fork is open again. It goes on where it ended."
+FORK_RESUMED = "This fork goes on from what you replied to."
 FORK_IDLE = "The fork was idle; nothing in it is left to do."
 FORK_REPORT = "The fork ended. The offline model kept no notes of it."
 PROGRAM_SPOKE = "Noted."
 DONE = "Done."
 
-_AGAIN = "Nothing was done."
+_NOTHING_DONE = "Nothing was done."
 MOMENT_FIRST = (
-    f"I am not sure when you mean. {_AGAIN} Write the moment first, as in "
+    f"I am not sure when you mean. {_NOTHING_DONE} Write the moment first, as in "
     "`remind me tomorrow at 9 to call mum`."
 )
-WHEN = f"When? {_AGAIN} Write the moment too, as in `remind me in 20 minutes to drink water`."
+WHEN = (
+    f"When? {_NOTHING_DONE} Write the moment too, as in `remind me in 20 minutes to drink water`."
+)
 SAY_WHAT = (
-    f"I do not know what that is about. {_AGAIN} Say it in full, as in "
+    f"I do not know what that is about. {_NOTHING_DONE} Say it in full, as in "
     "`remind me in 20 minutes to drink water`."
 )
 LINK = (
-    f"I am not sure where the moment ends. {_AGAIN} Put `to` behind it, as in "
+    f"I am not sure where the moment ends. {_NOTHING_DONE} Put `to` behind it, as in "
     "`remind me in 20 minutes to drink water`."
 )
 DOUBT = (
-    f"I am not sure that I understand this: I know no `not`, `if` or `maybe`. {_AGAIN} "
+    f"I am not sure that I understand this: I know no `not`, `if` or `maybe`. {_NOTHING_DONE} "
     "Write it without."
 )
-ONE_AT_A_TIME = f"That may be more than one thing. {_AGAIN} Write one at a time, each on its own."
-ASKED_OR_TOLD = (
-    f"I am not sure whether you ask or want it done. {_AGAIN} Write it without the question mark."
+ONE_AT_A_TIME = (
+    f"That may be more than one thing. {_NOTHING_DONE} Write one at a time, each on its own."
 )
-WHICH_ONE = f"I am not sure which one you mean. {_AGAIN} `what is coming up` shows them all."
+ASKED_OR_TOLD = (
+    f"I am not sure whether you ask or want it done. {_NOTHING_DONE} "
+    "Write it without the question mark."
+)
+WHICH_ONE = f"I am not sure which one you mean. {_NOTHING_DONE} `what is coming up` shows them all."
 RHYTHM = (
-    f"I am not sure how often, or at what time. {_AGAIN} I know `every day at 8am`, "
+    f"I am not sure how often, or at what time. {_NOTHING_DONE} I know `every day at 8am`, "
     "`every weekday at 9`, `every monday and thursday at 18:30`, `every 2 hours`."
 )
 RHYTHM_FIRST = (
-    f"I am not sure how often you mean. {_AGAIN} Write that first, as in "
+    f"I am not sure how often you mean. {_NOTHING_DONE} Write that first, as in "
     "`every monday at 9 remind me to plan the week`."
 )
-RHYTHM_WITHOUT_TIME = f"At what time? {_AGAIN} Write it too, as in `every day at 8am`."
+RHYTHM_WITHOUT_TIME = f"At what time? {_NOTHING_DONE} Write it too, as in `every day at 8am`."
 ORDER = (
-    f"I am not sure what I should do then. {_AGAIN} Write it as in "
+    f"I am not sure what I should do then. {_NOTHING_DONE} Write it as in "
     "`every day at 8am remind me to drink water` or `every weekday at 9 ask me for my plan`."
 )
 ONLY_ITS_WORDS = "When it is due I say these words; more than that needs a real model."
@@ -104,7 +110,7 @@ MAY_BE_SET = (
     "The program was restarted in the middle of this, so it may be set already. "
     "`what is coming up` shows it."
 )
-NOT_HERE = f"I cannot do that here. {_AGAIN}"
+NOT_HERE = f"I cannot do that here. {_NOTHING_DONE}"
 REMINDERS = "Reminders:"
 ROUTINES = "Routines:"
 NO_REMINDERS = "There are no reminders."
@@ -113,7 +119,7 @@ TASK_DONE = "Good. There is nothing to tick off here: a reminder that has come i
 
 
 def unclear_moment(reason: str) -> str:
-    return f"{reason} {_AGAIN}"
+    return f"{reason} {_NOTHING_DONE}"
 
 
 def reminder_set(task: str, when: str) -> str:
@@ -137,12 +143,12 @@ def cancelled(noun: str, title: str, when: str) -> str:
 
 
 def several_match(listed: str) -> str:
-    return f"Several could be meant. {_AGAIN} Write the one:\n{listed}"
+    return f"Several could be meant. {_NOTHING_DONE} Write the one:\n{listed}"
 
 
 def none_matches(noun: str, subject: str) -> str:
     about = f" about {subject}" if subject else ""
-    return f"There is no {noun}{about}. {_AGAIN} `what is coming up` shows them all."
+    return f"There is no {noun}{about}. {_NOTHING_DONE} `what is coming up` shows them all."
 
 
 def meanwhile(updates: tuple[str, ...]) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.domain.inputs import OwnerMessage
-from ollim_bot.domain.moments import WEEKDAYS
+from ollim_bot.domain.moments import WEEKDAYS, elapsed
+from ollim_bot.domain.shortening import shortened
 from ollim_bot.domain.updates import PendingUpdates, omission_notice
-from ollim_bot.prompts.tags import neutralised, one_line
+from ollim_bot.prompts.tags import neutralised, one_line, one_path
 
 FOR_MAIN = "RECENT BACKGROUND UPDATES (mention key findings in your response)"
 READ_ONLY = "RECENT BACKGROUND UPDATES (read-only — main session will also see these)"
@@ -19,14 +20,19 @@ _LONGEST_QUOTE = 500
 
 def timestamp(now: datetime) -> str:
     """`[2026-02-24 Tue 10:15 AM PST]`."""
-    hour, half = now.hour % 12 or 12, "AM" if now.hour < 12 else "PM"
     day = f"{now:%Y-%m-%d} {WEEKDAYS[now.weekday()]}"
-    return f"[{day} {hour:02}:{now.minute:02} {half} {now.tzname()}]"
+    return f"[{day} {clock(now):0>8} {now.tzname()}]"
+
+
+def clock(moment: datetime) -> str:
+    """`9:30 PM`."""
+    half = "AM" if moment.hour < 12 else "PM"
+    return f"{moment.hour % 12 or 12}:{moment.minute:02} {half}"
 
 
 def age(then: datetime, now: datetime) -> str:
     """`just now`, `5m ago`, `2h ago`, `3d ago`."""
-    minutes = int((now.astimezone(UTC) - then.astimezone(UTC)).total_seconds() // 60)
+    minutes = elapsed(then, now) // timedelta(minutes=1)
     if minutes < 1:
         return "just now"
     if minutes < 60:
@@ -46,10 +52,8 @@ def updates_block(updates: PendingUpdates, header: str, now: datetime) -> str:
 
 def quoted(text: str) -> str:
     """The message that is replied to, 500 characters at most."""
-    short = text.strip()
-    if len(short) > _LONGEST_QUOTE:
-        short = f"{short[: _LONGEST_QUOTE - 1]}…"
-    return "\n".join(f"> {line}" for line in neutralised(short).splitlines())
+    short = neutralised(shortened(text.strip(), _LONGEST_QUOTE))
+    return "\n".join(f"> {line}" for line in short.splitlines())
 
 
 def attachments_list(attachments: Sequence[Attachment]) -> str:
@@ -89,9 +93,7 @@ def _message(message: OwnerMessage) -> str:
 def _attached(attachment: Attachment) -> str:
     if attachment.is_image:
         return f"[image: {one_line(attachment.name)}]"
-    # Not a space of it may change: the agent has to find it.
-    path = neutralised(" ".join(attachment.path.splitlines()))
-    return f"{path} ({size_in_words(attachment.size)})"
+    return f"{one_path(attachment.path)} ({size_in_words(attachment.size)})"
 
 
 def _indented(text: str) -> str:

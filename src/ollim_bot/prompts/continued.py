@@ -8,6 +8,7 @@ from datetime import datetime
 
 from ollim_bot.domain.inbox import ToolCalled
 from ollim_bot.domain.inputs import OwnerMessage
+from ollim_bot.domain.shortening import shortened
 from ollim_bot.prompts.context import joined, owner_words, timestamp
 from ollim_bot.prompts.tags import SYSTEM, one_line
 
@@ -56,5 +57,4 @@ def _labels(tools: Iterable[ToolCalled]) -> list[str]:
 
 
 def _label(call: ToolCalled) -> str:
-    text = one_line(call.summary or call.tool)
-    return f"- {text if len(text) <= _LONGEST_LABEL else f'{text[: _LONGEST_LABEL - 1]}…'}"
+    return f"- {shortened(one_line(call.summary or call.tool), _LONGEST_LABEL)}"

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 
+from ollim_bot.domain.shortening import shortened
 from ollim_bot.prompts.continued import THE_WORDS
+from ollim_bot.prompts.forks import TOPIC
 from ollim_bot.prompts.lookalikes import TAG_NAMES
-from ollim_bot.prompts.tags import SYSTEM, restored
+from ollim_bot.prompts.tags import FORK_STARTED, SYSTEM, restored
 
 _LONGEST = 60
+# How the engine itself begins a conversation that it has made shorter.
+_SUMMED_UP = "This session is being continued from a previous conversation"
 
 _ABOVE = re.compile(
     rf"""
@@ -28,13 +32,22 @@ _ASIDE = re.compile(
 
 def first_words(prompt: str) -> str:
     """On one line, 60 characters at most; empty where the owner said nothing."""
+    if prompt.startswith(_SUMMED_UP):
+        return ""
     rest = _without(_ABOVE, prompt)
+    if prompt.startswith(FORK_STARTED):
+        rest = _said_in_fork(rest)
     if prompt.startswith(SYSTEM):
         rest = rest.partition(f"\n{THE_WORDS}\n\n")[2]
     while (shorter := _without(_ASIDE, rest)) != rest:
         rest = shorter
-    line = " ".join(restored(rest).split())
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+    return shortened(" ".join(restored(rest).split()), _LONGEST)
+
+
+def _said_in_fork(prompt: str) -> str:
+    """Its topic, or what the owner said to open it."""
+    task, _, rest = prompt.partition("\n")
+    return task.removeprefix(TOPIC) if task.startswith(TOPIC) else _without(_ABOVE, rest)
 
 
 def _without(pattern: re.Pattern[str], text: str) -> str:

@@ -7,6 +7,8 @@ from datetime import datetime
 from ollim_bot.prompts.context import age, joined, timestamp
 from ollim_bot.prompts.tags import BUTTON, FORK_STARTED, FORK_TIMEOUT, SYSTEM, neutralised, one_line
 
+TOPIC = "Topic: "
+
 _NO_TOPIC = "No topic yet. Say in one short sentence that you are here, and wait for the owner."
 _RESUMED = "This goes on from an earlier session. Wait for the owner's words below, or ask."
 _IDLE = (
@@ -21,7 +23,7 @@ _REPORT = (
 
 def fork_prompt(now: datetime, topic: str = "", updates: str = "") -> str:
     """The first prompt of a fork from the main session."""
-    task = f"Topic: {one_line(topic)}" if topic else _NO_TOPIC
+    task = f"{TOPIC}{one_line(topic)}" if topic else _NO_TOPIC
     return joined("\n", f"{FORK_STARTED} {task}", timestamp(now), updates)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 
 from ollim_bot.domain.inputs import JobTurn
-from ollim_bot.domain.jobs import Job, kind_of
+from ollim_bot.domain.jobs import Job, ReportMode, kind_of
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS
-from ollim_bot.prompts.context import joined, timestamp
-from ollim_bot.prompts.preamble import chain_section
+from ollim_bot.prompts.context import clock, joined, timestamp
+from ollim_bot.prompts.preamble import Briefing, chain_section
 from ollim_bot.prompts.tags import job_tag, neutralised
 
 
@@ -25,7 +25,8 @@ def foreground_prompt(turn: JobTurn, now: datetime, updates: str = "") -> str:
     """A turn of the main conversation; of all instructions only those of a chain are needed."""
     tag = job_tag(turn.kind, turn.job, background=False)
     head = joined("\n", joined(" ", tag, _late(turn.late_since, now)), timestamp(now), updates)
-    return joined("\n\n", head, chain_section(turn.chain), neutralised(turn.body))
+    chain = chain_section(Briefing(ReportMode.FREELY, allow_ping=True, chain=turn.chain))
+    return joined("\n\n", head, chain, neutralised(turn.body))
 
 
 def _late(since: datetime | None, now: datetime) -> str:
@@ -33,9 +34,6 @@ def _late(since: datetime | None, now: datetime) -> str:
     if since is None:
         return ""
     local = since.astimezone(now.tzinfo)
-    hour, half = local.hour % 12 or 12, "AM" if local.hour < 12 else "PM"
-    day = f"{WEEKDAYS[local.weekday()]} {local.day} {MONTHS[local.month - 1]}"
-    moment = joined(
-        " ", day if local.date() != now.date() else "", f"{hour}:{local.minute:02} {half}"
-    )
+    day = f"{WEEKDAYS[local.weekday()]} {local.day} {MONTHS[local.month - 1]} "
+    moment = clock(local) if local.date() == now.date() else day + clock(local)
     return f"[late: was scheduled for {moment}, running now]"

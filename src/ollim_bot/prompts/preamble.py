@@ -9,8 +9,8 @@ from datetime import datetime
 from ollim_bot.domain.forward_schedule import ScheduleEntry, UpcomingSchedule
 from ollim_bot.domain.jobs import Chain, ReportMode
 from ollim_bot.domain.pings import PingBudget
-from ollim_bot.prompts.context import joined
-from ollim_bot.prompts.tags import neutralised, one_line
+from ollim_bot.prompts.context import clock, joined
+from ollim_bot.prompts.tags import one_line, one_path
 
 _PING = (
     "BACKGROUND RUN: nobody reads your text. Only tools reach the owner: `ping_user` for a "
@@ -76,9 +76,7 @@ def build_bg_preamble(briefing: Briefing) -> str:
         _budget_section(briefing),
         _listed("Beside the usual tools, this job may use:", briefing.allowed_tools),
         _listed("REQUIRED SKILLS", [f"Skill({name})" for name in briefing.skills]),
-        chain_section(
-            briefing.chain, briefing.allow_ping, briefing.report, is_ordered=briefing.is_ordered
-        ),
+        chain_section(briefing),
         TASK,
     )
 
@@ -96,36 +94,29 @@ def upcoming_lines(upcoming: UpcomingSchedule, budget: PingBudget) -> str:
     )
 
 
-def chain_section(
-    chain: Chain,
-    allow_ping: bool = True,
-    report: ReportMode = ReportMode.FREELY,
-    *,
-    is_ordered: bool = False,
-) -> str:
-    """Says nothing of pings and reports where there can be none, or nothing to decide."""
+def chain_section(briefing: Briefing) -> str:
+    """Empty for a job that is no chain; names only what the run may do and has to decide."""
+    chain = briefing.chain
     if chain.max == 0:
         return ""
     check = f"CHAIN CONTEXT: check {chain.depth + 1} of {chain.max + 1}."
-    follow = "Say in a ping that it is a follow-up." if chain.depth and allow_ping else ""
+    follow = "Say in a ping that it is a follow-up." if chain.depth and briefing.allow_ping else ""
     if chain.may_follow_up:
         leave = (
             "`follow_up_chain(minutes_from_now)` sets the next check; without it the chain ends."
         )
         return joined(" ", check, leave, follow)
     last = "This is the last check: no further follow-up can be set."
-    advice = "" if is_ordered else _last_words(allow_ping, report)
-    return joined(" ", check, last, advice, follow)
+    return joined(" ", check, last, _advice_for_the_last_check(briefing), follow)
 
 
-def _last_words(allow_ping: bool, report: ReportMode) -> str:
-    may_report = report is not ReportMode.BLOCKED
-    if allow_ping:
-        otherwise = "report" if may_report else "end"
-        return (
-            f"Ping only if it is unresolved and the owner would regret it; otherwise {otherwise}."
-        )
-    return "Report if it is unresolved." if may_report else ""
+def _advice_for_the_last_check(briefing: Briefing) -> str:
+    if briefing.is_ordered:
+        return ""
+    if not briefing.allow_ping:
+        return "Report if it is unresolved." if briefing.can_report else ""
+    otherwise = "report" if briefing.can_report else "end"
+    return f"Ping only if it is unresolved and the owner would regret it; otherwise {otherwise}."
 
 
 def _busy_section(briefing: Briefing) -> str:
@@ -149,24 +140,22 @@ def _budget_section(briefing: Briefing) -> str:
 
 
 def _upcoming_task(entry: ScheduleEntry, now: datetime) -> str:
-    # Not a space of the path may change: the agent has to find the file.
-    path = neutralised(" ".join(entry.file_path.splitlines()))
+    path = one_path(entry.file_path)
     title = joined(" ", one_line(entry.label), "(silent)" if entry.silent else "")
     description = entry.description if entry.description != entry.label else ""
     return joined(
         " ",
-        _clock(entry.fire_time, now),
+        _day(entry.fire_time, now),
+        clock(entry.fire_time),
         joined(": ", title, one_line(description)),
         f"({path})" if path else "",
         f"[{entry.tag}]" if entry.tag else "",
     )
 
 
-def _clock(moment: datetime, now: datetime) -> str:
-    """`9:30 PM`, as the time of the prompt is written; with a word for another day."""
-    day = {-1: "yesterday", 1: "tomorrow"}.get((moment.date() - now.date()).days, "")
-    half = "AM" if moment.hour < 12 else "PM"
-    return joined(" ", day, f"{moment.hour % 12 or 12}:{moment.minute:02} {half}")
+def _day(moment: datetime, now: datetime) -> str:
+    """Empty for today."""
+    return {-1: "yesterday", 1: "tomorrow"}.get((moment.date() - now.date()).days, "")
 
 
 def _more(upcoming: UpcomingSchedule) -> str:

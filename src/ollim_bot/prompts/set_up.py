@@ -8,5 +8,5 @@ _TEXT = Path(__file__).resolve().parent.parent / "texts" / "set-up.md"
 
 
 def read_set_up() -> str:
-    """The prompt, for all of a process's life: it belongs to the code that runs."""
+    """Read once in a process's life: it belongs to the code that runs."""
     return _TEXT.read_text("utf-8").strip()

@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 from ollim_bot.domain.profile import Names, Profile
 from ollim_bot.prompts.context import joined
 from ollim_bot.prompts.tags import one_line
 
-PARTS = (
-    "role",
-    "prompts",
-    "forks",
-    "answers",
-    "jobs",
-    "tools",
-    "profile",
-    "care",
-)
+PARTS = ("role", "prompts", "forks", "answers", "jobs", "tools", "profile", "care")
 
 _FOLDER = Path(__file__).resolve().parent.parent / "texts" / "system"
 _BLANK = re.compile(r"\{(user_name|bot_name|zone)\}")
 
 
-def read_manual(parts: Sequence[str] = PARTS) -> str:
-    """The operational text, for all of a process's life: it belongs to the code that runs."""
-    return joined("\n\n", *((_FOLDER / f"{part}.md").read_text("utf-8").strip() for part in parts))
+def read_manual() -> str:
+    """How the agent works here. Read once in a process's life: it belongs to the code that runs."""
+    return joined("\n\n", *((_FOLDER / f"{part}.md").read_text("utf-8").strip() for part in PARTS))
 
 
 def build_system_prompt(profile: Profile, names: Names, zone: str, manual: str) -> str:

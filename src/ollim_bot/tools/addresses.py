@@ -19,7 +19,7 @@ _NETLOC = re.compile(
 _HOST = re.compile(r"[a-z0-9._-]+")
 _OF_THE_NETWORK = (".localhost", ".local", ".internal", ".home.arpa", ".lan", ".home", ".intranet")
 _PUBLIC_V6 = IPv6Network("2000::/3")
-# Those that carry an address of the other kind within.
+# Their addresses hold one of version 4, to which they lead.
 _WRAPPED = (IPv6Network("2001::/32"), IPv6Network("2002::/16"))
 
 

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Sequence
 
-from ollim_bot.agent import Refusal, ToolCall
+from ollim_bot.agent import Gate, Refusal, ToolCall
+from ollim_bot.domain.job_files import SKILL_FILE, JobFolder
 from ollim_bot.domain.jobs import Job, JobSpec
+from ollim_bot.domain.permissions import is_allowed
 from ollim_bot.domain.runs import Run
-from ollim_bot.domain.tool_policy import Pattern, matches
+from ollim_bot.domain.tool_policy import Pattern
+from ollim_bot.tools import texts
 from ollim_bot.tools.addresses import Resolver, resolve
-from ollim_bot.tools.guards import address_guard, state_dir_guard
+from ollim_bot.tools.guards import Guard, address_guard, state_dir_guard
 from ollim_bot.tools.reach import Reach
-from ollim_bot.tools.server.toolset import Gate
-
-_SKILLS = "skills"
-_SKILL_FILE = "SKILL.md"
-
-# What these are for is decided by where they are called, and no list changes that.
-_OURS = "mcp__discord__"
 
 
 class BackgroundTools:
@@ -34,7 +29,7 @@ class BackgroundTools:
         reach: Reach,
         usual: Callable[[], Sequence[str]],
         *,
-        job_guard: Callable[[ToolCall], str | None] = lambda _: None,
+        job_guard: Guard = lambda _: None,
         resolver: Resolver = resolve,
     ) -> None:
         self._reach = reach
@@ -62,11 +57,11 @@ class BackgroundTools:
             now = (*_patterns(self._usual()), *own)
             named = [one for one in at_start if one.names(call.tool)]
             if not named or not any(one.names(call.tool) for one in now):
-                return _not_available(call.tool)
+                return texts.not_in_background(call.tool)
             if reason := state_dir_guard(call, self._reach) or self._job_guard(call):
                 return reason
             if not (self._allows(named, call) and self._allows(now, call)):
-                return _not_so(call.tool, [str(one) for one in named])
+                return texts.not_so_in_background(call.tool, [str(one) for one in named])
             return address_guard(call, self._resolver)
 
         async def gate(call: ToolCall) -> Refusal | None:
@@ -76,18 +71,14 @@ class BackgroundTools:
         return gate
 
     def _allows(self, patterns: Sequence[Pattern], call: ToolCall) -> bool:
-        # The engine names files from where its folder really is.
-        roots = (str(self._reach.root), os.path.realpath(self._reach.root))
-        return any(
-            matches(one, call.tool, call.arguments, root) for one in patterns for root in roots
-        )
+        return is_allowed(patterns, call.tool, call.arguments, *self._reach.roots)
 
     def _missing(self, names: Sequence[str]) -> Sequence[str]:
-        folder = self._reach.root / _SKILLS
+        folder = self._reach.root / JobFolder.SKILLS
         return [
             name
             for name in names
-            if not _is_plain_name(name) or not (folder / name / _SKILL_FILE).is_file()
+            if not _is_plain_name(name) or not (folder / name / SKILL_FILE).is_file()
         ]
 
 
@@ -96,25 +87,10 @@ def own_tools(spec: JobSpec) -> tuple[str, ...]:
     return (*spec.allowed_tools, *(f"Skill({name} *)" for name in spec.skills))
 
 
-def _patterns(texts: Sequence[str]) -> tuple[Pattern, ...]:
-    return tuple(Pattern.of(text) for text in texts)
+def _patterns(written: Sequence[str]) -> tuple[Pattern, ...]:
+    return tuple(Pattern.of(text) for text in written)
 
 
 def _is_plain_name(name: str) -> bool:
     """Whether it can only be the name of one folder, also in a pattern."""
     return name.replace("-", "").replace("_", "").isalnum()
-
-
-def _not_available(tool: str) -> str:
-    instead = "Go on without it"
-    if not tool.startswith(_OURS):
-        instead += "; the owner can allow it, by `allowed-tools` in the file of the job"
-    return f"`{tool}` is not available in background runs. {instead}."
-
-
-def _not_so(tool: str, alternatives: Sequence[str]) -> str:
-    listed = ", ".join(f"`{pattern}`" for pattern in alternatives)
-    return (
-        f"`{tool}` is not available in background runs with these arguments. "
-        f"What is available: {listed}."
-    )

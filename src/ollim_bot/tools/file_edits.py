@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 class UnclearEdit(Exception):
-    """The call cannot be told exactly by what it says; `str()` is what to do instead."""
+    """It cannot be foreseen what the call would write; `str()` says what to do instead."""
 
 
 _OTHER_FORM = (

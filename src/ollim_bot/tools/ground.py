@@ -22,8 +22,10 @@ _PROCESSES = "/proc"
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """Folders as they are written and as they really are; `elsewhere` is where links have put
-    what is protected.
+    """All paths as they are written, and again as links resolve them.
+
+    `homes` is the data directory, and `folders` is all that is open. `elsewhere` are protected
+    places that lie outside of it, each with the name that the agent is told.
     """
 
     homes: tuple[str, ...]
@@ -53,10 +55,6 @@ class Ground:
                     return name
         return next((name for hidden, name in self.elsewhere if is_within(place, hidden)), None)
 
-    def protected_files(self, start: str) -> Iterator[str]:
-        """Those below a folder. Links are not followed, as no search follows them."""
-        return (path for path in files_below(start) if self.protected_name(path, writing=False))
-
     def second_names(self, paths: Iterable[str]) -> Iterator[str]:
         """Those of the paths that are protected files under another name."""
         linked = [(path, file) for path in paths if (file := _linked_file(path)) is not None]
@@ -65,7 +63,9 @@ class Ground:
             yield from (path for path, file in linked if file in known)
 
     def _all_protected(self) -> Iterator[str]:
-        yield from self.protected_files(self.homes[-1])
+        for path in files_below(self.homes[-1]):
+            if self.protected_name(path, writing=False):
+                yield path
         for place, _ in self.elsewhere:
             if place != _PROCESSES:
                 yield place
@@ -73,6 +73,7 @@ class Ground:
 
 
 def files_below(start: str) -> Iterator[str]:
+    """Links to folders are not followed, as no search follows them."""
     for folder, _, files in os.walk(os.path.realpath(start)):
         yield from (os.path.join(folder, name) for name in files)
 

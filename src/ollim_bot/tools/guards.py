@@ -6,16 +6,19 @@ import glob
 import os
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 from ollim_bot.agent import ToolCall
 from ollim_bot.domain.shell_words import Word, shell_words
-from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, SEARCH_ARGUMENTS, WRITING
+from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, SEARCH_ARGUMENTS, WRITING, text_argument
 from ollim_bot.tools import texts
 from ollim_bot.tools.addresses import Resolver, address_problem
 from ollim_bot.tools.reach import Reach
 from ollim_bot.tools.skills import skill_guard
+
+# Gives a reason to refuse a call, or None. It reads files, so it is asked in a thread.
+Guard = Callable[[ToolCall], str | None]
 
 # What tools that are not known here may call a path of theirs.
 _PATH_ARGUMENTS = ("file_path", "notebook_path", "path", "directory", "folder", "cwd")
@@ -44,15 +47,17 @@ def state_dir_guard(call: ToolCall, reach: Reach) -> str | None:
 
 def _of_paths(call: ToolCall, reach: Reach) -> str | None:
     if call.tool == "Bash":
-        return _of_command(_text(call.arguments, "command"), reach)
+        return _of_command(text_argument(call.arguments, "command"), reach)
     if call.tool in SEARCH_ARGUMENTS:
-        where = _text(call.arguments, "path")
-        looked_for = _text(call.arguments, SEARCH_ARGUMENTS[call.tool])
+        where = text_argument(call.arguments, "path")
+        looked_for = text_argument(call.arguments, SEARCH_ARGUMENTS[call.tool])
         return reach.to_search(where, looked_for, begins_at_glob=call.tool == "Glob")
     if call.tool in FILE_ARGUMENTS:
-        path = _text(call.arguments, FILE_ARGUMENTS[call.tool])
+        path = text_argument(call.arguments, FILE_ARGUMENTS[call.tool])
         return reach.to_write(path) if call.tool in WRITING else reach.to_read(path)
-    named = (_text(call.arguments, name) for name in _PATH_ARGUMENTS if name in call.arguments)
+    named = (
+        text_argument(call.arguments, name) for name in _PATH_ARGUMENTS if name in call.arguments
+    )
     return next(filter(None, map(reach.to_write, named)), None)
 
 
@@ -60,11 +65,11 @@ def address_guard(call: ToolCall, resolver: Resolver) -> str | None:
     """Keeps what is fetched from the web to the web."""
     if call.tool != "WebFetch":
         return None
-    return address_problem(_text(call.arguments, "url"), resolver)
+    return address_problem(text_argument(call.arguments, "url"), resolver)
 
 
 def _of_subagent(call: ToolCall) -> str | None:
-    """A copy of the folder would be made by git, in places where nothing is written else."""
+    """With `isolation`, git would copy the folder to where nothing else is written."""
     is_apart = call.tool in _SUBAGENTS and bool(call.arguments.get("isolation"))
     return texts.SAME_FOLDER if is_apart else None
 
@@ -111,8 +116,3 @@ def _paths(word: Word, reach: Reach, *, is_ours: bool) -> Iterator[str]:
     for part in parts:
         if part and (not is_ours or "/" in part or part.startswith(".")):
             yield part
-
-
-def _text(arguments: Mapping[str, object], name: str) -> str:
-    value = arguments.get(name, "")
-    return value if isinstance(value, str) else ""

@@ -6,10 +6,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from ollim_bot.domain.job_files import JobFile, JobFolder
+from ollim_bot.domain.job_files import SKILL_FILE, JobFile, JobFolder
 
 _OF_JOBS = (JobFolder.ROUTINES, JobFolder.REMINDERS, JobFolder.WEBHOOKS)
-_SKILL = "SKILL.md"
 
 
 def job_files(root: Path, path: str) -> tuple[JobFile, ...]:
@@ -28,11 +27,11 @@ def _files_at(root: Path, place: str) -> Iterator[JobFile]:
             yield JobFile(jobs, name)
         yield from (JobFile(jobs, each) for each in _other_names(root / jobs, place))
     above, skill = os.path.split(folder)
-    if name.casefold() == _SKILL.casefold() and _is_same_folder(above, root / JobFolder.SKILLS):
+    if name.casefold() == SKILL_FILE.casefold() and _is_same_folder(above, root / JobFolder.SKILLS):
         yield JobFile(JobFolder.SKILLS, f"{skill}/{name}")
     for each in _listed(root / JobFolder.SKILLS):
-        if _leads_to(os.path.join(each.path, _SKILL), place):
-            yield JobFile(JobFolder.SKILLS, f"{each.name}/{_SKILL}")
+        if _leads_to(os.path.join(each.path, SKILL_FILE), place):
+            yield JobFile(JobFolder.SKILLS, f"{each.name}/{SKILL_FILE}")
 
 
 def _is_job_name(name: str) -> bool:

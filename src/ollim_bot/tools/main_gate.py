@@ -3,38 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Sequence
 
-from ollim_bot.agent import Refusal, ToolCall
+from ollim_bot.agent import Gate, Refusal, ToolCall
 from ollim_bot.domain.permissions import is_allowed
 from ollim_bot.domain.tool_policy import MAIN_TOOLS, Pattern
 from ollim_bot.tools import texts
 from ollim_bot.tools.addresses import Resolver, resolve
-from ollim_bot.tools.guards import address_guard, state_dir_guard
+from ollim_bot.tools.guards import Guard, address_guard, state_dir_guard
 from ollim_bot.tools.reach import Reach
 
-Gate = Callable[[ToolCall], Awaitable[Refusal | None]]
 Allowed = Callable[[], Sequence[Pattern]]
 
 # Decides about a call that no pattern allows; the text is what to say if it is refused.
 Undecided = Callable[[ToolCall, str], Awaitable[Refusal | None]]
 
-# Gives a reason to refuse a call that no pattern can allow; asked in a thread.
-Guard = Callable[[ToolCall], str | None]
-
 
 def main_tools() -> Sequence[Pattern]:
     """What is allowed where the owner has said nothing else."""
     return [Pattern.of(text) for text in MAIN_TOOLS]
-
-
-def _nothing() -> Sequence[Pattern]:
-    return ()
-
-
-def _no_objection(_: ToolCall) -> str | None:
-    return None
 
 
 async def _refused(_: ToolCall, objection: str) -> Refusal | None:
@@ -45,9 +32,9 @@ def main_gate(
     reach: Reach,
     *,
     allowed: Allowed = main_tools,
-    granted: Allowed = _nothing,
+    granted: Allowed = lambda: (),
     undecided: Undecided = _refused,
-    job_guard: Guard = _no_objection,
+    job_guard: Guard = lambda _: None,
     resolver: Resolver = resolve,
 ) -> Gate:
     """No pattern and no decision lets a call through that a guard objects to.
@@ -57,9 +44,9 @@ def main_gate(
     """
 
     def judge(call: ToolCall) -> tuple[str | None, str | None]:
-        """A guard's reason, if any, and else the objection that no pattern allows it, if so."""
-        # No name is looked up before it is clear that the call is wanted: that tells it to others.
-        if reason := guarded(call, _unknown):
+        """Why a guard refuses it; else the objection that no pattern allows it; else neither."""
+        # A look-up tells others of the name, so it waits until the call is known to be wanted.
+        if reason := guarded(call, _looked_up_later):
             return reason, None
         if objection := _objection(call, (*allowed(), *granted()), reach):
             return None, objection
@@ -81,14 +68,12 @@ def main_gate(
     return gate
 
 
-def _unknown(_: str) -> Sequence[str]:
+def _looked_up_later(_: str) -> Sequence[str]:
     return ()
 
 
 def _objection(call: ToolCall, allowed: Sequence[Pattern], reach: Reach) -> str | None:
-    # The engine names files from where its folder really is.
-    roots = (str(reach.root), os.path.realpath(reach.root))
     named = [pattern for pattern in allowed if pattern.names(call.tool)]
-    if is_allowed(named, call.tool, call.arguments, *roots):
+    if is_allowed(named, call.tool, call.arguments, *reach.roots):
         return None
     return texts.not_allowed(call.tool, [str(pattern) for pattern in named])

@@ -28,6 +28,11 @@ class Reach:
     root: Path
     readable: tuple[Path, ...] = ()
 
+    @property
+    def roots(self) -> tuple[str, str]:
+        """The data directory as it is written, and as the engine names it: without links."""
+        return str(self.root), os.path.realpath(self.root)
+
     def to_read(self, path: str) -> str | None:
         return self._judged(path, Ground.of(self.root, self.readable), writing=False)
 
@@ -94,7 +99,7 @@ class Reach:
 
 
 def _is_there(place: str) -> bool:
-    """Or could be made; what cannot is hardly meant as a path."""
+    """Whether it exists or could be made; anything else is hardly meant as a path."""
     folder = os.path.dirname(place)
     is_place = os.path.lexists(place) or (folder != "/" and os.path.isdir(folder))
     return is_place and place not in _NOWHERE

@@ -7,13 +7,12 @@ import re
 from pathlib import Path
 
 from ollim_bot.agent import ToolCall
+from ollim_bot.domain.job_files import SKILL_FILE, JobFolder
 from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, WRITING
 from ollim_bot.tools import texts
 from ollim_bot.tools.file_edits import UnclearEdit, written
 from ollim_bot.tools.ground import files_below, is_within
 
-_FILE = "skill.md"
-_FOLDER = "skills"
 _HOOKS = "hooks"
 _MARK = "---"
 _LINE_ENDS = re.compile(r"\r\n|\r|\n")
@@ -59,14 +58,17 @@ def may_have_hooks(text: str) -> bool:
 
 
 def _has_hooks(path: str) -> bool:
-    is_skill = os.path.basename(path).casefold() == _FILE
-    return is_skill and may_have_hooks(_content(path) or "")
+    return _is_skill_file(path) and may_have_hooks(_content(path) or "")
 
 
 def _is_of_a_skill(path: str, root: Path) -> bool:
     real = os.path.realpath(path)
-    home = os.path.join(os.path.realpath(root), _FOLDER)
-    return is_within(real.casefold(), home.casefold()) or os.path.basename(real).casefold() == _FILE
+    home = os.path.join(os.path.realpath(root), JobFolder.SKILLS)
+    return is_within(real.casefold(), home.casefold()) or _is_skill_file(real)
+
+
+def _is_skill_file(path: str) -> bool:
+    return os.path.basename(path).casefold() == SKILL_FILE.casefold()
 
 
 def _content(path: str) -> str | None:

@@ -23,6 +23,10 @@ NO_HOOKS = (
     "A skill has no hooks: their commands would be run unasked. Write plain fields such as "
     "`name: mail`, without `hooks`."
 )
+NO_WEB_ADDRESS = (
+    "This is no address of a web page. Write it out, such as `https://example.com/page`."
+)
+NO_SIGN_IN = "An address with a name or a password in it is not fetched. Leave them out."
 SAME_FOLDER = "A subagent works in the same folder as you. Leave `isolation` out."
 
 _INSTEAD = {
@@ -43,17 +47,26 @@ def outside(path: str) -> str:
     return f"`{path}` is outside the data directory. Use a path below it, such as `notes/plan.md`."
 
 
+def not_in_background(tool: str) -> str:
+    instead = "Go on without it"
+    # Where our own tools can be used is decided by what they do, and no list changes that.
+    if not tool.startswith("mcp__discord__"):
+        instead += "; the owner can allow it, by `allowed-tools` in the file of the job"
+    return f"`{tool}` is not available in background runs. {instead}."
+
+
+def not_so_in_background(tool: str, alternatives: Sequence[str]) -> str:
+    return (
+        f"`{tool}` is not available in background runs with these arguments. "
+        f"What is available: {_listed(alternatives)}."
+    )
+
+
 def not_allowed(tool: str, alternatives: Sequence[str]) -> str:
     if not alternatives:
         return f"`{tool}` is not allowed here. Only the owner can allow it, in tool-policy.yaml."
-    listed = ", ".join(f"`{pattern}`" for pattern in alternatives)
+    listed = _listed(alternatives)
     return f"`{tool}` is not allowed here with these arguments. What is allowed: {listed}."
-
-
-NO_WEB_ADDRESS = (
-    "This is no address of a web page. Write it out, such as `https://example.com/page`."
-)
-NO_SIGN_IN = "An address with a name or a password in it is not fetched. Leave them out."
 
 
 def private_address(host: str) -> str:
@@ -62,3 +75,7 @@ def private_address(host: str) -> str:
 
 def skill_with_hooks(path: str) -> str:
     return f"{path} has hooks, so no skill is used. Take `hooks` out of it first."
+
+
+def _listed(patterns: Sequence[str]) -> str:
+    return ", ".join(f"`{pattern}`" for pattern in patterns)

@@ -13,7 +13,6 @@ from ollim_bot.agent import Tool, ToolAnswer
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.jobs import Job, ReportMode
 from ollim_bot.domain.outgoing import Charge
-from ollim_bot.domain.ping_rules import given_back
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.runs import Intent, Run, RunKind, RunPolicy
 from ollim_bot.domain.sessions import SessionId
@@ -59,12 +58,20 @@ class RememberingPoster:
         if self.lands is not None:
             await self.lands.wait()
         if self.is_cut_off:
-            now = self.clock.now()
-            self.stores.pings.transact(lambda budget: (given_back(budget, charge, now), None))
+            self.stores.pings.transact(lambda budget: (self._given_back(budget, charge), None))
             raise NotSent("The chat cannot be reached.")
         self.messages.append(message)
         self.charges.append(charge)
         return True
+
+    def _given_back(self, budget: PingBudget, charge: Charge) -> PingBudget:
+        match charge:
+            case Charge.TOKEN:
+                return budget.given_back(self.clock.now())
+            case Charge.CRITICAL:
+                return budget.critical_given_back(self.clock.now())
+            case Charge.NOTHING:
+                return budget
 
 
 @dataclass

@@ -76,3 +76,26 @@ async def test_the_shipped_pages_are_there_and_none_is_too_long_to_be_read() -> 
         assert not answer.is_error
         assert len(answer.text) < 40_000
     assert "settings — " in await search(docs_folder(), "settings")
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("stop the answer", "conversation — Commands"),
+        ("how do I connect Discord", "discord — Connecting it to Discord"),
+    ],
+)
+async def test_small_words_do_not_hide_what_is_meant(query: str, first: str) -> None:
+    assert (await search(docs_folder(), query)).startswith(first)
+    assert "settings — All settings" in await search(docs_folder(), "change the time zone")
+
+
+async def test_part_of_a_word_is_no_word(folder: Path) -> None:
+    (folder / "long.md").write_text("# Keyboard\n\nA keystroke.\n")
+    assert "long — " not in await search(folder, "key")
+    assert "web — Keys" in await search(folder, "key")
+
+
+async def test_a_comment_in_code_is_no_heading(folder: Path) -> None:
+    (folder / "code.md").write_text("# Code\n\n```\n# xylophone\n```\n\nAfter it.\n")
+    assert await search(folder, "xylophone") == "code — Code\n``` # xylophone ``` After it."

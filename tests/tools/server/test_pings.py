@@ -15,7 +15,7 @@ from tests.tools.server.desk import BACKGROUND, NOW, Desk, DeskOf, desk_of
 
 from ollim_bot.agent import ToolAnswer
 from ollim_bot.domain.chat import Author
-from ollim_bot.domain.jobs import ReportMode
+from ollim_bot.domain.jobs import JobSpec, Reminder, ReportMode
 from ollim_bot.domain.outgoing import ON_ITS_WAY, Charge
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.runs import RefusedPing, RunKind
@@ -261,3 +261,16 @@ async def test_what_nobody_has_confirmed_yet_is_said_to_be_on_its_way(desk: Desk
     at.poster.is_slow = True
     assert await at.works("ping_user", message="Call the bank.") == ON_ITS_WAY
     assert at.run.has_pinged
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+async def test_the_buttons_of_a_reminder_leave_something_behind_only_if_they_are_shown(
+    desk: DeskOf, is_refused: bool
+) -> None:
+    at = desk(job=Reminder(JobSpec(id="tea", message="Tea"), NOW), allow_ping=not is_refused)
+    answer = await at.call("ping_user", message="Tea")
+    assert answer.is_error is is_refused
+    cards = [message.card for message in at.poster.messages]
+    shown = {button.data.partition(":")[0] for card in cards if card for button in card.buttons}
+    assert shown == {inquiry.key for inquiry in at.stores.inquiries.read().waiting}
+    assert len(shown) == int(not is_refused)

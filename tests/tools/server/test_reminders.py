@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -194,6 +194,17 @@ async def test_the_list_has_id_moment_description_and_file_the_next_one_first(
         "- b · tomorrow 9:00 (in 1 d) · Water the plants (reminders/b.md)",
         "- d · Wed 18 Nov 09:00 (in 2 d) · paused · Run (reminders/d.md)",
     ]
+
+
+async def test_the_next_one_comes_first_also_in_the_hour_that_comes_twice(desk: DeskOf) -> None:
+    at = desk()
+    # 2:30 and then, when the clocks have gone back, 2:15.
+    first = datetime(2027, 10, 31, 0, 30, tzinfo=UTC)
+    second = first + timedelta(minutes=45)
+    for reminder_id, moment in (("b", second), ("a", first)):
+        at.stores.reminders.add(Reminder(JobSpec(id=reminder_id, message="m"), moment))
+    listed = await at.works("list_reminders")
+    assert [line[2] for line in listed.splitlines()] == ["a", "b"]
 
 
 async def test_a_file_that_cannot_be_understood_is_named_in_the_list(data: DataDirectory) -> None:

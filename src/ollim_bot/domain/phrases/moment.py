@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
-from ollim_bot.domain.moments import duration_in_words, instant
+from ollim_bot.domain.moments import duration_in_words, instant, later
 from ollim_bot.domain.phrases import duration
 from ollim_bot.domain.phrases.clock_time import MIDNIGHT, ClockTime, read_time
 from ollim_bot.domain.phrases.day import WEEKDAY, YEAR, Day, PartOfDay, read_day
@@ -81,9 +81,7 @@ def _from_now(phrase: str, now: datetime) -> datetime | None:
         length = duration.length_of(words)
     except Unclear as unclear:
         raise Unclear(unclear.why, *(f"in {example}" for example in unclear.examples)) from None
-    # Up to the next whole second, so that it is never early.
-    later = now.astimezone(UTC) + length + timedelta(seconds=1) - timedelta.resolution
-    return later.replace(microsecond=0)
+    return later(now.astimezone(UTC), length)
 
 
 def _iso(phrase: str, now: datetime) -> datetime | None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import date, datetime, timedelta, tzinfo
 
-from ollim_bot.domain.jobs import Reminder
+from ollim_bot.domain.jobs import is_ordered
 from ollim_bot.domain.moments import WEEKDAYS
-from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.rehearsal.circumstances import Circumstances
 from ollim_bot.domain.rehearsal.coming import by_timing
 from ollim_bot.domain.rehearsal.findings import SEVERAL
 from ollim_bot.domain.rehearsal.fires import Ping
 from ollim_bot.domain.rehearsal.rehearsing import rehearse
-from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob, key_of, next_due
 
 # To ask about more would take a second, and whoever has so many knows that they meet.
@@ -22,22 +21,18 @@ _MOST_DAYS = 3
 
 
 def warnings(
-    job: ScheduledJob,
-    others: Collection[ScheduledJob],
-    budget: PingBudget,
-    config: RuntimeConfig,
-    now: datetime,
-    zone: tzinfo,
+    job: ScheduledJob, others: Collection[ScheduledJob], given: Circumstances
 ) -> Sequence[str]:
     """Short sentences; none if all is well, nor where there are very many others."""
     if len(others) > MOST_ASKED:
         return ()
     found = []
-    meets = _others_at_its_moment(job, others, now, zone)
+    meets = _others_at_its_moment(job, others, given.now, given.zone)
     if meets + 1 >= SEVERAL:
         found.append(f"That is when {meets} others run.")
-    if days := _dry_days(job, others, budget, config, now, zone):
-        found.append(f"The ping budget would run dry {_when(days, now.astimezone(zone).date())}.")
+    if days := _dry_days(job, others, given):
+        today = given.now.astimezone(given.zone).date()
+        found.append(f"The ping budget would run dry {_when(days, today)}.")
     return found
 
 
@@ -56,26 +51,20 @@ def _others_at_its_moment(
 
 
 def _dry_days(
-    job: ScheduledJob,
-    others: Collection[ScheduledJob],
-    budget: PingBudget,
-    config: RuntimeConfig,
-    now: datetime,
-    zone: tzinfo,
+    job: ScheduledJob, others: Collection[ScheduledJob], given: Circumstances
 ) -> Sequence[date]:
     """Those on which it is refused itself, or leaves too little to another."""
-    is_ordered = isinstance(job, Reminder) and job.must
-    if is_ordered or not (job.spec.enabled and job.spec.background and job.spec.allow_ping):
+    if is_ordered(job) or not (job.spec.enabled and job.spec.background and job.spec.allow_ping):
         return ()
-    after = rehearse([*others, job], budget, config, now, zone, DAYS)
+    after = rehearse([*others, job], given, DAYS)
     own = {
-        fire.due.astimezone(zone).date()
+        fire.due.astimezone(given.zone).date()
         for fire in after.fires
         if fire.ping is Ping.REFUSED and key_of(fire.job) == key_of(job)
     }
     if after.dry_days == own:
         return sorted(own)
-    before = rehearse(others, budget, config, now, zone, DAYS)
+    before = rehearse(others, given, DAYS)
     return sorted(own | (after.dry_days - before.dry_days))
 
 

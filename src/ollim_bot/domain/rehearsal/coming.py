@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from heapq import merge
 from itertools import groupby
@@ -10,7 +10,8 @@ from itertools import groupby
 from ollim_bot.domain.catch_up import catch_up
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import Reminder, Routine
-from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
+from ollim_bot.domain.occurrences import OccurrenceState
+from ollim_bot.domain.rehearsal.circumstances import Circumstances
 from ollim_bot.domain.rehearsal.fires import Fire
 from ollim_bot.domain.schedule import ScheduledJob, key_of, moments_between, next_due
 
@@ -48,13 +49,13 @@ def _walk(
 
 
 def caught_up(
-    alike: Mapping[Timing, Sequence[ScheduledJob]],
-    watched_until: datetime,
-    now: datetime,
-    zone: tzinfo,
-    is_skipped: Callable[[Occurrence], bool] | None = None,
+    alike: Mapping[Timing, Sequence[ScheduledJob]], given: Circumstances
 ) -> tuple[list[Fire], int]:
-    """What a start at `now` would do about what was missed, and how much of it gave way."""
+    """What a start would do about what was missed, and how much of it gave way."""
+    if given.watched_until is None:
+        return [], 0
+    now, zone = given.now.astimezone(UTC), given.zone
+    watched_until = min(given.watched_until.astimezone(UTC), now)
     missing = [
         job
         for same in alike.values()
@@ -62,8 +63,8 @@ def caught_up(
         for job in same
     ]
     plan = catch_up(missing, watched_until, now, zone)
-    if is_skipped is not None:
-        plan = plan.handing_on(is_skipped)
+    if given.is_skipped is not None:
+        plan = plan.handing_on(given.is_skipped)
     on_time = [one for one in plan.run if not one.late_since(now)]
     late = [one for one in plan.run if one.late_since(now)]
     fires = [

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from ollim_bot.domain.catch_up import is_late
-from ollim_bot.domain.jobs import Reminder
+from ollim_bot.domain.jobs import is_ordered
 from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
 from ollim_bot.domain.schedule import ScheduledJob
 
@@ -54,4 +54,4 @@ class Fire:
 
     @property
     def is_ordered(self) -> bool:
-        return isinstance(self.job, Reminder) and self.job.must
+        return is_ordered(self.job)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
-from datetime import datetime, timedelta, tzinfo
+from collections.abc import Iterable
+from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from itertools import count
 
 from ollim_bot.domain.jobs import Reminder, Routine
-from ollim_bot.domain.occurrences import Occurrence, OccurrenceState, SkipReason
+from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
 from ollim_bot.domain.ping_rules import Refused, charged
-from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.rehearsal.circumstances import Circumstances
 from ollim_bot.domain.rehearsal.fires import Fire, Ping
 from ollim_bot.domain.runs import Run, RunPolicy
-from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob, occurrence_at
 from ollim_bot.domain.tool_policy import problems
 
@@ -22,26 +21,16 @@ _PATIENCE = timedelta(seconds=60)
 
 
 class Play:
-    """Of what happens at the same instant, the fires come first.
+    """Of what happens at the same instant, the fires come first, and the ends of runs later.
 
-    A run that takes exactly as long as the pause to its next moment has begun a hair after its own.
+    So a run that lasts exactly until the next moment of its job still goes on then: it began a hair
+    after its own.
     """
 
-    def __init__(
-        self,
-        budget: PingBudget,
-        config: RuntimeConfig,
-        zone: tzinfo,
-        length: timedelta,
-        skills: Set[str] | None,
-        is_skipped: Callable[[Occurrence], bool] | None,
-    ) -> None:
-        self._budget = budget
-        self._config = config
-        self._zone = zone
+    def __init__(self, given: Circumstances, length: timedelta) -> None:
+        self._given = given
+        self._budget = given.budget
         self._length = length
-        self._skills = skills
-        self._is_skipped = is_skipped
         self._order = count()
         self._going: list[tuple[datetime, int, Fire]] = []
         self._waiting: list[tuple[tuple[bool, datetime], int, Fire]] = []
@@ -58,7 +47,8 @@ class Play:
         self._end_all(None)
 
     def _fire(self, fire: Fire) -> None:
-        if self._is_skipped and self._is_skipped(occurrence_at(fire.job, fire.due)):
+        is_skipped = self._given.is_skipped
+        if is_skipped is not None and is_skipped(occurrence_at(fire.job, fire.due)):
             _skip(fire, SkipReason.POLICY)
             return
         fire.ping = Ping.ORDERED if fire.is_ordered else Ping.NONE
@@ -88,7 +78,8 @@ class Play:
     def _obstacle(self, job: ScheduledJob) -> SkipReason | None:
         if any(problems(tool).errors for tool in job.spec.allowed_tools):
             return SkipReason.INVALID_TOOLS
-        if self._skills is not None and not self._skills >= {*job.spec.skills}:
+        skills = self._given.skills
+        if skills is not None and not skills >= {*job.spec.skills}:
             return SkipReason.MISSING_SKILL
         return None
 
@@ -97,7 +88,7 @@ class Play:
             self._routines.add(fire.job.spec.id)
 
     def _call_up(self, now: datetime) -> None:
-        while self._waiting and self._running < self._config.bg_concurrency:
+        while self._waiting and self._running < self._given.config.bg_concurrency:
             _, _, fire = heappop(self._waiting)
             self._running += 1
             fire.starts = now
@@ -119,10 +110,10 @@ class Play:
         self._budget, verdict = charged(
             self._budget,
             Run(RunPolicy.of_job(fire.job, ()), now),
-            now.astimezone(self._zone),
+            now.astimezone(self._given.zone),
             wants_critical=False,
             is_busy=False,
-            daily_cap=self._config.critical_daily_cap,
+            daily_cap=self._given.config.critical_daily_cap,
         )
         fire.ping = Ping.REFUSED if isinstance(verdict, Refused) else Ping.SENT
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from heapq import merge
 from itertools import islice
 
-from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.rehearsal.circumstances import Circumstances
 from ollim_bot.domain.rehearsal.coming import by_timing, caught_up, coming
 from ollim_bot.domain.rehearsal.fires import Fire, Guess, Ping
 from ollim_bot.domain.rehearsal.play import Play
-from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob, key_of
 
 MOST_FIRES = 200_000
@@ -45,46 +43,32 @@ class Rehearsal:
 
 def rehearse(
     jobs: Iterable[ScheduledJob],
-    budget: PingBudget,
-    config: RuntimeConfig,
-    now: datetime,
-    zone: tzinfo,
+    given: Circumstances,
     days: int,
     *,
-    watched_until: datetime | None = None,
     guess: Guess | None = None,
-    skills: Set[str] | None = None,
-    is_skipped: Callable[[Occurrence], bool] | None = None,
     most: int = MOST_FIRES,
 ) -> Rehearsal:
-    """As if the bot ran on, or were started now after it had run until `watched_until`.
-
-    `skills` are those that are there; if they are not given, none is missed. `is_skipped` tells
-    what the owner wants left out. It ends early where there are more than `most` fires.
-    """
-    longest = timedelta(seconds=config.bg_fork_timeout)
+    """All that fires in so many `days`; fewer days, where there are more than `most` fires."""
+    longest = timedelta(seconds=given.config.bg_fork_timeout)
     guess = Guess(min((guess or Guess()).run, longest))
-    alike = by_timing(sorted((job for job in jobs if job.spec.enabled), key=key_of), zone)
-    start, end = now.astimezone(UTC), now.astimezone(UTC) + timedelta(days=days)
-    begun: list[Fire] = []
-    superseded = 0
-    if watched_until is not None:
-        watched_until = min(watched_until.astimezone(UTC), start)
-        begun, superseded = caught_up(alike, watched_until, start, zone, is_skipped)
-    ordered = merge(begun, coming(alike, start, end, zone), key=lambda fire: fire.at)
+    alike = by_timing(sorted((job for job in jobs if job.spec.enabled), key=key_of), given.zone)
+    start, end = given.now.astimezone(UTC), given.now.astimezone(UTC) + timedelta(days=days)
+    begun, superseded = caught_up(alike, given)
+    ordered = merge(begun, coming(alike, start, end, given.zone), key=lambda fire: fire.at)
     fires = [*islice(ordered, most + 1)]
     is_whole = len(fires) <= most
     if not is_whole:
         end = fires.pop().at
-    Play(budget, config, zone, guess.run, skills, is_skipped).through(fires)
+    Play(given, guess.run).through(fires)
     fires.sort(key=lambda fire: fire.due)
     return Rehearsal(
-        now.astimezone(zone),
-        end.astimezone(zone),
-        zone,
-        guess,
-        config.bg_concurrency,
-        tuple(fires),
-        superseded,
-        is_whole,
+        now=given.now.astimezone(given.zone),
+        until=end.astimezone(given.zone),
+        zone=given.zone,
+        guess=guess,
+        places=given.config.bg_concurrency,
+        fires=tuple(fires),
+        superseded=superseded,
+        is_whole=is_whole,
     )

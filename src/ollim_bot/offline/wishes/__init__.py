@@ -6,6 +6,6 @@ A wrong reading is worse than none: whatever has two of them is asked back.
 from __future__ import annotations
 
 from ollim_bot.offline.wishes.reading import wish_of
-from ollim_bot.offline.wishes.wish import Cancel, JobNoun, Remind, Repeat, Unsure, Wish
+from ollim_bot.offline.wishes.wish import Cancel, Remind, Repeat, Unsure, Wish
 
-__all__ = ["Cancel", "JobNoun", "Remind", "Repeat", "Unsure", "Wish", "wish_of"]
+__all__ = ["Cancel", "Remind", "Repeat", "Unsure", "Wish", "wish_of"]

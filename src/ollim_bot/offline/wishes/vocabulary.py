@@ -28,7 +28,7 @@ _TIME_WORD = re.compile(
 )
 
 _DAY = rf"\b(?:today|tomorrow|tonight|yesterday|weekend|{_WEEKDAY}s?|\d+(?:st|nd|rd|th))\b"
-_AGAIN = r"\b(?:every|each|everyday|daily|weekly|monthly|yearly|hourly|weekdays?)\b"
+_RHYTHM = r"\b(?:every|each|everyday|daily|weekly|monthly|yearly|hourly|weekdays?)\b"
 _CLOCK = (
     r"\b\d{1,2}(?::\d\d)? ?[ap]\.?m\b|\b\d{1,2}:\d\d\b|\b(?:noon|midday|midnight|o'?clock)\b"
     rf"|\b(?:at|by|before|after|around|until|till) {_NUMBER}\b"
@@ -37,9 +37,9 @@ _CLOCK = (
 _LENGTH = re.compile(rf"\bin (?:an?|{_NUMBER}|half)\b[\w ]*?\b{_UNIT}\b", re.IGNORECASE)
 _LOOSE = r"\b(?:later|soon|morning|afternoon|evening|night|in a (?:bit|while|moment|sec))\b"
 _DAY_NAMED = re.compile(_DAY, re.IGNORECASE)
-_AGAIN_NAMED = re.compile(_AGAIN, re.IGNORECASE)
+_RHYTHM_NAMED = re.compile(_RHYTHM, re.IGNORECASE)
 _CLOCK_NAMED = re.compile(_CLOCK, re.IGNORECASE)
-_TIME_NAMED = re.compile("|".join((_DAY, _AGAIN, _CLOCK, _LOOSE)), re.IGNORECASE)
+_TIME_NAMED = re.compile("|".join((_DAY, _RHYTHM, _CLOCK, _LOOSE)), re.IGNORECASE)
 
 # What stands before a moment may be a part of it, or the moment a part of that.
 _DANGLING = re.compile(
@@ -122,7 +122,7 @@ def names_length(text: str) -> bool:
 
 
 def names_rhythm(text: str) -> bool:
-    return _AGAIN_NAMED.search(text) is not None
+    return _RHYTHM_NAMED.search(text) is not None
 
 
 def holds_a_moment_of_its_own(task: str) -> bool:

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
-
-class JobNoun(StrEnum):
-    REMINDER = "reminder"
-    ROUTINE = "routine"
+from ollim_bot.domain.jobs import JobKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +27,10 @@ class Repeat:
 class Cancel:
     """`subject` is an id or words of the text; empty for the only one there is.
 
-    `noun` is None where only an id was named.
+    `kind` is None where only an id was named.
     """
 
-    noun: JobNoun | None
+    kind: JobKind | None
     subject: str
 
 

@@ -33,15 +33,15 @@ class Poster(Protocol):
 
 
 async def _nothing(_: Intent) -> None:
-    """Of a background run nothing can become."""
+    """A background run has no conversation that it could change."""
 
 
 @dataclass(slots=True)
 class Workbench:
-    """`run` may be another from turn to turn of one session; `root` is the data directory.
+    """`run` may change from turn to turn of one session; `root` is the data directory.
 
-    `is_busy` says whether the owner is being answered now. `wants` is told what is to become of the
-    conversation when this turn has ended; what it was told is not forgotten by a crash.
+    `is_busy` says whether the owner is being answered now. `wants` takes what shall happen to the
+    conversation when this turn has ended, and keeps it through a crash.
     """
 
     run: Run

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -17,7 +16,6 @@ from ollim_bot.domain.cards import (
     Color,
     Field,
 )
-from ollim_bot.domain.inquiries import Inquiries, Inquiry
 from ollim_bot.tools.server.bench import Workbench
 from ollim_bot.tools.server.schemas import arguments, choice, flag, listed, text
 from ollim_bot.tools.server.sending import CRITICAL, message_of, sent
@@ -45,7 +43,7 @@ def discord_embed(bench: Workbench) -> Tool:
         message = message_of(bench, card.text, card=card)
         answer = await sent(bench, message, is_critical=given.get("critical") is True)
         if answer.is_error:
-            await asyncio.to_thread(_forget_inquiries, bench, card)
+            await asyncio.to_thread(bench.stores.forget_inquiries, _keys(card))
         return answer
 
     # How many fields and buttons is not in the schema, where a refusal would not explain itself.
@@ -99,28 +97,14 @@ def _wrong_actions(card: Card) -> Sequence[str]:
 
 
 def _with_inquiries(bench: Workbench, card: Card) -> Card:
-    """Prompts are too long for a button, so that it gets a key to where they are stored."""
     return replace(card, buttons=tuple(_with_key(bench, button) for button in card.buttons))
 
 
 def _with_key(bench: Workbench, button: Button) -> Button:
     if button.action != "agent":
         return button
-    inquiry = Inquiry(os.urandom(4).hex(), button.data, bench.clock.now().timestamp())
-
-    def store(known: Inquiries) -> tuple[Inquiries, None]:
-        return known.stored(inquiry), None
-
-    bench.stores.inquiries.transact(store)
-    return replace(button, data=inquiry.key)
+    return replace(button, data=bench.stores.store_inquiry(button.data, bench.clock.now()))
 
 
-def _forget_inquiries(bench: Workbench, card: Card) -> None:
-    """Of a card that nobody saw."""
-    keys = {button.data for button in card.buttons if button.action == "agent"}
-
-    def forget(known: Inquiries) -> tuple[Inquiries, None]:
-        return Inquiries(tuple(one for one in known.waiting if one.key not in keys)), None
-
-    if keys:
-        bench.stores.inquiries.transact(forget)
+def _keys(card: Card) -> frozenset[str]:
+    return frozenset(button.data for button in card.buttons if button.action == "agent")

@@ -19,7 +19,7 @@ _ONLY_IN_A_FORK = "This is not an interactive fork, so there is nothing to leave
 
 def enter_fork(bench: Workbench) -> Tool:
     async def run(given: Mapping[str, object]) -> ToolAnswer:
-        if bench.run.policy.kind is not RunKind.MAIN:
+        if not bench.run.is_main:
             return ToolAnswer(_ONLY_IN_MAIN, is_error=True)
         topic = " ".join(str(given.get("topic") or "").split())
         await bench.wants(EnterFork(topic, whole_of(given.get("idle_timeout"))))

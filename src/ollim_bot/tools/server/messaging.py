@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Mapping
 
 from ollim_bot.agent import Tool, ToolAnswer
-from ollim_bot.domain.cards import Card
-from ollim_bot.domain.inquiries import Inquiry
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.snoozing import note_of, reminder_card
 from ollim_bot.tools.server.bench import Workbench
@@ -26,8 +23,7 @@ def ping_user(bench: Workbench) -> Tool:
         words = str(given["message"]).strip()
         if not words:
             return ToolAnswer("A ping needs words.", is_error=True)
-        message = message_of(bench, words, card=await _reminder_card(bench, words))
-        return await sent(bench, message, is_critical=given.get("critical") is True)
+        return await _pinged(bench, words, is_critical=given.get("critical") is True)
 
     return Tool(
         "ping_user",
@@ -58,13 +54,14 @@ def send_file(bench: Workbench) -> Tool:
     )
 
 
-async def _reminder_card(bench: Workbench, words: str) -> Card | None:
-    """What a reminder says can be done, or put off."""
-    if not isinstance(bench.run.job, Reminder):
-        return None
-    key = os.urandom(4).hex()
-    inquiry = Inquiry(key, note_of(bench.run.job), bench.clock.now().timestamp())
-    await asyncio.to_thread(
-        bench.stores.inquiries.transact, lambda known: (known.stored(inquiry), None)
-    )
-    return reminder_card(words, key)
+async def _pinged(bench: Workbench, words: str, *, is_critical: bool) -> ToolAnswer:
+    """With buttons for a reminder, so that it can be ticked off or put off."""
+    job = bench.run.job
+    if not isinstance(job, Reminder):
+        return await sent(bench, message_of(bench, words), is_critical=is_critical)
+    key = await asyncio.to_thread(bench.stores.store_inquiry, note_of(job), bench.clock.now())
+    message = message_of(bench, words, card=reminder_card(words, key))
+    answer = await sent(bench, message, is_critical=is_critical)
+    if answer.is_error:
+        await asyncio.to_thread(bench.stores.forget_inquiries, {key})
+    return answer

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from ollim_bot.agent import Tool, ToolAnswer
 from ollim_bot.domain.facts import Facts
-from ollim_bot.domain.runs import RunKind
 from ollim_bot.tools.server.bench import Workbench
 from ollim_bot.tools.server.schemas import arguments, text
 
@@ -17,7 +16,7 @@ _WHO = {"user_name": "the owner is", "bot_name": "you are"}
 
 def update_names(bench: Workbench) -> Tool:
     async def run(given: Mapping[str, object]) -> ToolAnswer:
-        if bench.run.policy.kind is not RunKind.MAIN:
+        if not bench.run.is_main:
             return ToolAnswer("Names are changed in the main conversation only.", is_error=True)
         cleaned = {key: " ".join(str(value).split()) for key, value in given.items()}
         names = {key: name for key, name in cleaned.items() if name}

@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 
 from ollim_bot.agent import Tool, ToolAnswer
 from ollim_bot.domain.jobs import Chain, JobSpec, Reminder
-from ollim_bot.domain.moments import describe_with_distance
+from ollim_bot.domain.moments import describe_with_distance, later
 from ollim_bot.domain.phrases import parse_moment
-from ollim_bot.domain.rehearsal import warnings
+from ollim_bot.domain.rehearsal import Circumstances, warnings
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.errors import DuplicateId, NotFound, StorageError, WrongInput
 from ollim_bot.tools.server.bench import Workbench
@@ -58,7 +58,9 @@ def list_reminders(bench: Workbench) -> Tool:
     async def run(_: Mapping[str, object]) -> ToolAnswer:
         report = await asyncio.to_thread(bench.stores.reminders.report)
         now = bench.clock.now()
-        waiting = sorted(report.jobs, key=lambda one: one.item.due(now.tzinfo or UTC))
+        zone = now.tzinfo or UTC
+        # In UTC: two instants of one zone are compared as its clocks show them.
+        waiting = sorted(report.jobs, key=lambda one: one.item.due(zone).astimezone(UTC))
         lines = [f"- {_line(one.item, now)} ({_relative(bench, one.path)})" for one in waiting]
         return ToolAnswer("\n".join([*lines, *report.problems]) or "There are no reminders.")
 
@@ -91,7 +93,7 @@ def follow_up_chain(bench: Workbench) -> Tool:
             return ToolAnswer(_NO_CHAIN, is_error=True)
         if not job.chain.may_follow_up:
             return ToolAnswer(_LAST_CHECK, is_error=True)
-        follow_up = _follow_up(job, _later(bench.clock.now(), given["minutes_from_now"]))
+        follow_up = _follow_up(job, _in_minutes(bench.clock.now(), given["minutes_from_now"]))
         follow_up, path = await asyncio.to_thread(_shelved, bench, follow_up)
         earlier, bench.run.follow_up = bench.run.follow_up, follow_up.spec.id
         if earlier is not None:
@@ -130,16 +132,14 @@ def _moment(given: Mapping[str, object], now: datetime) -> datetime:
         raise WrongInput(_ONE_MOMENT)
     if moment is not None:
         return parse_moment(str(moment), now)
-    return _later(now, delay)
+    return _in_minutes(now, delay)
 
 
-def _later(now: datetime, given: object) -> datetime:
-    """To the second, and never early."""
+def _in_minutes(now: datetime, given: object) -> datetime:
     minutes = float(str(given))
     if not 0 < minutes <= _MOST_MINUTES:
         raise WrongInput("The minutes have to be more than 0, and less than ten years.")
-    exact = now.astimezone(UTC) + timedelta(minutes=minutes) + timedelta(seconds=1)
-    return (exact - timedelta.resolution).replace(microsecond=0).astimezone(now.tzinfo)
+    return later(now, timedelta(minutes=minutes))
 
 
 def _shelved(bench: Workbench, reminder: Reminder) -> tuple[Reminder, str]:
@@ -158,10 +158,10 @@ def _warnings(bench: Workbench, reminder: Reminder) -> Sequence[str]:
     try:
         others: list[ScheduledJob] = [one.item for one in stores.routines.all()]
         others += [one.item for one in stores.reminders.all() if one.item != reminder]
-        budget, config = stores.pings.read(), stores.config.read()
+        at = Circumstances(now, now.tzinfo or UTC, stores.pings.read(), stores.config.read())
     except StorageError:
         return ()
-    return warnings(reminder, others, budget, config, now, now.tzinfo or UTC)
+    return warnings(reminder, others, at)
 
 
 def _follow_up(job: Reminder, moment: datetime) -> Reminder:

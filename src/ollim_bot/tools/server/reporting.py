@@ -21,7 +21,7 @@ def report_updates(bench: Workbench) -> Tool:
     async def run(given: Mapping[str, object]) -> ToolAnswer:
         summary = " ".join(str(given["message"]).split())
         policy = bench.run.policy
-        if policy.kind is RunKind.MAIN:
+        if bench.run.is_main:
             return ToolAnswer(_NOT_IN_MAIN, is_error=True)
         if policy.report is ReportMode.BLOCKED:
             return ToolAnswer(_BLOCKED, is_error=True)

@@ -17,8 +17,8 @@ def arguments(required: Sequence[str] = (), **properties: Schema) -> Schema:
     }
 
 
-def text(about: str, **more: object) -> Schema:
-    return {"type": "string", "description": about, **more}
+def text(about: str) -> Schema:
+    return {"type": "string", "description": about}
 
 
 def choice(about: str, values: Sequence[str]) -> Schema:
@@ -34,7 +34,7 @@ def whole(about: str, low: int) -> Schema:
 
 
 def whole_of(value: object) -> int | None:
-    """What was given for a `whole`: to JSON, 3.0 is one too."""
+    """The value given for a `whole`; in JSON Schema, 3.0 is a whole number too."""
     return int(value) if isinstance(value, int | float) else None
 
 

@@ -59,7 +59,7 @@ def _size(home: Path, relative: Path, given: str) -> int:
 
 
 def _step(name: str, folder: int) -> int:
-    """Leaves the folder, also where it cannot go on."""
+    """Open a name in the folder; the folder itself is closed, even if that fails."""
     try:
         return os.open(name, _FLAGS | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     finally:

@@ -93,7 +93,7 @@ async def _pinged(bench: Workbench, message: ChatMessage, *, is_critical: bool) 
 
 
 async def _waited(bench: Workbench) -> bool:
-    """Until the owner is not being answered any more, within reason; False if that was not now."""
+    """Let the answer to the owner end first, within reason; False if there was none to wait for."""
     clock, has_waited = bench.clock, False
     latest = clock.monotonic() + _PATIENCE
     while bench.is_busy() and clock.monotonic() < latest:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
-from ollim_bot.agent import Refusal, Tool, ToolCall, Toolset
+from ollim_bot.agent import Gate, Refusal, Tool, ToolCall, Toolset
 from ollim_bot.tools.server.bench import Workbench
 from ollim_bot.tools.server.docs import docs_tools
 from ollim_bot.tools.server.embed import discord_embed
@@ -31,8 +31,6 @@ _OWES_A_REPORT = (
     "You must call `report_updates` before you end: say in one or two sentences what the main "
     "session should know."
 )
-
-Gate = Callable[[ToolCall], Awaitable[Refusal | None]]
 
 
 def discord_tools(bench: Workbench) -> Sequence[Tool]:
