@@ -18,7 +18,7 @@ run: $(RUNTIME)
 	@$(BIN)/ollim-bot
 
 test: lint $(BROWSER)
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(TESTS)
+	$(BIN)/python -m pytest -n 3 --dist worksteal $(TESTS)
 
 lint: $(DEV)
 	$(BIN)/ruff check .

@@ -2,34 +2,81 @@
 
 from __future__ import annotations
 
+import argparse
+import logging
+import os
 import sys
 import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from bench import cli_start, discord, due, history, job_book, jobs, ledger, schedule, storage, turns
-from bench.measure import Result, table
+from bench import (
+    background,
+    cli_start,
+    discord,
+    due,
+    git_history,
+    jobs,
+    ledger,
+    memory,
+    past_runs,
+    schedule,
+    storage,
+    turns,
+)
+from bench.measure import Result
+from bench.table import table
+
+PARTS: Mapping[str, tuple[Callable[[Path], list[Result]], str | None]] = {
+    "commands": (cli_start.measure, cli_start.__doc__),
+    "jobs": (jobs.measure, jobs.__doc__),
+    "schedule": (schedule.measure, schedule.__doc__),
+    "storage": (storage.measure, storage.__doc__),
+    "ledger": (ledger.measure, ledger.__doc__),
+    "git": (git_history.measure, git_history.__doc__),
+    "turns": (turns.measure, turns.__doc__),
+    "due": (due.measure, due.__doc__),
+    "discord": (discord.measure, discord.__doc__),
+    "background": (background.measure, background.__doc__),
+    "memory": (memory.measure, memory.__doc__),
+}
 
 
-def main() -> int:
-    results: list[Result] = []
-    for part in (
-        cli_start,
-        jobs,
-        job_book,
-        schedule,
-        storage,
-        ledger,
-        history,
-        turns,
-        due,
-        discord,
-    ):
-        with tempfile.TemporaryDirectory() as folder:
-            results += part.measure(Path(folder))
-        print(".", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
-    print(table(results))
+def main(argv: Sequence[str] | None = None) -> int:
+    given = _parser().parse_args(argv)
+    chosen = [name for name in PARTS if not given.only or name in given.only]
+    if given.list:
+        print("\n".join(f"{name:11}{PARTS[name][1]}" for name in chosen))
+        return 0
+    # Programs are ended here in the middle of an answer, which their servers would complain of.
+    logging.disable()
+    results = _measured(chosen)
+    run = past_runs.this_run(results, Path(__file__).parents[1])
+    runs = past_runs.read(past_runs.FILE)
+    is_whole = len(chosen) == len(PARTS)
+    print(table(results, past_runs.past_of(run, runs), is_whole=is_whole))
+    if is_whole and not (given.no_record or os.environ.get("CI")):
+        past_runs.append(past_runs.FILE, run)
     return 0 if all(result.passes for result in results) else 1
+
+
+def _measured(parts: Sequence[str]) -> list[Result]:
+    results: list[Result] = []
+    for name in parts:
+        print(name, end=" ", file=sys.stderr, flush=True)
+        measure, _ = PARTS[name]
+        with tempfile.TemporaryDirectory() as folder:
+            results += measure(Path(folder))
+    print(file=sys.stderr)
+    return results
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=PARTS, help="some parts; nothing is recorded")
+    parser.add_argument("--list", action="store_true", help="say what the parts are")
+    parser.add_argument("--no-record", action="store_true", help="leave past_runs.jsonl alone")
+    return parser
 
 
 if __name__ == "__main__":

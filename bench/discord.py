@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from statistics import median
 
+from bench.bars import Bar
 from bench.measure import Result, Unit
 from bench.places import BOT, a_process, resident_bytes, unused_port
 from ollim_bot.offline.messages import Reply, Say
@@ -64,10 +65,8 @@ async def _first_signs(folder: Path, provider: Mapping[str, str]) -> list[Result
             for which in (0, 1) if number % 2 else (1, 0):
                 times[which].append(await _first_sign(both[which]))
     ours, bare = (median(each[WARM_UP:]) for each in times)
-    return [
-        Result("first sign on Discord", ours, "bare client that reacts", bare, most_more=0.05),
-        Result("first sign on Discord", ours, "300 ms", 0.3, bar=1.0),
-    ]
+    name, client, of = "first sign on Discord", "bare client that reacts", Bar.FIRST_SIGN
+    return [Result(name, ours, client, bare, of, most=0.3, most_more=0.05)]
 
 
 async def _first_sign(discord: LocalDiscord) -> float:
@@ -110,11 +109,11 @@ async def _long_answer(
         written = [each for each in discord.requests[begin:] if _is_written(each)]
         refused = [each for each in discord.requests if each.status == 429]
         messages = len(discord.said) - before
-    least = taken / BETWEEN_EDITS + messages
-    name = f"sends and edits of {CHARACTERS} characters"
+    least, of, unit = taken / BETWEEN_EDITS + messages, Bar.EDITS, Unit.COUNT
+    name, sent = f"sends and edits of {CHARACTERS} characters", len(written)
     return [
-        Result(name, len(written), "least for it", least, bar=1.2, unit=Unit.COUNT),
-        Result("answers 429 meanwhile", len(refused), "one", 1, bar=0.0, unit=Unit.COUNT),
+        Result(name, sent, "least for it", least, of, most_times=1.2, unit=unit),
+        Result("answers 429 meanwhile", len(refused), "all of them", sent, of, 0, unit=unit),
     ]
 
 
@@ -140,9 +139,8 @@ async def _start(folder: Path, provider: Mapping[str, str]) -> Result:
         with a_process(folder / f"without-{number}", BOT, settings):
             await _answers(port)
             up.append(time.monotonic() - began)
-    return Result(
-        "start until connected", median(connected), "page, without Discord", median(up), bar=1.5
-    )
+    page = "page, without Discord"
+    return Result("start until connected", median(connected), page, median(up), most_times=1.5)
 
 
 async def _answers(port: int) -> None:
@@ -174,7 +172,14 @@ async def _idle(folder: Path, provider: Mapping[str, str]) -> list[Result]:
             )
             memory, memory_off = (resident_bytes(pid) for pid in both)
     return [
-        Result("idle with Discord, for a second", on, "without", max(off, 1e-6), most_more=0.005),
+        Result(
+            "idle with Discord",
+            on,
+            "without",
+            max(off, 1 / IDLE_SECONDS / _TICKS),
+            most_more=0.005,
+            unit=Unit.SHARE,
+        ),
         Result(
             "memory of the idle bot with Discord",
             memory,

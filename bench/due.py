@@ -1,46 +1,38 @@
-"""From the due moment of a reminder to the prompt at the model, and what the idle bot takes."""
+"""From the due moment of a reminder to the prompt at the model."""
 
 from __future__ import annotations
 
 import asyncio
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
 
-from bench.measure import Result, Unit
-from bench.places import BOT, a_process, prepared, resident_bytes, write_reminders
-from bench.turns import Scene, a_scene, watched
-from ollim_bot.domain.run_history import CHECKPOINT
-from ollim_bot.stores import Stores
+from bench.bars import Bar
+from bench.measure import Result
+from bench.turns import Ask, Scene, a_scene, alike, watched
 
 ROUNDS = 5
-LIMIT = 120.0
-SOME = 1_000
-# Time for the engine and all else that a start brings.
-SETTLING_SECONDS = 8.0
-MOST_BYTES = 120e6
+LIMIT = 180.0
 
 
 def measure(folder: Path) -> list[Result]:
-    main, apart = asyncio.run(_prompted(folder / "due"))
+    return asyncio.run(_measured(folder))
+
+
+async def _measured(folder: Path) -> list[Result]:
+    async with asyncio.timeout(LIMIT):
+        main, apart = await _prompted(folder / "due")
+        bare = await _bare(folder / "bare")
+    timer = "a timer and the bare SDK client"
     return [
-        Result("due in the conversation, until asked", main, "1 s", 1.0, bar=1.0),
-        Result("due in the background, until asked", apart, "in the conversation", main),
-        Result(
-            f"memory of the idle bot, {SOME} jobs",
-            _memory(folder / "idle"),
-            "120 MB",
-            MOST_BYTES,
-            bar=1.0,
-            unit=Unit.BYTES,
-        ),
+        Result("due in the conversation, until asked", main, timer, bare, Bar.DUE, 1.0),
+        Result("due in the background, until asked", apart, timer, bare),
     ]
 
 
 async def _prompted(folder: Path) -> tuple[float, float]:
     """Medians, in a conversation that has begun, so that the engine is warm."""
-    async with asyncio.timeout(LIMIT), a_scene(folder) as scene, watched(scene) as surface:
+    async with a_scene(folder) as scene, watched(scene) as surface:
         await surface.ask("hi")
         main = [await _asked_after(scene, f"m{n}", "false") for n in range(ROUNDS)]
         apart = [await _asked_after(scene, f"b{n}", "true") for n in range(ROUNDS)]
@@ -48,27 +40,38 @@ async def _prompted(folder: Path) -> tuple[float, float]:
 
 
 async def _asked_after(scene: Scene, name: str, background: str) -> float:
-    due = (datetime.now(UTC) + timedelta(seconds=3)).replace(microsecond=0)
+    due = _soon(3)
     head = f'id: {name}\nrun-at: "{due.isoformat()}"\nbackground: {background}'
     text = f"---\n{head}\n---\nCall {name} back.\n"
     (scene.paths.reminders / f"{name}.md").write_text(text)
-    number = len(scene.model.requests) + 1
-    while f"Call {name} back." not in str((await scene.model.seen(number)).body):
+    return await _seen_after(scene, f"Call {name} back.", due, len(scene.model.requests) + 1)
+
+
+async def _bare(folder: Path) -> float:
+    async with a_scene(folder) as scene, alike(scene) as ask:
+        await ask("hi")
+        return median([await _bare_after(scene, ask, f"c{n}") for n in range(ROUNDS)])
+
+
+async def _bare_after(scene: Scene, ask: Ask, name: str) -> float:
+    due, number = _soon(1), len(scene.model.requests) + 1
+    await asyncio.sleep((due - datetime.now(UTC)).total_seconds())
+    asking = asyncio.create_task(_told(ask, f"Call {name} back."))
+    seconds = await _seen_after(scene, f"Call {name} back.", due, number)
+    await asking
+    return seconds
+
+
+async def _told(ask: Ask, words: str) -> float:
+    return await ask(words)
+
+
+async def _seen_after(scene: Scene, words: str, due: datetime, number: int) -> float:
+    """The seconds from `due` until the model is asked with these words, from that request on."""
+    while words not in str((await scene.model.seen(number)).body):
         number += 1
     return (datetime.now(UTC) - due).total_seconds()
 
 
-def _memory(folder: Path) -> float:
-    """Of our own process, not of the engine's."""
-    paths, stores = prepared(folder / "data")
-    write_reminders(paths.reminders, SOME, datetime.now(UTC).year + 1)
-    with a_process(folder, BOT) as process:
-        while not _is_armed(stores):
-            assert process.poll() is None, "the bot has ended"
-            time.sleep(0.1)
-        time.sleep(SETTLING_SECONDS)
-        return resident_bytes(process.pid)
-
-
-def _is_armed(stores: Stores) -> bool:
-    return any(row.state == CHECKPOINT for row in stores.ledger.tail(5).entries)
+def _soon(seconds: int) -> datetime:
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).replace(microsecond=0)

@@ -42,6 +42,6 @@ def measure(folder: Path) -> list[Result]:
     base = "first look"
     return [
         first,
-        compare("nothing changed since", next_look, base, first_look, rounds=3, bar=0.3),
-        compare("one file changed since", one_changed, base, first_look, rounds=3, bar=0.3),
+        compare("nothing changed since", next_look, base, first_look, rounds=3, most_times=0.3),
+        compare("one file changed since", one_changed, base, first_look, rounds=3, most_times=0.3),
     ]

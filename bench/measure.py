@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
 
+from bench.bars import Bar
+
 Action = Callable[[], object]
 
 
@@ -15,20 +17,25 @@ class Unit(StrEnum):
     SECONDS = "seconds"
     BYTES = "bytes"
     COUNT = "count"
+    # Of one core, in CPU seconds for each second.
+    SHARE = "share"
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """`bar` is the largest ratio that passes, `most_more` the largest difference.
+    """One row. `most` is the largest amount that passes, `most_times` the largest ratio, and
+    `most_more` the largest difference; each is None where there is none to keep.
 
-    Both are None where there is none to keep.
+    `measure` names it among all rows, and in the runs of the past.
     """
 
     measure: str
     amount: float
     baseline: str
     baseline_amount: float
-    bar: float | None = None
+    of: Bar | None = None
+    most: float | None = None
+    most_times: float | None = None
     most_more: float | None = None
     unit: Unit = Unit.SECONDS
 
@@ -39,15 +46,19 @@ class Result:
     @property
     def passes(self) -> bool:
         more = self.amount - self.baseline_amount
-        return (self.bar is None or self.ratio <= self.bar) and (
-            self.most_more is None or more <= self.most_more
+        return (
+            (self.most is None or self.amount <= self.most)
+            and (self.most_times is None or self.ratio <= self.most_times)
+            and (self.most_more is None or more <= self.most_more)
         )
 
     @property
-    def bars(self) -> str:
-        ratio = "" if self.bar is None else f"≤ {self.bar:g}"
+    def limits(self) -> str:
+        """Empty where there is none."""
+        most = "" if self.most is None else f"≤ {shown(self.most, self.unit)}"
+        times = "" if self.most_times is None else f"≤ {self.most_times:g} ×"
         more = "" if self.most_more is None else f"≤ +{shown(self.most_more, self.unit)}"
-        return " ".join(filter(None, [ratio, more]))
+        return ", ".join(filter(None, [most, times, more]))
 
 
 def compare(
@@ -57,7 +68,9 @@ def compare(
     baseline_action: Action,
     *,
     rounds: int,
-    bar: float | None = None,
+    of: Bar | None = None,
+    most_times: float | None = None,
+    most_more: float | None = None,
 ) -> Result:
     """Medians of rounds in which the two take turns, so that a busy machine hurts both alike."""
     times: list[float] = []
@@ -65,7 +78,16 @@ def compare(
     for _ in range(rounds):
         times.append(seconds(action))
         baseline_times.append(seconds(baseline_action))
-    return Result(measure, median(times), baseline, median(baseline_times), bar)
+    amount, baseline_amount = median(times), median(baseline_times)
+    return Result(
+        measure,
+        amount,
+        baseline,
+        baseline_amount,
+        of,
+        most_times=most_times,
+        most_more=most_more,
+    )
 
 
 def seconds(action: Action) -> float:
@@ -74,33 +96,13 @@ def seconds(action: Action) -> float:
     return time.perf_counter() - began
 
 
-def table(results: list[Result]) -> str:
-    rows = [("measure", "", "baseline", "", "ratio", "bar", "")]
-    for result in results:
-        verdict = "pass" if result.passes else "FAIL"
-        rows.append(
-            (
-                result.measure,
-                shown(result.amount, result.unit),
-                result.baseline,
-                shown(result.baseline_amount, result.unit),
-                f"{result.ratio:.2f}",
-                result.bars,
-                verdict if result.bars else "",
-            )
-        )
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
-
-
 def shown(amount: float, unit: Unit = Unit.SECONDS) -> str:
     if unit is Unit.BYTES:
         return f"{amount / 1e6:.3g} MB" if amount >= 1e6 else f"{amount / 1000:.3g} KB"
     if unit is Unit.COUNT:
-        return f"{amount:.3g}"
+        return f"{amount:.4g}"
+    if unit is Unit.SHARE:
+        return f"{amount * 100:.2g} %"
     for name, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if amount >= size:
             return f"{amount / size:.3g} {name}"

@@ -11,7 +11,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any, cast
 
-from bench.measure import Result
+from bench import bare_watch
+from bench.bars import Bar
+from bench.measure import Result, Unit, seconds
 from bench.places import prepared, write_reminders, write_routines
 from ollim_bot.clock import SystemClock
 from ollim_bot.data_paths import DataPaths
@@ -29,7 +31,8 @@ MANY = 10_000
 ROUNDS = 9
 STARTS = 3
 IDLE_SECONDS = 30.0
-LIMIT = 120.0
+BARE_IDLE_SECONDS = 10.0
+LIMIT = 180.0
 
 
 class _Nobody:
@@ -48,28 +51,46 @@ def measure(folder: Path) -> list[Result]:
     soon = datetime.now(UTC) + timedelta(days=3)
     write_reminders(many.reminders, MANY // 2, soon.year + 1)
     write_routines(many.routines, MANY // 2, soon.isoweekday() % 7)
-    return asyncio.run(_measured(few, many))
+    return asyncio.run(_measured(few, many, folder / "bare"))
 
 
-async def _measured(few: DataPaths, many: DataPaths) -> list[Result]:
+async def _measured(few: DataPaths, many: DataPaths, bare: Path) -> list[Result]:
     async with asyncio.timeout(LIMIT):
         async with _running(few) as (stores, _):
             new = [await _until_armed(few, stores, number) for number in range(ROUNDS)]
-        starts = []
+        starts, readings = [], []
         for _ in range(STARTS):
             async with _running(many) as (stores, start):
                 starts.append(start)
+            readings.append(await asyncio.to_thread(seconds, lambda: _read_bytes(many)))
         async with _running(many) as (stores, _):
             idle = await _idle()
             more = [await _until_armed(many, stores, number) for number in range(ROUNDS)]
             edits = [await _until_changed(many, stores, number) for number in range(ROUNDS)]
+    heard, listening = await asyncio.to_thread(_bare, bare)
+    alone, of = "watchfiles, as it comes", Bar.MANY_JOBS
+    start, reading = median(starts), median(readings)
     return [
-        Result("new job file, until armed", median(new), "1 s", 1.0, bar=1.0),
-        Result(f"{MANY} jobs, start until armed", median(starts), "2 s", 2.0, bar=1.0),
-        Result("one more of them, until armed", median(more), "1 s", 1.0, bar=1.0),
-        Result("edit of one of them, until armed", median(edits), "1 s", 1.0, bar=1.0),
-        Result("all of them idle, for a second", idle, "0.5 % of it", 0.005, bar=1.0),
+        Result("new job file, until armed", median(new), alone, heard, Bar.NEW_JOB, 1.0),
+        Result(f"{MANY} jobs, start until armed", start, "reading their bytes", reading, of, 2.0),
+        Result(f"{MANY} jobs, idle", idle, alone, listening, of, 0.005, unit=Unit.SHARE),
+        Result(f"{MANY} jobs, edit of one until armed", median(edits), alone, heard, of, 1.0),
+        Result(f"{MANY} jobs, one more until armed", median(more), alone, heard),
     ]
+
+
+def _bare(folder: Path) -> tuple[float, float]:
+    folder.mkdir()
+    heard = bare_watch.heard_after(
+        folder, lambda number: (folder / f"{number}.md").write_text("Call."), ROUNDS
+    )
+    return heard, bare_watch.idle_share(folder, BARE_IDLE_SECONDS)
+
+
+def _read_bytes(paths: DataPaths) -> None:
+    for folder in (paths.routines, paths.reminders):
+        for path in folder.iterdir():
+            path.read_bytes()
 
 
 @asynccontextmanager

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from chaos.faults import POINTS
 from chaos.planted import PLANTED, planted
-from chaos.play import WEIGHTS, Outcome, play
+from chaos.play import Outcome, plan, play
+from chaos.points import without_point
 from chaos.shrink import shrunk
 from chaos.steps import Step, read, told, written
-from chaos.steps import planned as plan
 
 _OUT = Path(tempfile.gettempdir()) / "chaos-failure.jsonl"
 
@@ -48,7 +48,7 @@ def _steps(options: argparse.Namespace) -> Iterable[Step]:
         return read(options.replay)
     seed = secrets.randbelow(1_000_000) if options.seed is None else options.seed
     print(f"seed {seed} (again: python -m chaos --seed {seed})", flush=True)
-    return plan(seed, WEIGHTS)
+    return plan(seed)
 
 
 async def _shorten(
@@ -72,6 +72,7 @@ def report(outcome: Outcome) -> str:
     counts = f"{len(outcome.steps)} steps, {outcome.rests} times at rest"
     lines = [f"{counts}, {outcome.messages} messages, {outcome.in_doubt} in doubt; met:"]
     lines += [f"  {outcome.hits[name]:5} {name}" for name in sorted({*POINTS, *outcome.hits})]
+    lines += [f"  written, and without a point: {name}" for name in without_point(outcome.passed)]
     if outcome.broken:
         lines += ["BROKEN:", *(f"  {each}" for each in outcome.broken), "after these steps:"]
         lines.append(told(outcome.steps))

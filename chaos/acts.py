@@ -15,6 +15,7 @@ from ollim_bot.testing.discord.state import Message
 
 # Whoever waits longer for the page thinks that it is gone, and goes on.
 PATIENCE = 4.0
+_SNOOZE = "Snooze 10 min"
 UNANSWERED = (aiohttp.ClientError, TimeoutError, AssertionError)
 
 Act = Callable[[Stage, random.Random], Awaitable[None]]
@@ -61,11 +62,35 @@ async def begin_fork(stage: Stage, _: random.Random) -> None:
 
 async def end_fork(stage: Stage, luck: random.Random) -> None:
     label = luck.choice(("Exit Fork", "Report"))
+    cards = [each for each in stage.discord.said if _button(each, label)]
+    if cards and luck.random() < 0.5:
+        stage.discord.click(cards[-1].id, _button(cards[-1], label))
+        return
     try:
         async with asyncio.timeout(PATIENCE):
             await stage.bot.press(label)
     except UNANSWERED:
         return
+
+
+async def reply_to_ping(stage: Stage, luck: random.Random) -> None:
+    """It is answered by who has sent the ping, in a fork of its own."""
+    pings = [each for each in stage.discord.said if "Ping p" in each.text]
+    said(stage, luck.choice(pings).id if pings else None)
+
+
+async def clear(stage: Stage, _: random.Random) -> None:
+    """Only a conversation that the judge knows of."""
+    if stage.record.note_session():
+        await _command(stage, "/clear")
+
+
+async def configure(stage: Stage, _: random.Random) -> None:
+    value = 300 + stage.next_number()
+    row = {"value": value, "is_certain": False}
+    stage.record.note("settings", row)
+    if await _command(stage, f"/config approval_timeout {value}"):
+        stage.record.note("settings", row | {"is_certain": True})
 
 
 async def remind(stage: Stage, luck: random.Random) -> None:
@@ -98,17 +123,41 @@ async def remind_and_move(stage: Stage, luck: random.Random) -> None:
     stage.write_job(f"reminders/{name}.md", _reminder(name, at, text))
 
 
+async def remind_by_halves(stage: Stage, luck: random.Random) -> None:
+    """As an editor does that writes into the file itself, and is slow."""
+    name = f"r{stage.next_number()}"
+    text, pause = f"Drink {name}.", luck.uniform(0.1, 1)
+    at = soon(pause + 1.5)
+    stage.order(name, at, text)
+    whole = _reminder(name, at, text)
+    half = luck.randrange(len(whole))
+    path = stage.bot.data / "reminders" / f"{name}.md"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(whole[:half])
+    await asyncio.sleep(pause)
+    with path.open("a") as file:
+        file.write(whole[half:])
+
+
+async def cancel(stage: Stage, luck: random.Random) -> None:
+    name = f"r{stage.next_number()}"
+    stage.write_job(f"reminders/{name}.md", _reminder(name, soon(900), f"Drink {name}."))
+    await asyncio.sleep(luck.uniform(0, 0.4))
+    if await stage.cli("reminder", "cancel", name) == 0:
+        stage.record.note("cancelled", {"id": name})
+
+
 async def run_routine(stage: Stage, _: random.Random) -> None:
     await stage.cli("routine", "run", "byhand")
 
 
 async def snooze(stage: Stage, luck: random.Random) -> None:
     """Press a button of a reminder, and again in the same moment."""
-    cards = [each for each in stage.discord.said if _snooze_id(each)]
+    cards = [each for each in stage.discord.said if _button(each, _SNOOZE)]
     if not cards:
         return
     message = luck.choice(cards)
-    custom_id = _snooze_id(message)
+    custom_id = _button(message, _SNOOZE)
     pressed = [stage.discord.click(message.id, custom_id) for _ in range(2)]
     await asyncio.sleep(0.6)
     is_done = any("Reminder set" in text for each in pressed for text in each.texts)
@@ -116,27 +165,30 @@ async def snooze(stage: Stage, luck: random.Random) -> None:
     stage.record.note("clicks", {"text": text, "is_certain": is_done})
 
 
-def said(stage: Stage) -> str:
+def said(stage: Stage, reply_to: str | None = None) -> str:
     """A task, on Discord, which keeps it whether the bot runs or not."""
     text = f"task t{stage.next_number()}"
-    name = stage.discord.say(text)
+    name = stage.discord.say(text, reply_to=reply_to)
     stage.record.note("owner", {"event": "said", "id": f"discord-{name}", "text": text})
     return name
 
 
-def _snooze_id(message: Message) -> str:
+def _button(message: Message, label: str) -> str:
+    """What to press; empty if there is no such button any more."""
     for each in message.buttons:
-        if each.get("label") == "Snooze 10 min" and not each.get("disabled"):
+        if each.get("label") == label and not each.get("disabled"):
             return str(each["custom_id"])
     return ""
 
 
-async def _command(stage: Stage, line: str) -> None:
+async def _command(stage: Stage, line: str) -> bool:
+    """Whether it was done, as far as the owner can see."""
     try:
         async with asyncio.timeout(PATIENCE):
-            await stage.bot.command(line)
+            answer = await stage.bot.command(line)
     except UNANSWERED:
-        return
+        return False
+    return not answer.get("is_error")
 
 
 def _remind(stage: Stage, seconds: float) -> None:
@@ -157,10 +209,15 @@ ACTS: Mapping[str, Act] = {
     "say and delete": say_and_delete,
     "begin a fork": begin_fork,
     "end the fork": end_fork,
+    "reply to a ping": reply_to_ping,
+    "clear": clear,
+    "configure": configure,
     "remind": remind,
     "remind of the past": remind_late,
     "remind by command": remind_by_command,
     "remind and move": remind_and_move,
+    "remind by halves": remind_by_halves,
+    "cancel a reminder": cancel,
     "run a routine": run_routine,
     "snooze twice": snooze,
 }
@@ -169,4 +226,6 @@ WEIGHTS: Mapping[str, int] = dict.fromkeys(ACTS, 2) | {
     "say on the page": 4,
     "remind": 5,
     "begin a fork": 1,
+    "clear": 1,
+    "configure": 1,
 }

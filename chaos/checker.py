@@ -171,6 +171,16 @@ def _each_call_is_made_once(evidence: Evidence) -> Iterator[Finding]:
             yield wrong(f"the model was told that {row['mark']} was bought")
 
 
+def _the_settings_are_kept(evidence: Evidence) -> Iterator[Finding]:
+    """The last one that was confirmed, or one that was tried since."""
+    allowed: list[int | None] = [None]
+    for row in evidence.noted("settings"):
+        allowed = [row["value"]] if row["is_certain"] else [*allowed, row["value"]]
+    value = (evidence.value("config.json") or {}).get("approval_timeout")
+    if value not in allowed:
+        yield wrong(f"approval_timeout is {value}, not one of {allowed}")
+
+
 def _the_page_shows_the_log(evidence: Evidence) -> Iterator[Finding]:
     shown = [(row["id"], row["text"]) for row in evidence.noted("page")]
     kept = [(row["id"], row["text"]) for row in evidence.messages]
@@ -199,6 +209,7 @@ _LAWS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     _each_update_is_shown_once,
     _the_budget_is_exact,
     _each_call_is_made_once,
+    _the_settings_are_kept,
     _the_page_shows_the_log,
     _state_can_be_read,
     _a_second_process_was_refused,

@@ -25,6 +25,7 @@ class Companion:
         self._record = record
         self._failures: deque[tuple[str, Answer]] = deque()
         self._number = 0
+        self._talks: dict[str, list[str]] = {}
         self.hits: list[str] = []
         self.is_hung = False
 
@@ -53,7 +54,7 @@ class Companion:
             self.hits.append(name)
             self.is_hung |= isinstance(failure, Hang | Stall)
             return failure
-        if any("BACKGROUND RUN" in text for text in said):
+        if _is_background(said):
             return self._work(request, said)
         return self._answer(request, said)
 
@@ -77,7 +78,7 @@ class Companion:
             return self._call()
         is_continued = "restarted" in request.last_user_text or request.tool_results
         if is_continued and not tasks:
-            tasks = next(filter(None, map(TASK.findall, reversed(said))), [])
+            tasks = _last_tasks(said)
         mark = self._mark("a")
         self._record.note("model", {"event": "answer", "mark": mark, "tasks": tasks})
         number = int(mark[1:])
@@ -100,8 +101,33 @@ class Companion:
             self._record.note("model", row)
         if request.last_user_text:
             self._record.note("model", {"event": "asked", "prompt": request.last_user_text})
-        if not any("BACKGROUND RUN" in text or "[fork-started]" in text for text in said):
-            self._record.replace("main", [{"texts": said}])
+        self._talks[_session(request)] = said
+        rows = [{"session": name, "texts": texts} for name, texts in self._talks.items()]
+        self._record.replace("talks", rows)
+
+
+def _is_background(said: list[str]) -> bool:
+    """Not if the owner has replied to what came of it, and so talks to who has done it."""
+    for text in reversed(said):
+        if "BACKGROUND RUN" in text:
+            return True
+        if TASK.search(text) or text.startswith("[fork-started]"):
+            return False
+    return False
+
+
+def _last_tasks(said: list[str]) -> list[str]:
+    """What an answer that goes on is about; what stands before a fork is of another one."""
+    for text in reversed(said):
+        if (tasks := TASK.findall(text)) or text.startswith("[fork-started]"):
+            return tasks
+    return []
+
+
+def _session(request: ModelRequest) -> str:
+    about = request.body.get("metadata")
+    user = about.get("user_id", "{}") if isinstance(about, dict) else "{}"
+    return str(json.loads(user).get("session_id", ""))
 
 
 def spoken(request: ModelRequest) -> list[str]:

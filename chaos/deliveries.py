@@ -82,6 +82,23 @@ def _marks_in_log(evidence: Evidence) -> Counter[str]:
     return counted
 
 
+def _answers_stand_there_whole(evidence: Evidence) -> Iterator[Finding]:
+    """All of their words, in as many parts as it takes."""
+    there = {str(row["id"]): _without_remarks(row["text"]) for row in evidence.discord}
+    for row in evidence.messages:
+        if row["author"] != "assistant" or row.get("is_cut_off"):
+            continue
+        refs = _refs(row)
+        shown = " ".join(there.get(ref, "") for ref in refs).split()
+        if refs and shown != str(row["text"]).split():
+            yield missing(f"{_short(row)} is other words on Discord: {' '.join(shown)[-60:]!r}")
+
+
+def _without_remarks(text: str) -> str:
+    """Small lines say that it is late, or in a fork."""
+    return "\n".join(line for line in text.splitlines() if not line.startswith("-# "))
+
+
 def _what_was_reported_as_sent_is_there(evidence: Evidence) -> Iterator[Finding]:
     logged = Counter(row["text"] for row in evidence.messages)
     for row in evidence.model:
@@ -119,6 +136,7 @@ LAWS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     _each_message_stands_there,
     _nothing_else_stands_there,
     _each_mark_stands_once,
+    _answers_stand_there_whole,
     _what_was_reported_as_sent_is_there,
     _the_order_is_kept,
     _nothing_is_half_done,

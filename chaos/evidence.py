@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -23,7 +24,7 @@ class Evidence:
 
     data: Path
     record: Path
-    unreadable: list[str] = field(default_factory=list)
+    damaged: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def state(self) -> Path:
@@ -66,9 +67,29 @@ class Evidence:
 
     @cached_property
     def main_talk(self) -> list[str]:
-        """What was said to the model in the main conversation, as it was last told."""
-        rows = self.noted("main")
-        return list(rows[-1]["texts"]) if rows else []
+        """What was said to the model in the main conversation, and in those that were cleared."""
+        main = {row["session"] for row in self.noted("sessions")}
+        talks = (row["texts"] for row in self.noted("talks") if row["session"] in main)
+        return [text for texts in talks for text in texts]
+
+    @property
+    def unreadable(self) -> list[str]:
+        """What nobody has torn. A process that dies in a writing leaves one torn line, and so may
+        a power cut, in any of the logs.
+        """
+        wounds = self.noted("wounds")
+        cuts = sum(row["deed"] == "cut" for row in wounds)
+        halves = Counter(
+            row["where"].rpartition(": ")[2] for row in wounds if "in the middle" in row["where"]
+        )
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for name, what in dict.fromkeys(self.damaged):
+            found[name].append(what)
+        return [
+            f"{name}: {each}"
+            for name, lines in found.items()
+            for each in lines[cuts + halves[name] if name.endswith(".jsonl") else 0 :]
+        ]
 
     def noted(self, name: str) -> list[Row]:
         return list(self._rows(self.record / f"{name}.jsonl"))
@@ -79,7 +100,7 @@ class Evidence:
         try:
             return json.loads(path.read_bytes()) if path.exists() else None
         except ValueError as wrong:
-            self.unreadable.append(f"{name}: {wrong}")
+            self.damaged.append((name, str(wrong)))
             return None
 
     def open_rows(self, name: str) -> list[Row]:
@@ -91,7 +112,7 @@ class Evidence:
                 row = json.loads(line)
             except ValueError:
                 if TORN not in line:
-                    self.unreadable.append(f"{path.name}: {line[:120]!r}")
+                    self.damaged.append((path.name, line[:120]))
             else:
                 yield row
 

@@ -9,11 +9,14 @@ import resource
 import signal
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 
 from chaos.acts import Act, remind, say_on_discord, say_on_page
 from chaos.evidence import TORN
-from chaos.stage import Stage
+from chaos.orders import ANY, CUT, Order
+from chaos.points import POINTS as DEATHS
+from chaos.stage import REFUSALS, Stage
+from chaos.wounded import descendants
+from chaos.wounds import REFUSING, until_dead
 from ollim_bot.offline.messages import Cut, Fail, Failure, Hang, Reply, Say, Stall
 from ollim_bot.testing.discord import faults as wire
 
@@ -50,6 +53,20 @@ async def kill(stage: Stage, luck: random.Random) -> None:
     """And perhaps the owner writes meanwhile."""
     await stage.kill()
     stage.hits["kill -9"] += 1
+    await _come_back(stage, luck)
+
+
+async def cut_power(stage: Stage, luck: random.Random) -> None:
+    """As soon as it writes anything."""
+    stage.orders.give(Order(CUT, ANY, seed=luck.randrange(1_000_000)))
+    await until_dead(stage)
+    stage.orders.withdraw()
+    await stage.kill()
+    stage.count_wounds()
+    await _come_back(stage, luck)
+
+
+async def _come_back(stage: Stage, luck: random.Random) -> None:
     if luck.random() < 0.4:
         await say_on_discord(stage, luck)
     if luck.random() < 0.2:
@@ -118,7 +135,7 @@ async def fill_disk(stage: Stage, luck: random.Random) -> None:
     try:
         await asyncio.sleep(luck.uniform(0.3, 2))
     finally:
-        for pid in (stage.bot.pid, *_descendants(stage.bot.pid)):
+        for pid in (stage.bot.pid, *descendants(stage.bot.pid)):
             _limit_files(pid, resource.RLIM_INFINITY)
     stage.is_owed_a_start = True
     stage.hits["no room on the disk"] += 1
@@ -180,19 +197,9 @@ def _limit_files(pid: int, size: int) -> None:
         return
 
 
-def _descendants(pid: int) -> list[int]:
-    found: list[int] = []
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            children = [int(each) for each in path.read_text().split()]
-        except OSError:  # the thread has ended meanwhile
-            continue
-        found += [each for child in children for each in (child, *_descendants(child))]
-    return found
-
-
 FAULTS: Mapping[str, Act] = {
     "kill": kill,
+    "cut the power": cut_power,
     "stop": stop,
     "freeze": freeze,
     "kill the engine": kill_engine,
@@ -206,9 +213,11 @@ FAULTS: Mapping[str, Act] = {
     "Discord away": outage,
     **{name: partial(_trouble_discord, name) for name in DISCORD},
     **{name: partial(_trouble_model, name) for name in MODEL},
+    **REFUSING,
 }
 WEIGHTS: Mapping[str, int] = dict.fromkeys(FAULTS, 1) | {
-    "kill": 10,
+    "kill": 4,
+    "cut the power": 4,
     "freeze": 2,
     "Discord: answer to a sending lost": 3,
 }
@@ -229,4 +238,7 @@ POINTS: tuple[str, ...] = (
     *(f"torn line: {name}.jsonl" for name in _LOGS),
     *DISCORD,
     *MODEL,
+    *REFUSALS.values(),
+    "power cut",
+    *DEATHS,
 )

@@ -1,4 +1,4 @@
-"""Ten bugs to be found: an instrument that cannot fail proves nothing."""
+"""Bugs to be found: an instrument that cannot fail proves nothing."""
 
 from __future__ import annotations
 
@@ -29,6 +29,12 @@ class Planted:
 
 
 PLANTED = (
+    Planted(
+        "nothing is synced",
+        "storage/files.py",
+        "        os.fsync(descriptor)\n",
+        "        return\n",
+    ),
     Planted(
         "confirmed before it is sent",
         "conversation/outbox/delivery.py",

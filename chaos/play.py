@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,7 +17,8 @@ from chaos import acts, faults
 from chaos.checker import check, in_doubt
 from chaos.findings import Finding
 from chaos.stage import Stage, staged
-from chaos.steps import SETTLE, Step
+from chaos.steps import SETTLE, Step, planned
+from chaos.wounds import DYING
 
 WEIGHTS: Mapping[str, int] = {**acts.WEIGHTS, **faults.WEIGHTS}
 
@@ -25,24 +26,31 @@ WEIGHTS: Mapping[str, int] = {**acts.WEIGHTS, **faults.WEIGHTS}
 _REST_WITHIN = 120.0
 # What is wrong for so long, while nothing else is on its way, is not being mended any more.
 _STAYS_WRONG = 8.0
+# And what is missing for so long, while nobody says or does anything, is not on its way.
+_STAYS_MISSING = 45.0
 _BETWEEN_LOOKS = 0.25
 _LOOKS = 12
 _CONNECTED_WITHIN = 60.0
 # Of so many messages one may be in doubt, and it is told; more would be a habit.
 _RARELY = 50
+_SHARE_OF_DEATHS = 0.45
 
 _logger = logging.getLogger(__name__)
 
-_DEEDS: Mapping[str, acts.Act] = {**acts.ACTS, **faults.FAULTS}
+_DEEDS: Mapping[str, acts.Act] = {**acts.ACTS, **faults.FAULTS, **DYING}
 
 
 @dataclass
 class Outcome:
-    """`steps` are those that were played, and `broken` what was found at last."""
+    """`steps` are those that were played, and `broken` what was found at last.
+
+    `passed` are the points of its writing that the bot has passed, whether it died there or not.
+    """
 
     steps: list[Step] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
     hits: Counter[str] = field(default_factory=Counter)
+    passed: set[str] = field(default_factory=set)
     rests: int = 0
     in_doubt: int = 0
     messages: int = 0
@@ -53,6 +61,11 @@ class Outcome:
         """It is to be played now."""
         self.steps.append(step)
         _logger.info("%6.1f s  %s", time.monotonic() - self.began, step.name)
+
+
+def plan(seed: int) -> Iterator[Step]:
+    """As by default: everything, and each point at which it can die in its turn."""
+    return planned(seed, WEIGHTS, tuple(DYING), _SHARE_OF_DEATHS)
 
 
 async def play(
@@ -74,6 +87,7 @@ async def play(
                     await _play(stage, steps, time.monotonic() + seconds, outcome)
                 finally:
                     outcome.hits = stage.hits
+                    outcome.passed = stage.orders.seen
         except Exception as wrong:  # whatever it is, the steps that led to it have to be known
             _logger.exception("The instrument itself could not go on")
             outcome.is_the_instruments_fault = True
@@ -105,6 +119,11 @@ async def _last_look(stage: Stage, outcome: Outcome) -> None:
         return
     if await stage.cli("runs", "check") != 0:
         outcome.broken.append("`ollim-bot runs check` finds something")
+    if stage.discord.rate_limited > stage.starts:
+        # Who has just begun may not know how much is allowed; who goes on has been told.
+        outcome.broken.append(
+            f"Discord refused {stage.discord.rate_limited} times to go on so fast"
+        )
     outcome.messages = len(stage.discord.messages)
     outcome.in_doubt = len(in_doubt(stage.bot.data, stage.record.folder))
     if outcome.in_doubt * _RARELY > outcome.messages:
@@ -151,16 +170,19 @@ async def _look(stage: Stage) -> None:
 async def _rest(stage: Stage) -> list[Finding]:
     """What is still wrong when nothing changes any more; nothing, if all has come right."""
     latest = time.monotonic() + _REST_WITHIN
-    first_seen: dict[Finding, float] = {}
+    seen: tuple[object, ...] = ()
+    since = 0.0
     while True:
         await _look(stage)
         found = await asyncio.to_thread(check, stage.bot.data, stage.record.folder)
-        now = time.monotonic()
-        first_seen = {each: first_seen.get(each, now) for each in found}
         if not found:
             return []
-        is_quiet = all(each.is_final for each in found)
-        if now > latest or (is_quiet and now - max(first_seen.values()) > _STAYS_WRONG):
+        now = time.monotonic()
+        sight = (*found, *(path.stat().st_size for path in sorted(stage.record.folder.iterdir())))
+        if sight != seen:
+            seen, since = sight, now
+        is_final = all(each.is_final for each in found)
+        if now > latest or now - since > (_STAYS_WRONG if is_final else _STAYS_MISSING):
             return found
         _logger.debug("not yet: %s", found[0])
         await asyncio.sleep(_BETWEEN_LOOKS)

@@ -21,6 +21,7 @@ class Record:
         self.folder = folder
         self._state = state
         self._known: dict[str, set[str]] = {name: set() for name in _SHORTENED}
+        self._session = ""
 
     def note(self, name: str, row: Mapping[str, object]) -> None:
         with (self.folder / f"{name}.jsonl").open("a") as file:
@@ -38,9 +39,19 @@ class Record:
             with (self.folder / f"{name}.jsonl").open("a") as file:
                 file.writelines(f"{line}\n" for line in fresh)
 
+    def note_session(self) -> str:
+        """The main conversation as it is called now; empty where there is none."""
+        path = self._state / "sessions.json"
+        session = path.read_text().strip() if path.exists() else ""
+        if session not in ("", self._session):
+            self._session = session
+            self.note("sessions", {"session": session})
+        return session
+
     def look(self, discord: LocalDiscord) -> None:
         """What stands on Discord now, and what the bot has written down."""
         self.gather()
+        self.note_session()
         rows = [
             {
                 "id": each.id,

@@ -78,6 +78,12 @@ def _what_has_come_is_gone(evidence: Evidence) -> Iterator[Finding]:
             yield missing(f"the file of reminder {name} is still there")
 
 
+def _what_was_cancelled_is_gone(evidence: Evidence) -> Iterator[Finding]:
+    for row in evidence.noted("cancelled"):
+        if (evidence.data / "reminders" / f"{row['id']}.md").exists():
+            yield wrong(f"reminder {row['id']} was cancelled, and its file is there")
+
+
 def _a_click_counts_once(evidence: Evidence) -> Iterator[Finding]:
     put_off = Counter(
         path.read_text().strip().rpartition("\n")[2]
@@ -93,5 +99,6 @@ LAWS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     _each_moment_has_one_end,
     _each_reminder_comes_once,
     _what_has_come_is_gone,
+    _what_was_cancelled_is_gone,
     _a_click_counts_once,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
@@ -12,9 +13,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import aiohttp
 from tests.e2e.bot import LIMIT, Bot
 
 from chaos.companion import Companion
+from chaos.orders import CUT, DIE, Orders
 from chaos.record import Record
 from ollim_bot.offline.server import MessagesServer
 from ollim_bot.testing.discord.server import LocalDiscord
@@ -27,6 +30,13 @@ _BUDGET = {
     "critical_used": 0,
     "daily_used": 0,
 }
+_ROOT = Path(__file__).resolve().parent.parent
+_WOUNDED = ("-m", "chaos.wounded")
+REFUSALS = {
+    "EIO": "fsync refused (EIO)",
+    "EROFS": "read-only (EROFS)",
+    "ENOSPC": "no room (ENOSPC)",
+}
 _MINUTELY = '---\nid: minutely\ncron: "* * * * *"\nbackground: true\n---\nLook around.\n'
 _BY_HAND = '---\nid: byhand\ncron: "0 4 1 1 *"\nbackground: true\n---\nLook around.\n'
 
@@ -37,19 +47,22 @@ class Stage:
 
     `undo` is what has to be done before all can be well again. `unsent` are messages to the page
     that nobody has confirmed, which the page sends again. `is_owed_a_start` is whether something
-    was left to the next start, as the bot does with what it could not write down.
+    was left to the next start, as the bot does with what it could not write down. By `orders` the
+    bot dies and fails at points of its own writing.
     """
 
     bot: Bot
     discord: LocalDiscord
     model: Companion
     record: Record
+    orders: Orders
     hits: Counter[str] = field(default_factory=Counter)
     undo: AsyncExitStack = field(default_factory=AsyncExitStack)
     unsent: dict[str, str] = field(default_factory=dict)
     ordered: Counter[tuple[str, str]] = field(default_factory=Counter)
     number: int = 0
     is_owed_a_start: bool = False
+    starts: int = 0
 
     def next_number(self) -> int:
         self.number += 1
@@ -60,7 +73,36 @@ class Stage:
         self.record.gather()
 
     async def start(self) -> None:
-        await self.bot.start()
+        """Until it is up, also if it has to die once more on the way; then no order is left."""
+        while True:
+            is_to_die = self.orders.is_given
+            self.starts += 1
+            try:
+                await self._bot_is_up()
+            except (AssertionError, TimeoutError, aiohttp.ClientError):
+                if not is_to_die or self.orders.is_given:
+                    raise
+            else:
+                if self.orders.withdraw() or not is_to_die:
+                    return
+            await self.kill()
+
+    async def _bot_is_up(self) -> None:
+        """On a machine that is busy it takes its time."""
+        try:
+            await self.bot.start(command=_WOUNDED)
+        except TimeoutError:
+            await self.bot.reconnect()
+
+    def count_wounds(self) -> None:
+        """What has been carried out since; the judge has to know of what was torn."""
+        done = self.orders.carried_out()
+        for deed, where in done:
+            if deed in (DIE, CUT):
+                self.hits[where] += 1
+                self.hits["power cut"] += deed == CUT
+                self.record.note("wounds", {"deed": deed, "where": where})
+        self.hits.update(REFUSALS[deed] for deed in {deed for deed, _ in done} & REFUSALS.keys())
 
     async def cli(self, *words: str) -> int:
         """Run a command as the owner does in a terminal; gives its exit code."""
@@ -106,12 +148,21 @@ async def staged(home: Path, settings: Mapping[str, str]) -> AsyncIterator[Stage
     record = Record(home / "record", home / "bot" / "data" / "state")
     model = Companion(record)
     async with LocalDiscord() as discord, MessagesServer(model) as server:
-        account = {"DISCORD_TOKEN": discord.token, "DISCORD_API_URL": discord.api_url}
-        bot = Bot(home / "bot", server.url, {**account, **settings})
-        stage = Stage(bot, discord, model, record)
+        orders = Orders(home / "orders")
+        surroundings = {
+            "DISCORD_TOKEN": discord.token,
+            "DISCORD_API_URL": discord.api_url,
+            "CHAOS_ORDERS": str(orders.folder),
+            **settings,
+            "PYTHONPATH": os.pathsep.join(
+                [settings.get("PYTHONPATH", str(_ROOT / "src")), str(_ROOT)]
+            ),
+        }
+        bot = Bot(home / "bot", server.url, surroundings)
+        stage = Stage(bot, discord, model, record, orders)
         _prepare(stage)
         try:
-            await bot.start()
+            await stage.start()
             await discord.connected(LIMIT)
             await discord.until(lambda: discord.said, LIMIT)
             yield stage

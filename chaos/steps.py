@@ -22,13 +22,21 @@ class Step:
     seed: int = 0
 
 
-def planned(seed: int, weights: Mapping[str, int]) -> Iterator[Step]:
-    """Without end: some steps in a row, each more likely by its weight, then a look at all."""
+def planned(
+    seed: int, weights: Mapping[str, int], deck: Sequence[str] = (), share: float = 0.0
+) -> Iterator[Step]:
+    """Without end: some steps in a row, each more likely by its weight, then a look at all.
+
+    A share of the steps comes from the deck, which is played to its end before it is shuffled anew.
+    """
     luck = random.Random(seed)
     names, shares = list(weights), list(weights.values())
+    cards: list[str] = []
     while True:
         for name in luck.choices(names, shares, k=luck.randint(4, 9)):
-            yield Step(name, round(_wait(luck), 3), luck.randrange(1_000_000))
+            cards = cards or luck.sample(deck, len(deck))
+            chosen = cards.pop() if cards and luck.random() < share else name
+            yield Step(chosen, round(_wait(luck), 3), luck.randrange(1_000_000))
         yield Step(SETTLE)
 
 

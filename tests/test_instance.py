@@ -26,9 +26,9 @@ with single_instance(Path(sys.argv[1])):
 
 
 @contextmanager
-def running(pid_file: Path) -> Iterator[subprocess.Popen[str]]:
+def running(pid_file: Path, program: str = RUN) -> Iterator[subprocess.Popen[str]]:
     child = subprocess.Popen(
-        [sys.executable, "-c", RUN, str(pid_file)],
+        [sys.executable, "-c", program, str(pid_file)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -114,3 +114,16 @@ def test_a_folder_in_the_place_of_the_file_is_said_to_be_in_the_way(tmp_path: Pa
     ):
         pass
     assert running_pid(tmp_path / "bot.pid") is None
+
+
+def test_on_a_full_disk_one_bot_runs_and_only_its_number_is_unknown(tmp_path: Path) -> None:
+    """The limit on the size of files refuses each write, as such a disk does."""
+    pid_file = tmp_path / "bot.pid"
+    limited = f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n{RUN}"
+    with (
+        running(pid_file, limited),
+        pytest.raises(AlreadyRunning, match="process id unknown"),
+        single_instance(pid_file, patience=0),
+    ):
+        pass
+    assert not pid_file.exists()

@@ -15,6 +15,7 @@ from ollim_bot.agent import SessionSpec, Toolset
 from ollim_bot.app.app import App, Ending
 from ollim_bot.chat import Incoming, Reception
 from ollim_bot.domain.chat import Author
+from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.sessions import SessionChange
 from ollim_bot.errors import AlreadyRunning, OllimError
@@ -127,6 +128,23 @@ async def test_the_only_surface_that_cannot_be_served_ends_the_bot(tmp_path: Pat
     app = App(settings(tmp_path), engine=ScriptedEngine(), surfaces=[surface])
     with pytest.raises(OllimError, match="The port is taken"):
         await asyncio.wait_for(app.run(), LIMIT)
+
+
+async def test_what_ended_by_itself_was_not_cut_off(tmp_path: Path) -> None:
+    """It has said why, so the next start has nothing to tell about it."""
+    stores, surface = memory_stores(NOW), FailingSurface(OllimError("The port is taken."), times=1)
+    app = App(settings(tmp_path), engine=ScriptedEngine(), surfaces=[surface], stores=stores)
+    with pytest.raises(OllimError):
+        await asyncio.wait_for(app.run(), LIMIT)
+    assert Facts(stores.memory.read()).running_since is None
+
+
+async def test_what_a_fault_has_ended_was_cut_off(tmp_path: Path) -> None:
+    stores, surface = memory_stores(NOW), RecordingSurface()
+    app = App(settings(tmp_path), engine=BrokenEngine(), surfaces=[surface], stores=stores)
+    with pytest.raises(RuntimeError):
+        await asyncio.wait_for(app.run(), LIMIT)
+    assert Facts(stores.memory.read()).running_since is not None
 
 
 async def test_one_of_two_surfaces_that_cannot_be_served_is_told_on_the_other(

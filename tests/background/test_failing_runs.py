@@ -22,7 +22,7 @@ from tests.conversation.scene import AtOnce
 from ollim_bot.conversation.background.attempt import Try
 from ollim_bot.domain.events import EndCause, FailureKind, TurnEnded, Usage, UsageReported
 from ollim_bot.domain.jobs import ReportMode
-from ollim_bot.domain.occurrences import LedgerRow, OccurrenceState
+from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.errors import EngineError, WriteFailed
 from ollim_bot.testing.engine import Calls, Fails, Says, Waits
 from ollim_bot.testing.memory import MemoryLog
@@ -202,24 +202,6 @@ async def test_an_engine_that_says_nothing_has_failed() -> None:
     async with scene(WatchedEngine().then(TurnEnded(EndCause.INTERRUPTED))) as stage:
         assert await stage.run(routine()) is OccurrenceState.FAILED
         assert stage.end.facts["error"] == "it was stopped before its end."
-
-
-def broken_ledger(*states: str) -> BrokenLog[LedgerRow]:
-    return BrokenLog(MemoryLog(lambda row: row.ts), lambda row: row.state in states, FULL)
-
-
-async def test_what_the_ledger_cannot_take_is_not_run() -> None:
-    engine = WatchedEngine()
-    async with scene(engine, ledger=broken_ledger("running")) as stage:
-        assert await stage.run(routine()) is OccurrenceState.FAILED
-        assert engine.opened == []
-        assert stage.states == ["failed"]
-        assert_told_by_name(await stage.told())
-
-
-async def test_an_end_that_cannot_be_written_hurts_nobody() -> None:
-    async with scene(WatchedEngine(), ledger=broken_ledger("done")) as stage:
-        assert await stage.run(routine()) is OccurrenceState.DONE
 
 
 async def test_a_report_that_the_program_cannot_leave_does_not_cost_the_end_row() -> None:

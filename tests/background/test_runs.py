@@ -24,6 +24,7 @@ from ollim_bot.conversation.background.attempt import Try
 from ollim_bot.domain.events import EndCause, SessionNamed, TurnEnded, Usage
 from ollim_bot.domain.jobs import Job, Model, ReportMode
 from ollim_bot.domain.occurrences import OccurrenceState
+from ollim_bot.domain.provider import Price
 from ollim_bot.domain.sessions import SessionChange, SessionId
 from ollim_bot.testing.engine import Calls, Says
 
@@ -131,6 +132,15 @@ async def test_the_name_that_the_engine_gives_counts() -> None:
         [record] = stage.stores.fork_messages.read()
         assert record.fork_session_id == stage.end.facts["session"] == "another"
         assert [event.session_id for event in stage.events][1:] == ["another"]
+
+
+@pytest.mark.parametrize("price", [Price.FREE, Price.UNKNOWN])
+async def test_a_run_without_a_price_says_so(price: Price) -> None:
+    usage = Usage(context=1200, output=34, price=price)
+    async with scene(WatchedEngine().then(TurnEnded(EndCause.COMPLETED, usage=usage))) as stage:
+        await stage.run(routine())
+        assert stage.end.facts["price"] == price
+        assert "cost_usd" not in stage.end.facts
 
 
 async def test_the_end_row_tells_the_whole_story() -> None:

@@ -32,7 +32,10 @@ def right() -> dict[str, list[Row]]:
             {"event": "called", "mark": "p1", "is_done": True, "result": "Sent."},
             {"event": "called", "mark": "u1", "is_done": True, "result": "Reported."},
         ],
-        "record/main": [{"texts": ["- (just now) Report u1.\n\ntask t1"]}],
+        "record/talks": [{"session": "s", "texts": ["- (just now) Report u1.\n\ntask t1"]}],
+        "record/sessions": [{"session": "s"}],
+        "record/settings": [{"value": 301, "is_certain": True}],
+        "record/cancelled": [{"id": "r2"}],
         "record/discord": [
             {"id": "10", "is_ours": False, "text": "task t1", "marks": []},
             {"id": "11", "is_ours": True, "text": ANSWER, "marks": []},
@@ -60,7 +63,12 @@ def message(name: str, author: str, text: str, ref: str) -> Row:
     return {"at": AT, "id": name, "author": author, "text": text, "refs": {"discord": ref}}
 
 
-VALUES = {"ping_budget": {"available": 499.0}, "memory": {}, "pending_updates": []}
+VALUES = {
+    "ping_budget": {"available": 499.0},
+    "memory": {},
+    "pending_updates": [],
+    "config": {"approval_timeout": 301},
+}
 
 
 def judged(home: Path, rows: Mapping[str, list[Row]], values: Mapping[str, object]) -> list[str]:
@@ -100,12 +108,13 @@ SPOILED = {
     "a failure was not told": changed("record/inbox", 1, end="failed"),
     "it was set aside silently": changed("record/inbox", 1, end="set_aside"),
     "the program withdrew it": changed("record/inbox", 1, end="withdrawn"),
-    "the model was asked twice": changed("record/main", 0, texts=["task t1\n\nu1", "task t1"]),
-    "an update was lost": changed("record/main", 0, texts=["task t1"]),
-    "an update was shown twice": changed("record/main", 0, texts=["u1", "u1 task t1"]),
+    "the model was asked twice": changed("record/talks", 0, texts=["task t1\n\nu1", "task t1"]),
+    "an update was lost": changed("record/talks", 0, texts=["task t1"]),
+    "an update was shown twice": changed("record/talks", 0, texts=["u1", "u1 task t1"]),
     "an answer stands twice": twice("record/discord", 1),
     "an answer is not on Discord": without("record/discord", 1),
     "an answer is there in part": changed("record/discord", 1, text="[a1] About t1."),
+    "an answer lacks some words": changed("record/discord", 1, text="[a1] It is done. [/a1]"),
     "a ping is not in the log": without("data/state/messages", 3),
     "a ping was not delivered": changed("data/state/messages", 3, refs={"discord": ""}),
     "the order is another": changed("data/state/messages", 2, refs={"discord": "13"}),
@@ -131,8 +140,12 @@ def test_what_is_wrong_breaks_a_law(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "values",
-    [{"ping_budget": {"available": 500.0}}, {"memory": {"discord_drafts": ["11"]}}],
-    ids=["a token was not spent", "a draft is left"],
+    [
+        {"ping_budget": {"available": 500.0}},
+        {"memory": {"discord_drafts": ["11"]}},
+        {"config": {"approval_timeout": 300}},
+    ],
+    ids=["a token was not spent", "a draft is left", "a setting was forgotten"],
 )
 def test_a_wrong_value_breaks_a_law(values: Mapping[str, object], tmp_path: Path) -> None:
     assert judged(tmp_path, right(), {**VALUES, **values}) != []
@@ -145,6 +158,46 @@ def test_a_line_that_was_torn_on_purpose_is_none_and_any_other_is_told(tmp_path:
     assert check(tmp_path / "data", tmp_path / "record") == []
     ledger.write_text(f'{ledger.read_text()}{{"half": \n')
     assert [str(each) for each in check(tmp_path / "data", tmp_path / "record")] != []
+
+
+def test_a_reminder_that_was_cancelled_and_is_there_breaks_a_law(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "reminders" / "r2.md"
+    path.parent.mkdir(parents=True)
+    path.write_text("---\nid: r2\n---\nDrink r2.\n")
+    assert judged(tmp_path, right(), VALUES) != []
+
+
+@pytest.mark.parametrize(
+    ("wound", "is_allowed"),
+    [
+        ({"deed": "die", "where": "in the middle of the writing: ledger.jsonl"}, True),
+        ({"deed": "cut", "where": "before the sync: inbox.jsonl"}, True),
+        ({"deed": "die", "where": "in the middle of the writing: inbox.jsonl"}, False),
+        ({"deed": "die", "where": "before the sync: ledger.jsonl"}, False),
+    ],
+)
+def test_a_death_in_a_writing_explains_one_torn_line(
+    tmp_path: Path, wound: Row, *, is_allowed: bool
+) -> None:
+    judged(tmp_path, right() | {"record/wounds": [wound]}, VALUES)
+    ledger = tmp_path / "data" / "state" / "ledger.jsonl"
+    ledger.write_text(f'{ledger.read_text()}{{"half": \n')
+    assert (check(tmp_path / "data", tmp_path / "record") == []) is is_allowed
+    ledger.write_text(f'{ledger.read_text()}{{"another": \n')
+    assert check(tmp_path / "data", tmp_path / "record") != []
+
+
+def test_what_was_said_in_a_talk_that_is_lost_counts_for_nothing(tmp_path: Path) -> None:
+    rows = right()
+    rows["record/talks"].append({"session": "lost", "texts": ["task t1", "task t1"]})
+    assert judged(tmp_path, rows, VALUES) == []
+
+
+def test_a_setting_that_was_tried_since_may_be_kept_or_not(tmp_path: Path) -> None:
+    rows = right()
+    rows["record/settings"].append({"value": 302, "is_certain": False})
+    for value in (301, 302):
+        assert judged(tmp_path, rows, VALUES | {"config": {"approval_timeout": value}}) == []
 
 
 def test_what_the_bot_is_unsure_of_is_counted_and_not_missed(tmp_path: Path) -> None:

@@ -91,9 +91,6 @@ class RecallingEngine:
             raise SessionLost(before)
         yield RecallingSession(self, spec, tools)
 
-    def warm(self, spec: SessionSpec, tools: Toolset) -> None:
-        raise NotImplementedError(spec, tools)
-
     async def knows(self, session: SessionId) -> bool:
         return session in self.records
 

@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from ollim_bot.agent import AgentEngine, Refusal, SessionSpec, ToolCall
+from ollim_bot.agent import AgentEngine, Gate, Refusal, SessionSpec, ToolCall
 from ollim_bot.chat import ChatSurface, Incoming, IncomingFile, Status
 from ollim_bot.conversation.assembly import Talk
 from ollim_bot.conversation.conversation import Conversation
@@ -35,7 +35,6 @@ from ollim_bot.testing.memory import memory_stores
 from ollim_bot.testing.surface import RecordingSurface
 from ollim_bot.tools.background_gate import BackgroundTools
 from ollim_bot.tools.reach import Reach
-from ollim_bot.tools.server.toolset import Gate
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 HOME = Path("/data")

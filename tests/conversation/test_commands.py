@@ -17,6 +17,7 @@ from ollim_bot.domain.events import (
     TurnEnded,
     Usage,
 )
+from ollim_bot.domain.provider import Price
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import Fails, Says, ScriptedEngine, Waits
@@ -63,9 +64,14 @@ async def test_a_wrong_value_is_refused_and_nothing_is_changed() -> None:
 
 async def test_settings_are_shown_and_changed() -> None:
     async with scene(ScriptedEngine()) as at:
-        assert (await said(at, "/model")).startswith("Model: the default. It takes ")
-        assert await said(at, "/model opus") == "model.main is now opus (it was none)."
+        assert (await said(at, "/model")).startswith("Model: default. It takes ")
+        assert await said(at, "/model opus") == "model.main is now opus (it was default)."
         assert await said(at, "/model opus") == "model.main is opus already."
+        doubt = "It is taken as a full model id."
+        assert (await said(at, "/model gpt")).endswith(f"(it was opus). {doubt}")
+        back = "model.main is now default (it was gpt)."
+        assert await said(at, "/model default") == back
+        assert await said(at, "/model Opus") == "model.main is now opus (it was default)."
         assert (await said(at, "/model")).startswith("Model: opus. It takes ")
         assert (await said(at, "/thinking")).startswith("Thinking: ")
         assert (await said(at, "/thinking off")).startswith("thinking.main is ")
@@ -109,7 +115,7 @@ async def test_a_compaction_says_what_was_made_short() -> None:
             await at.ask(f"question {number}")
         await clock.advance((3 * 60 + 12) * 60 + 30)
         same = SessionId(str(at.stores.session.read()))
-        engine.then(CompactionStarted(), Compacted(same, tokens_before=45_200, tokens_after=900))
+        engine.then(CompactionStarted(), Compacted(same, tokens_before=45_200))
         assert await said(at, "/compact keep the names") == ""
 
         assert at.told == ["15 turns · 3h 12m · 45k tokens compacted"]
@@ -172,6 +178,21 @@ async def test_background_runs_are_no_conversations(kind: SessionChange) -> None
         assert "no conversation" in await wrong(at, "/resume background")
 
 
+async def test_a_branch_of_a_compacted_conversation_has_the_words_of_that_one() -> None:
+    engine = ScriptedEngine()
+    async with scene(engine) as at:
+        await at.ask("about trees")
+        main, fork = at.stores.session.read(), SessionId("fork-1")
+        summary = "This session is being continued from a previous conversation that ran out."
+        engine.store(fork, HOME, summary)
+        assert "no words yet" in await said(at, "/sessions")
+        event = SessionEvent(fork, SessionChange.INTERACTIVE_FORK, NOW, main)
+        at.stores.session_history.append(event)
+        listed = await said(at, "/sessions")
+        assert listed.count("about trees") == 2
+        assert "being continued" not in listed
+
+
 def spends(cost: float, context: int, window: int | None = 200_000) -> TurnEnded:
     return TurnEnded(EndCause.COMPLETED, "ok", usage=Usage(context, 10, cost, window))
 
@@ -197,9 +218,18 @@ async def test_the_cost_is_that_of_today_and_each_turn_counts_once() -> None:
 
 async def test_the_offline_model_is_free() -> None:
     engine = ScriptedEngine().then(spends(0.25, 1000, None))
-    async with scene(engine, status=replace(STATUS, is_offline=True)) as at:
+    async with scene(engine, status=replace(STATUS, price=Price.FREE)) as at:
         await at.ask("one")
         assert await said(at, "/cost") == "Today: 1 answer, free."
+        assert at.answers[0].spent is not None
+        assert at.answers[0].spent.cost_usd == 0
+
+
+async def test_what_a_server_of_ones_own_costs_is_not_made_up() -> None:
+    engine = ScriptedEngine().then(spends(0.25, 1000, None))
+    async with scene(engine, status=replace(STATUS, price=Price.UNKNOWN)) as at:
+        await at.ask("one")
+        assert "$" not in await said(at, "/cost")
         assert at.answers[0].spent is not None
         assert at.answers[0].spent.cost_usd == 0
 

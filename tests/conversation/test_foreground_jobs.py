@@ -8,10 +8,12 @@ from datetime import timedelta
 from tests.conversation.scene import NOW, Scene, scene, scripted
 from tests.forks.branch import Branch
 
+from ollim_bot.agent import Trace
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, Routine, kind_of
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
+from ollim_bot.domain.run_words import outcome
 from ollim_bot.testing.engine import Calls, Fails, Says, ScriptedEngine, Waits
 
 PLAN = Routine(JobSpec(id="plan", message="What is the one thing?"), Cron.parse("0 9 * * *"))
@@ -42,6 +44,9 @@ async def test_it_is_a_turn_of_the_main_conversation() -> None:
         assert len(engine.opened) == 1
         assert at.answers[-1].text == "Write the report."
         assert states(at) == ["running", "done"]
+        facts = at.stores.ledger.read().entries[-1].facts
+        assert outcome(facts) == "spoke in the conversation"
+        assert "silent_because" not in facts
 
 
 async def test_it_takes_the_updates_that_wait_and_says_how_late_it_is() -> None:
@@ -52,6 +57,55 @@ async def test_it_takes_the_updates_that_wait_and_says_how_late_it_is() -> None:
         assert engine.prompts[-1].startswith(first)
         assert "- (just now) 3 mails." in engine.prompts[-1]
         assert at.pending == []
+        assert at.answers[-1].footer == "Late: it was due today 9:00."
+
+
+async def test_what_is_said_on_time_is_not_called_late() -> None:
+    async with scene(scripted("Done.", "Hello.")) as at:
+        await fired(at)
+        assert at.answers[-1].footer == ""
+
+
+async def test_the_next_answer_to_the_owner_is_not_called_late() -> None:
+    async with scene(scripted("Done.", "Hello.")) as at:
+        await fired(at, late=timedelta(minutes=75))
+        await at.ask("hi")
+        assert [each.footer for each in at.answers] == ["Late: it was due today 9:00.", ""]
+
+
+async def test_it_becomes_late_while_it_waits_in_line() -> None:
+    async with scene(engine := scripted("Rome.", "Bye.", "Write the report.")) as at:
+        branch = Branch(at)
+        await branch.enter("Rome")
+        running = fired(at)
+        await at.clock.advance(300)
+        await at.ask("that is all")
+        await branch.press("Exit Fork")
+        assert await running is OccurrenceState.DONE
+        assert "[late: was scheduled for 10:15 AM, running now]" in engine.prompts[-1]
+        assert at.answers[-1].footer == "Late: it was due today 10:15."
+
+
+async def test_its_answer_is_called_late_also_if_a_crash_came_before_it_was_posted() -> None:
+    engine = ScriptedEngine().then(Says("Planned."), Waits())
+    async with scene(engine) as at:
+        running = fired(at, late=timedelta(minutes=75))
+        await at.until(lambda: engine.traces)
+        running.cancel()
+    whole = Trace(is_taken=True, is_complete=True, answer="Planned.")
+    engine.traces = dict.fromkeys(engine.traces, whole)
+    async with scene(engine, stores=at.stores) as again:
+        await again.quiet()
+        assert len(engine.prompts) == 1
+        assert again.answers[-1].footer == "Late: it was due today 9:00."
+
+
+async def test_whatever_tool_a_late_job_speaks_with_it_is_called_late() -> None:
+    say = Calls("mcp__discord__discord_embed", {"title": "Plan", "description": "Write."})
+    async with scene(ScriptedEngine().then(say, Says("Sent."))) as at:
+        await fired(at, late=timedelta(minutes=75))
+        (card,) = (each for each in at.log if each.card is not None)
+        assert card.footer == "Late: it was due today 9:00."
 
 
 async def test_a_message_waits_for_it_and_does_not_stop_it() -> None:
@@ -123,6 +177,8 @@ async def test_a_job_that_says_nothing_is_done_in_silence() -> None:
     async with scene(ScriptedEngine().then()) as at:
         assert await fired(at) is OccurrenceState.DONE
         assert at.answers == []
+        facts = at.stores.ledger.read().entries[-1].facts
+        assert outcome(facts) == "silent, because it had nothing to say"
 
 
 async def test_a_failure_is_said_and_written_down() -> None:
@@ -130,6 +186,8 @@ async def test_a_failure_is_said_and_written_down() -> None:
         assert await fired(at) is OccurrenceState.FAILED
         assert "It failed" in at.told[-1]
         assert states(at) == ["running", "failed"]
+        facts = at.stores.ledger.read().entries[-1].facts
+        assert outcome(facts) == "It failed. The conversation says why"
 
 
 async def test_a_chain_goes_on_from_a_turn_of_the_conversation() -> None:

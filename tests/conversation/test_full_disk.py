@@ -13,7 +13,8 @@ from tests.conversation.scene import NOW, Scene, plain_spec, scene
 from tests.conversation.story import Story, check_answered
 
 from ollim_bot.agent import SessionSpec
-from ollim_bot.domain.inbox import InputEnd
+from ollim_bot.domain.inbox import Accepted, InputEnd
+from ollim_bot.domain.inputs import InputId, OwnerMessage
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.errors import StorageError, Unreadable, WriteFailed
 from ollim_bot.testing.engine import Calls, Says, ScriptedEngine
@@ -70,8 +71,7 @@ async def writes() -> int:
 async def test_wherever_the_disk_is_full_the_message_is_answered_once_when_there_is_room() -> None:
     number, has_waited = await writes(), 0
     assert number > 8
-    # The first write is that of the start, which such a disk does not let happen.
-    for full_at in range(2, number + 1):
+    for full_at in range(1, number + 1):
         story, disk = Story(), FullDisk(full_at)
         await story.begin()
         async with scene(story.engine, stores=fated(story.stores, disk, story.rows)) as at:
@@ -87,7 +87,7 @@ async def test_wherever_the_disk_is_full_the_message_is_answered_once_when_there
 
 
 async def test_a_message_that_cannot_be_kept_is_refused_with_a_sentence() -> None:
-    engine, disk = RecallingEngine(), FullDisk(2)
+    engine, disk = RecallingEngine(), FullDisk(1)
     stores = memory_stores(NOW)
     async with scene(engine, stores=fated(stores, disk, [])) as at:
         with pytest.raises(StorageError, match="No space left on device"):
@@ -176,3 +176,37 @@ async def test_a_command_on_a_full_disk_gives_an_answer() -> None:
             disk.has_room = True
             await at.clock.advance(5)
             await at.until(lambda: at.chat.is_idle)
+
+
+async def test_what_cannot_be_kept_is_seen_while_that_lasts() -> None:
+    """The owner has to make room, so the page must say so before there is some."""
+    disk = FullDisk()
+    async with scene(ScriptedEngine(), stores=fated(memory_stores(NOW), disk, [])) as at:
+        disk.fill_at(1)
+        refused = await at.talk.notices.tell("Make room.", key="room")
+        assert isinstance(refused, StorageError)
+        assert at.surface.statuses[-1].trouble == "Make room."
+        seen = len(at.surface.statuses)
+        assert await at.talk.notices.tell("Make some room.", key="room")
+        assert at.chat.status.trouble == "Make room."
+        assert len(at.surface.statuses) == seen
+        disk.has_room = True
+        await at.clock.advance(5)
+        await at.until(lambda: at.told)
+        assert at.told == ["Make room."]
+        assert at.surface.statuses[-1].trouble == ""
+        assert await at.talk.notices.tell("Make room.", key="room") is None
+
+
+async def test_what_waits_is_read_and_seen_though_a_start_can_write_nothing() -> None:
+    """What a crash had left: accepted, and neither in the log nor answered."""
+    stores, disk = memory_stores(NOW), FullDisk()
+    message = OwnerMessage(InputId("m1"), "web", NOW, "hello")
+    stores.inbox.append(Accepted(NOW, message))
+    disk.fill_at(1)
+    async with scene(RecallingEngine(), stores=fated(stores, disk, [])) as at:
+        assert [each.text for each in await at.chat.history(5)] == ["hello"]
+        disk.has_room = True
+        await at.clock.advance(5)
+        await at.until(lambda: at.answers)
+        assert at.ends == {"m1": InputEnd.ANSWERED}

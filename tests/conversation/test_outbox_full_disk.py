@@ -104,6 +104,34 @@ async def test_what_can_neither_be_sent_nor_taken_back_is_sent_at_the_next_start
             assert len(again.recorded) == 1
 
 
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("name", [FORK_MESSAGES, MESSAGES])
+async def test_or_as_soon_as_there_is_space(disk: FullDisk, name: str) -> None:
+    bag = disk.bag()
+    async with bag.life() as outbox:
+        disk.full |= {OUTBOX: 2, name: 1}
+        assert await outbox.send(ping(), BACKGROUND, with_a_token)
+        await bag.clock.advance(60)
+        assert (bag.texts, bag.waiting) == ([], [ping().id])
+        disk.full.clear()
+        await bag.until(lambda: not bag.waiting)
+        assert bag.texts == ["ping 7"]
+        assert bag.spent == (1, 1, 0)
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_and_then_it_is_delivered(disk: FullDisk) -> None:
+    bag, service = far(disk)
+    async with bag.life() as outbox:
+        disk.full |= {OUTBOX: 2, MESSAGES: 1}
+        assert await outbox.send(ping(), BACKGROUND, with_a_token)
+        assert service.texts == []
+        disk.full.clear()
+        await bag.until(lambda: not bag.waiting)
+        assert (bag.texts[0], service.texts) == ("ping 7", ["ping 7"])
+
+
+@pytest.mark.usefixtures("at_once")
 async def test_a_start_does_not_fail_for_a_message_that_still_finds_no_space(
     disk: FullDisk,
 ) -> None:
@@ -116,6 +144,9 @@ async def test_a_start_does_not_fail_for_a_message_that_still_finds_no_space(
     async with still_full.life():
         assert still_full.texts == []
         assert still_full.waiting == [ping().id]
+        disk.full.clear()
+        await still_full.until(lambda: not still_full.waiting)
+        assert still_full.texts == ["ping 7"]
 
 
 def far(disk: FullDisk) -> tuple[Mailbag, FarService]:

@@ -16,8 +16,10 @@ from typing import Any
 from uuid import uuid4
 
 import aiohttp
+from tests.e2e import warm
 
 LIMIT = 40.0
+PROGRAM = ("-m", "ollim_bot")
 
 Message = Mapping[str, Any]
 
@@ -32,7 +34,7 @@ class Bot:
         self.output = home / "output.log"
         self._model = model
         self._settings = settings or {}
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: warm.Process | None = None
         self._http: aiohttp.ClientSession | None = None
         self._is_started = True
 
@@ -50,10 +52,17 @@ class Bot:
         assert self._http is not None
         return self._http
 
-    async def start(self, *, command: Sequence[str] = ("-m", "ollim_bot")) -> None:
-        """Returns when the page answers."""
+    async def start(self, *, command: Sequence[str] = ()) -> None:
+        """Returns when the page answers; with a `command`, Python runs that, from nothing."""
+        if command:
+            self._process = await self._from_nothing(command)
+        else:
+            self._process = await warm.started(self.home, self.environment(), self.output)
+        await self.reconnect()
+
+    async def _from_nothing(self, command: Sequence[str]) -> warm.Process:
         with self.output.open("ab") as output:
-            self._process = await asyncio.create_subprocess_exec(
+            return await asyncio.create_subprocess_exec(
                 sys.executable,
                 *command,
                 cwd=self.home,
@@ -62,7 +71,6 @@ class Bot:
                 stdout=output,
                 stderr=output,
             )
-        await self.reconnect()
 
     async def reconnect(self) -> None:
         """Be let in at the page, as soon as it answers."""

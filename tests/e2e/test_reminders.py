@@ -47,6 +47,9 @@ async def test_a_reminder_comes_on_time_with_its_buttons(newcomer: Bot) -> None:
     await newcomer.until(lambda: not left(newcomer))
     (came,) = await said(newcomer, "Drink water.")
     assert timedelta() <= came - due < timedelta(seconds=10)
+    (ended,) = [row for row in newcomer.rows("ledger.jsonl") if row["state"] == "done"]
+    assert "'price': 'free'" in str(ended)
+    assert "cost_usd" not in str(ended)
     answer = await newcomer.press("1 h")
     assert answer["text"].startswith("Reminder set: Drink water, ")
     assert len(left(newcomer)) == 1

@@ -8,14 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.e2e.bot import LIMIT, Bot
+from tests.e2e.bot import LIMIT, PROGRAM, Bot
 
 
 async def run_to_its_end(bot: Bot) -> tuple[int, str]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        "-m",
-        "ollim_bot",
+        *PROGRAM,
         cwd=bot.home,
         env=bot.environment(),
         stdin=asyncio.subprocess.DEVNULL,
@@ -28,17 +27,69 @@ async def run_to_its_end(bot: Bot) -> tuple[int, str]:
     return process.returncode, err.decode()
 
 
-async def test_a_start_makes_everything_and_a_stop_leaves_in_good_order(newcomer: Bot) -> None:
-    said = newcomer.output.read_text()
-    assert "is running with its data in ~/data" in said
-    assert "ollim-bot web url" in said
-    secret = (newcomer.data / "state" / "web_token").read_text().strip()
-    assert secret not in said
-    assert (newcomer.data / "IDENTITY.md").exists()
+async def test_a_start_makes_everything_and_a_stop_leaves_in_good_order(tmp_path: Path) -> None:
+    """From nothing, as a person starts it; they talk, and it keeps that through a second start."""
+    bot = Bot(tmp_path, None)
+    try:
+        await bot.start(command=PROGRAM)
+        said = bot.output.read_text()
+        assert "is running with its data in ~/data" in said
+        assert "ollim-bot web url" in said
+        secret = (bot.data / "state" / "web_token").read_text().strip()
+        assert secret not in said
+        assert (bot.data / "IDENTITY.md").exists()
+        await bot.ask("hello")
 
-    assert await newcomer.stop(signal.SIGINT) == 0
-    assert not (newcomer.data / "state" / "bot.pid").exists()
-    assert secret not in newcomer.output.read_text()
+        assert await bot.stop(signal.SIGINT) == 0
+        assert not (bot.data / "state" / "bot.pid").exists()
+        assert secret not in bot.output.read_text()
+
+        await bot.start(command=PROGRAM)
+        assert "hello" in await bot.ask("what did I say before?")
+        assert await bot.stop() == 0
+    finally:
+        await bot.kill()
+
+
+async def test_a_server_that_never_answered_does_not_keep_the_offline_model_out(
+    tmp_path: Path,
+) -> None:
+    wrong = Bot(tmp_path, "http://127.0.0.1:9")
+    try:
+        await wrong.start()
+        assert await wrong.stop() == 0
+    finally:
+        await wrong.kill()
+    bot = Bot(tmp_path, None)
+    try:
+        await bot.start()
+        assert "not a language model" in await bot.ask("hello")
+    finally:
+        await bot.kill()
+
+
+async def test_a_bot_to_which_nobody_can_talk_says_so(tmp_path: Path) -> None:
+    bot = Bot(tmp_path, None)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *PROGRAM,
+        cwd=bot.home,
+        env={**bot.environment(), "OLLIM_WEB_PORT": "0", "OLLIM_LOG": "error"},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        assert process.stderr is not None
+        async with asyncio.timeout(LIMIT):
+            while not (said := await process.stderr.readline()).startswith(b"note: There is no "):
+                assert said, process.returncode
+        assert b"nobody can talk to it" in said
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        async with asyncio.timeout(LIMIT):
+            await process.communicate()
 
 
 async def test_a_start_commits_what_was_changed_by_hand(newcomer: Bot) -> None:

@@ -93,9 +93,9 @@ async def test_what_is_shown_streams_to_the_page(scene: Scene) -> None:
 
 
 FAILURES = {
-    "refused the login": Fail(403, "permission_error", "no"),
+    "127.0.0.1 refused the login": Fail(403, "permission_error", "no"),
     "no credit left": Fail(400, "invalid_request_error", "Your credit balance is too low"),
-    "is overloaded": Fail(529, "overloaded_error", "busy"),
+    "127.0.0.1 is overloaded": Fail(529, "overloaded_error", "busy"),
     "cannot use the chosen model": Fail(404, "not_found_error", "model: unknown"),
 }
 
@@ -109,7 +109,10 @@ async def test_each_failure_of_the_provider_is_a_sentence_and_the_next_message_w
         note = await scene.bot.note(sentence)
         assert note.endswith(".")
 
+    memory = scene.bot.data / "state" / "memory.json"
+    assert "untried" in memory.read_text()
     assert await scene.bot.ask("and this?") == "ok"
+    assert "untried" not in memory.read_text()
 
 
 async def test_commands_work_on_the_running_conversation(scene: Scene) -> None:

@@ -44,7 +44,7 @@ async def test_on_a_full_disk_it_waits_to_be_told_once(tmp_path: Path) -> None:
         disk.is_full = True
         at.clock.jump(2 * 3600)
         await at.passes(60)
-        assert len(await at.talk.notices.known("away ")) == 1
+        assert at.talk.conversation.status.trouble == ONCE
         assert at.ended("mail") == []
         disk.is_full = False
         await at.passes(700)

@@ -39,6 +39,8 @@ async def test_above_the_cap_a_reminder_comes_as_it_was_written(tmp_path: Path) 
         await at.until(lambda: at.reminders == [])
         assert engine.prompts == []
         assert at.pings == ["Drink water."]
+        (message,) = (one for one in at.log if one.author is Author.BACKGROUND)
+        assert message.footer == "The agent could not be asked, so here it is as you wrote it."
 
 
 async def test_below_the_cap_and_without_one_jobs_run(tmp_path: Path) -> None:

@@ -11,15 +11,19 @@ from tests.conversation.fate import Fate
 from tests.scheduling.doom import Tale
 from tests.scheduling.scene import NOW, Day, day
 from tests.scheduling.test_firing import pings
+from tests.storage.places import DataDirectory, QuickDisk
 
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.ledger_check import check
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import Calls, Says, ScriptedEngine, Step
 
 REMINDER = '---\nid: w1\nrun-at: "2026-02-24T10:15:02+00:00"\n---\nDrink water.\n'
 MISSED = '---\nid: {0}\ncron: "{1}"\nlate: tell\n---\nlook at {0}\n'
+MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
+MAIL = Occurrence.parse("routine:mail:2026-02-24T10:16:00Z")
 ROUTINE = '---\nid: plan\ncron: "16 10 * * *"\nbackground: {}\n---\nPlan the day.\n'
 
 
@@ -120,7 +124,8 @@ async def test_a_crash_of_the_very_first_start_leaves_nothing_armed_without_a_tr
 
 def has_told(at: Day) -> bool:
     """All that there is to tell, the agent included."""
-    return bool(at.told) and has_looked(at) and at.stores.memory.read().get("untold") == []
+    is_told = bool(at.told) and at.stores.memory.read().get("untold") == []
+    return is_told and has_looked(at) and bool(at.ended("mail"))
 
 
 @pytest.mark.parametrize("hours", [0, 3], ids=["at once", "later"])
@@ -151,6 +156,30 @@ async def test_whenever_the_bot_dies_what_was_missed_is_told_once(
             # Between two notices there are ten minutes.
             await tale.live(Fate(), has_told, judge, seconds=600 if hours else 1)
     assert {"after claims", "after a change of the updates"} <= {*fate.steps}
+
+
+@pytest.mark.parametrize("rows", [["effect"], ["cut_off", "running"] * 2], ids=["acts", "thrice"])
+async def test_whenever_the_bot_dies_what_was_cut_off_is_told_once(
+    tmp_path: Path, rows: list[str]
+) -> None:
+    step, fate = 0, Fate()
+    while not step or fate.is_dead:
+        step += 1
+        tale, fate = Tale(tmp_path / str(step), clock=ManualClock(NOW + HOUR)), Fate(step)
+        tale.write("routines/mail.md", MISSED.format("mail", "16 10 * * *"))
+        ledger = DataDirectory(tale.root).open(QuickDisk()).ledger
+        states = ["due", "running", *rows]
+        ledger.append(*(LedgerRow(NOW + MINUTE, state, MAIL) for state in states))
+
+        def judge(at: Day, fate: Fate = fate) -> None:
+            where = f"crash at step {len(fate.steps)}: {fate.steps[-1]}"
+            left = [update.message for update in at.stores.updates.read().entries]
+            assert [text.count("was cut off") for text in (*at.told, *left)] == [1, 1], where
+            assert len(at.ended("mail")) == 1, where
+
+        for each in (fate, Fate()):
+            await tale.live(each, has_told, judge, seconds=1)
+    assert "after a change of the updates" in fate.steps
 
 
 async def test_a_crash_between_two_late_runs_forgets_none_of_them(tmp_path: Path) -> None:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from tests.scheduling.scene import NOW, Day, day
 from tests.scheduling.test_firing import HOUR, MINUTE, pings
 from tests.storage.places import QuickDisk
 
 from ollim_bot.domain.chat import Author
+from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.courier import FarService, Mishap
 from ollim_bot.testing.disks import SteppedDisk
-from ollim_bot.testing.engine import ScriptedEngine, Waits
+from ollim_bot.testing.engine import Fails, ScriptedEngine, Step, Waits
 
 
 class SmallDisk(SteppedDisk):
@@ -31,8 +35,10 @@ class SmallDisk(SteppedDisk):
 
 
 def shown(at: Day) -> list[str]:
-    """What came by itself, as it was seen."""
-    return at.surface.posted_by(Author.BACKGROUND)
+    """What came by itself, as it is seen: what is posted under an id takes the place of the one
+    before it."""
+    seen = {one.id: one.text for one in at.surface.posts if one.author is Author.BACKGROUND}
+    return list(seen.values())
 
 
 async def test_a_reminder_comes_once_although_it_cannot_be_claimed(tmp_path: Path) -> None:
@@ -114,6 +120,27 @@ async def test_a_disk_that_fills_up_while_the_machine_sleeps_ends_nothing(tmp_pa
         assert check(at.rows, at.clock.now(), at.clock.now()) == []
 
 
+async def test_what_was_missed_is_kept_for_telling_before_the_ledger_says_so(
+    tmp_path: Path,
+) -> None:
+    """The memory has no room, and the ledger has some: a kill then must not leave it untold."""
+    disk, clock = SmallDisk(".memory.json"), ManualClock(NOW)
+    async with day(ScriptedEngine(), tmp_path, clock=clock, disk=disk) as at:
+        at.routine("plan", "0 11 * * *", background="true", late="tell")
+        await at.passes(20)
+    await clock.advance(4 * 3600)
+    disk.is_full = True
+    async with day(ScriptedEngine(), tmp_path, clock=clock, disk=disk) as at:
+        await at.passes(60)
+        assert at.ended("plan") == []
+        assert at.surface.statuses[-1].trouble.startswith("While I was away I missed")
+    disk.is_full = False
+    async with day(ScriptedEngine(), tmp_path, clock=clock, disk=disk) as at:
+        await at.passes(60)
+        assert [row.state for row in at.ended("plan")] == ["missed"]
+        assert len([text for text in at.told if "While I was away" in text]) == 1
+
+
 async def test_a_start_with_a_ledger_that_cannot_be_written_ends_nothing(tmp_path: Path) -> None:
     disk, engine, clock = SmallDisk("ledger"), ScriptedEngine().then(Waits()), ManualClock(NOW)
     async with day(engine, tmp_path, clock=clock, disk=disk) as at:
@@ -132,3 +159,135 @@ async def test_a_start_with_a_ledger_that_cannot_be_written_ends_nothing(tmp_pat
         await at.until(lambda: at.reminders == [])
         assert sorted(shown(at)) == ["Drink water.", "Stretch."]
         assert check(at.rows, clock.now(), clock.now()) == []
+
+
+class FillingEngine(ScriptedEngine):
+    """The disk is full when its first turn begins, which fails."""
+
+    def __init__(self, disk: SmallDisk) -> None:
+        super().__init__()
+        self.then(Fails(FailureKind.OVERLOADED))
+        self._disk = disk
+
+    def next_script(self) -> Sequence[Step]:
+        self._disk.is_full = self._disk.is_full or not self.has_begun
+        self.has_begun = True
+        return super().next_script()
+
+    has_begun = False
+
+
+@pytest.mark.parametrize("names", ["", "ledger"], ids=["all", "ledger"])
+async def test_an_attempt_that_fails_on_a_full_disk_ends_before_the_next_begins(
+    tmp_path: Path, names: str
+) -> None:
+    disk = SmallDisk(names)
+    engine = FillingEngine(disk)
+    async with day(engine, tmp_path, disk=disk) as at:
+        at.routine("plan", "16 10 * * *", background="true")
+        await at.passes(61)
+        await at.until(lambda: disk.is_full)
+        await at.passes(120)
+        assert at.states("plan") == ["due", "running"]
+        disk.is_full = False
+        await at.passes(60)
+        await at.until(lambda: at.ended("plan"))
+        assert at.states("plan") == ["due", "running", "attempt_failed", "running", "done"]
+        assert check(at.rows, at.clock.now(), at.clock.now()) == []
+
+
+async def test_what_was_only_shown_is_owed_until_it_is_in_the_log(tmp_path: Path) -> None:
+    """Nobody may have looked: the page may be closed, and a kill forgets what was shown."""
+    disk, engine = SmallDisk(), ScriptedEngine()
+    async with day(engine, tmp_path, disk=disk) as at:
+        at.remind("w1", MINUTE)
+        await at.passes(30)
+        disk.is_full = True
+        await at.passes(90)
+        assert (shown(at), at.log, at.reminders) == (["Drink water."], [], ["w1"])
+        newest = await at.talk.conversation.history(5)
+        assert [one.text for one in newest] == ["Drink water."]
+        disk.is_full = False
+        await at.passes(30)
+        await at.until(lambda: at.reminders == [])
+        assert at.pings == ["Drink water."]
+        (message,) = (one for one in at.log if one.text == "Drink water.")
+        assert message.footer.startswith("Late: it was due today 10:16.")
+        assert message.card is not None
+        assert len(await at.talk.conversation.history(5)) == len(at.log)
+
+
+async def test_a_reminder_that_was_claimed_before_the_disk_was_full_is_shown(
+    tmp_path: Path,
+) -> None:
+    disk, engine = SmallDisk(), ScriptedEngine().then(Waits())
+    async with day(engine, tmp_path, disk=disk) as at:
+        at.remind("w1", MINUTE)
+        await at.passes(61)
+        await at.until(lambda: engine.prompts)
+        disk.is_full = True
+        await at.passes(70)
+        assert (shown(at), at.pings) == (["Drink water."], [])
+        disk.is_full = False
+        await at.passes(30)
+        await at.until(lambda: at.pings)
+        assert at.pings == ["Drink water."]
+        assert at.reminders == ["w1"]
+
+
+@pytest.mark.parametrize("minutes", [1, 20], ids=["soon", "when its nonce is forgotten"])
+async def test_what_a_service_was_given_on_a_full_disk_it_is_given_once(
+    tmp_path: Path, minutes: int
+) -> None:
+    disk, clock = SmallDisk(), ManualClock(NOW)
+    service = FarService(clock)
+    async with day(ScriptedEngine(), tmp_path, clock=clock, disk=disk, courier=service) as at:
+        at.remind("w1", MINUTE)
+        await at.passes(30)
+        disk.is_full = service.is_down = True
+        await at.passes(90)
+        assert (service.texts, at.reminders) == ([], ["w1"])
+        service.is_down = False
+        await at.passes(10)
+        assert service.texts == ["Drink water."]
+        await at.passes(minutes * 60, step=10)
+        disk.is_full = False
+        await at.passes(60)
+        await at.until(lambda: at.reminders == [])
+        assert service.texts.count("Drink water.") == 1
+        (message,) = (one for one in at.log if one.text == "Drink water.")
+        assert message.refs == {service.name: service.history[0].id}
+
+
+async def test_a_reminder_is_not_called_delivered_while_it_is_on_its_way(tmp_path: Path) -> None:
+    """The alarm hands it over, and the run ends before anybody knows what becomes of that."""
+    engine, clock = ScriptedEngine().then(Waits()), ManualClock(NOW)
+    service = FarService(clock)
+    async with day(engine, tmp_path, clock=clock, courier=service) as at:
+        at.stores.config.transact(lambda now: (now.with_value("bg_fork_timeout", "62"), None))
+        at.remind("w1", MINUTE)
+        await at.passes(61)
+        service.may_answer.clear()
+        await at.passes(64, step=1)
+        assert at.ended("w1")
+        assert at.states("w1")[-1] == "timed_out"
+        assert at.reminders == ["w1"]
+        service.may_answer.set()
+        await at.passes(15)
+        await at.until(lambda: at.reminders == [])
+        assert service.texts.count("Drink water.") == 1
+
+
+async def test_a_lost_answer_of_the_service_on_a_full_disk_doubles_nothing(tmp_path: Path) -> None:
+    disk, clock = SmallDisk(), ManualClock(NOW)
+    service = FarService(clock)
+    async with day(ScriptedEngine(), tmp_path, clock=clock, disk=disk, courier=service) as at:
+        at.remind("w1", MINUTE)
+        await at.passes(30)
+        disk.is_full = True
+        service.mishaps.append(Mishap.ANSWER_LOST)
+        await at.passes(300, step=10)
+        disk.is_full = False
+        await at.passes(60)
+        await at.until(lambda: at.reminders == [])
+        assert service.texts.count("Drink water.") == 1

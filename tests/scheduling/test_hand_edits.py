@@ -39,6 +39,29 @@ async def test_an_edit_by_hand_is_noted_once(desk: Desk) -> None:
     assert await settled(desk) == [BY_HAND]
 
 
+@pytest.mark.parametrize(
+    "name", ["USER.md", "IDENTITY.md", "tool-policy.yaml", "skills/tidy/SKILL.md"]
+)
+async def test_the_other_files_of_the_owner_are_noted_too(desk: Desk, name: str) -> None:
+    path = desk.paths.root / name
+    path.parent.mkdir(exist_ok=True)
+    await desk.looked()
+    for written in ("first", "then another"):
+        path.write_text(written)
+        await settled(desk)
+    path.unlink()
+    assert await settled(desk) == [f"by hand: {name}"] * 3
+    assert await settled(desk) == [f"by hand: {name}"] * 3
+
+
+async def test_what_the_agent_writes_of_them_is_not_by_hand(desk: Desk) -> None:
+    await desk.looked()
+    desk.paths.user.write_text("Likes tea.")
+    await desk.looked()
+    desk.hand_edits.note(desk.paths.user, "auto: write USER.md")
+    assert await settled(desk) == ["auto: write USER.md"]
+
+
 async def test_the_book_says_when_an_edit_will_be_noted(desk: Desk) -> None:
     await desk.looked()
     desk.plan.write_text(routine("plan"))

@@ -17,7 +17,7 @@ from ollim_bot.agent import Prompt, SessionSpec, Toolset
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
-from ollim_bot.domain.rehearsal import Fire, Guess, Ping, Rehearsal, rehearse
+from ollim_bot.domain.rehearsal import Circumstances, Fire, Guess, Ping, Rehearsal, rehearse
 from ollim_bot.domain.run_history import History, RunStory
 from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, occurrence_at
 from ollim_bot.ports import Clock
@@ -118,18 +118,16 @@ def prepare(at: Day) -> Rehearsal:
 
     facts = at.stores.memory.transact(known)
     at.stores.config.transact(lambda config: (config.with_value("bg_concurrency", 2), None))
-    return rehearse(
-        jobs,
-        at.stores.pings.read(),
-        at.stores.config.read(),
+    circumstances = Circumstances(
         NIGHT,
         UTC,
-        1,
-        watched_until=watched_until,
-        guess=Guess(RUN),
+        at.stores.pings.read(),
+        at.stores.config.read(),
+        watched_until,
         skills=frozenset(),
         is_skipped=facts.is_skipped,
     )
+    return rehearse(jobs, circumstances, 1, guess=Guess(RUN))
 
 
 def end_of(fire: Fire) -> datetime:

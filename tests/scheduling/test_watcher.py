@@ -162,6 +162,45 @@ async def test_skills_and_the_tool_policy_are_noticed(desk: Desk) -> None:
         await watcher.wait()
 
 
+async def test_it_is_calm_only_while_the_system_is_listened_to_and_says_nothing(desk: Desk) -> None:
+    async with watching(desk) as watcher:
+        assert not await watcher.wait()
+        waiting = asyncio.create_task(watcher.wait(5))
+        await desk.clock.advance(5)
+        assert await waiting
+        desk.plan.write_text(routine("plan"))
+        assert not await watcher.wait()
+
+
+async def test_without_the_system_it_is_never_calm(desk: Desk) -> None:
+    trouble = OSError(28, "No space left on device")
+    async with watching(desk, Silence(trouble)) as watcher:
+        async with asyncio.timeout(LIMIT):
+            while not desk.told.said:
+                await asyncio.to_thread(lambda: None)
+        waiting = asyncio.create_task(watcher.wait())
+        await desk.clock.advance(SCAN_SECONDS)
+        assert not await waiting
+
+
+async def test_when_the_system_falls_silent_it_is_no_longer_calm(desk: Desk) -> None:
+    falls_silent = threading.Event()
+
+    def events(_: Iterable[Path], stop: threading.Event) -> Iterator[Iterable[Path]]:
+        yield ()
+        while not (falls_silent.wait(0.01) or stop.is_set()):
+            yield ()
+
+    async with listening(desk, events) as watcher:
+        falls_silent.set()
+        async with asyncio.timeout(LIMIT):
+            while not desk.told.said:
+                await asyncio.to_thread(lambda: None)
+        waiting = asyncio.create_task(watcher.wait())
+        await desk.clock.advance(SCAN_SECONDS)
+        assert not await waiting
+
+
 class Silence:
     """Events of a file system that has none. Counts how often and where one began to listen."""
 

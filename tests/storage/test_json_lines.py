@@ -125,6 +125,15 @@ def test_a_new_month_begins_a_new_file_and_reading_spans_them(data: DataDirector
     assert [e.facts["number"] for e in ledger.read(months[1]).entries] == [1, 11, 2, 12]
 
 
+def test_a_file_is_of_the_month_of_its_first_entry_that_can_be_read(data: DataDirectory) -> None:
+    october = row(1, datetime(2026, 10, 28, tzinfo=UTC))
+    data.open().ledger.append(october)
+    data.paths.ledger.write_bytes(b'{"torn\n\n' + data.paths.ledger.read_bytes())
+    data.open().ledger.append(row(2))
+    assert data.paths.ledger.with_name("ledger-2026-10.jsonl").exists()
+    assert list(data.open().ledger.read().entries) == [october, row(2)]
+
+
 def test_reading_from_a_month_on_opens_no_older_file(data: DataDirectory) -> None:
     for month in (9, 10, 11):
         data.open().ledger.append(row(month, datetime(2026, month, 2, tzinfo=UTC)))

@@ -50,7 +50,6 @@ from ollim_bot.tools.server.bench import Workbench
 
 _logger = logging.getLogger(__name__)
 
-_REPORT = Occasion.FORK_REPORT
 _NOTHING_USED = Usage()
 
 # The engine's process or its session is gone, but the same can be asked again.
@@ -262,7 +261,8 @@ class Answering:
             has_words = bool(turn.text.so_far or end.text.strip())
             is_wanted = any(each.wants_answer for each in asked)
             if is_wanted or (has_words and not self._ends_with_report(asked)):
-                await self._posting.answer(dialogue, turn_id, turn.text.whole(end), end.usage)
+                whole, late = turn.text.whole(end), self._bench.run.late_since
+                await self._posting.answer(dialogue, turn_id, whole, end.usage, late_since=late)
             return InputEnd.ANSWERED
         await self._post_rest(turn, dialogue, end)
         if end.failure is not None:
@@ -279,9 +279,10 @@ class Answering:
 
     def _ends_with_report(self, asked: Sequence[Asked]) -> bool:
         """Whether all that was asked for is there, so that words about it would only be noise."""
-        is_asked = any(isinstance(e, ProgramTurn) and e.occasion is _REPORT for e in asked)
+        occasions = (each.occasion for each in asked if isinstance(each, ProgramTurn))
         calls = (each for each in self._inbox.state.waiting if isinstance(each, CommandCall))
-        return is_asked and any("summary" in call.arguments for call in calls)
+        is_made = any("summary" in call.arguments for call in calls)
+        return is_made and Occasion.FORK_REPORT in occasions
 
     def _is_superseded(self, turn: RunningTurn) -> bool:
         """Whether a newer message waits; those of a turn that was never taken wait too."""

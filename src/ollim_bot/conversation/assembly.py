@@ -86,7 +86,7 @@ class Talk(Foundations):
 
     @cached_property
     def reminders(self) -> ReminderDelivery:
-        return ReminderDelivery(self._stores, self._stage, self.outbox, self._clock)
+        return ReminderDelivery(self._stores, self.outbox, self._clock)
 
     @cached_property
     def idle_watch(self) -> IdleWatch:
@@ -149,7 +149,7 @@ class Talk(Foundations):
             self.session,
             self._clock,
             self._root,
-            is_free=self._is_free,
+            price=self._price,
         )
 
     def _commands_at_once(self) -> Mapping[str, AtOnce]:

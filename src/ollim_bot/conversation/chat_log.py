@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.errors import StorageError
 from ollim_bot.ports import Log
 
 _AT_HAND = 500
 
+_logger = logging.getLogger(__name__)
+
 
 class ChatLog:
-    """A message that is added under the id of an earlier one takes its place."""
+    """A message that is added under the id of an earlier one takes its place.
+
+    What was put up can be read as if it were there, as long as the process lives.
+    """
 
     def __init__(self, log: Log[ChatMessage]) -> None:
         self._log = log
         self._recent: dict[MessageId, ChatMessage] = {}
+        self._put_up: dict[MessageId, ChatMessage] = {}
         self._is_all = True
         self._one_at_a_time = asyncio.Lock()
 
@@ -37,7 +45,22 @@ class ChatLog:
             message = _with_refs_of(message, self._recent.get(message.id))
             await asyncio.to_thread(self._log.append, message)
             self._remember([message])
+            self._put_up.pop(message.id, None)
         return message
+
+    async def add_or_put_up(self, message: ChatMessage) -> None:
+        """As a start has to, which a full disk must not keep from it."""
+        try:
+            await self.add(message)
+        except StorageError:
+            _logger.warning("A message has no place in the log yet", exc_info=True)
+            self.put_up(message)
+
+    def put_up(self, message: ChatMessage) -> bool:
+        """Let it be seen although there is no room for it on the disk; False if it is already."""
+        is_new = message.id not in self._put_up
+        self._put_up[message.id] = message
+        return is_new
 
     async def note_ref(self, message: ChatMessage, surface: str, ids: str) -> None:
         """Write down what it has become on a surface, whatever else has become of it meanwhile."""
@@ -75,7 +98,8 @@ class ChatLog:
         ids = list(self._recent)
         if last not in self._recent:
             return None
-        return [self._recent[each] for each in ids[ids.index(last) + 1 :]]
+        after = [self._recent[each] for each in ids[ids.index(last) + 1 :]]
+        return [*after, *self._put_up.values()]
 
     async def find(self, message_id: MessageId) -> ChatMessage | None:
         found = self.recent(message_id)
@@ -93,7 +117,7 @@ class ChatLog:
 
     async def page(self, limit: int, before: MessageId | None) -> Sequence[ChatMessage]:
         """The newest, or those before one; oldest first."""
-        messages = self._recent
+        messages = {**self._recent, **self._put_up}
         if before is not None and not self._reaches(limit, before):
             messages = await self._everything()
         ids = [*messages]

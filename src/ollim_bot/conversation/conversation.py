@@ -28,13 +28,7 @@ from ollim_bot.conversation.status_board import StatusBoard
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
 from ollim_bot.domain.inbox import Accepted, Edited, Ended, InputEnd
-from ollim_bot.domain.inputs import (
-    Asked,
-    CommandCall,
-    InputId,
-    OwnerMessage,
-    ProgramTurn,
-)
+from ollim_bot.domain.inputs import Asked, CommandCall, InputId, OwnerMessage, ProgramTurn
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.errors import StorageError, WrongInput
 from ollim_bot.ports import Clock, Store
@@ -87,8 +81,14 @@ class Conversation:
         self._keeper = keeper
         self._clock = clock
         self._board = StatusBoard(
-            stage, config, status, is_busy=lambda: self.is_busy, fork=lambda: forks.shown
+            stage,
+            config,
+            status,
+            is_busy=lambda: self.is_busy,
+            fork=lambda: forks.shown,
+            unkept=lambda: notices.unkept,
         )
+        notices.shown_by(self._board.tell)
         self._is_ending = False
         # Whoever brings in, changes or takes a message: none of them sees another half-way.
         self._door = asyncio.Lock()
@@ -117,7 +117,7 @@ class Conversation:
         await self._notices.load()
         for waiting in (*self._inbox.state.taken, *self._inbox.state.waiting):
             if isinstance(waiting, OwnerMessage) and not self._chat.recent(MessageId(waiting.id)):
-                await self._chat.add(_shown(waiting))
+                await self._chat.add_or_put_up(_shown(waiting))
 
     async def run(self) -> None:
         """Take one input after the other, until cancelled or told to end."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ollim_bot.agent import Refusal, ToolCall, Toolset
+from ollim_bot.agent import Gate, Refusal, ToolCall, Toolset
 from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.domain.inbox import ToolCalled
 from ollim_bot.domain.tool_labels import tool_label
 from ollim_bot.ports import Clock
 from ollim_bot.tools.server.bench import Workbench
-from ollim_bot.tools.server.toolset import Gate, toolset
+from ollim_bot.tools.server.toolset import toolset
 
 
 def conversation_tools(bench: Workbench, gate: Gate, inbox: DurableInbox, clock: Clock) -> Toolset:

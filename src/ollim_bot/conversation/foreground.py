@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from ollim_bot.conversation.background.record import Outcome, end_facts
+from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.conversation.main_session import main_run
 from ollim_bot.domain.events import Usage
@@ -42,6 +43,7 @@ _STATES: Mapping[InputEnd, OccurrenceState] = {
 }
 _WHY: Mapping[InputEnd, str] = {
     InputEnd.STOPPED: "It was stopped.",
+    InputEnd.FAILED: "It failed. The conversation says why.",
     InputEnd.TIMED_OUT: "It took too long and was stopped.",
     InputEnd.SET_ASIDE: "It could not be done in two attempts.",
 }
@@ -52,9 +54,10 @@ _logger = logging.getLogger(__name__)
 class ForegroundJobs:
     """The inbox keeps a job that waits; the ledger says what became of it, in one row."""
 
-    def __init__(self, stores: Stores, inbox: DurableInbox, clock: Clock) -> None:
+    def __init__(self, stores: Stores, inbox: DurableInbox, chat: ChatLog, clock: Clock) -> None:
         self._stores = stores
         self._inbox = inbox
+        self._chat = chat
         self._clock = clock
         self._waiting: dict[InputId, asyncio.Future[OccurrenceState]] = {}
 
@@ -66,7 +69,7 @@ class ForegroundJobs:
         end: asyncio.Future[OccurrenceState] = asyncio.get_running_loop().create_future()
         self._waiting[name] = end
         try:
-            if not self._inbox.state.has(name):
+            if not self.has(occurrence):
                 turn = JobTurn.of(job, name, self._clock.now(), late_since)
                 await self._inbox.append(Accepted(turn.at, turn))
             else:
@@ -76,6 +79,10 @@ class ForegroundJobs:
             return await end
         finally:
             self._waiting.pop(name, None)
+
+    def has(self, occurrence: Occurrence) -> bool:
+        """Whether it stands in line, or is being done."""
+        return self._inbox.state.has(InputId(occurrence.id))
 
     async def withdraw(self, occurrence: Occurrence) -> None:
         """What it was for has been done; nothing, if it is being done now."""
@@ -88,7 +95,7 @@ class ForegroundJobs:
 
     async def begin(self, turn: JobTurn, run: Run) -> None:
         """The agent is about to be asked."""
-        run.label = turn.title
+        run.label, run.late_since = turn.title, turn.as_of(run.began).late_since
         run.job = await asyncio.to_thread(self._chained, turn)
         story = await self._story(Occurrence.parse(turn.id))
         if story.state is OccurrenceState.RUNNING:
@@ -102,6 +109,7 @@ class ForegroundJobs:
         occurrence, now = Occurrence.parse(turn.id), self._clock.now()
         story, state = await self._story(occurrence), _STATES[how]
         if story.end is None:
+            run.has_answered = self._has_answer(turn)
             # What it cost stands with its answer.
             outcome = Outcome(state, replace(usage, cost_usd=0.0), _WHY.get(how, ""))
             facts = end_facts(run, occurrence, outcome, now, attempts=story.attempts)
@@ -113,6 +121,13 @@ class ForegroundJobs:
         waiting = self._waiting.get(turn.id)
         if waiting is not None and not waiting.done():
             waiting.set_result(state)
+
+    def _has_answer(self, turn: JobTurn) -> bool:
+        """Whether the owner reads something of it in the conversation."""
+        taken = self._inbox.state.running
+        if taken is None or turn.id not in taken.inputs:
+            return False
+        return self._chat.answer_of(taken.turn) is not None
 
     async def _story(self, occurrence: Occurrence) -> RunStory:
         history = await asyncio.to_thread(self._stores.recent_history)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from ollim_bot.agent import AgentEngine, SessionSpec, Toolset
+from ollim_bot.agent import AgentEngine, Gate, SessionSpec, Toolset
 from ollim_bot.chat import AttachmentKeeper, ChatSurface, Courier, Status
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.answering import Answering
@@ -16,6 +16,7 @@ from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.conversation_tools import conversation_tools
 from ollim_bot.conversation.foreground import ForegroundJobs
+from ollim_bot.conversation.forks import cards
 from ollim_bot.conversation.forks.commands import ForkCommands
 from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.forks.kept import KeptFork
@@ -28,12 +29,13 @@ from ollim_bot.conversation.outbox.outbox import DurableOutbox
 from ollim_bot.conversation.posting import Posting
 from ollim_bot.conversation.stage import Stage
 from ollim_bot.domain.events import AgentEvent
+from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.ports import Clock, Journal
 from ollim_bot.stores import Stores
 from ollim_bot.tools.background_gate import BackgroundTools
 from ollim_bot.tools.job_validator import JobChecker
-from ollim_bot.tools.main_gate import Allowed, Gate, Undecided
+from ollim_bot.tools.main_gate import Allowed, Undecided
 from ollim_bot.tools.server.bench import Workbench
 
 
@@ -79,7 +81,7 @@ class Foundations:
         self._stores = world.stores
         self._clock = world.clock
         self._root = world.working_directory
-        self._is_free = world.status.is_offline
+        self._price = world.status.price
 
     @cached_property
     def _chat(self) -> ChatLog:
@@ -141,7 +143,7 @@ class Foundations:
             self._kept_fork,
             spec=fork_spec(self._world.spec, self._kept_fork, self._stores),
             tools=self._tools,
-            lost=self._tell_session_lost,
+            lost=self._tell_fork_lost,
         )
 
     @cached_property
@@ -202,11 +204,11 @@ class Foundations:
 
     @cached_property
     def _posting(self) -> Posting:
-        return Posting(self._stage, self.forks, self._clock, is_free=self._is_free)
+        return Posting(self._stage, self.forks, self._clock, price=self._price)
 
     @cached_property
     def foreground(self) -> ForegroundJobs:
-        return ForegroundJobs(self._stores, self._inbox, self._clock)
+        return ForegroundJobs(self._stores, self._inbox, self._chat, self._clock)
 
     @cached_property
     def _answering(self) -> Answering:
@@ -234,3 +236,7 @@ class Foundations:
 
     async def _tell_session_lost(self, session_id: SessionId) -> None:
         await self.notices.tell(texts.SESSION_LOST, key=f"session-lost {session_id}")
+
+    async def _tell_fork_lost(self, fork: Fork) -> None:
+        """At once, and in the fork: a notice may have to wait until it has ended."""
+        await self._posting.note(cards.LOST, name=f"fork-lost-{fork.id}")

@@ -76,9 +76,10 @@ class Greeting:
         self._is_said = False
         self._one_at_a_time = asyncio.Lock()
 
-    async def begun(self) -> None:
+    async def begun(self) -> StorageError | None:
+        """Gives what the disk says if it has no room."""
         now = self._clock.now()
-        await self._noted(lambda facts: facts.begun(now))
+        return await self._noted(lambda facts: facts.begun(now))
 
     async def ended(self, *, for_restart: bool = False) -> None:
         await self._noted(lambda facts: facts.ended(for_restart=for_restart))
@@ -123,7 +124,7 @@ class Greeting:
         )
         await self._posting.note(words, name=self._note)
 
-    async def _noted(self, change: Callable[[Facts], Facts]) -> None:
+    async def _noted(self, change: Callable[[Facts], Facts]) -> StorageError | None:
         """A disk that refuses is no reason not to start or stop."""
 
         def write() -> None:
@@ -131,8 +132,10 @@ class Greeting:
 
         try:
             await asyncio.to_thread(write)
-        except StorageError:
+        except StorageError as refused:
             _logger.warning("That the bot runs could not be written down", exc_info=True)
+            return refused
+        return None
 
 
 def welcome_card(name: str, key: str) -> Card:

@@ -26,10 +26,10 @@ class DurableInbox:
         self._changed = asyncio.Event()
 
     async def load(self) -> None:
-        await asyncio.to_thread(self._log.compact, _fewest)
         view = await asyncio.to_thread(self._log.read)
         self.state = Inbox.of(view.entries)
         self._rows = len(view.entries)
+        await self._shorten()
         self._changed.set()
 
     async def append(self, *rows: InboxRow) -> None:

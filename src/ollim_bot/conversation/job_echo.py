@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ollim_bot.agent import Refusal, ToolCall
+from ollim_bot.agent import Gate, Refusal, ToolCall
 from ollim_bot.conversation.job_cards import for_agent, job_card, undone
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, numbered_id
@@ -24,7 +24,6 @@ from ollim_bot.ports import Clock
 from ollim_bot.stores import Stores
 from ollim_bot.tools.job_places import job_files
 from ollim_bot.tools.job_validator import JobChecker
-from ollim_bot.tools.main_gate import Gate
 
 _logger = logging.getLogger(__name__)
 

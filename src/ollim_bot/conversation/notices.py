@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -18,6 +18,7 @@ from ollim_bot.ports import Clock
 from ollim_bot.stores import Stores
 
 _PAUSE = timedelta(minutes=10)
+_BETWEEN_TRIES = 5.0
 _UNTOLD = "untold"
 
 _logger = logging.getLogger(__name__)
@@ -51,11 +52,27 @@ class Notices:
         self._clock = clock
         self._may_speak = may_speak
         self._unkept: list[Untold] = []
+        self._show: Callable[[], Awaitable[None]] | None = None
         self._wanted = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
 
+    @property
+    def unkept(self) -> str:
+        """What only this process knows of, for want of room on the disk; empty if nothing is."""
+        return self._unkept[0].text if self._unkept else ""
+
+    def shown_by(self, show: Callable[[], Awaitable[None]]) -> None:
+        """`show` is called when `unkept` is another one."""
+        self._show = show
+
     async def load(self) -> None:
         """Finish what a crash has left half-done, before anything new is told."""
+        try:
+            await self._finish()
+        except StorageError:  # on a full disk there is no more room for anything new
+            _logger.warning("What was to be told could not be looked after", exc_info=True)
+
+    async def _finish(self) -> None:
         untold = _untold(await asyncio.to_thread(self._stores.memory.read))
         for each in untold:
             if each.is_owed:
@@ -65,23 +82,31 @@ class Notices:
             said = posted.text.splitlines()
             await self._note_told([each for each in untold if each.text in said], posted.at)
 
-    async def tell(self, sentence: str, *, key: str | None = None, for_agent: bool = True) -> None:
+    async def tell(
+        self, sentence: str, *, key: str | None = None, for_agent: bool = True
+    ) -> StorageError | None:
         """`key` names what must not be told again; without one it is the sentence itself.
 
-        `for_agent` is False where the agent has been left a word already.
+        `for_agent` is False where the agent has been left a word already. Gives what the disk says
+        if it has no room: then only this process knows of it until there is.
         """
         new = Untold(uuid4().hex, key or sentence, " ".join(sentence.split()), for_agent)
+        refused = None
         try:
             await self._keep(new)
-        except StorageError:  # it must not be lost, nor hurt whoever has to tell it
+        except StorageError as error:  # it must not be lost, nor hurt whoever has to tell it
             _logger.warning("What is to be told could not be kept yet: %s", sentence, exc_info=True)
-            self._unkept.append(new)
+            refused = error
+            if not any(each.key == new.key for each in self._unkept):
+                self._unkept.append(new)
+                await self._show_unkept()
         self._wanted.set()
+        return refused
 
     async def known(self, start: str) -> list[str]:
-        """The keys that begin so, of all that was told or waits to be."""
+        """The keys that begin so, of all that was told or stands on disk to be."""
         raw = await asyncio.to_thread(self._stores.memory.read)
-        waiting = (each.key for each in (*_untold(raw), *self._unkept))
+        waiting = (each.key for each in _untold(raw))
         return [key for key in (*Facts(raw).told, *waiting) if key.startswith(start)]
 
     async def forget(self, key: str) -> None:
@@ -99,9 +124,9 @@ class Notices:
                 await self._clock.sleep(await self._pause())
                 await self._keep_rest()
                 await self.flush()
-            except StorageError:  # a full disk, say
-                _logger.warning("A notice has to wait", exc_info=True)
-                await self._clock.sleep(_PAUSE.total_seconds())
+            except StorageError as refused:  # a full disk, say
+                _logger.warning("A notice has to wait: %s", refused)
+                await self._clock.sleep(_BETWEEN_TRIES)
                 self._wanted.set()
 
     async def flush(self) -> None:
@@ -122,6 +147,11 @@ class Notices:
         while self._unkept:
             await self._keep(self._unkept[0])
             self._unkept.pop(0)
+            await self._show_unkept()
+
+    async def _show_unkept(self) -> None:
+        if self._show is not None:
+            await self._show()
 
     async def _keep(self, new: Untold) -> None:
         """On disk, unless it is known already, when it returns."""

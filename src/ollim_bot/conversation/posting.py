@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from datetime import datetime
 from uuid import uuid4
 
 from ollim_bot.conversation.dialogue import Dialogue
@@ -12,7 +13,10 @@ from ollim_bot.domain.chat import Author, ChatMessage, MessageId, Spent, TurnId,
 from ollim_bot.domain.context_use import context_warning
 from ollim_bot.domain.events import Usage
 from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.provider import Price
+from ollim_bot.domain.run_words import late_label
 from ollim_bot.ports import Clock
+from ollim_bot.prompts.context import joined
 
 
 def answer_name(command: InputId) -> MessageId:
@@ -21,13 +25,11 @@ def answer_name(command: InputId) -> MessageId:
 
 
 class Posting:
-    """`is_free` is set where the model costs nothing."""
-
-    def __init__(self, stage: Stage, forks: Forks, clock: Clock, *, is_free: bool) -> None:
+    def __init__(self, stage: Stage, forks: Forks, clock: Clock, *, price: Price) -> None:
         self._stage = stage
         self._forks = forks
         self._clock = clock
-        self._is_free = is_free
+        self._price = price
 
     async def answer(
         self,
@@ -37,9 +39,13 @@ class Posting:
         usage: Usage,
         *,
         is_cut_off: bool = False,
+        late_since: datetime | None = None,
     ) -> None:
-        cost = 0.0 if self._is_free else dialogue.cost_since_last(usage)
+        """`late_since` is when it should have come, where that is long ago."""
+        cost = dialogue.cost_since_last(usage) if self._price is Price.LISTED else 0.0
         now = self._clock.now()
+        late = "" if late_since is None else late_label(late_since, now)
+        footer = joined(" ", late, context_warning(usage))
         message = ChatMessage(
             numbered_id(now, secrets.randbits(20)),
             now,
@@ -49,7 +55,7 @@ class Posting:
             session=dialogue.id,
             is_cut_off=is_cut_off,
             spent=Spent(cost, usage.context, usage.window),
-            footer="" if is_cut_off else context_warning(usage),
+            footer="" if is_cut_off else footer,
             in_fork=dialogue.in_fork,
         )
         await dialogue.answering(message)

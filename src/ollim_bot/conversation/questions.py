@@ -61,7 +61,7 @@ class Question:
             return _program_prompt(first, now, updates)
         if isinstance(first, JobTurn):
             # Of a job whose prompt was never taken, no call can have been made.
-            return foreground_prompt(first, now, updates)
+            return foreground_prompt(first.as_of(now), now, updates)
         messages = _messages(self.asked)
         if self.tools:
             return continued_prompt(self.tools, now, again=messages, updates=updates)

@@ -15,7 +15,7 @@ from ollim_bot.conversation.posting import Posting, answer_name
 from ollim_bot.conversation.questions import Questions
 from ollim_bot.domain.events import Usage
 from ollim_bot.domain.inbox import MOST_ATTEMPTS, Ended, InputEnd, Taken
-from ollim_bot.domain.inputs import Asked, CommandCall, InputId, OwnerMessage
+from ollim_bot.domain.inputs import Asked, CommandCall, InputId, JobTurn, OwnerMessage
 from ollim_bot.ports import Clock
 from ollim_bot.stores import Stores
 
@@ -72,7 +72,10 @@ class Recovery:
         if self._chat.answer_of(taken.turn) is not None:
             await self._answering.end(asked, InputEnd.ANSWERED)
         elif trace.is_complete and trace.answer:
-            await self._posting.answer(dialogue, taken.turn, trace.answer, Usage())
+            jobs = (each for each in asked if isinstance(each, JobTurn))
+            late = next((job.as_of(taken.at).late_since for job in jobs), None)
+            answer = trace.answer
+            await self._posting.answer(dialogue, taken.turn, answer, Usage(), late_since=late)
             await self._answering.end(asked, InputEnd.ANSWERED)
         elif taken.attempt >= MOST_ATTEMPTS:
             await self._set_aside(asked)

@@ -17,7 +17,10 @@ _logger = logging.getLogger(__name__)
 
 
 class StatusBoard:
-    """`status` is how it begins; `is_busy` and `fork` are asked whenever it is looked at."""
+    """`status` is how it begins; the others are asked whenever it is looked at.
+
+    `unkept` is a sentence that nobody could write down.
+    """
 
     def __init__(
         self,
@@ -27,6 +30,7 @@ class StatusBoard:
         *,
         is_busy: Callable[[], bool],
         fork: Callable[[], OpenFork | None],
+        unkept: Callable[[], str],
     ) -> None:
         self._stage = stage
         self._config = config
@@ -34,10 +38,12 @@ class StatusBoard:
         self._default_model = status.model
         self._is_busy = is_busy
         self._fork = fork
+        self._unkept = unkept
 
     @property
     def current(self) -> Status:
-        return replace(self._status, is_busy=self._is_busy(), fork=self._fork())
+        trouble = " ".join(filter(None, (self._status.trouble, self._unkept())))
+        return replace(self._status, is_busy=self._is_busy(), fork=self._fork(), trouble=trouble)
 
     async def tell(self) -> None:
         """Let all surfaces know how it is now."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ollim_bot.domain.inputs import OwnerMessage
+from ollim_bot.errors import StorageError
 
 CATCHING_UP = "catching up on background activity..."
 STOPPED = "stopped."
@@ -20,6 +21,14 @@ NOTHING_IN_IT = "There is nothing in this message. Write a word, or attach a fil
 NOTHING_RUNS = "Nothing is running."
 JOB_TOO_LONG = "This took longer than 5 minutes and was stopped."
 RESTARTING = "Restarting. The conversation goes on where it is."
+
+
+def no_room(refused: StorageError) -> str:
+    why = refused.reason.partition(". ")[0].removesuffix(".")
+    return (
+        f"{refused.path.name} {why}. Until there is room, messages are refused, jobs wait, and "
+        "reminders are shown but not kept."
+    )
 
 
 def set_aside(messages: Sequence[OwnerMessage]) -> str:

@@ -51,7 +51,7 @@ class Facts:
     @property
     def last_used(self) -> str | None:
         """Who answered before. A real provider that was only tried, and never answered, did not."""
-        if self.raw.get("untried") is True:
+        if self._is_untried:
             return ProviderKind.OFFLINE
         return ProviderKind.CLAUDE if ProviderKind.CLAUDE in self.parked else self.provider
 
@@ -74,15 +74,16 @@ class Facts:
         if self.moving is not None or self.provider == kind:
             return self
         before = self.provider or _presumed_owner(kind, current)
-        is_first = kind == ProviderKind.CLAUDE and self.last_used != kind
-        untried = is_first and (self.provider or current is None) or self.raw.get("untried")
+        is_new = kind == ProviderKind.CLAUDE and self.last_used != kind
+        is_sure = self.provider is not None or current is None
+        untried = self._is_untried or (is_new and is_sure) or None
         if before == kind:
-            return self._with(provider=kind, untried=untried or None)
+            return self._with(provider=kind, untried=untried)
         parked: dict[str, object] = {**self.parked, before: current}
         following = parked.pop(kind, None)
         kept = {name: session for name, session in parked.items() if session}
         moving = {"to": kind, "next": following}
-        return self._with(parked=kept or None, moving=moving, untried=untried or None)
+        return self._with(parked=kept or None, moving=moving, untried=untried)
 
     def moved(self) -> Facts:
         """Last step of a change, when the next session is the one in use."""
@@ -243,6 +244,10 @@ class Facts:
 
     def without_grants(self) -> Facts:
         return self._with(granted=None)
+
+    @property
+    def _is_untried(self) -> bool:
+        return self.raw.get("untried") is True
 
     def _with(self, **changes: object) -> Facts:
         """None takes a fact away."""

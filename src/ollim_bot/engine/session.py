@@ -27,7 +27,6 @@ from ollim_bot.engine.stream import TurnReader
 from ollim_bot.engine.turn import Turn
 from ollim_bot.errors import EngineError, SessionLost
 
-
 Answered = Callable[[], Awaitable[None]]
 
 

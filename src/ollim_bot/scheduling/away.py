@@ -17,7 +17,7 @@ async def tell_missed(
     """To be done before the ledger says that they were missed, so that no crash comes between.
 
     `since` is the last heartbeat. It is the same at each start until all is written down, and the
-    key says how far the telling has come.
+    key says how far the telling has come. Raises `StorageError` where there is no room for it.
     """
     if not missed:
         return
@@ -29,4 +29,6 @@ async def tell_missed(
     until = max(told, default=since)
     if news := [one for one in missed if one.newest > until and one.occurrence not in claimed]:
         until = max(one.newest for one in news).astimezone(UTC)
-        await notices.tell(away_message(news, now), key=f"{key}{until.isoformat()}")
+        refused = await notices.tell(away_message(news, now), key=f"{key}{until.isoformat()}")
+        if refused is not None:
+            raise refused

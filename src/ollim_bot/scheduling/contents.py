@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,13 +31,14 @@ Pages = Mapping[JobKind, Mapping[str, Page]]
 class Sight:
     """What was found in the folders: the readings of each kind by file name.
 
-    A kind whose folder could not be listed is in `refusals` instead, with a sentence. `touched` are
-    the files that were written or removed since the look before, whether or not they say the same.
+    A kind whose folder could not be listed is in `refusals` instead, with a sentence. `touched` has
+    the names of files that were written or removed since the look before, whether or not they say
+    the same.
     """
 
     readings: Mapping[JobKind, Readings]
     refusals: Mapping[JobKind, str] = field(default_factory=dict)
-    touched: Sequence[Path] = ()
+    touched: Mapping[JobKind, Set[str]] = field(default_factory=dict)
 
     def shows_the_same_as(self, other: Sight) -> bool:
         """Quickly told, as a look that finds nothing new returns the readings of the one before."""
@@ -68,9 +69,10 @@ class Contents:
         has_settled = self.settles_at is not None and now >= self.settles_at
         if self.sight is not None and sight.shows_the_same_as(self.sight) and not has_settled:
             return self
-        pages, touched = dict(self.pages), frozenset(sight.touched)
+        pages = dict(self.pages)
         for kind, readings in sight.readings.items():
             own, folder, kept = self.pages[kind], folders[kind], last_good[kind]
+            touched = sight.touched.get(kind, frozenset())
             pages[kind] = turned(own, folder, readings, touched, kept, now)
         refusals = self._refusals(sight, folders, now)
         jobs, doubles = self._assigned(pages)

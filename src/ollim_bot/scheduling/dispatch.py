@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from datetime import UTC, timedelta
+from datetime import UTC
 from functools import partial
 
 from ollim_bot.conversation.background.attempt import Try
 from ollim_bot.conversation.background.runs import BackgroundRuns
 from ollim_bot.conversation.foreground import ForegroundJobs
 from ollim_bot.conversation.notices import Notices
+from ollim_bot.conversation.patient_ledger import PatientLedger
 from ollim_bot.conversation.reminders.delivery import ReminderDelivery
 from ollim_bot.domain.forward_schedule import UpcomingSchedule
 from ollim_bot.domain.jobs import Job, Reminder
@@ -21,23 +22,20 @@ from ollim_bot.domain.occurrences import (
     Occurrence,
     OccurrenceState,
     SkipReason,
-    may_follow,
 )
 from ollim_bot.domain.orders import Order
-from ollim_bot.domain.run_history import DELIVERED, Recovery, RunStory
-from ollim_bot.domain.run_words import late_label
+from ollim_bot.domain.run_history import Recovery, RunStory
 from ollim_bot.domain.schedule import JobKey, key_of
 from ollim_bot.errors import StorageError
 from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock
 from ollim_bot.scheduling import texts
 from ollim_bot.scheduling.costs import DailyCosts
+from ollim_bot.scheduling.owed import OwedReminders
 from ollim_bot.scheduling.skips import Skips
-from ollim_bot.scheduling.work import Orders, Work
+from ollim_bot.scheduling.work import Work
 from ollim_bot.stores import Stores
 
-# How long the agent may take to be ready with what the owner has ordered.
-PATIENCE = timedelta(seconds=60)
 _PAUSES = (5.0, 30.0)
 _BETWEEN_TRIES = 5.0
 
@@ -63,13 +61,13 @@ class Dispatch:
         self._stores = stores
         self._foreground = foreground
         self._background = background
-        self._delivery = delivery
         self._notices = notices
         self._clock = clock
         self._upcoming = upcoming
         self._costs = DailyCosts(stores, clock)
         self._skips = Skips(stores)
-        self._orders = Orders()
+        self._ledger = PatientLedger(stores, notices, clock)
+        self._owed = OwedReminders(delivery, self._ledger, clock)
         self._going: dict[asyncio.Task[None], JobKey] = {}
 
     def fire(self, work: Work) -> asyncio.Event:
@@ -116,7 +114,7 @@ class Dispatch:
 
     async def _fire(self, work: Work, claimed: asyncio.Event) -> None:
         is_running = key_of(work.job) in self._others()
-        order = self._orders.of(work)
+        order = self._owed.order_of(work)
         is_ours = await self._claimed(work, order)
         claimed.set()
         if is_ours:
@@ -156,15 +154,12 @@ class Dispatch:
 
     async def put_away(self, reminder: Reminder) -> None:
         """Its moment has come to its end."""
-        await asyncio.to_thread(self._delivery.take_away, reminder)
+        await self._owed.put_away(reminder)
 
-    async def abandon(self, story: RunStory) -> None:
-        """The file of what was cut off is gone, so nobody wants it any more."""
-        is_begun = may_follow(story.state, OccurrenceState.INTERRUPTED)
-        state = OccurrenceState.INTERRUPTED if is_begun else OccurrenceState.SKIPPED
-        facts = {"reason": SkipReason.DISABLED.value, "silent_because": "its file is gone"}
-        row = LedgerRow(self._clock.now(), state.value, story.occurrence, facts)
-        await asyncio.to_thread(self._stores.ledger.append, row)
+    async def has_plans_for(self, work: Work) -> bool:
+        """Whether it stands in the line of the conversation, or the owner wants it left out."""
+        is_in_line = not work.job.spec.background and self._foreground.has(work.occurrence)
+        return is_in_line or await self._skips.has(work.occurrence)
 
     def _others(self) -> set[JobKey]:
         """What goes on beside the task that asks."""
@@ -183,23 +178,21 @@ class Dispatch:
                     self._stores.claims.claim, work.occurrence, found_at, facts
                 )
             except StorageError as refused:
-                key = f"ledger {self._clock.now():%Y-%m-%d}"
-                await self._notices.tell(str(refused), key=key)
-                if work.ordered is not None and order is not None:
-                    await self._delivery.flash(work.ordered, work.occurrence, order)
-                await self._clock.sleep(_BETWEEN_TRIES)
+                if order is not None:
+                    await self._owed.show(work, order)
+                await self._ledger.wait_for_room(refused)
 
     async def _go_on(self, work: Work, story: RunStory) -> None:
-        order = self._orders.of(work)
-        if order is not None and await self._is_delivered(work, story):
-            order.take()
+        order = self._owed.order_of(work)
+        if order is not None:
+            await self._owed.note_delivery(work, order, story)
         verdict = story.recovery
         if verdict is None:
-            await self._finish(work, order, "")
+            await self._owed.settle(work, order, "")
             return
         if verdict.ends_as is not None:
             await self._cut_off(work, verdict)
-            await self._finish(work, order, texts.WAS_CUT_OFF)
+            await self._owed.settle(work, order, texts.WAS_CUT_OFF)
             return
         if story.state is OccurrenceState.DUE and await self._is_left_out(work):
             return
@@ -208,20 +201,25 @@ class Dispatch:
         await self._do(work, order, first=story.attempts + 1)
 
     async def _cut_off(self, work: Work, verdict: Recovery) -> None:
+        """Told before the ledger says so: a crash in between leads here again."""
         assert verdict.ends_as is not None
         title = work.job.spec.title
         is_interrupted = verdict is Recovery.INTERRUPT
         sentence = texts.interrupted(title) if is_interrupted else texts.given_up(title)
+        while await self._notices.tell(sentence, key=f"cut off {work.occurrence.id}"):
+            await self._clock.sleep(_BETWEEN_TRIES)
         await self._end(work, verdict.ends_as, {"error": sentence})
-        await self._notices.tell(sentence, key=f"cut off {work.occurrence.id}")
 
     async def _do(self, work: Work, order: Order | None, *, first: int) -> None:
         run = asyncio.create_task(self._run(work, order, first))
-        alarm = asyncio.create_task(self._alarm(work, order))
+        is_ringing = asyncio.Event()
+        alarm = asyncio.create_task(self._alarm(work, order, is_ringing))
         try:
-            await asyncio.wait({run, alarm}, return_when=asyncio.FIRST_COMPLETED)
             state = await run
-            await self._finish(work, order, texts.why_plainly(state))
+            if is_ringing.is_set():
+                # It may be in the middle of a delivery, which is not over before it has arrived.
+                await alarm
+            await self._owed.settle(work, order, texts.why_plainly(state))
         finally:
             for task in (run, alarm):
                 task.cancel()
@@ -252,49 +250,26 @@ class Dispatch:
             await self._clock.sleep(_PAUSES[min(number, len(_PAUSES)) - 1])
         return OccurrenceState.FAILED
 
-    async def _alarm(self, work: Work, order: Order | None) -> None:
+    async def _alarm(self, work: Work, order: Order | None, is_ringing: asyncio.Event) -> None:
         """What was ordered comes in time, whatever the agent does."""
-        if order is None or work.ordered is None:
-            await asyncio.Event().wait()
+        if order is None:
             return
-        due = work.occurrence.scheduled_at or self._clock.now()
-        latest = max(due, self._clock.now().astimezone(UTC) - PATIENCE / 2) + PATIENCE
-        await self._clock.sleep((latest - self._clock.now().astimezone(UTC)).total_seconds())
-        await self._deliver(work, order, texts.NOT_READY)
+        await self._owed.until_too_late(work)
+        is_ringing.set()
+        await self._owed.deliver(work, order, texts.NOT_READY)
         if not work.job.spec.background:
-            await self._foreground.withdraw(work.occurrence)
+            await self._withdraw(work.occurrence)
 
-    async def _finish(self, work: Work, order: Order | None, reason: str) -> None:
-        """It has its end row; what had to be delivered is, and then the file goes."""
-        if order is not None:
-            await self._deliver(work, order, reason)
-            await self._row(work, DELIVERED, {})
-            self._orders.close(work)
-        if isinstance(work.job, Reminder) and not work.occurrence.manual:
-            await self.put_away(work.job)
-
-    async def _deliver(self, work: Work, order: Order, reason: str) -> None:
-        assert work.ordered is not None
-        if work.late_since is not None:
-            reason = f"{late_label(work.late_since, self._clock.now())} {reason}".rstrip()
-        while not await self._delivery.deliver(work.ordered, work.occurrence, order, reason):
-            await self._clock.sleep(_BETWEEN_TRIES)
-
-    async def _is_delivered(self, work: Work, story: RunStory) -> bool:
-        if story.delivery is not None:
-            return True
-        return await self._delivery.was_said(work.occurrence)
-
-    async def _end(self, work: Work, state: OccurrenceState, facts: Mapping[str, object]) -> None:
-        silent = {"silent_because": "it was not run"}
-        await self._row(work, state.value, {"job": work.job.spec.title, **silent, **facts})
-
-    async def _row(self, work: Work, state: str, facts: Mapping[str, object]) -> None:
-        """On a full disk, as soon as there is room."""
-        row = LedgerRow(self._clock.now(), state, work.occurrence, facts)
+    async def _withdraw(self, occurrence: Occurrence) -> None:
         while True:
             try:
-                return await asyncio.to_thread(self._stores.ledger.append, row)
-            except StorageError:
-                _logger.warning("A row of the ledger has to wait", exc_info=True)
-                await self._clock.sleep(_BETWEEN_TRIES)
+                return await self._foreground.withdraw(occurrence)
+            except StorageError as refused:
+                await self._ledger.wait_for_room(refused)
+
+    async def _end(self, work: Work, state: OccurrenceState, facts: Mapping[str, object]) -> None:
+        named = {"job": work.job.spec.title, **texts.NOT_RUN}
+        await self._row(work, state.value, {**named, **facts})
+
+    async def _row(self, work: Work, state: str, facts: Mapping[str, object]) -> None:
+        await self._ledger.append(LedgerRow(self._clock.now(), state, work.occurrence, facts))

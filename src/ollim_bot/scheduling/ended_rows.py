@@ -9,6 +9,7 @@ from ollim_bot.domain.catch_up import CatchUp
 from ollim_bot.domain.occurrences import LedgerRow, OccurrenceState, SkipReason
 from ollim_bot.domain.run_history import claiming_row
 from ollim_bot.domain.schedule import ScheduledJob, occurrence_at
+from ollim_bot.scheduling import texts
 
 
 def ended_rows(plan: CatchUp, now: datetime) -> list[LedgerRow]:
@@ -31,6 +32,6 @@ def _ended(
     facts: Mapping[str, object],
 ) -> list[LedgerRow]:
     occurrence = occurrence_at(job, moment)
-    silent = {"job": job.spec.title, "silent_because": "it was not run"}
-    end = LedgerRow(now, state.value, occurrence, {**silent, **facts})
+    named = {"job": job.spec.title, **texts.NOT_RUN}
+    end = LedgerRow(now, state.value, occurrence, {**named, **facts})
     return [claiming_row(occurrence, now), end]

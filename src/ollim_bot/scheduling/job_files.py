@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 
 from ollim_bot.data_paths import DataPaths
@@ -41,7 +41,7 @@ class JobFiles:
             self._kept = {kind: self._copies_of(kind) for kind in FORMS}
         readings: dict[JobKind, Readings] = {}
         refusals: dict[JobKind, str] = {}
-        touched: list[Path] = []
+        touched: dict[JobKind, Set[str]] = {}
         for kind, folder in self._folders.items():
             try:
                 look = folder.look()
@@ -49,8 +49,13 @@ class JobFiles:
                 refusals[kind] = str(refused)
             else:
                 readings[kind] = look.readings
-                touched += [folder.path / name for name in look.touched]
+                if look.touched:
+                    touched[kind] = look.touched
         return Sight(readings, refusals, touched)
+
+    def touched(self, sight: Sight) -> Iterator[Path]:
+        for kind, names in sight.touched.items():
+            yield from (self.folders[kind] / name for name in sorted(names))
 
     @property
     def last_good(self) -> Mapping[JobKind, Mapping[str, Job]]:

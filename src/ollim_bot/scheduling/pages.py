@@ -97,7 +97,7 @@ def turned(
     pages: Mapping[str, Page],
     folder: Path,
     readings: Mapping[str, JobReading[Any]],
-    touched: Container[Path],
+    touched: Container[str],
     kept: Mapping[str, Job],
     now: float,
 ) -> dict[str, Page]:
@@ -112,7 +112,7 @@ def turned(
         if page is None:
             after[name] = Page(folder / name, reading, reading.job or kept.get(name), now)
         else:
-            after[name] = page.turned(reading, now, touched=page.path in touched)
+            after[name] = page.turned(reading, now, touched=name in touched)
     for name in pages.keys() - readings.keys():
         gone = pages[name].away(now)
         if now < gone.since + SECONDS_TO_COME_BACK:

@@ -9,10 +9,10 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta, tzinfo
 
 from ollim_bot.conversation.notices import Notices
-from ollim_bot.domain.catch_up import CatchUp, Missed, catch_up, is_late
+from ollim_bot.domain.catch_up import CatchUp, Missed, catch_up, is_late, late_since
 from ollim_bot.domain.jobs import Job, Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
-from ollim_bot.domain.run_history import RunStory, claiming_row
+from ollim_bot.domain.run_history import History, RunStory, claiming_row
 from ollim_bot.domain.schedule import JobKey, ScheduledJob, last_due, occurrence_at
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
@@ -25,6 +25,7 @@ from ollim_bot.scheduling.heartbeat import Heartbeat, kept
 from ollim_bot.scheduling.job_book import Changes, JobBook
 from ollim_bot.scheduling.requests import RunRequests
 from ollim_bot.scheduling.skips import Skips
+from ollim_bot.scheduling.unfinished import Unfinished
 from ollim_bot.scheduling.watcher import SCAN_SECONDS, Watcher
 from ollim_bot.scheduling.work import Work
 from ollim_bot.stores import Stores
@@ -69,9 +70,10 @@ class Scheduler:
         self._requests = requests
         self._armed = ArmedJobs(stores, zone)
         self._agenda = JobAgenda(zone)
+        self._unfinished = Unfinished(stores, dispatch, notices, clock, zone)
         self._watched_until = _utc(clock.now())
         self._heartbeat = Heartbeat(stores)
-        self._look_in: float | None = None
+        self._look_at = clock.monotonic() + _LONGEST_SLEEP
         self._looked_at: float | None = None
         self._late: set[asyncio.Task[None]] = set()
         self._claiming: list[asyncio.Event] = []
@@ -90,8 +92,9 @@ class Scheduler:
             if self._requests is not None:
                 group.create_task(self._requests.run())
             while True:
-                await self._watcher.wait(self._pause())
-                await self._look()
+                is_calm = await self._watcher.wait(self._pause())
+                if not (is_calm and self._may_rest()):
+                    await self._look()
                 await self._tick()
 
     async def close(self) -> None:
@@ -117,26 +120,26 @@ class Scheduler:
         for story in history.unfinished:
             # One whose beginning was not read has ended: what has no end is read from its claim on.
             if story.rows[0].state == OccurrenceState.DUE:
-                await self._go_on(story, now)
+                await self._go_on(story, history, now)
         await self._catch_up(now)
         self._looked_at = self._clock.monotonic()
         await self._heartbeat.checkpoint(now, now)
         await self._beat(now)
 
-    async def _go_on(self, story: RunStory, now: datetime) -> None:
+    async def _go_on(self, story: RunStory, history: History, now: datetime) -> None:
         occurrence = story.occurrence
         job = self._job(JobKey(occurrence.kind, occurrence.job_id))
         if job is None:
             with suppress(StorageError):
-                await self._dispatch.abandon(story)
+                await self._unfinished.abandon(story)
             return
-        due = occurrence.scheduled_at
-        late_since = due if due is not None and is_late(due, now) else None
-        self._dispatch.go_on(Work(job, occurrence, late_since), story)
+        work = Work(job, occurrence, late_since(occurrence, now))
+        if not await self._unfinished.has_ended(work, story, history, self._watched_until):
+            self._dispatch.go_on(work, story)
 
     async def _look(self) -> None:
         changes = await self._book.refresh()
-        self._look_in = changes.look_again_in
+        self._look_at = self._clock.monotonic() + changes.next_look_in
         if not changes:
             return
         now = self._now
@@ -257,14 +260,17 @@ class Scheduler:
     def _now(self) -> datetime:
         return _utc(self._clock.now())
 
+    def _may_rest(self) -> bool:
+        """Not if something is due: whether it still stands in its file has to be seen first."""
+        next_at = self._agenda.next_at
+        return self._clock.monotonic() < self._look_at and (next_at is None or next_at > self._now)
+
     def _pause(self) -> float:
         now = self._now
         next_at = self._agenda.next_at
-        waits = [_LONGEST_SLEEP]
+        waits = [_LONGEST_SLEEP, self._look_at - self._clock.monotonic()]
         if next_at is not None:
             waits.append((next_at - now).total_seconds())
-        if self._look_in is not None:
-            waits.append(self._look_in)
         return max(min(waits), _SHORTEST_SLEEP)
 
     def _scheduled(self) -> Iterator[ScheduledJob]:

@@ -9,6 +9,9 @@ from ollim_bot.domain.occurrences import OccurrenceState
 NOT_READY = "The agent was not ready in time, so here it is as you wrote it."
 WAS_CUT_OFF = "The bot was stopped before the agent could say it, so here it is as you wrote it."
 
+# What the ledger says of whatever ends without having been begun.
+NOT_RUN: Mapping[str, object] = {"silent_because": "it was not run"}
+
 _WHY: Mapping[OccurrenceState, str] = {
     OccurrenceState.FAILED: "The agent could not do it, so here it is as you wrote it.",
     OccurrenceState.TIMED_OUT: "The agent took too long, so here it is as you wrote it.",

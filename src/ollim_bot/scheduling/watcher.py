@@ -13,6 +13,7 @@ from collections.abc import (
     Iterator,
     Mapping,
     Sequence,
+    Set,
 )
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -67,7 +68,7 @@ class Watcher:
         self,
         paths: DataPaths,
         clock: Clock,
-        tell: Callable[[str], Awaitable[None]],
+        tell: Callable[[str], Awaitable[object]],
         *,
         events: Events = file_events,
     ) -> None:
@@ -76,6 +77,7 @@ class Watcher:
         self._tell = tell
         self._events = events
         self._stirred = asyncio.Event()
+        self._is_listening = False
         self._is_told = False
 
     def __aiter__(self) -> AsyncIterator[None]:
@@ -84,15 +86,20 @@ class Watcher:
     async def __anext__(self) -> None:
         await self.wait()
 
-    async def wait(self, at_most: float = SCAN_SECONDS) -> None:
-        """Until something may have changed, or the seconds have passed."""
+    async def wait(self, at_most: float = SCAN_SECONDS) -> bool:
+        """Until something may have changed, or the seconds have passed.
+
+        True if the system is listened to and has told of nothing.
+        """
         alarm = asyncio.create_task(self._clock.sleep(at_most))
         stir = asyncio.create_task(self._stirred.wait())
         try:
             await asyncio.wait((alarm, stir), return_when=asyncio.FIRST_COMPLETED)
         finally:
             await _ended(alarm, stir)
+        is_calm = self._is_listening and not self._stirred.is_set()
         self._stirred.clear()
+        return is_calm
 
     async def run(self) -> None:
         """Listen to the system until cancelled; without it, there is only the looking."""
@@ -133,7 +140,10 @@ class Watcher:
         def hear() -> None:
             try:
                 for number, burst in enumerate(self._events(ground, stop)):
-                    loop.call_soon_threadsafe(self._hear, moved, number, burst)
+                    paths = frozenset(burst)
+                    # With the first sign the listening has begun: what came before was not heard.
+                    if paths or number == 0:
+                        loop.call_soon_threadsafe(self._hear, moved, paths)
                 if not stop.is_set():
                     raise RuntimeError("it has fallen silent")
             except Exception as trouble:  # noqa: BLE001 - handed over to the one who waits
@@ -145,15 +155,14 @@ class Watcher:
         try:
             yield moved
         finally:
+            self._is_listening = False
             stop.set()
             moved.cancel()
             await asyncio.shield(asyncio.to_thread(thread.join))
 
-    def _hear(self, moved: asyncio.Future[None], number: int, burst: Iterable[Path]) -> None:
-        paths = set(burst)
-        # With the first sign the listening has begun: what came before it was not heard.
-        if paths or number == 0:
-            self._stirred.set()
+    def _hear(self, moved: asyncio.Future[None], paths: Set[Path]) -> None:
+        self._is_listening = not moved.done()
+        self._stirred.set()
         if not moved.done() and any(map(self._is_ground, paths)):
             moved.set_result(None)
 

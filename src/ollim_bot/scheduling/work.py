@@ -7,7 +7,6 @@ from datetime import datetime
 
 from ollim_bot.domain.jobs import Job, Reminder, Routine, kind_of
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.orders import Order
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +31,3 @@ class Work:
         """The reminder, if it has to be delivered whatever happens."""
         is_ordered = isinstance(self.job, Reminder) and self.job.must
         return self.job if is_ordered and isinstance(self.job, Reminder) else None
-
-
-class Orders:
-    """One for each due moment of what has to be delivered, whoever is at it."""
-
-    def __init__(self) -> None:
-        self._open: dict[Occurrence, Order] = {}
-
-    def of(self, work: Work) -> Order | None:
-        return self._open.setdefault(work.occurrence, Order()) if work.ordered else None
-
-    def close(self, work: Work) -> None:
-        """Its delivery is in the ledger."""
-        self._open.pop(work.occurrence, None)

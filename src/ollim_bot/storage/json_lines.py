@@ -174,11 +174,18 @@ class JsonLines(Generic[T]):
         except FileNotFoundError:
             return None
         if self._month_of_file is None or self._month_of_file[0] != file_number:
-            entries, _ = self._decoded(self._content(self._path))
-            if not entries:
+            first = self._first(self._content(self._path))
+            if first is None:
                 return None
-            self._month_of_file = (file_number, _month(self._codec.moment(entries[0])))
+            self._month_of_file = (file_number, _month(self._codec.moment(first)))
         return self._month_of_file[1]
+
+    def _first(self, content: bytes) -> T | None:
+        """The first entry, without a look at the many that may follow."""
+        for line in content.split(b"\n"):
+            with suppress(Malformed):
+                return self._codec.decode(line)
+        return None
 
 
 @contextmanager

@@ -253,24 +253,25 @@ async def test_a_reminder_is_snoozed_and_cancelled_before_it_comes(talk: Talk) -
     assert not read(talk, "reminders/dentist.md")
 
 
-@pytest.mark.parametrize("label", ["Done", "Snooze 10 min", "1 h", "Tomorrow 9:00"])
-async def test_a_reminder_that_came_is_done_or_comes_again(talk: Talk, label: str) -> None:
+async def test_a_reminder_that_came_is_done_or_comes_again(talk: Talk) -> None:
+    labels = ("Done", "Snooze 10 min", "1 h", "Tomorrow 9:00")
+    reminders = talk.bot.data / "reminders"
     at = (datetime.now(UTC) + timedelta(seconds=1)).replace(microsecond=0)
-    text = REMINDER.replace("2099-01-07T09:00:00+01:00", at.isoformat())
-    write(talk, "reminders/dentist.md", text)
-    title = "Call the dentist."
-    card = await talk.card(title)
-    await talk.until(lambda: not read(talk, "reminders/dentist.md"))
-    if label == "Done":
-        await talk.press(card, label)
-    else:
-        answer = await answered(talk, card, label)
-        assert answer.startswith("Reminder set: Call the dentist, ")
-    every = {"Done": False, "Snooze 10 min": False, "1 h": False, "Tomorrow 9:00": False}
-    await talk.until(lambda: states(card) == every)
-    assert await page_states(talk, title) == every
-    assert len(list((talk.bot.data / "reminders").glob("*.md"))) == (label != "Done")
-    assert await words_of(talk, talk.discord.press(card, custom_id(card, label))) == USED
+    for name, label in enumerate(labels):
+        head = f'---\nid: r{name}\nrun-at: "{at.isoformat()}"\n---\n'
+        write(talk, f"reminders/r{name}.md", f"{head}For {label}.\n")
+    await talk.until(lambda: not list(reminders.glob("*.md")))
+    for set_again, label in enumerate(labels):
+        card = await talk.card(f"For {label}.")
+        if label == "Done":
+            await talk.press(card, label)
+        else:
+            answer = await answered(talk, card, label)
+            assert answer.startswith(f"Reminder set: For {label}, ")
+        await talk.until(lambda card=card: states(card) == dict.fromkeys(labels, False))
+        assert await page_states(talk, f"For {label}.") == states(card)
+        assert len(list(reminders.glob("*.md"))) == set_again
+        assert await words_of(talk, talk.discord.press(card, custom_id(card, label))) == USED
 
 
 async def test_a_button_that_leads_nowhere_says_so(talk: Talk) -> None:

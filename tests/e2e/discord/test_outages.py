@@ -90,7 +90,8 @@ async def test_a_session_that_discord_has_forgotten_is_begun_anew_without_a_gree
     assert talk.discord.gateway.resumed == 0
     assert talk.discord.gateway.identified == 2
     assert talk.discord.command_puts == 1
-    assert {each.text for each in talk.discord.said[before:]} <= {"ok", "Here again."}
+    answers = {"ok", "Here again."}
+    await talk.until(lambda: {each.text for each in talk.discord.said[before:]} <= answers)
 
 
 @asynccontextmanager

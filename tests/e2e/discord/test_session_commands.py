@@ -203,7 +203,7 @@ async def test_a_restart_by_command_comes_back_with_one_greeting(talk: Talk) -> 
 
 async def test_a_typed_command_does_the_same_and_the_model_is_not_asked(talk: Talk) -> None:
     talk.discord.say("/model opus")
-    await talk.said("model.main is now opus (it was none).")
+    await talk.said("model.main is now opus (it was default).")
     talk.discord.say("/model opus or so")
     await talk.said("That is too much. Right: `/model [name]`.")
     talk.discord.say("/clear")

@@ -15,7 +15,7 @@ from ollim_bot.testing.discord.interactions import FIRST_ANSWER_WITHIN
 
 FORK = "in a fork · apart from the main conversation"
 MODES = "dontAsk, default, acceptEdits, bypassPermissions"
-MODELS = "opus, sonnet, haiku, a full model id, or none"
+MODELS = "opus, sonnet, haiku, a full model id, or default"
 THINKING = "off, adaptive, or a number of tokens such as 4000"
 
 
@@ -33,7 +33,7 @@ TABLE = (
     Row("cost", "Today: "),
     Row("doctor", "All is well: "),
     Row("model", f"Model: the default. It takes {MODELS}."),
-    Row("model", "model.main is now opus (it was none).", {"name": "opus"}),
+    Row("model", "model.main is now opus (it was default).", {"name": "opus"}),
     Row("model", "model.main is opus already.", {"name": "opus"}),
     Row("model", f"model.main: '?' is not right. It takes {MODELS}.", {"name": "?"}),
     Row("model", "`name` is a single word. Right: `/model [name]`.", {"name": "opus or so"}),

@@ -14,7 +14,7 @@ from tests.e2e.discord.talk import WELCOME, Talk, talking, trouble
 
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
-from ollim_bot.surfaces.discord.interactions.commands import NOT_AUTHORIZED
+from ollim_bot.surfaces.discord.wire.ears import NOT_AUTHORIZED
 from ollim_bot.surfaces.discord.wire.refusals import NO_INTENTS, NO_OWNER, NO_TOKEN
 from ollim_bot.testing.discord.server import LocalDiscord
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
 from tests.e2e.discord.talk import WELCOME, Talk, custom_id, words
+from tests.e2e.discord.test_pings import on_its_way
 
 from ollim_bot.offline.messages import CallTool, Reply, Say
 from ollim_bot.testing.discord.interactions import Interaction
@@ -26,6 +26,12 @@ GIVEN = {
     "key": "model.main",
     "value": "opus",
 }
+# Who, whether in a guild, and what a command says there.
+PLACES = (
+    ("stranger", False, NOT_AUTHORIZED),
+    ("stranger", True, NOT_AUTHORIZED),
+    ("owner", True, ELSEWHERE),
+)
 # Written again and again, whatever happens.
 _BEATS = ("heartbeat", ".git")
 
@@ -61,67 +67,54 @@ async def asked(talk: Talk) -> Message:
 
 
 async def settled(talk: Talk) -> None:
-    """Nothing is on its way any more: what was said stands in the log with its place."""
+    """What was said stands in the log with its place, and in the outbox with its end."""
 
     def is_so() -> bool:
         newest = {row["id"]: row["refs"] for row in talk.bot.rows("messages.jsonl")}
-        return all(each.get("discord") for each in newest.values())
+        return all(each.get("discord") for each in newest.values()) and not on_its_way(talk)
 
     await talk.until(is_so)
 
 
-@pytest.mark.parametrize(
-    ("who", "in_guild", "answer"),
-    [
-        ("stranger", False, NOT_AUTHORIZED),
-        ("stranger", True, NOT_AUTHORIZED),
-        ("owner", True, ELSEWHERE),
-    ],
-)
-async def test_no_command_of_others_or_elsewhere_does_anything(
-    talk: Talk, who: str, in_guild: bool, answer: str
-) -> None:
+async def test_no_command_of_others_or_elsewhere_does_anything(talk: Talk) -> None:
     await settled(talk)
     before, said = kept(talk.bot.data), len(talk.discord.said)
-    user = person(talk, who)
-    calls = [
-        talk.discord.call(each["name"], given(each), as_user=user, in_guild=in_guild)
-        for each in talk.discord.commands
-    ]
-    assert len(calls) > 15
-    for called in calls:
-        await talk.until(lambda called=called: called.texts)
-        assert called.texts == [answer]
-        assert called.is_ephemeral
-        assert not called.late
-    await heard_all(talk)
-    assert kept(talk.bot.data) == before
-    assert len(talk.discord.said) == said
-    assert not talk.model.requests
-    assert talk.bot.output.read_text().count("is running with") == 1
+    for who, in_guild, answer in PLACES:
+        user = person(talk, who)
+        calls = [
+            talk.discord.call(each["name"], given(each), as_user=user, in_guild=in_guild)
+            for each in talk.discord.commands
+        ]
+        assert len(calls) > 15
+        for called in calls:
+            await talk.until(lambda called=called: called.texts)
+            assert called.texts == [answer]
+            assert called.is_ephemeral
+            assert not called.late
+        await heard_all(talk)
+        assert kept(talk.bot.data) == before, (who, in_guild)
+        assert len(talk.discord.said) == said
+        assert not talk.model.requests
+        assert talk.bot.output.read_text().count("is running with") == 1
 
 
-@pytest.mark.parametrize(
-    ("who", "in_guild"), [("stranger", False), ("stranger", True), ("owner", True)]
-)
-async def test_no_word_of_others_or_elsewhere_is_heard(
-    talk: Talk, who: str, in_guild: bool
-) -> None:
+async def test_no_word_of_others_or_elsewhere_is_heard(talk: Talk) -> None:
     await settled(talk)
     before, said = kept(talk.bot.data), len(talk.discord.messages)
-    user = person(talk, who)
-    for text in ("hello", "/clear", "/model opus"):
-        first = talk.discord.say(text, as_user=user, in_guild=in_guild)
-    talk.discord.edit(first, "hello again")
-    talk.discord.say("look", as_user=user, in_guild=in_guild, files={"a.txt": b"a"})
-    talk.discord.delete(first)
-    offered = talk.discord.complete("model", "name", "o", as_user=user, in_guild=in_guild)
-    await heard_all(talk)
-    assert not offered.choices
-    assert kept(talk.bot.data) == before
-    assert len(talk.discord.messages) == said
-    assert not any(each.reactions for each in talk.discord.world.messages.values())
-    assert not talk.discord.typing
+    for who, in_guild, _ in PLACES:
+        user = person(talk, who)
+        for text in ("hello", "/clear", "/model opus"):
+            first = talk.discord.say(text, as_user=user, in_guild=in_guild)
+        talk.discord.edit(first, "hello again")
+        talk.discord.say("look", as_user=user, in_guild=in_guild, files={"a.txt": b"a"})
+        talk.discord.delete(first)
+        offered = talk.discord.complete("model", "name", "o", as_user=user, in_guild=in_guild)
+        await heard_all(talk)
+        assert not offered.choices
+        assert kept(talk.bot.data) == before, (who, in_guild)
+        assert len(talk.discord.messages) == said
+        assert not any(each.reactions for each in talk.discord.world.messages.values())
+        assert not talk.discord.typing
     await talk.ask("hello", "Hi Ada.")
     assert len(talk.model.requests) == 1
 

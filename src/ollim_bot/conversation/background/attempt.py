@@ -10,13 +10,14 @@ from datetime import datetime
 from pathlib import Path
 from uuid import uuid4
 
-from ollim_bot.agent import AgentEngine, Prompt, Refusal, SessionSpec, ToolCall
+from ollim_bot.agent import AgentEngine, Gate, Prompt, Refusal, SessionSpec, ToolCall
 from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.background import texts
 from ollim_bot.conversation.background.begun_calls import BegunCalls
 from ollim_bot.conversation.background.record import Outcome
 from ollim_bot.conversation.job_echo import JobEcho
 from ollim_bot.conversation.notices import Notices
+from ollim_bot.domain.catch_up import late_since
 from ollim_bot.domain.events import (
     AgentEvent,
     Compacted,
@@ -43,7 +44,7 @@ from ollim_bot.prompts.preamble import Briefing, build_bg_preamble, upcoming_lin
 from ollim_bot.stores import Stores
 from ollim_bot.tools.background_gate import BackgroundTools
 from ollim_bot.tools.server.bench import Poster, Workbench
-from ollim_bot.tools.server.toolset import Gate, toolset
+from ollim_bot.tools.server.toolset import toolset
 
 _logger = logging.getLogger(__name__)
 
@@ -97,6 +98,12 @@ class Attempt:
         self._has_changed_something = False
         self._named: SessionId | None = None
         self._calls = BegunCalls()
+
+    def begin(self, now: datetime) -> None:
+        """It may have become late meanwhile: it waits for a place, and for room on the disk."""
+        run = self.run
+        run.began = now
+        run.late_since = run.late_since or late_since(Occurrence.parse(run.occurrence), now)
 
     async def within(self, seconds: float) -> Outcome:
         """The session is closed when it returns, or raises what went wrong in the program."""
@@ -205,7 +212,7 @@ class Attempt:
             now,
             preamble=build_bg_preamble(briefing),
             updates=updates_block(waiting, READ_ONLY, now),
-            late_since=self._this.late_since,
+            late_since=self.run.late_since,
         )
 
     def _budget(self, now: datetime) -> PingBudget:

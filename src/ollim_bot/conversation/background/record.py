@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from ollim_bot.domain.events import Usage
 from ollim_bot.domain.jobs import ReportMode
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
+from ollim_bot.domain.provider import Price
 from ollim_bot.domain.runs import Run
 
 _NOTHING_USED = Usage()
@@ -34,12 +35,14 @@ def end_facts(
         "lateness": _lateness(run, occurrence),
         "attempts": attempts,
         "session": run.session,
+        "answered": run.has_answered,
         "pings": list(run.pings),
         "refused_pings": [{"reason": one.reason, "text": one.text} for one in run.refused_pings],
         "report": " ".join(run.reports),
         "tools": list(run.tools_used),
         "tokens": usage.context + usage.output,
         "cost_usd": round(usage.cost_usd, 6),
+        "price": "" if usage.price is Price.LISTED else usage.price.value,
         "error": outcome.error,
         "silent_because": why_silent(run, outcome.error),
     }
@@ -48,7 +51,7 @@ def end_facts(
 
 def why_silent(run: Run, error: str) -> str:
     """In words; empty if it was not."""
-    if run.pings:
+    if run.pings or run.has_answered:
         return ""
     if error:
         return "it did not come to its end"

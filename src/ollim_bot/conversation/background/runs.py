@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
+from functools import partial
 
 from ollim_bot.conversation.background import texts
 from ollim_bot.conversation.background.attempt import Attempt, Surroundings, Try
 from ollim_bot.conversation.background.record import Outcome, end_facts
 from ollim_bot.conversation.background.slots import Slots
+from ollim_bot.conversation.patient_ledger import PatientLedger
 from ollim_bot.domain.jobs import Job, Reminder
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.runs import Run, RunPolicy
@@ -27,10 +29,14 @@ _logger = logging.getLogger(__name__)
 
 _ONLY_TRY = Try()
 
+# What goes on until it is done, given what says that it has to hurry.
+_Work = Callable[[asyncio.Event], Coroutine[None, None, None]]
+
 
 class BackgroundRuns:
     def __init__(self, around: Surroundings) -> None:
         self._around = around
+        self._ledger = PatientLedger(around.stores, around.notices, around.clock)
         self._slots = Slots()
         self._tasks: set[asyncio.Task[OccurrenceState]] = set()
 
@@ -74,7 +80,10 @@ class BackgroundRuns:
             due = occurrence.scheduled_at or self._around.clock.now()
             rank = (not isinstance(job, Reminder), due.timestamp())
             async with self._slots.slot(rank, config.bg_concurrency):
-                return await self._run(job, occurrence, config, attempt)
+                run, outcome = await self._run(job, occurrence, config.bg_fork_timeout, attempt)
+            # Its place is free: an end that waits for room on the disk holds up nobody.
+            await _to_its_end(partial(self._end, run, occurrence, outcome, attempt.number))
+            return outcome.state
 
     async def _obstacle(self, job: Job) -> tuple[SkipReason, str] | None:
         """Why a job cannot be run as its file stands."""
@@ -85,8 +94,8 @@ class BackgroundRuns:
         return None
 
     async def _run(
-        self, job: Job, occurrence: Occurrence, config: RuntimeConfig, this: Try
-    ) -> OccurrenceState:
+        self, job: Job, occurrence: Occurrence, limit: int, this: Try
+    ) -> tuple[Run, Outcome]:
         around = self._around
         run = Run(
             RunPolicy.of_job(job, ()),
@@ -98,34 +107,43 @@ class BackgroundRuns:
             this.late_since,
         )
         attempt = Attempt(around, job, run, this)
+        facts = {"attempt": this.number, "job": run.label, "limit": limit}
+        begun, is_begun = self._row(occurrence, OccurrenceState.RUNNING, facts), asyncio.Event()
         try:
-            limit = config.bg_fork_timeout
-            begun = {"attempt": this.number, "job": run.label, "limit": limit}
-            await _surely(self._row(occurrence, OccurrenceState.RUNNING, begun))
+            await _to_its_end(partial(self._begin, begun, is_begun))
+            attempt.begin(around.clock.now())
             run.policy = replace(run.policy, tools=await around.tools.of(job))
             run.parent = None if job.spec.isolated else around.main()
             outcome = await attempt.within(limit)
         except asyncio.CancelledError:
-            cut = Outcome(OccurrenceState.CUT_OFF, attempt.usage, texts.BOT_STOPPED)
-            await _surely(self._close(run, occurrence, cut, this.number))
+            if is_begun.is_set():
+                cut = Outcome(OccurrenceState.CUT_OFF, attempt.usage, texts.BOT_STOPPED)
+                await _at_once(partial(self._close, run, occurrence, cut, this.number))
             raise
         except Exception as error:  # whatever a job does must not hurt the others
             _logger.exception("A background run failed")
             reason = str(error) if isinstance(error, OllimError) else texts.FAULT
             outcome = Outcome(OccurrenceState.FAILED, attempt.usage, reason)
-        if outcome.state is OccurrenceState.FAILED and this.may_fail and not run.has_effects:
+        may_fail = this.may_fail and is_begun.is_set() and not run.has_effects
+        if outcome.state is OccurrenceState.FAILED and may_fail:
             outcome = replace(outcome, state=OccurrenceState.ATTEMPT_FAILED)
-            await _surely(self._close(run, occurrence, outcome, this.number))
-        else:
-            await _surely(self._end(run, occurrence, outcome, this.number))
-        return outcome.state
+        return run, outcome
 
-    async def _end(self, run: Run, occurrence: Occurrence, outcome: Outcome, number: int) -> None:
-        try:
-            await self._settle(run, occurrence, outcome)
-        except Exception:  # the row is worth more than the word about it
-            _logger.exception("What a background run leaves could not be kept")
-        await self._close(run, occurrence, outcome, number)
+    async def _begin(self, row: LedgerRow, is_begun: asyncio.Event, hurry: asyncio.Event) -> None:
+        """Nothing is run that the ledger does not know of: on a full disk it waits for room."""
+        if await self._ledger.append(row, hurry):
+            is_begun.set()
+
+    async def _end(
+        self, run: Run, occurrence: Occurrence, outcome: Outcome, number: int, hurry: asyncio.Event
+    ) -> None:
+        """What is to be tried again leaves nothing but its row."""
+        if outcome.state is not OccurrenceState.ATTEMPT_FAILED:
+            try:
+                await self._settle(run, occurrence, outcome)
+            except Exception:  # the row is worth more than the word about it
+                _logger.exception("What a background run leaves could not be kept")
+        await self._close(run, occurrence, outcome, number, hurry)
 
     async def _settle(self, run: Run, occurrence: Occurrence, outcome: Outcome) -> None:
         """The duty to report is met by the program if the agent did not, and a failure is told."""
@@ -137,10 +155,12 @@ class BackgroundRuns:
             sentence = texts.without_report(run.label)
             await asyncio.to_thread(around.stores.leave_update, sentence, around.clock.now())
 
-    async def _close(self, run: Run, occurrence: Occurrence, outcome: Outcome, number: int) -> None:
+    async def _close(
+        self, run: Run, occurrence: Occurrence, outcome: Outcome, number: int, hurry: asyncio.Event
+    ) -> None:
         now = self._around.clock.now()
         facts = end_facts(run, occurrence, outcome, now, attempts=number)
-        await self._last_row(occurrence, outcome.state, facts)
+        await self._last_row(self._row(occurrence, outcome.state, facts), hurry)
         _logger.info("A background run ended: %s", outcome.state)
 
     async def _skip(
@@ -154,22 +174,21 @@ class BackgroundRuns:
             "error": sentence,
             "silent_because": "it was not run",
         }
-        await _surely(self._last_row(occurrence, OccurrenceState.SKIPPED, facts))
+        row = self._row(occurrence, OccurrenceState.SKIPPED, facts)
+        await _to_its_end(partial(self._last_row, row))
         return OccurrenceState.SKIPPED
 
-    async def _last_row(
-        self, occurrence: Occurrence, state: OccurrenceState, facts: Mapping[str, object]
-    ) -> None:
+    async def _last_row(self, row: LedgerRow, hurry: asyncio.Event) -> None:
+        """On disk when it returns, so that nothing follows before it, unless it has to hurry."""
         try:
-            await self._row(occurrence, state, facts)
+            await self._ledger.append(row, hurry)
         except Exception:  # nobody could do anything about it here
             _logger.exception("The end of a background run could not be written down")
 
-    async def _row(
+    def _row(
         self, occurrence: Occurrence, state: OccurrenceState, facts: Mapping[str, object]
-    ) -> None:
-        row = LedgerRow(self._around.clock.now(), state.value, occurrence, facts)
-        await asyncio.to_thread(self._around.stores.ledger.append, row)
+    ) -> LedgerRow:
+        return LedgerRow(self._around.clock.now(), state.value, occurrence, facts)
 
     async def _config(self) -> RuntimeConfig:
         try:
@@ -179,11 +198,19 @@ class BackgroundRuns:
             return RuntimeConfig()
 
 
-async def _surely(work: Coroutine[object, object, None]) -> None:
-    """To its end, even if whoever waits for it is cancelled."""
-    task = asyncio.ensure_future(work)
+async def _to_its_end(work: _Work) -> None:
+    """Even if whoever waits for it is cancelled; but then it does not wait for room on the disk."""
+    hurry = asyncio.Event()
+    task = asyncio.ensure_future(work(hurry))
     try:
         await asyncio.shield(task)
     except asyncio.CancelledError:
+        hurry.set()
         await asyncio.wait({task})
         raise
+
+
+async def _at_once(work: _Work) -> None:
+    hurry = asyncio.Event()
+    hurry.set()
+    await asyncio.wait({asyncio.ensure_future(work(hurry))})

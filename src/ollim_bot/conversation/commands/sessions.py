@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ollim_bot.agent import AgentEngine, StoredSession
@@ -12,8 +13,9 @@ from ollim_bot.domain.chat import ChatMessage, Spent
 from ollim_bot.domain.context_use import percent_used, thousands
 from ollim_bot.domain.inputs import CommandCall
 from ollim_bot.domain.moments import describe
+from ollim_bot.domain.provider import Price
 from ollim_bot.domain.session_statistics import answers
-from ollim_bot.domain.sessions import Cause, SessionChange
+from ollim_bot.domain.sessions import Cause, SessionChange, SessionId
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import Clock
 from ollim_bot.prompts.first_words import first_words
@@ -23,6 +25,7 @@ _LISTED = 15
 _LOOKED_AT = 200
 _SHOWN_ID = 8
 _SHORTEST_PREFIX = 4
+_NO_COST = {Price.FREE: "free", Price.UNKNOWN: "at a price that only your server knows"}
 _BACKGROUND = (SessionChange.BG_FORK, SessionChange.ISOLATED_BG)
 
 
@@ -35,14 +38,14 @@ class SessionCommands:
         clock: Clock,
         working_directory: Path,
         *,
-        is_free: bool,
+        price: Price,
     ) -> None:
         self._engine = engine
         self._stores = stores
         self._session = session
         self._clock = clock
         self._folder = working_directory
-        self._is_free = is_free
+        self._price = price
 
     async def list(self, _: Mapping[str, str]) -> str:
         stored = (await self._conversations())[:_LISTED]
@@ -64,8 +67,8 @@ class SessionCommands:
         messages = (await asyncio.to_thread(self._stores.messages.read, midnight)).entries
         today = [message.spent for message in answers(messages) if message.spent]
         number = "1 answer" if len(today) == 1 else f"{len(today)} answers"
-        price = "free" if self._is_free else f"${sum(one.cost_usd for one in today):.2f}"
-        return f"Today: {number}, {price}.{_fullness(messages)}"
+        cost = _NO_COST.get(self._price) or f"${sum(one.cost_usd for one in today):.2f}"
+        return f"Today: {number}, {cost}.{_fullness(messages)}"
 
     async def prefixes(self) -> Sequence[str]:
         return [each.id[:_SHOWN_ID] for each in (await self._conversations())[:_LISTED]]
@@ -81,11 +84,20 @@ class SessionCommands:
         return found[0]
 
     async def _conversations(self) -> Sequence[StoredSession]:
-        """Those that the owner talked in; background runs are left out."""
+        """Those that the owner talked in; background runs are left out.
+
+        One that begins with no words of the owner has those of what it has branched off from.
+        """
         events = (await asyncio.to_thread(self._stores.session_history.read)).entries
         background = {event.session_id for event in events if event.event in _BACKGROUND}
         stored = await self._engine.sessions(self._folder, _LOOKED_AT)
-        return [each for each in stored if each.id not in background]
+        prompts = {each.id: each.first_prompt for each in stored}
+        parents = {event.session_id: event.parent_session_id for event in events}
+        return [
+            replace(each, first_prompt=_spoken(each.id, prompts, parents))
+            for each in stored
+            if each.id not in background
+        ]
 
     def _line(self, stored: StoredSession) -> str:
         mark = " (this one)" if stored.id == self._session.id else ""
@@ -95,6 +107,22 @@ class SessionCommands:
 
     def _when(self, stored: StoredSession) -> str:
         return describe(stored.changed_at.replace(second=0, microsecond=0), self._clock.now())
+
+
+def _spoken(
+    session: SessionId,
+    prompts: Mapping[SessionId, str],
+    parents: Mapping[SessionId, SessionId | None],
+) -> str:
+    """The first prompt with words of the owner, of it or of those before it; empty if none has."""
+    seen: set[SessionId] = set()
+    at: SessionId | None = session
+    while at is not None and at not in seen:
+        seen.add(at)
+        if first_words(prompts.get(at, "")):
+            return prompts[at]
+        at = parents.get(at)
+    return ""
 
 
 def _fullness(messages: Sequence[ChatMessage]) -> str:

@@ -6,9 +6,12 @@ import asyncio
 from collections.abc import Mapping
 
 from ollim_bot.domain.near_words import nearest
-from ollim_bot.domain.runtime_config import CONFIG_KEYS, RuntimeConfig, shown
+from ollim_bot.domain.runtime_config import CONFIG_KEYS, RuntimeConfig
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import Store
+
+
+_KNOWN_MODELS = ("opus", "sonnet", "haiku", "default", "none")
 
 
 class SettingCommands:
@@ -29,8 +32,10 @@ class SettingCommands:
         if "name" not in arguments:
             config = await asyncio.to_thread(self._config.read)
             takes = CONFIG_KEYS["model.main"].takes
-            return f"Model: {config.model_main or 'the default'}. It takes {takes}."
-        return await self._set("model.main", arguments["name"])
+            return f"Model: {config.in_words('model.main')}. It takes {takes}."
+        told = await self._set("model.main", arguments["name"])
+        is_known = arguments["name"].lower() in _KNOWN_MODELS
+        return told if is_known else f"{told} It is taken as a full model id."
 
     async def thinking(self, arguments: Mapping[str, str]) -> str:
         if "mode" not in arguments:
@@ -42,7 +47,7 @@ class SettingCommands:
     async def _set(self, key: str, value: str) -> str:
         def step(config: RuntimeConfig) -> tuple[RuntimeConfig, tuple[str, str]]:
             changed = config.with_value(key, value)
-            return changed, (shown(config.value(key)), shown(changed.value(key)))
+            return changed, (config.in_words(key), changed.in_words(key))
 
         old, new = await asyncio.to_thread(self._config.transact, step)
         if old == new:
@@ -52,7 +57,7 @@ class SettingCommands:
 
 def _line(config: RuntimeConfig, key: str) -> str:
     mark = " (changed)" if key in config.changed() else ""
-    return f"`{key}` {shown(config.value(key))}{mark}"
+    return f"`{key}` {config.in_words(key)}{mark}"
 
 
 def _known(word: str) -> str:

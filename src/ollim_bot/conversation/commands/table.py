@@ -19,7 +19,7 @@ COMMANDS: tuple[CommandSpec, ...] = (
         "Make the conversation shorter, keeping what matters",
         (Argument("instructions", "what to keep, in your words", takes_rest=True),),
     ),
-    CommandSpec("cost", "What today and this conversation have cost"),
+    CommandSpec("cost", "What today has cost, and how full the context is"),
     CommandSpec(
         "fork",
         "Branch off for a side topic, apart from the main conversation",

@@ -16,6 +16,7 @@ SEPARATE = "What is said here stays separate from the main conversation."
 ALREADY_OPEN = "You are in a fork already. End it first: save it, report it, or exit."
 NOTHING_ANSWERED = "Nothing has been answered in this fork yet, so there is nothing to report."
 EXPIRED = "this session has expired — starting fresh with quoted context"
+LOST = "What was said here before could not be found, so this fork begins anew."
 TAKEN_HERE = "You are in a fork, so your reply is taken here, with what it quotes."
 
 

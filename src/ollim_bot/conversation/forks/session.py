@@ -31,7 +31,7 @@ _POLICY = RunPolicy(RunKind.FORK, MAIN_TOOLS)
 class ForkSession(Dialogue):
     """Of whichever fork is open; it is closed before another one opens.
 
-    `lost` is called when the engine does not know the session any more that it goes on from.
+    `lost` is called when the engine does not know any more what was said in it, or before it.
     """
 
     in_fork = True
@@ -46,7 +46,7 @@ class ForkSession(Dialogue):
         *,
         spec: Spec,
         tools: Toolset,
-        lost: Callable[[SessionId], Awaitable[None]],
+        lost: Callable[[Fork], Awaitable[None]],
     ) -> None:
         super().__init__(engine, clock, spec=spec, tools=tools)
         self._stores = stores
@@ -91,10 +91,10 @@ class ForkSession(Dialogue):
             await self._named(session_id)
 
     async def forget(self) -> None:
-        lost = self._fork.session
+        fork = self._fork
         await self.close()
-        if lost is not None:
-            await self._lost(lost)
+        if fork.session is not None:
+            await self._lost(fork)
         await self._kept.change(lambda fork: replace(fork, session=None))
 
     @property
@@ -117,7 +117,8 @@ class ForkSession(Dialogue):
             if parent is None:
                 raise
             # Without what was said before, but the owner can be answered.
-            await self._lost(parent)
+            await self._lost(self._fork)
+            await self._kept.change(lambda fork: replace(fork, resumed_at=None))
             return await self._enter(new)
 
     async def _named(self, session_id: SessionId) -> None:

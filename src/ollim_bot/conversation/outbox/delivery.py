@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from ollim_bot import errors
@@ -45,6 +46,7 @@ class Delivery:
         self._regrets = regrets
         self._clock = clock
         self._line: dict[MessageId, Passage] = {}
+        self._unkept: dict[MessageId, Passage] = {}
         self._is_wanted = asyncio.Event()
         self._is_back = asyncio.Event()
 
@@ -55,8 +57,30 @@ class Delivery:
         """Put it at the end of the line; `last` is what is known of it from an earlier life."""
         passage = Passage.of(sending, self._parts(sending.message), last)
         self._line[passage.id] = passage
+        self._unkept.pop(passage.id, None)
         self._is_wanted.set()
         return passage
+
+    async def hand_over_unkept(self, sending: Sending) -> None:
+        """One for which there is no room on the disk, as far as it goes now.
+
+        Asked again, it goes on with what has not arrived. In line, it is not sent a second time.
+        """
+        passage = self._unkept.get(sending.message.id)
+        if passage is None:
+            passage = Passage.of(sending, self._parts(sending.message), None)
+            self._unkept[passage.id] = passage
+        with suppress(errors.Unreachable, errors.NotSent, errors.Unsure):
+            while not passage.is_whole:
+                ref = await self._looked_for(passage) or await self._tried(passage)
+                if ref is None:
+                    return
+                passage.arrived(ref)
+
+    def last_try(self, message_id: MessageId) -> Tried | None:
+        """What was done for it while there was no room."""
+        passage = self._unkept.get(message_id)
+        return None if passage is None else passage.last_try
 
     async def end_of(
         self, passage: Passage, within: float = _ANSWER_WITHIN
@@ -124,20 +148,25 @@ class Delivery:
         if passage.is_whole:
             await self._note_arrival(passage)
             return True
-        ref: str | None = None
-        if passage.must_be_looked_for(self._clock):
-            try:
-                ref = await self._found(passage)
-            except (errors.Unsure, errors.NotSent):
-                return await self._has_given_up(passage)
-            if ref is None:
-                passage.surely_absent()
+        try:
+            ref = await self._looked_for(passage)
+        except (errors.Unsure, errors.NotSent):
+            return await self._has_given_up(passage)
         if ref is None:
             ref = await self._handed_over(passage)
         if ref is not None:
             passage.arrived(ref)
             await self._note_arrival(passage)
         return ref is not None or passage.end.done()
+
+    async def _looked_for(self, passage: Passage) -> str | None:
+        """Where the next part is, if it may have arrived already; None if it has not."""
+        if not passage.must_be_looked_for(self._clock):
+            return None
+        ref = await self._found(passage)
+        if ref is None:
+            passage.surely_absent()
+        return ref
 
     async def _found(self, passage: Passage) -> str | None:
         name, ids = self._courier.name, set(passage.refs)
@@ -155,6 +184,14 @@ class Delivery:
         if passage.tried_at is None:
             row = await asyncio.to_thread(self._book.note_try, passage.id, passage.refs)
             passage.tried_at = row.at
+        try:
+            return await self._tried(passage)
+        except errors.NotSent as refused:
+            await self._refused(passage, str(refused))
+        return None
+
+    async def _tried(self, passage: Passage) -> str | None:
+        """None if it cannot be said whether it arrived; raises `NotSent` if it surely did not."""
         was_in_doubt = passage.is_in_doubt
         if not was_in_doubt:
             passage.is_in_doubt, passage.first_try = True, Instant.of(self._clock)
@@ -168,11 +205,11 @@ class Delivery:
             raise
         except errors.Unsure as lost:
             _logger.info("A message may have arrived on %s: %s", self._courier.name, lost)
-        except errors.NotSent as refused:
+        except errors.NotSent:
             # That this try was refused says nothing about the ones before it: they are looked for.
             passage.is_in_doubt, passage.first_try = was_in_doubt, None
             if not was_in_doubt:
-                await self._refused(passage, str(refused))
+                raise
         return None
 
     async def _answer(self, call: Coroutine[Any, Any, T], late: errors.OllimError) -> T:

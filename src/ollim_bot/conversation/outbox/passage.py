@@ -66,6 +66,13 @@ class Passage:
         return self.sending.message.id
 
     @property
+    def last_try(self) -> Tried | None:
+        """For another passage of the same message, which then asks first what has arrived."""
+        if not self.refs and not self.is_in_doubt:
+            return None
+        return Tried(self.sending.at, self.id, self.refs[: len(self.parts) - 1])
+
+    @property
     def is_whole(self) -> bool:
         return len(self.refs) >= len(self.parts)
 

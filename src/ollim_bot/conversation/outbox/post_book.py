@@ -42,17 +42,22 @@ class PostBook:
 
     def load(self) -> Outbox:
         """What has no end yet; the rest is done with."""
-        self._stores.outbox.compact(_fewest)
+        try:
+            self._stores.outbox.compact(_fewest)
+        except errors.StorageError:  # a full disk, say: it only stays longer than it need be
+            _logger.warning("The outbox could not be made shorter", exc_info=True)
         return Outbox.of(self._stores.outbox.read().entries)
 
-    def begin(self, sending: Sending, pay: Payment | None) -> Sending | None:
-        """Put it into the outbox, if it can be paid for.
+    def begin(
+        self, sending: Sending, pay: Payment | None, tried: Tried | None = None
+    ) -> Sending | None:
+        """Put it into the outbox, if it can be paid for; `tried` is what was done before that.
 
         The row comes first: it has the number of the payment, by which a crash before the payment
         is told from one after it.
         """
         if pay is None:
-            self._stores.outbox.append(sending)
+            self._stores.outbox.append(sending, *([] if tried is None else [tried]))
             return sending
         begun: list[Sending] = []
 

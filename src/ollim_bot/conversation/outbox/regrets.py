@@ -19,7 +19,7 @@ _logger = logging.getLogger(__name__)
 class Tell(Protocol):
     """Tells the owner; what has the same key is told once, also across restarts."""
 
-    async def __call__(self, sentence: str, *, key: str) -> None: ...
+    async def __call__(self, sentence: str, *, key: str) -> object: ...
 
 
 class Regrets:

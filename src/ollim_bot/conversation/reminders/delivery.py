@@ -6,16 +6,16 @@ import asyncio
 import hashlib
 import logging
 import os
+from typing import Protocol
 
 from ollim_bot.conversation.main_session import main_run
-from ollim_bot.conversation.stage import Stage
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.inquiries import Inquiries, Inquiry
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.orders import Order
 from ollim_bot.domain.snoozing import note_of, reminder_card
-from ollim_bot.errors import NotFound, NotSent, OllimError, StorageError
+from ollim_bot.errors import NotFound, NotKept, NotSent, OllimError, StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.stores import Stores
 from ollim_bot.tools.server.bench import Poster
@@ -32,28 +32,42 @@ def delivery_id(occurrence: Occurrence) -> MessageId:
     return MessageId(str(int.from_bytes(digest[:7])))
 
 
-class ReminderDelivery:
-    """The one delivery of an order, if nobody else has made it."""
+class Post(Poster, Protocol):
+    async def flash(self, message: ChatMessage) -> None:
+        """Show what cannot be kept. To be sent under the same id when there is room."""
 
-    def __init__(self, stores: Stores, stage: Stage, poster: Poster, clock: Clock) -> None:
+
+class ReminderDelivery:
+    """The one delivery of an order, if nobody else has made it.
+
+    What was only shown, since the disk is full, is owed until it is in the log.
+    """
+
+    def __init__(self, stores: Stores, post: Post, clock: Clock) -> None:
         self._stores = stores
-        self._stage = stage
-        self._poster = poster
+        self._post = post
         self._clock = clock
+        self._shown: set[Occurrence] = set()
+        self._keys: dict[Occurrence, str] = {}
 
     async def deliver(
         self, reminder: Reminder, occurrence: Occurrence, order: Order, reason: str
     ) -> bool:
         """False if it could not be sent now. `reason` says why the program does it."""
-        if not order.take():
+        if not order.take() and occurrence not in self._shown:
             return True
         message = await self._message(reminder, occurrence, reason)
         try:
-            await self._poster.send(message, main_run(self._clock.now()))
+            await self._post.send(message, main_run(self._clock.now()))
+        except NotKept:
+            await self._show(reminder, occurrence)
+            return False
         except NotSent:
             _logger.warning("A reminder could not be delivered", exc_info=True)
             order.give_back()
             return False
+        self._shown.discard(occurrence)
+        self._keys.pop(occurrence, None)
         return True
 
     async def was_said(self, occurrence: Occurrence) -> bool:
@@ -63,15 +77,8 @@ class ReminderDelivery:
 
     async def flash(self, reminder: Reminder, occurrence: Occurrence, order: Order) -> None:
         """Show it although it cannot be kept: a full disk must not swallow it."""
-        if order.take():
-            message = ChatMessage(
-                delivery_id(occurrence),
-                self._clock.now(),
-                Author.BACKGROUND,
-                reminder.spec.title,
-                footer=_NOT_KEPT,
-            )
-            await self._stage.flash(message)
+        if order.take() or occurrence in self._shown:
+            await self._show(reminder, occurrence)
 
     def take_away(self, reminder: Reminder) -> None:
         """Only the one that was due: it may have been moved to another moment meanwhile."""
@@ -84,10 +91,18 @@ class ReminderDelivery:
         except OllimError:
             _logger.exception("The file of reminder %s could not be removed", reminder.spec.id)
 
+    async def _show(self, reminder: Reminder, occurrence: Occurrence) -> None:
+        self._shown.add(occurrence)
+        now, words = self._clock.now(), reminder.spec.title
+        name = delivery_id(occurrence)
+        message = ChatMessage(name, now, Author.BACKGROUND, words, footer=_NOT_KEPT)
+        await self._post.flash(message)
+
     async def _message(
         self, reminder: Reminder, occurrence: Occurrence, reason: str
     ) -> ChatMessage:
-        key = await self._key(reminder)
+        key = self._keys.get(occurrence) or await self._key(reminder)
+        self._keys[occurrence] = key
         card = reminder_card(reminder.spec.title, key) if key else None
         return ChatMessage(
             delivery_id(occurrence),

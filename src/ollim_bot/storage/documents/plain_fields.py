@@ -27,13 +27,16 @@ def plain_fields(head: str) -> Mapping[str, Field] | None:
     """The fields by their hyphenated names; None where the YAML library must be asked."""
     fields: dict[str, Field] = {}
     for number, line in enumerate(head.split("\n"), FIRST_LINE):
+        if not line:
+            continue
         found = _LINE.fullmatch(line.removesuffix("\r"))
         if found is None:
             if _IGNORED.fullmatch(line.removesuffix("\r")):
                 continue
             return None
-        name = field_name(found["key"])
-        value = _value(found["quoted"], found["bare"], number)
+        key, quoted, bare = found.groups()
+        name = field_name(key)
+        value = _value(quoted, bare, number)
         if value is None or name in fields:
             return None
         fields[name] = value

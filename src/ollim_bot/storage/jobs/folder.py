@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
@@ -34,7 +34,7 @@ class Look(NamedTuple, Generic[J]):
     """
 
     readings: Mapping[str, JobReading[J]]
-    touched: Sequence[str] = ()
+    touched: Set[str] = frozenset()
 
 
 class _Known(NamedTuple, Generic[J]):
@@ -65,7 +65,7 @@ class JobFolder(Generic[J]):
             return Look(known.readings)
         gone = known.readings.keys() - listed.keys()
         found = {name: known.readings[name] for name in known.readings if name not in gone}
-        touched, fresh, now = list(gone), set(), time.time_ns()
+        touched, fresh, now = set(gone), set(), time.time_ns()
         for name, fingerprint in listed.items():
             is_same = name in found and known.fingerprints[name] == fingerprint
             if is_same and name not in known.fresh:
@@ -74,7 +74,7 @@ class JobFolder(Generic[J]):
             if after is not None:
                 found[name] = before if before is not None and before == after else after
             if not is_same or before != after:
-                touched.append(name)
+                touched.add(name)
             if _is_fresh(fingerprint, now):
                 fresh.add(name)
         readings = {name: found[name] for name in sorted(found)}

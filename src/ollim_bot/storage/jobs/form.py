@@ -21,6 +21,7 @@ Fault = tuple[str | None, str]
 _OF_ONE_KIND = frozenset(
     ("cron", "run-at", "max-chain", "chain-depth", "chain-parent", "fields", "secret-env")
 )
+_COMMON = {rule.name: rule.attribute for rule in COMMON}
 _LOOKS_LIKE_A_RESTRICTION = re.compile(
     r"disallow|deny|denied|forbid|block|exclu|except|restrict|permission|sandbox|read-?only"
 )
@@ -150,7 +151,7 @@ class JobFormat(Generic[J]):
         yield from self._own_faults(values)
 
     def _built(self, values: Mapping[str, Any], message: str) -> J:
-        common = {rule.attribute: values[rule.name] for rule in COMMON if rule.name in values}
+        common = {_COMMON[name]: value for name, value in values.items() if name in _COMMON}
         spec = JobSpec(**{"background": self.background_by_default} | common, message=message)
         return self._build(spec, values)
 

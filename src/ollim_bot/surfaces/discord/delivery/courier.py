@@ -69,7 +69,7 @@ class DiscordCourier:
     ) -> str | None:
         self._leave_behind(part)
         letter = letter_of(part)
-        ref = self._arrived.get(nonce)
+        known = ref = self._arrived.get(nonce)
         if ref is None:
             ours = [each for each in reversed(await self._seen(since)) if each.is_ours]
             # A part that took the place of a draft has the nonce of that one.
@@ -82,7 +82,9 @@ class DiscordCourier:
             )
             ref = _first(each for each in ours if each.nonce == nonce) or _first(same_words)
         if ref is not None:
-            self._note(part, self._index(part), nonce, ref, letter)
+            # What was delivered in this life shows what it was then, whatever it is to show now.
+            shows = None if known else letter
+            self._note(part, self._index(part), nonce, ref, shows)
         return ref
 
     def changed(self, message: ChatMessage) -> None:
@@ -146,10 +148,14 @@ class DiscordCourier:
         equal = (index for index, each in enumerate(parts) if each == part)
         return next(chain(identical, equal), 0)
 
-    def _note(self, part: ChatMessage, index: int, nonce: str, ref: str, letter: Letter) -> None:
+    def _note(
+        self, part: ChatMessage, index: int, nonce: str, ref: str, letter: Letter | None
+    ) -> None:
+        """`letter` is what it shows, unless that is known."""
         is_last = index + 1 >= len(self._on_its_way.get(part.id, ()))
         self._arrived.put(nonce, ref)
-        self._revisions.shown(ref, letter)
+        if letter is not None:
+            self._revisions.shown(ref, letter)
         self._drafts.arrived(part, ref, is_last=is_last)
         newest = self._newest.get(part.id)
         now = () if newest is None else parts_of(newest)

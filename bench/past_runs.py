@@ -1,0 +1,123 @@
+"""The runs of the past: a line for each, so that a row is seen to become slower."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+
+import ollim_bot
+from bench.measure import Result
+
+FILE = Path(__file__).with_name("past_runs.jsonl")
+
+_COMPARED_WITH = 5
+_FEWEST = 3
+_WORSE = 1.25
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """`rows` has the ratio and the amount of each measure. Nothing here names a person, a host
+    or a place."""
+
+    date: str
+    version: str
+    commit: str | None
+    python: str
+    cores: int
+    system: str
+    rows: Mapping[str, tuple[float, float]]
+
+    def is_like(self, other: Run) -> bool:
+        """Whether the two ran on machines that can be compared."""
+        mine, others = (each.python.split(".")[:2] for each in (self, other))
+        return (mine, self.cores, self.system) == (others, other.cores, other.system)
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What the ratio of a measure used to be. Until it was measured a few times, nothing is
+    worse than it."""
+
+    usual: float
+    times: int
+
+    def is_worse(self, ratio: float) -> bool:
+        return self.times >= _FEWEST and ratio > self.usual * _WORSE
+
+
+def this_run(results: Iterable[Result], root: Path) -> Run:
+    return Run(
+        date=datetime.now(UTC).strftime("%Y-%m-%dT%H:%MZ"),
+        version=ollim_bot.__version__,
+        commit=_commit(root),
+        python=platform.python_version(),
+        cores=os.cpu_count() or 1,
+        system=f"{platform.system()} {platform.machine()}",
+        rows={each.measure: (_short(each.ratio), _short(each.amount)) for each in results},
+    )
+
+
+def read(file: Path) -> list[Run]:
+    """Raises `ValueError` for what is no run: who damaged the file has to know."""
+    if not file.exists():
+        return []
+    return [_run(json.loads(line)) for line in file.read_text().splitlines() if line.strip()]
+
+
+def append(file: Path, run: Run) -> None:
+    with file.open("a") as runs:
+        runs.write(json.dumps(asdict(run)) + "\n")
+
+
+def past_of(run: Run, runs: Sequence[Run]) -> dict[str, Past]:
+    """By measure, from the last runs that had it on a machine like this one."""
+    past = {}
+    for measure in run.rows:
+        alike = [each for each in runs if each.is_like(run) and measure in each.rows]
+        ratios = [each.rows[measure][0] for each in alike[-_COMPARED_WITH:]]
+        if ratios:
+            past[measure] = Past(median(ratios), len(ratios))
+    return past
+
+
+def _run(raw: Mapping[str, object]) -> Run:
+    rows = raw.get("rows")
+    if not isinstance(rows, dict):
+        raise ValueError("a run without rows")
+    pairs = {name: (float(ratio), float(amount)) for name, (ratio, amount) in rows.items()}
+    commit = raw.get("commit")
+    return Run(
+        str(raw["date"]),
+        str(raw["version"]),
+        None if commit is None else str(commit),
+        str(raw["python"]),
+        int(str(raw["cores"])),
+        str(raw["system"]),
+        pairs,
+    )
+
+
+def _commit(root: Path) -> str | None:
+    """None where there is no git or no repository; with a `+` if something is changed since."""
+    with suppress(OSError, subprocess.CalledProcessError):
+        name = _git(root, "rev-parse", "--short", "HEAD")
+        return f"{name}+" if _git(root, "status", "--porcelain", "--", "src") else name
+    return None
+
+
+def _git(root: Path, *words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=root, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def _short(number: float) -> float:
+    return float(f"{number:.4g}")

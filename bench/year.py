@@ -1,0 +1,104 @@
+"""`python -m bench.year FOLDER`: a year of the real schedule and its files on a hurrying clock.
+
+It prints how many bytes are resident at the end of each month.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from tests.scheduling.hurrying import HurryingLoop
+from tests.scheduling.year import Agent, Machine
+
+from bench.places import resident_bytes
+from ollim_bot.data_paths import DataPaths
+from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.jobs import JobSpec, Routine
+from ollim_bot.ports import Disk
+from ollim_bot.storage.bootstrap import prepare_data_directory
+from ollim_bot.storage.files import OsDisk
+from ollim_bot.storage.stores import open_stores
+
+START = datetime(2025, 1, 1, tzinfo=UTC)
+DAYS = 365
+MONTH = 30
+DAILY = 30
+AWAKE = timedelta(minutes=DAILY + 5)
+# Whether something was said is looked for among so many.
+REMEMBERED = 500
+
+
+class _Hasty(OsDisk):
+    """Waits for nothing: how long a disk takes is not what is measured."""
+
+    def append(self, path: Path, data: bytes, mode: int, *, sync: bool) -> None:  # noqa: ARG002
+        super().append(path, data, mode, sync=False)
+
+    def sync(self, path: Path) -> None: ...
+
+    def sync_folder(self, folder: Path) -> None: ...
+
+
+class _NoJournal:
+    def note(self, path: Path, message: str) -> None: ...
+
+
+class _OnDisk(Machine):
+    """With the real stores, so that nothing but the bot can keep what it has done."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, paths: DataPaths, disk: Disk) -> None:
+        moments = [START + timedelta(days=day, minutes=n) for day in range(DAYS) for n in _MINUTES]
+        super().__init__(loop, START - timedelta(minutes=1), moments, UTC)
+        stores = open_stores(paths, now=self.clock.now, journal=_NoJournal(), disk=disk)
+        self.stores = replace(stores, reminders=self.book)
+        self.agent = Agent(self.stores, self.clock)
+
+    def forget(self) -> None:
+        """What the doubles have noted."""
+        del self.agent.said[:-REMEMBERED]
+        self.teller.told.clear()
+
+
+_MINUTES = range(DAILY)
+
+
+async def lived(machine: _OnDisk) -> list[float]:
+    """It is awake while its jobs are due, and sleeps for the rest of each day."""
+    machine.book.put(*(_routine(minute) for minute in _MINUTES))
+    sizes: list[float] = []
+    for day in range(DAYS):
+        begin = START + timedelta(days=day)
+        machine.sleeps(begin - timedelta(seconds=30))
+        await machine.watches(begin + AWAKE)
+        if day % MONTH == MONTH - 1:
+            machine.forget()
+            gc.collect()
+            sizes.append(resident_bytes(os.getpid()))
+    rows = await asyncio.to_thread(machine.stores.ledger.read)
+    ends = sum(row.state == "done" for row in rows.entries)
+    assert ends == DAYS * DAILY, f"{ends} runs"
+    return sizes
+
+
+def _routine(minute: int) -> Routine:
+    spec = JobSpec(id=f"j{minute}", message="Plan it.", background=True)
+    return Routine(spec, Cron.parse(f"{minute} 0 * * *"))
+
+
+def main(folder: Path) -> None:
+    paths = DataPaths(folder)
+    prepare_data_directory(paths)
+    with asyncio.Runner(loop_factory=HurryingLoop) as runner:
+        machine = _OnDisk(runner.get_loop(), paths, _Hasty())
+        print(json.dumps(runner.run(lived(machine))))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

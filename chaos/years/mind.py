@@ -1,0 +1,227 @@
+"""An engine that remembers as the real one does, with a model that takes its time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+from chaos.years.hurry import Pace
+from ollim_bot.agent import Prompt, SessionSpec, StoredSession, Tool, ToolCall, Toolset, Trace
+from ollim_bot.domain.events import (
+    AgentEvent,
+    EndCause,
+    FailureKind,
+    SessionNamed,
+    TextCompleted,
+    TextStreamed,
+    ToolEnded,
+    ToolFailed,
+    ToolRefused,
+    ToolStarted,
+    TurnEnded,
+    TurnFailure,
+)
+from ollim_bot.domain.runtime_config import Thinking
+from ollim_bot.domain.sessions import SessionId
+from ollim_bot.errors import SessionLost
+from ollim_bot.testing.engine import Calls, Fails, Says
+
+# The engine's own record of older prompts is of no use to anybody.
+_REMEMBERED = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Takes:
+    """So many seconds pass."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hangs:
+    """Until somebody has had enough."""
+
+
+Step = Says | Calls | Takes | Hangs | Fails
+
+
+class Thought(Protocol):
+    """The model."""
+
+    def reply(self, session: SessionId, prompt: str) -> Sequence[Step]: ...
+
+    def called(self, call: Calls, text: str, *, is_done: bool) -> None:
+        """What came of a call."""
+
+
+class Mind:
+    """`AgentEngine`. It outlives the bot, as the engine's record of its sessions does.
+
+    `hanging` is how many turns would not end by themselves.
+    """
+
+    def __init__(self, thought: Thought, pace: Pace) -> None:
+        self.thought = thought
+        self.pace = pace
+        self.hanging = 0
+        self._known: set[SessionId] = set()
+        self._traces: dict[tuple[SessionId, str], Trace] = {}
+        self._order: deque[tuple[SessionId, str]] = deque()
+
+    @asynccontextmanager
+    async def open(self, spec: SessionSpec, tools: Toolset) -> AsyncIterator[MindSession]:
+        before = spec.resume or spec.branch_of
+        if before is not None and before not in self._known:
+            raise SessionLost(before)
+        yield MindSession(self, spec, tools)
+
+    def warm(self, spec: SessionSpec, tools: Toolset) -> None:
+        """There is nothing to be got ready."""
+
+    async def knows(self, session: SessionId) -> bool:
+        return session in self._known
+
+    async def trace(self, session: SessionId, prompt: str) -> Trace:
+        return self._traces.get((session, prompt), Trace(is_taken=False))
+
+    async def sessions(self, working_directory: Path, limit: int) -> Sequence[StoredSession]:
+        raise NotImplementedError(working_directory, limit)
+
+    def keep(self, session: SessionId, prompt: str | None, trace: Trace) -> None:
+        self._known.add(session)
+        if prompt is None:
+            return
+        key = session, prompt
+        if key not in self._traces:
+            self._order.append(key)
+        self._traces[key] = trace
+        if len(self._order) > _REMEMBERED:
+            del self._traces[self._order.popleft()]
+
+
+class MindSession:
+    """`AgentSession`."""
+
+    def __init__(self, mind: Mind, spec: SessionSpec, tools: Toolset) -> None:
+        self._mind = mind
+        self._spec = spec
+        self._tools = tools
+        self._stop = asyncio.Event()
+        self._calls = 0
+
+    @property
+    def id(self) -> SessionId | None:
+        return self._spec.resume
+
+    def turn(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
+        return self._run(prompt)
+
+    def command(self, line: str) -> AsyncIterator[AgentEvent]:
+        return self._run(Prompt(line))
+
+    async def interrupt(self) -> None:
+        self._stop.set()
+
+    async def reconfigure(
+        self, *, model: str | None, thinking: Thinking, system_prompt: str
+    ) -> None:
+        self._spec = replace(
+            self._spec, model=model, thinking=thinking, system_prompt=system_prompt
+        )
+
+    async def _run(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
+        self._stop.clear()
+        name = self._spec.resume or self._spec.begin
+        assert name is not None
+        if prompt.id is not None and (await self._mind.trace(name, prompt.id)).is_taken:
+            yield _failed(FailureKind.OTHER)
+            return
+        said: list[str] = []
+        self._spec = replace(self._spec, resume=name)
+        self._mind.keep(name, prompt.id, Trace(is_taken=True))
+        yield SessionNamed(name)
+        asked: str | None = prompt.text
+        while asked is not None:
+            for step in self._mind.thought.reply(name, asked):
+                async for event in self._step(step):
+                    if isinstance(event, TextCompleted):
+                        said.append(event.text)
+                    yield event
+                    if isinstance(event, TurnEnded):
+                        return
+                self._mind.keep(name, prompt.id, Trace(is_taken=True, answer="\n\n".join(said)))
+            asked = await self._tools.may_end()
+        answer = "\n\n".join(said)
+        self._mind.keep(name, prompt.id, Trace(is_taken=True, is_complete=True, answer=answer))
+        yield TurnEnded(EndCause.COMPLETED, said[-1] if said else "")
+
+    async def _step(self, step: Step) -> AsyncIterator[AgentEvent]:
+        match step:
+            case Takes(seconds):
+                await self._wait(seconds)
+            case Hangs():
+                await self._hang()
+        if self._stop.is_set():
+            yield TurnEnded(EndCause.INTERRUPTED)
+            return
+        match step:
+            case Says(text):
+                half = len(text) // 2
+                yield TextStreamed(text[:half])
+                yield TextStreamed(text[half:])
+                yield TextCompleted(text)
+            case Fails(kind):
+                yield _failed(kind)
+            case Calls():
+                async for event in self._call(step):
+                    yield event
+
+    async def _hang(self) -> None:
+        self._mind.hanging += 1
+        try:
+            await self._stop.wait()
+        finally:
+            self._mind.hanging -= 1
+
+    async def _wait(self, seconds: float) -> None:
+        self._mind.pace.busy += 1
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stop.wait()
+        except TimeoutError:
+            return
+        finally:
+            self._mind.pace.busy -= 1
+            self._mind.pace.stir()
+
+    async def _call(self, call: Calls) -> AsyncIterator[AgentEvent]:
+        self._calls += 1
+        name = f"{self._spec.resume}-{self._calls}"
+        yield ToolStarted(name, call.tool, call.arguments)
+        refusal = await self._tools.gate(ToolCall(call.tool, call.arguments))
+        tool = _tools(self._tools).get(call.tool)
+        if refusal is not None or tool is None:
+            reason = refusal.reason if refusal else "There is no such tool."
+            self._mind.thought.called(call, reason, is_done=False)
+            yield ToolRefused(name, call.tool, reason)
+            return
+        answer = await tool.run(call.arguments)
+        self._mind.thought.called(call, answer.text, is_done=not answer.is_error)
+        yield ToolFailed(name, answer.text) if answer.is_error else ToolEnded(name)
+
+
+def _failed(kind: FailureKind) -> TurnEnded:
+    return TurnEnded(EndCause.FAILED, failure=TurnFailure(kind, f"It failed: {kind}."))
+
+
+def _tools(toolset: Toolset) -> dict[str, Tool]:
+    return {
+        f"mcp__{server}__{tool.name}": tool
+        for server, tools in toolset.servers.items()
+        for tool in tools
+    }

@@ -1,0 +1,50 @@
+"""Bugs that need months to be found, or that months must find as well."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from chaos.planted import PLANTED as OF_MINUTES
+from chaos.planted import Planted, planted
+
+_ROOT = Path(__file__).resolve().parent.parent.parent
+
+PLANTED = (
+    *(each for each in OF_MINUTES if each.name == "a token is not reserved"),
+    Planted(
+        "what was missed twice is noted once",
+        "scheduling/ended_rows.py",
+        "        for moment in missed.older:\n",
+        "        for moment in missed.older[1:]:\n",
+    ),
+    Planted(
+        "late is not said",
+        "domain/catch_up.py",
+        "elapsed(moment, now) > STILL_ON_TIME\n",
+        "elapsed(moment, now) > STILL_ON_TIME * 9999\n",
+    ),
+    Planted(
+        "a file takes its place before it is synced",
+        "storage/files.py",
+        "        disk.sync(temporary)\n",
+        "",
+    ),
+)
+
+
+def outcome_with(bug: Planted, *words: str) -> subprocess.CompletedProcess[str]:
+    """What `python -m chaos.years` says about a bot that has the bug."""
+    with planted(bug) as settings:
+        path = os.pathsep.join([settings["PYTHONPATH"], str(_ROOT)])
+        return subprocess.run(
+            [sys.executable, "-m", "chaos.years", *words],
+            env={**os.environ, "PYTHONPATH": path},
+            cwd=Path(settings["PYTHONPATH"]),
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )

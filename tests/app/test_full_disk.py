@@ -1,0 +1,104 @@
+"""A start on a full disk: it is said, what is due comes, and all goes on when there is room."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from tests.app.test_app import NOW, running, settings, until
+from tests.scheduling.test_full_disk import SmallDisk
+
+from ollim_bot.app.app import App
+from ollim_bot.chat import Incoming
+from ollim_bot.data_paths import DataPaths
+from ollim_bot.domain.chat import Author
+from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.jobs import JobSpec, Reminder
+from ollim_bot.errors import StorageError
+from ollim_bot.storage.bootstrap import prepare_data_directory
+from ollim_bot.storage.stores import open_stores
+from ollim_bot.surfaces.web.secret import web_secret
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.engine import ScriptedEngine
+from ollim_bot.testing.journal import RememberingJournal
+from ollim_bot.testing.surface import RecordingSurface
+
+LIMIT = 60.0
+
+
+async def test_a_start_says_so_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    clock, disk, surface = ManualClock(NOW), SmallDisk(), RecordingSurface()
+    paths = DataPaths(tmp_path / "data")
+    prepare_data_directory(paths)
+    stores = open_stores(paths, now=clock.now, journal=RememberingJournal(), disk=disk)
+    spec = JobSpec(id="w1", message="Drink water.", background=True)
+    stores.reminders.add(Reminder(spec, NOW + timedelta(minutes=1)))
+    disk.is_full = True
+    engine = ScriptedEngine()
+    app = App(settings(tmp_path), clock=clock, engine=engine, surfaces=[surface], stores=stores)
+    async with running(app):
+        await until(lambda: surface.statuses and surface.statuses[-1].trouble)
+        assert surface.statuses[-1].trouble == (
+            "memory.json could not be written: No space left on device. Until there is room, "
+            "messages are refused, jobs wait, and reminders are shown but not kept."
+        )
+        await until(lambda: surface.receptions)
+        with pytest.raises(StorageError, match="No space left on device"):
+            await surface.receptions[0].receive(Incoming(InputId("m1"), "test", "hello"))
+        await clock.advance(60)
+        await until(lambda: surface.posted_by(Author.BACKGROUND) == ["Drink water."])
+        disk.is_full = False
+        for _ in range(4):
+            await clock.advance(5)
+            await asyncio.sleep(0.05)
+        await until(lambda: surface.statuses[-1].trouble == "")
+        await surface.receptions[0].receive(Incoming(InputId("m1"), "test", "hello"))
+        await until(lambda: surface.posted_by(Author.ASSISTANT))
+        await until(lambda: stores.reminders.all() == [])
+
+
+async def test_the_real_program_runs_though_it_can_write_nothing(tmp_path: Path) -> None:
+    """The limit on the size of files refuses each write, as a full disk does."""
+    given = settings(tmp_path)
+    prepare_data_directory(given.paths)
+    web_secret(given.paths)
+    stores = open_stores(given.paths, now=lambda: NOW, journal=RememberingJournal())
+    stores.change_provider("offline")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = await asyncio.create_subprocess_exec(
+        *("sh", "-c", 'ulimit -f 0; exec "$0" -m ollim_bot', sys.executable),
+        cwd=tmp_path,
+        env=environment(tmp_path, port),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(LIMIT):
+            said = (await process.stdout.readuntil(b"is running")).decode()
+            assert "memory.json could not be written" in said
+            process.terminate()
+            assert await process.wait() == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+def environment(home: Path, port: int) -> dict[str, str]:
+    ours = {
+        "HOME": str(home),
+        "OLLIM_DATA_DIR": str(home / "data"),
+        "CLAUDE_CONFIG_DIR": str(home / "claude"),
+        "OLLIM_MODEL": "offline",
+        "OLLIM_WEB_PORT": str(port),
+    }
+    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    return {**kept, **ours}

@@ -1,0 +1,151 @@
+"""The twin of the instrument for long times: the same bot for months, on a clock that hurries.
+
+`make chaos` lets it live for a year.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from chaos.planted import PACKAGE, Planted
+from chaos.years.bounds import Size, outgrown
+from chaos.years.disk import Killed, MortalDisk
+from chaos.years.hurry import HurryingLoop, WallClock
+from chaos.years.moments import BERLIN, LORD_HOWE, NEW_YORK, instant, nights
+from chaos.years.planted import PLANTED, outcome_with
+from chaos.years.play import Outcome, planned, play
+
+# Each goes through the nights of one half of a year, in all of the zones.
+SPRING = datetime(2025, 2, 25, tzinfo=UTC), 1
+AUTUMN = datetime(2025, 9, 20, tzinfo=UTC), 2
+DAYS = 60
+# A laptop that is mostly closed: its owner has little patience for tests.
+NIGHTS, LONGEST_WAIT = 160, 2000.0
+
+
+def bug(name: str) -> Planted:
+    return next(each for each in PLANTED if each.name == name)
+
+
+def story(seed: int, outcome: Outcome) -> str:
+    return "\n".join([f"seed {seed}", *outcome.broken, *map(str, outcome.steps)])
+
+
+def test_every_planted_bug_still_has_its_place_in_the_source() -> None:
+    for each in PLANTED:
+        assert each.applied((PACKAGE / each.file).read_text()), each.name
+
+
+def test_the_nights_of_all_zones_are_known() -> None:
+    year = nights(datetime(2025, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC))
+    assert [f"{each:%m-%d}" for each in year] == [
+        "03-09",
+        "03-30",
+        "04-05",
+        "10-04",
+        "10-26",
+        "11-02",
+    ]
+
+
+def test_a_time_on_the_wall_is_one_moment() -> None:
+    assert instant(datetime(2025, 3, 9, 2, 30), NEW_YORK) == datetime(2025, 3, 9, 7, tzinfo=UTC)
+    assert instant(datetime(2025, 10, 26, 2, 30), BERLIN) == datetime(
+        2025, 10, 26, 0, 30, tzinfo=UTC
+    )
+    assert instant(datetime(2025, 4, 6, 1, 45), LORD_HOWE) == datetime(
+        2025, 4, 5, 14, 45, tzinfo=UTC
+    )
+
+
+def test_a_power_cut_keeps_what_was_synced_and_nothing_is_made_up(tmp_path: Path) -> None:
+    kept, lines = tmp_path / "kept", tmp_path / "lines"
+    seen = set()
+    for seed in range(40):
+        disk = MortalDisk(random.Random(seed), lambda _, __: None)
+        disk.write(tmp_path / "draft", b"old", 0o600)
+        disk.sync(tmp_path / "draft")
+        disk.replace(tmp_path / "draft", kept)
+        disk.append(lines, b"one\n", 0o600, sync=True)
+        disk.sync_folder(tmp_path)
+        disk.write(tmp_path / "draft", b"new", 0o600)
+        disk.sync(tmp_path / "draft")
+        disk.replace(tmp_path / "draft", kept)
+        disk.append(lines, b"two\n", 0o600, sync=False)
+        disk.cut()
+        assert lines.read_bytes() in (b"one\n", b"one\nt", b"one\ntw", b"one\ntwo", b"one\ntwo\n")
+        seen.add(kept.read_bytes())
+        with pytest.raises(Killed):
+            disk.read(kept)
+        lines.unlink()
+    assert seen == {b"old", b"new"}
+
+
+def test_what_grows_from_month_to_month_is_named() -> None:
+    months = [Size(Counter(Row=1000 * month), 20, Counter()) for month in range(4)]
+    assert outgrown(months) == ["there are more and more of Row in memory: [0, 1000, 2000, 3000]"]
+    large = Size(Counter(), 20, Counter({"memory.json": 10**6}))
+    assert outgrown([large]) == ["memory.json has grown to 1000000 bytes"]
+    assert outgrown([Size(Counter(Row=500), files, Counter()) for files in (20, 25)]) == []
+    assert outgrown([Size(Counter(), files, Counter()) for files in (20, 90)]) == [
+        "more and more files are open: [20, 90]"
+    ]
+
+
+def test_nobody_waits_on_a_clock_that_hurries_and_all_wake_in_order() -> None:
+    woken: list[tuple[float, str]] = []
+
+    async def sleeps(clock: WallClock, seconds: float, name: str) -> None:
+        await clock.sleep(seconds)
+        woken.append((clock.monotonic(), name))
+
+    async def passes() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, HurryingLoop)
+        clock = WallClock(loop, SPRING[0], NEW_YORK)
+        clock.jump(3600)
+        await asyncio.gather(sleeps(clock, 9000, "late"), sleeps(clock, 10, "early"))
+        assert clock.utc() == SPRING[0] + timedelta(seconds=9000 + 3600)
+
+    with asyncio.Runner(loop_factory=HurryingLoop) as runner:
+        runner.run(passes())
+    assert woken == [(10, "early"), (9000, "late")]
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize(("start", "seed"), [SPRING, AUTUMN], ids=["spring", "autumn"])
+def test_for_two_months_every_law_is_kept(
+    start: datetime, seed: int, record_property: Callable[[str, object], None]
+) -> None:
+    steps = planned(seed, nights=NIGHTS, longest_wait=LONGEST_WAIT)
+    outcome = play(steps, seed=seed, start=start, days=DAYS)
+    assert outcome.broken == [], story(seed, outcome)
+    assert outcome.happened["starts"] > 8
+    assert outcome.happened["occurrences done"] > 20
+    assert outcome.happened["occurrences missed"] > 20
+    record_property(
+        "chaos", f"seed {seed}: {DAYS} days, {len(outcome.steps)} steps, nothing broken"
+    )
+
+
+@pytest.mark.chaos
+def test_a_planted_bug_is_found_within_a_week() -> None:
+    chosen = bug("what was missed twice is noted once")
+    done = outcome_with(chosen, "--seed", "1", "--days", "7")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "was due" in done.stdout
+
+
+@pytest.mark.chaos
+@pytest.mark.minutes
+@pytest.mark.parametrize("chosen", PLANTED, ids=lambda each: each.name)
+def test_every_planted_bug_is_found_within_months(chosen: Planted) -> None:
+    done = outcome_with(chosen, "--seed", "1", "--days", "120")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Broken:" in done.stdout

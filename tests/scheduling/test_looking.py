@@ -1,0 +1,159 @@
+"""The files are looked at every ten seconds, and seldom where that is much work for nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.scheduling.desk import NOW, Desk, routine
+
+from ollim_bot.domain.jobs import JobSpec, Reminder
+from ollim_bot.domain.schedule import JobKey, key_of
+from ollim_bot.scheduling.job_book import Changes, rest_after
+from ollim_bot.scheduling.pages import BookedJob
+from ollim_bot.scheduling.scheduler import Scheduler
+from ollim_bot.scheduling.watcher import SCAN_SECONDS
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.memory import memory_stores
+
+LIMIT = 20
+
+
+@dataclass
+class Watching:
+    """Doubles `Watcher`: only the clock wakes who waits for it."""
+
+    clock: ManualClock
+    is_calm: bool
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+    async def wait(self, at_most: float) -> bool:
+        await self.clock.sleep(at_most)
+        return self.is_calm
+
+
+@dataclass
+class Book:
+    """Doubles `JobBook`: nothing ever changes. Notes when it was looked at."""
+
+    clock: ManualClock
+    found: Changes
+    jobs: dict[JobKey, BookedJob] = field(default_factory=dict)
+    looks: list[float] = field(default_factory=list)
+
+    async def refresh(self) -> Changes:
+        self.looks.append(self.clock.monotonic())
+        return self.found
+
+
+class Nobody:
+    """Doubles `Dispatch`."""
+
+    fired: int = 0
+
+    def fire(self, _: object) -> asyncio.Event:
+        self.fired += 1
+        claimed = asyncio.Event()
+        claimed.set()
+        return claimed
+
+    async def close(self) -> None: ...
+
+
+@asynccontextmanager
+async def looking(book: Book, nobody: Nobody, *, is_calm: bool) -> AsyncIterator[Scheduler]:
+    double, watching = cast("Any", nobody), cast("Any", Watching(book.clock, is_calm))
+    stores = memory_stores(book.clock.now())
+    zone = book.clock.now().tzinfo
+    assert zone is not None
+    own = cast("Any", book)
+    scheduler = Scheduler(stores, own, watching, double, double, book.clock, zone)
+    running = asyncio.create_task(scheduler.run())
+    try:
+        async with asyncio.timeout(LIMIT):
+            while not book.clock.sleeping:
+                await asyncio.to_thread(lambda: None)
+            book.looks.clear()
+            yield scheduler
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+
+
+async def minute(book: Book) -> None:
+    for _ in range(60):
+        await book.clock.advance(1)
+        while not book.clock.sleeping:
+            await asyncio.to_thread(lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("is_calm", "rest", "looks"), [(True, 25.0, 2), (True, 10.0, 6), (False, 25.0, 6)]
+)
+async def test_while_the_system_tells_all_a_costly_look_waits_longer(
+    *, is_calm: bool, rest: float, looks: int
+) -> None:
+    clock = ManualClock(NOW)
+    book = Book(clock, Changes(rest=rest))
+    async with looking(book, Nobody(), is_calm=is_calm):
+        await clock.advance(SCAN_SECONDS)
+        while not (book.looks and clock.sleeping):
+            await asyncio.to_thread(lambda: None)
+        book.looks.clear()
+        await minute(book)
+    assert len(book.looks) == looks
+
+
+async def test_what_comes_with_time_is_looked_at_in_time() -> None:
+    book = Book(ManualClock(NOW), Changes(rest=25.0, look_again_in=2.0))
+    async with looking(book, Nobody(), is_calm=True):
+        await minute(book)
+    assert len(book.looks) >= 25
+
+
+async def test_the_clock_is_looked_at_all_the_same() -> None:
+    book = Book(ManualClock(NOW), Changes(rest=60.0))
+    async with looking(book, Nobody(), is_calm=True) as scheduler:
+        for _ in range(5):
+            await minute(book)
+            assert scheduler.heartbeat_age is not None
+            assert scheduler.heartbeat_age <= SCAN_SECONDS
+
+
+async def test_right_before_something_is_due_the_files_are_looked_at() -> None:
+    clock, nobody = ManualClock(NOW), Nobody()
+    due = Reminder(JobSpec(id="tea", message="Tea."), clock.now() + timedelta(seconds=33))
+    jobs = {key_of(due): BookedJob(due, Path("tea.md"))}
+    book = Book(clock, Changes(rest=60.0), jobs)
+    async with looking(book, nobody, is_calm=True):
+        await minute(book)
+    assert nobody.fired == 1
+    assert 33.0 in book.looks
+
+
+@given(st.floats(0, 1000))
+def test_a_look_takes_little_of_a_core_and_comes_within_a_minute(took: float) -> None:
+    rest = rest_after(took)
+    assert SCAN_SECONDS <= rest <= 60
+    assert took / rest <= 0.002 or rest == 60
+    assert rest == SCAN_SECONDS or took > 0.02
+
+
+async def test_a_look_that_finds_something_is_no_measure_of_those_that_do_not(
+    tmp_path: Path,
+) -> None:
+    desk = Desk(tmp_path / "data")
+    for number in range(2000):
+        (desk.paths.routines / f"r{number}.md").write_text(routine(f"r{number}"))
+    assert (await desk.looked()).rest == SCAN_SECONDS
