@@ -34,7 +34,8 @@ bench: $(DEV)
 
 chaos: $(DEV)
 	$(BIN)/python -m chaos
-	$(BIN)/python -m pytest -n 0 -s -m chaos --chaos-seconds 60 tests/chaos
+	$(BIN)/python -m chaos.years
+	$(BIN)/python -m pytest -n 2 -m chaos --chaos-seconds 60 tests/chaos
 
 lock: $(DEV)
 	$(BIN)/python -m pip install --quiet uv

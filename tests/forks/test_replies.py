@@ -229,3 +229,17 @@ async def test_a_fork_whose_record_is_gone_says_so_and_begins_anew() -> None:
         assert said.in_fork
         assert at.fork is not None
         assert not engine.prompts[-1].startswith("[fork-started]")
+
+
+async def test_a_fork_whose_own_record_is_gone_branches_again_and_says_so() -> None:
+    engine = scripted("The bank wrote.", "Hello.")
+    engine.known.add(RUN)
+    async with branch(engine) as at:
+        ping = await pinged(at.at)
+        await at.at.ask("which ones?", reply_to=ping)
+        stores = at.at.stores
+    engine.known.intersection_update({RUN})
+    async with branch(engine, stores=stores) as at:
+        await at.at.ask("and now?")
+        assert cards.LOST in at.at.told
+        assert engine.opened[-1].spec.branch_of == RUN

@@ -128,7 +128,7 @@ async def test_compact_tells_its_line_at_rest_after_an_answer_and_in_a_fork(talk
     await talk.said("-# There is nothing to compact yet.")
     answer = await talk.ask("hello", "Hi Ada.")
     await talk.until(lambda: _is_noted(talk, answer.id))
-    assert (await talk.command("cost")).text.startswith("Today: 1 answer, $")
+    assert (await talk.command("cost")).text.startswith("Today: 1 answer, at a price ")
     await done(talk, "compact", instructions="keep the name Miso")
     await talk.said_with("-# 1 turn · 0m · ")
     assert any("keep the name Miso" in str(each.body) for each in talk.model.requests)

@@ -32,7 +32,7 @@ TABLE = (
     Row("version", "ollim-bot "),
     Row("cost", "Today: "),
     Row("doctor", "All is well: "),
-    Row("model", f"Model: the default. It takes {MODELS}."),
+    Row("model", f"Model: default. It takes {MODELS}."),
     Row("model", "model.main is now opus (it was default).", {"name": "opus"}),
     Row("model", "model.main is opus already.", {"name": "opus"}),
     Row("model", f"model.main: '?' is not right. It takes {MODELS}.", {"name": "?"}),
@@ -55,7 +55,7 @@ TABLE = (
         "`refill_rate` needs `capacity` too. Right: `/ping-budget [capacity] [refill_rate]`.",
         {"refill_rate": "10"},
     ),
-    Row("config", "`model.main` opus (changed)\n`model.fork` none\n"),
+    Row("config", "`model.main` opus (changed)\n`model.fork` default\n"),
     Row("config", "`bg_concurrency` 3\nIt takes a number from 1 to 16.", {"key": "bg_concurrency"}),
     Row(
         "config",

@@ -90,6 +90,12 @@ async def test_small_words_do_not_hide_what_is_meant(query: str, first: str) -> 
     assert "settings — All settings" in await search(docs_folder(), "change the time zone")
 
 
+async def test_a_heading_of_small_words_is_not_what_is_meant(folder: Path) -> None:
+    (folder / "a.md").write_text("# How do I and why do I\n\nNothing.\n")
+    assert (await search(folder, "how do I and why zone")).startswith("settings — Time zone")
+    assert (await search(folder, "how do I")).startswith("a — How do I")
+
+
 async def test_part_of_a_word_is_no_word(folder: Path) -> None:
     (folder / "long.md").write_text("# Keyboard\n\nA keystroke.\n")
     assert "long — " not in await search(folder, "key")

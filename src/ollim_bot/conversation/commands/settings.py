@@ -10,7 +10,6 @@ from ollim_bot.domain.runtime_config import CONFIG_KEYS, RuntimeConfig
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import Store
 
-
 _KNOWN_MODELS = ("opus", "sonnet", "haiku", "default", "none")
 
 
