@@ -58,7 +58,7 @@ PLANTED = (
     ),
     Planted(
         "updates are popped without a claim",
-        "conversation/main_session.py",
+        "conversation/sessions/main_session.py",
         "row = replace(taken, claim=pending)",
         "row = taken",
     ),

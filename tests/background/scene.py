@@ -16,7 +16,7 @@ from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.background.attempt import Surroundings, Try
 from ollim_bot.conversation.background.runs import BackgroundRuns
 from ollim_bot.conversation.chat_log import ChatLog
-from ollim_bot.conversation.job_echo import JobEcho
+from ollim_bot.conversation.jobs.echo import JobEcho
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.outbox.outbox import DurableOutbox
 from ollim_bot.conversation.stage import Stage

@@ -9,7 +9,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from ollim_bot.agent import Refusal, ToolCall
-from ollim_bot.conversation.job_echo import JobEcho, JobWatch
+from ollim_bot.conversation.jobs.echo import JobEcho, JobWatch
 from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import ChatMessage

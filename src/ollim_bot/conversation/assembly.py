@@ -8,7 +8,6 @@ from functools import cached_property
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.background.attempt import Surroundings
 from ollim_bot.conversation.background.runs import BackgroundRuns
-from ollim_bot.conversation.by_hand import ByHand
 from ollim_bot.conversation.clicks import Action, Clicks, Uses
 from ollim_bot.conversation.commands.desk import AtOnce, CommandDesk, InLine
 from ollim_bot.conversation.commands.jobs import JobCommands
@@ -18,18 +17,19 @@ from ollim_bot.conversation.commands.program import ProgramCommands
 from ollim_bot.conversation.commands.sessions import SessionCommands
 from ollim_bot.conversation.commands.settings import SettingCommands
 from ollim_bot.conversation.commands.setup import SetUp
-from ollim_bot.conversation.compaction import Compaction
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.conversation.forks.buttons import ForkButtons
 from ollim_bot.conversation.forks.idle import IdleWatch
 from ollim_bot.conversation.forks.replies import Replies
 from ollim_bot.conversation.foundations import Foundations, World
 from ollim_bot.conversation.greeting import Greeting
-from ollim_bot.conversation.job_buttons import JobButtons
-from ollim_bot.conversation.questions import Questions
-from ollim_bot.conversation.recovery import Recovery
+from ollim_bot.conversation.jobs.buttons import JobButtons
+from ollim_bot.conversation.jobs.by_hand import ByHand
 from ollim_bot.conversation.reminders.buttons import ReminderButtons
 from ollim_bot.conversation.reminders.delivery import ReminderDelivery
+from ollim_bot.conversation.turns.compaction import Compaction
+from ollim_bot.conversation.turns.questions import Questions
+from ollim_bot.conversation.turns.recovery import Recovery
 from ollim_bot.domain.inputs import CommandCall
 from ollim_bot.prompts.set_up import read_set_up
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from ollim_bot.chat import AttachmentKeeper, Incoming, Status
 from ollim_bot.conversation import texts
-from ollim_bot.conversation.answering import Answering
 from ollim_bot.conversation.approvals.approvals import Approvals
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.clicks import Clicks
@@ -18,13 +17,14 @@ from ollim_bot.conversation.commands.table import COMMANDS
 from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.forks.replies import Replies
 from ollim_bot.conversation.inbox import DurableInbox
-from ollim_bot.conversation.main_session import MainSession
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.outbox.outbox import DurableOutbox
-from ollim_bot.conversation.questions import Question, Questions
-from ollim_bot.conversation.recovery import Recovery
+from ollim_bot.conversation.sessions.main_session import MainSession
 from ollim_bot.conversation.stage import Stage
 from ollim_bot.conversation.status_board import StatusBoard
+from ollim_bot.conversation.turns.answering import Answering
+from ollim_bot.conversation.turns.questions import Question, Questions
+from ollim_bot.conversation.turns.recovery import Recovery
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
 from ollim_bot.domain.inbox import Accepted, Edited, Ended, InputEnd

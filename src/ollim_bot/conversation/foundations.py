@@ -10,24 +10,24 @@ from pathlib import Path
 from ollim_bot.agent import AgentEngine, Gate, SessionSpec, Toolset
 from ollim_bot.chat import AttachmentKeeper, ChatSurface, Courier, Status
 from ollim_bot.conversation import texts
-from ollim_bot.conversation.answering import Answering
 from ollim_bot.conversation.approvals.approvals import Approvals
 from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.chat_log import ChatLog
-from ollim_bot.conversation.conversation_tools import conversation_tools
-from ollim_bot.conversation.foreground import ForegroundJobs
 from ollim_bot.conversation.forks import cards
 from ollim_bot.conversation.forks.commands import ForkCommands
 from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.forks.kept import KeptFork
 from ollim_bot.conversation.forks.session import ForkSession, fork_spec
 from ollim_bot.conversation.inbox import DurableInbox
-from ollim_bot.conversation.job_echo import Former, JobEcho, JobWatch
-from ollim_bot.conversation.main_session import MainSession, main_run
+from ollim_bot.conversation.jobs.echo import Former, JobEcho, JobWatch
+from ollim_bot.conversation.jobs.foreground import ForegroundJobs
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.outbox.outbox import DurableOutbox
 from ollim_bot.conversation.posting import Posting
+from ollim_bot.conversation.sessions.conversation_tools import conversation_tools
+from ollim_bot.conversation.sessions.main_session import MainSession, main_run
 from ollim_bot.conversation.stage import Stage
+from ollim_bot.conversation.turns.answering import Answering
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.sessions import SessionId

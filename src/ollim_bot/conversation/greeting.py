@@ -11,8 +11,8 @@ from uuid import uuid4
 
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.commands.setup import SET_UP
-from ollim_bot.conversation.main_session import MainSession
 from ollim_bot.conversation.posting import Posting
+from ollim_bot.conversation.sessions.main_session import MainSession
 from ollim_bot.conversation.stage import Stage
 from ollim_bot.domain.cards import Button, ButtonStyle, Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId

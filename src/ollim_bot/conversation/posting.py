@@ -6,8 +6,8 @@ import secrets
 from datetime import datetime
 from uuid import uuid4
 
-from ollim_bot.conversation.dialogue import Dialogue
 from ollim_bot.conversation.forks.forks import Forks
+from ollim_bot.conversation.sessions.dialogue import Dialogue
 from ollim_bot.conversation.stage import Stage
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, Spent, TurnId, numbered_id
 from ollim_bot.domain.context_use import context_warning

@@ -214,9 +214,7 @@ _AN_AMOUNT = "US dollars such as 2.50, or none"
 
 CONFIG_KEYS: Mapping[str, ConfigKey] = {
     "model.main": ConfigKey("model_main", _A_MODEL, _model, "default"),
-    "model.fork": ConfigKey(
-        "model_fork", f"{_A_MODEL} (then as model.main)", _model, "default"
-    ),
+    "model.fork": ConfigKey("model_fork", f"{_A_MODEL} (then as model.main)", _model, "default"),
     "thinking.main": ConfigKey("thinking_main", _A_THINKING, _thinking),
     "thinking.fork": ConfigKey("thinking_fork", _A_THINKING, _thinking),
     "bg_fork_timeout": _number("bg_fork_timeout", "seconds", 1),

@@ -10,7 +10,7 @@ from functools import partial
 
 from ollim_bot.conversation.background.attempt import Try
 from ollim_bot.conversation.background.runs import BackgroundRuns
-from ollim_bot.conversation.foreground import ForegroundJobs
+from ollim_bot.conversation.jobs.foreground import ForegroundJobs
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.patient_ledger import PatientLedger
 from ollim_bot.conversation.reminders.delivery import ReminderDelivery

@@ -15,7 +15,7 @@ from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.background import texts
 from ollim_bot.conversation.background.begun_calls import BegunCalls
 from ollim_bot.conversation.background.record import Outcome
-from ollim_bot.conversation.job_echo import JobEcho
+from ollim_bot.conversation.jobs.echo import JobEcho
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.domain.catch_up import late_since
 from ollim_bot.domain.events import (

@@ -7,8 +7,8 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
-from ollim_bot.conversation.job_echo import Post
-from ollim_bot.conversation.job_overview import job_overview, next_moment
+from ollim_bot.conversation.jobs.echo import Post
+from ollim_bot.conversation.jobs.overview import job_overview, next_moment
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage, numbered_id
 from ollim_bot.domain.facts import Facts

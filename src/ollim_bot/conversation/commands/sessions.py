@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ollim_bot.agent import AgentEngine, StoredSession
-from ollim_bot.conversation.main_session import MainSession
+from ollim_bot.conversation.sessions.main_session import MainSession
 from ollim_bot.domain.chat import ChatMessage, Spent
 from ollim_bot.domain.context_use import percent_used, thousands
 from ollim_bot.domain.inputs import CommandCall

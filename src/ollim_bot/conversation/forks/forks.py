@@ -8,11 +8,11 @@ from datetime import timedelta
 
 from ollim_bot.chat import OpenFork
 from ollim_bot.conversation.chat_log import ChatLog
-from ollim_bot.conversation.dialogue import Dialogue
 from ollim_bot.conversation.forks import cards
 from ollim_bot.conversation.forks.kept import KeptFork
 from ollim_bot.conversation.forks.session import ForkSession
-from ollim_bot.conversation.main_session import MainSession
+from ollim_bot.conversation.sessions.dialogue import Dialogue
+from ollim_bot.conversation.sessions.main_session import MainSession
 from ollim_bot.conversation.stage import Stage
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId

@@ -9,7 +9,7 @@ from datetime import datetime
 from ollim_bot.agent import AgentEngine
 from ollim_bot.conversation.forks import cards
 from ollim_bot.conversation.forks.forks import Forks
-from ollim_bot.conversation.main_session import MainSession
+from ollim_bot.conversation.sessions.main_session import MainSession
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.fork_messages import ForkLife, lookup_fork_session
 from ollim_bot.domain.inputs import Asked, ForkOrigin, OwnerMessage

@@ -8,7 +8,7 @@ import logging
 import os
 from typing import Protocol
 
-from ollim_bot.conversation.main_session import main_run
+from ollim_bot.conversation.sessions.main_session import main_run
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.inquiries import Inquiries, Inquiry
 from ollim_bot.domain.jobs import Reminder

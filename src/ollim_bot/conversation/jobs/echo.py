@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ollim_bot.agent import Gate, Refusal, ToolCall
-from ollim_bot.conversation.job_cards import for_agent, job_card, undone
+from ollim_bot.conversation.jobs.cards import for_agent, job_card, undone
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, numbered_id
 from ollim_bot.domain.commands import CommandAnswer

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from ollim_bot.chat import TurnStart
-from ollim_bot.conversation.answer_text import AnswerText
 from ollim_bot.conversation.stage import Presentation
+from ollim_bot.conversation.turns.answer_text import AnswerText
 from ollim_bot.domain.events import (
     AgentEvent,
     Compacted,

@@ -12,14 +12,14 @@ from uuid import uuid4
 from ollim_bot.agent import Prompt
 from ollim_bot.chat import TurnStart
 from ollim_bot.conversation import texts
-from ollim_bot.conversation.dialogue import Dialogue
-from ollim_bot.conversation.foreground import LIMIT, ForegroundJobs
 from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.inbox import DurableInbox
+from ollim_bot.conversation.jobs.foreground import LIMIT, ForegroundJobs
 from ollim_bot.conversation.posting import Posting
-from ollim_bot.conversation.questions import Question
-from ollim_bot.conversation.running_turn import RunningTurn
+from ollim_bot.conversation.sessions.dialogue import Dialogue
 from ollim_bot.conversation.stage import Stage
+from ollim_bot.conversation.turns.questions import Question
+from ollim_bot.conversation.turns.running_turn import RunningTurn
 from ollim_bot.domain.chat import TurnId
 from ollim_bot.domain.events import (
     AgentEvent,

@@ -11,7 +11,7 @@ from datetime import datetime
 from ollim_bot.conversation.background.record import Outcome, end_facts
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.inbox import DurableInbox
-from ollim_bot.conversation.main_session import main_run
+from ollim_bot.conversation.sessions.main_session import main_run
 from ollim_bot.domain.events import Usage
 from ollim_bot.domain.inbox import Accepted, Ended, InputEnd
 from ollim_bot.domain.inputs import InputId, JobTurn

@@ -10,8 +10,8 @@ from datetime import datetime
 from uuid import uuid4
 
 from ollim_bot.agent import AgentEngine, AgentSession, SessionSpec, Toolset
-from ollim_bot.conversation.dialogue import Dialogue, Spec
-from ollim_bot.conversation.session_log import log_once
+from ollim_bot.conversation.sessions.dialogue import Dialogue, Spec
+from ollim_bot.conversation.sessions.session_log import log_once
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.inbox import InboxRow, Taken
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy

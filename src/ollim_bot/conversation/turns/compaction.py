@@ -6,8 +6,8 @@ import asyncio
 from datetime import datetime
 
 from ollim_bot.conversation import texts
-from ollim_bot.conversation.answering import Answering
 from ollim_bot.conversation.forks.forks import Forks
+from ollim_bot.conversation.turns.answering import Answering
 from ollim_bot.domain.events import EndCause
 from ollim_bot.domain.inputs import CommandCall
 from ollim_bot.domain.session_statistics import began_at, stretch

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from ollim_bot.conversation.clicks import Action, Uses
-from ollim_bot.conversation.job_echo import Former, Post
-from ollim_bot.conversation.job_overview import (
+from ollim_bot.conversation.jobs.echo import Former, Post
+from ollim_bot.conversation.jobs.overview import (
     CANCEL,
     PAUSE,
     RESUME,

@@ -1,0 +1,1 @@
+"""Jobs as the conversation shows and runs them."""
