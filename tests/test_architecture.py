@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,10 @@ DOORS = {
 # Outside the CLI, one import waits until it is needed, for the sake of the CLI's start.
 LATE = {("storage.documents.frontmatter", "ollim_bot.storage.documents.yaml_fields")}
 
+# Lines.
+LONGEST_FILE = 300
+LONGEST_FUNCTION = 60
+
 # The one command that is not there to be done at once.
 BOT_ITSELF = "cli.start"
 
@@ -77,6 +82,7 @@ class Import:
         return f"{self.source}:{self.line} imports {self.target}"
 
 
+@cache
 def modules() -> dict[str, ast.Module]:
     """Every module of the package by its name below `ollim_bot`."""
     found = {}
@@ -87,11 +93,13 @@ def modules() -> dict[str, ast.Module]:
     return found
 
 
-MODULES = modules()
+@cache
+def imports() -> tuple[Import, ...]:
+    return tuple(_imports())
 
 
-def imports() -> Iterator[Import]:
-    for source, tree in MODULES.items():
+def _imports() -> Iterator[Import]:
+    for source, tree in modules().items():
         functions = {
             inner
             for node in ast.walk(tree)
@@ -110,12 +118,9 @@ def imported(node: ast.AST) -> list[str]:
         assert node.level == 0, "imports are absolute"
         module = node.module or ""
         whole = [f"{module}.{alias.name}" for alias in node.names]
-        inside = [name for name in whole if name.removeprefix("ollim_bot.") in MODULES]
+        inside = [name for name in whole if name.removeprefix("ollim_bot.") in modules()]
         return inside or [module]
     return []
-
-
-IMPORTS = list(imports())
 
 
 def is_within(module: str, place: str) -> bool:
@@ -133,7 +138,7 @@ def layer(module: str) -> tuple[int, str]:
 def our_imports() -> list[Import]:
     return [
         Import(found.source, found.target.removeprefix("ollim_bot."), found.line, found.in_function)
-        for found in IMPORTS
+        for found in imports()
         if found.target.startswith("ollim_bot.")
     ]
 
@@ -159,7 +164,7 @@ def test_testing_stands_on_the_domain_and_the_ports_only() -> None:
 
 
 def test_there_is_no_cycle() -> None:
-    graph: dict[str, set[str]] = {name: set() for name in MODULES}
+    graph: dict[str, set[str]] = {name: set() for name in modules()}
     for found in our_imports():
         graph[found.source].add(found.target)
     done: set[str] = set()
@@ -179,7 +184,7 @@ def test_there_is_no_cycle() -> None:
 def test_a_third_party_comes_in_by_its_door(package: str) -> None:
     wrong = [
         str(found)
-        for found in IMPORTS
+        for found in imports()
         if is_within(found.target, package)
         and not any(is_within(found.source, door) for door in DOORS[package])
     ]
@@ -189,7 +194,7 @@ def test_a_third_party_comes_in_by_its_door(package: str) -> None:
 def test_imports_inside_functions_are_for_the_cli_only() -> None:
     late = {
         (found.source, found.target)
-        for found in IMPORTS
+        for found in imports()
         if found.in_function and not is_within(found.source, "cli")
     }
     assert late == LATE
@@ -198,16 +203,32 @@ def test_imports_inside_functions_are_for_the_cli_only() -> None:
 def test_nothing_rebinds_the_state_of_a_module() -> None:
     wrong = [
         f"{name}:{node.lineno}"
-        for name, tree in MODULES.items()
+        for name, tree in modules().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.Global)
     ]
     assert wrong == []
 
 
+def test_whatever_there_is_can_be_read_at_a_stretch() -> None:
+    long_files = [
+        str(path.relative_to(PACKAGE))
+        for path in PACKAGE.rglob("*.py")
+        if path.read_text().count("\n") > LONGEST_FILE
+    ]
+    long_functions = [
+        f"{name}.{node.name}"
+        for name, tree in modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or node.lineno) - node.lineno >= LONGEST_FUNCTION
+    ]
+    assert long_files + long_functions == []
+
+
 def test_what_the_cli_imports_at_its_top_is_light() -> None:
     """Followed through all of our own modules that are imported on the way."""
-    commands = [name for name in MODULES if is_within(name, "cli") and name != BOT_ITSELF]
+    commands = [name for name in modules() if is_within(name, "cli") and name != BOT_ITSELF]
     reached, waiting = set[str](), commands
     heavy = []
     while waiting:
@@ -215,7 +236,7 @@ def test_what_the_cli_imports_at_its_top_is_light() -> None:
         if module in reached:
             continue
         reached.add(module)
-        for found in IMPORTS:
+        for found in imports():
             if found.source != module or found.in_function:
                 continue
             if any(is_within(found.target, package) for package in HEAVY):
