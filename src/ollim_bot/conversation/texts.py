@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ollim_bot.domain.inputs import OwnerMessage
+from ollim_bot.domain.shortening import shortened
 from ollim_bot.errors import StorageError
 
 CATCHING_UP = "catching up on background activity..."
@@ -53,7 +54,7 @@ def _names(message: OwnerMessage) -> str:
 
 def _short(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= 80 else f"{line[:79]}…"
+    return shortened(line, 80)
 
 
 BUTTON_GONE = "This button is not there any more."

@@ -109,9 +109,7 @@ class Fork:
 
 @dataclass(frozen=True, slots=True)
 class Save:
-    """The fork becomes the main session. `is_confirmed` by the owner, as a button is."""
-
-    is_confirmed: bool = False
+    """The fork becomes the main session."""
 
 
 @dataclass(frozen=True, slots=True)

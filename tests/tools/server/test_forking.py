@@ -45,7 +45,7 @@ async def test_a_fork_is_left_from_within(desk: DeskOf, name: str, intent: ForkE
 async def test_what_the_agent_saves_is_not_confirmed_yet(desk: DeskOf) -> None:
     at = desk(RunKind.FORK)
     assert "The owner is asked" in await at.works("save_context")
-    assert at.wanted == [Save(is_confirmed=False)]
+    assert at.wanted == [Save()]
 
 
 @pytest.mark.parametrize(("name", "_"), EXITS)

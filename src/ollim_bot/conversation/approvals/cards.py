@@ -11,6 +11,7 @@ from enum import Enum
 
 from ollim_bot.agent import ToolCall
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color, Field
+from ollim_bot.domain.shortening import shortened
 from ollim_bot.domain.tool_policy import Pattern
 
 ACTION = "approve"
@@ -125,4 +126,4 @@ def _is_seen(char: str) -> bool:
 
 
 def _cut(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+    return shortened(text, longest)

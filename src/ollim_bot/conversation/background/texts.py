@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.moments import duration_in_words
+from ollim_bot.domain.shortening import shortened
 
 _LONGEST_LABEL = 60
 
@@ -18,7 +19,7 @@ FAULT = "the bot made a mistake. The log says more."
 def label(job: Job) -> str:
     """The description, else the message, on one line and not too long for a sentence."""
     line = " ".join(job.spec.title.split())
-    return line if len(line) <= _LONGEST_LABEL else f"{line[: _LONGEST_LABEL - 1].rstrip()}…"
+    return shortened(line, _LONGEST_LABEL)
 
 
 def failed(name: str, reason: str) -> str:

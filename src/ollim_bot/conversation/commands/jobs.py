@@ -17,6 +17,7 @@ from ollim_bot.domain.moments import describe
 from ollim_bot.domain.run_history import History, RunStory
 from ollim_bot.domain.run_words import in_words, outcome
 from ollim_bot.domain.schedule import ScheduledJob
+from ollim_bot.domain.shortening import shortened
 from ollim_bot.ports import Clock, Shelf
 from ollim_bot.stores import Stores
 
@@ -120,4 +121,4 @@ def _line(story: RunStory, now: datetime) -> str:
 
 def _short(text: str) -> str:
     line = " ".join(text.split()).removesuffix(".")
-    return line if len(line) <= _LONGEST_WORDS else f"{line[: _LONGEST_WORDS - 1]}…"
+    return shortened(line, _LONGEST_WORDS)

@@ -7,6 +7,7 @@ from datetime import timedelta
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.forks import Discard, Fork, ForkExit, Report, Save, end_title
+from ollim_bot.domain.shortening import shortened
 
 _CARD = "fork-"
 _LONGEST_TOPIC = 300
@@ -89,4 +90,4 @@ def _what_became(how: ForkExit) -> str:
 
 def _cut(text: str, longest: int) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+    return shortened(line, longest)

@@ -112,7 +112,7 @@ class ForkCommands:
             card = cards.confirm_card(fork)
             await self._forks.post_card(MessageId(f"fork-confirm-{call.id}"), card)
         else:
-            await self._forks.end(Save(is_confirmed=True))
+            await self._forks.end(Save())
         return ""
 
     async def _report(self, call: CommandCall) -> str:

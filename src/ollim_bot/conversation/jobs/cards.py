@@ -10,6 +10,7 @@ from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.job_files import JobFile, UndoEnd
 from ollim_bot.domain.jobs import Job, Reminder, Routine, kind_of
 from ollim_bot.domain.moments import describe, describe_with_distance
+from ollim_bot.domain.shortening import shortened
 
 UNDO = "undo"
 CHANGED_SINCE = "The file was changed since; nothing was undone."
@@ -75,4 +76,4 @@ def for_agent(file: JobFile, end: UndoEnd) -> str:
 
 
 def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return shortened(text, most)

@@ -10,6 +10,7 @@ from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.jobs import Reminder, Routine, kind_of
 from ollim_bot.domain.moments import describe, describe_with_distance
 from ollim_bot.domain.schedule import ScheduledJob, next_due, occurrence_at
+from ollim_bot.domain.shortening import shortened
 
 RUN, PAUSE, RESUME = "job_run", "job_pause", "job_resume"
 SKIP, SNOOZE, CANCEL = "job_skip", "job_snooze", "job_cancel"
@@ -51,7 +52,7 @@ def cancelled_card(job: ScheduledJob, key: str | None) -> Card:
 
 def _title(job: ScheduledJob) -> str:
     title = " ".join(job.spec.title.split()) or job.spec.id
-    return title if len(title) <= _LONGEST_TITLE else f"{title[: _LONGEST_TITLE - 1]}…"
+    return shortened(title, _LONGEST_TITLE)
 
 
 def _lines(job: ScheduledJob, facts: Facts, now: datetime) -> Iterator[str]:

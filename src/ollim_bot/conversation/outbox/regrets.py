@@ -9,6 +9,7 @@ from typing import Protocol
 from ollim_bot.conversation.outbox.post_book import PostBook
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.outgoing import Failure, NotSent, Sending
+from ollim_bot.domain.shortening import shortened
 from ollim_bot.errors import StorageError
 
 _LONGEST = 60
@@ -60,4 +61,4 @@ def _first_words(message: ChatMessage) -> str:
     title = "" if message.card is None else message.card.title
     files = ", ".join(each.name for each in message.attachments)
     line = " ".join((message.text or title or files).split())
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1].rstrip()}…"
+    return shortened(line, _LONGEST)

@@ -17,7 +17,7 @@ from ollim_bot.domain.inbox import InboxRow, Taken
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.sessions import Cause, Session, SessionEvent, SessionId
 from ollim_bot.domain.tool_policy import MAIN_TOOLS
-from ollim_bot.domain.updates import PendingUpdates
+from ollim_bot.domain.updates import PendingUpdates, pop_pending_updates
 from ollim_bot.errors import SessionLost
 from ollim_bot.ports import Clock, Log
 from ollim_bot.prompts.context import FOR_MAIN
@@ -70,9 +70,10 @@ class MainSession(Dialogue):
         """The updates that wait are claimed: they leave their file for the row of the turn."""
 
         def step(pending: PendingUpdates) -> tuple[PendingUpdates, Taken]:
-            row = replace(taken, claim=pending)
+            left, claim = pop_pending_updates(pending)
+            row = replace(taken, claim=claim)
             log.append(row)  # before the updates are gone from their own file
-            return PendingUpdates(), row
+            return left, row
 
         return [self._stores.updates.transact(step)]
 

@@ -8,6 +8,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import NamedTuple
 
 from ollim_bot.data_paths import DataPaths
+from ollim_bot.domain.shortening import shortened
 from ollim_bot.storage.journal.git import GitFailed
 from ollim_bot.storage.journal.repository import Change, Repository
 
@@ -109,4 +110,4 @@ def commit_message(noted: Sequence[tuple[PurePosixPath, str]]) -> str:
 
 
 def _shortened(line: str) -> str:
-    return line if len(line) <= _SUBJECT_LENGTH else f"{line[: _SUBJECT_LENGTH - 1].rstrip()}…"
+    return shortened(line, _SUBJECT_LENGTH)

@@ -10,6 +10,7 @@ from ollim_bot.chat import OpenFork, Status, TurnStart
 from ollim_bot.domain.activity import Activity
 from ollim_bot.domain.chat import Attachment, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
+from ollim_bot.domain.shortening import shortened
 from ollim_bot.surfaces.web.markdown import plain
 
 Json = dict[str, object]
@@ -45,7 +46,7 @@ def _quoted(message: ChatMessage) -> Json:
     words = " ".join(plain(message.text[:_READ_FOR_EXCERPT]).split())
     if not words and message.attachments:
         words = message.attachments[0].name
-    excerpt = words if len(words) <= _LONGEST_EXCERPT else f"{words[: _LONGEST_EXCERPT - 1]}…"
+    excerpt = shortened(words, _LONGEST_EXCERPT)
     return {"id": message.id, "author": message.author.value, "excerpt": excerpt}
 
 

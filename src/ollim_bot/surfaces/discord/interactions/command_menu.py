@@ -11,6 +11,7 @@ from typing import Any
 import discord
 
 from ollim_bot.domain.commands import Argument, CommandSpec
+from ollim_bot.domain.shortening import shortened
 from ollim_bot.errors import NotSent, Unreachable, Unsure
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.wire.refusals import writing
@@ -99,4 +100,4 @@ def _required_first(arguments: Sequence[Argument]) -> list[Argument]:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST_ABOUT else f"{text[: _LONGEST_ABOUT - 1]}…"
+    return shortened(text, _LONGEST_ABOUT)

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import discord
 
+from ollim_bot.domain.shortening import shortened
 from ollim_bot.errors import NotSent, OllimError, Unreachable, Unsure, WrongInput
 from ollim_bot.surfaces.discord.channel import Hidden
 
@@ -112,4 +113,4 @@ def _reason(error: discord.HTTPException) -> str:
     """The last line: the first one says of every wrong field no more than that one is wrong."""
     lines = [line.strip() for line in error.text.splitlines() if line.strip()]
     last = lines[-1] if lines else f"{error.status}, without a reason"
-    return last if len(last) <= _LONGEST_REASON else f"{last[: _LONGEST_REASON - 1]}…"
+    return shortened(last, _LONGEST_REASON)
