@@ -59,7 +59,7 @@ PLANTED = (
     Planted(
         "updates are popped without a claim",
         "conversation/sessions/main_session.py",
-        "row = replace(taken, claim=pending)",
+        "row = replace(taken, claim=claim)",
         "row = taken",
     ),
     Planted(

@@ -156,7 +156,6 @@ def test_what_was_never_answered_is_not_saved(fork: Fork) -> None:
     ("how", "title"),
     [
         (Save(), "Fork Ended — saved to main"),
-        (Save(), "Fork Ended — saved to main"),
         (Report("3 mails"), "Fork Ended — summary queued"),
         (Discard(), "Fork Ended — discarded"),
     ],
