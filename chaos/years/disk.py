@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 from collections.abc import Callable
@@ -32,15 +33,19 @@ class MortalDisk(OsDisk):
     """
 
     def __init__(self, luck: random.Random, appended: Callable[[Path, bytes], None]) -> None:
-        self.is_dead = False
+        self.death = asyncio.Event()
         self.dies_in: int | None = None
         self._luck = luck
         self._appended = appended
         self._safe: dict[Path, int] = {}
         self._renamed: dict[Path, list[_Renamed]] = {}
 
+    @property
+    def is_dead(self) -> bool:
+        return self.death.is_set()
+
     def die(self) -> None:
-        self.is_dead = True
+        self.death.set()
 
     def read(self, path: Path) -> bytes:
         if self.is_dead:
@@ -97,7 +102,7 @@ class MortalDisk(OsDisk):
 
     def cut(self) -> None:
         """The power goes: names are as before or as after, and what was not synced is torn."""
-        self.is_dead = True
+        self.die()
         for path, safe in self._safe.items():
             data = _content(path)
             if data is not None:
@@ -112,7 +117,8 @@ class MortalDisk(OsDisk):
     def _step(self) -> None:
         if self.dies_in is not None:
             self.dies_in -= 1
-            self.is_dead = self.is_dead or self.dies_in < 0
+            if self.dies_in < 0:
+                self.die()
         if self.is_dead:
             raise Killed
 

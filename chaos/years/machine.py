@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from asyncio import FIRST_COMPLETED
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -92,14 +93,18 @@ class Machine:
 
     async def runs(self, seconds: float) -> None:
         """Let time pass; less of it, if the bot dies at a step that was chosen for it."""
+        assert self._task is not None
         until = self._loop.time() + seconds
-        while self._loop.time() < until and not self.has_died:
-            assert self._task is not None
-            self.pace.stop = until
-            await asyncio.wait({self._task}, timeout=until - self._loop.time())
-            if self._task.done() and not self._disk.is_dead:
-                self._task.result()
-                raise AssertionError("The bot has ended by itself.")
+        # Not all that goes on notices the death of the disk by itself.
+        death = asyncio.create_task(self._disk.death.wait())
+        self.pace.stop = until
+        try:
+            await asyncio.wait({self._task, death}, timeout=seconds, return_when=FIRST_COMPLETED)
+        finally:
+            death.cancel()
+        if self._task.done() and not self._disk.is_dead:
+            self._task.result()
+            raise AssertionError("The bot has ended by itself.")
 
     @property
     def has_died(self) -> bool:
