@@ -82,6 +82,9 @@ class ClaudeEngine:
     async def _start(
         self, tools: Toolset, refused: dict[str, str], spec: SessionSpec
     ) -> Connection:
+        earlier = spec.resume or spec.branch_of
+        if earlier is not None:
+            await asyncio.to_thread(self._transcripts.mend, earlier)
         async with private_file(self._folder, spec.system_prompt) as prompt:
             options = options_for(
                 spec,

@@ -24,6 +24,8 @@ _NO_MODEL = "<synthetic>"
 _ENDS = ("end_turn", "stop_sequence")
 _LINES_BEFORE_A_PROMPT = 100
 _CHUNK = 1024 * 1024
+# Of the line that a process leaves when it ends: a session is resumed from its `leafUuid` on.
+_LEFT_OFF = b'"type":"last-prompt"'
 
 
 def trace_of(path: Path, prompt: str, chunk: int = _CHUNK) -> Trace:
@@ -34,6 +36,28 @@ def trace_of(path: Path, prompt: str, chunk: int = _CHUNK) -> Trace:
             return NOT_TAKEN if asked is None else _trace(asked, _entries(file))
     except FileNotFoundError:
         return NOT_TAKEN
+
+
+def mend_left_off(path: Path, chunk: int = _CHUNK) -> None:
+    """Have the session go on from its end, where the engine would go back to an older place.
+
+    A process that ends amid failing requests leaves off at the failure. The next one branches off
+    before it; if that one dies without a word, all it had said would be forgotten.
+    """
+    with path.open("r+b") as file:
+        found = _last(file, _LEFT_OFF, file.seek(0, os.SEEK_END), chunk)
+        if found < 0:
+            return
+        file.seek(_last(file, b"\n", found, chunk) + 1)
+        mark, *later = _entries(file)
+        said = [e for e in later if e.get("uuid") and not e.get("isSidechain")]
+        ends = [e["uuid"] for e in said if e.get("subtype") != "api_error"]
+        left_off = mark.get("leafUuid")
+        if ends and not any(e.get("parentUuid") == left_off for e in said):
+            row = json.dumps({**mark, "leafUuid": ends[-1]}, separators=(",", ":"))
+            file.seek(-1, os.SEEK_END)
+            is_torn = file.read(1) != b"\n"
+            file.write(f"{chr(10) if is_torn else ''}{row}\n".encode())
 
 
 def first_prompt(path: Path) -> Entry | None:

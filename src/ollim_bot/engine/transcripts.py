@@ -13,7 +13,7 @@ from claude_agent_sdk import project_key_for_directory
 
 from ollim_bot.agent import StoredSession, Trace
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.engine.record import NOT_TAKEN, first_prompt, texts, trace_of
+from ollim_bot.engine.record import NOT_TAKEN, first_prompt, mend_left_off, texts, trace_of
 from ollim_bot.errors import EngineError
 
 # The name of a longer path ends in a hash, which the SDK and its program make in different ways.
@@ -44,6 +44,13 @@ class Transcripts:
         path = self.find(session)
         with _readable():
             return NOT_TAKEN if path is None else trace_of(path, prompt)
+
+    def mend(self, session: SessionId) -> None:
+        """Before it is resumed, or branched off from."""
+        path = self.find(session)
+        if path is not None:
+            with _readable():
+                mend_left_off(path)
 
     def sessions(self, directory: Path, limit: int) -> Sequence[StoredSession]:
         """The newest first; those of other folders whose names look alike are left out."""

@@ -1,0 +1,107 @@
+"""A session goes on where it was, also if its last process has died without a word."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from tests.engine.processes import engines_at, eventually
+from tests.engine.scene import Scene, ask, spoken
+
+from ollim_bot.agent import Prompt
+from ollim_bot.domain.events import Retrying
+from ollim_bot.engine.record import mend_left_off
+from ollim_bot.offline.messages import Fail
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+
+FAILED = {"type": "system", "subtype": "api_error", "uuid": "b", "parentUuid": "a"}
+LEFT_OFF = {"type": "last-prompt", "leafUuid": "b", "sessionId": "s"}
+
+
+def said(name: str, after: str) -> dict[str, str]:
+    return {"type": "user", "uuid": name, "parentUuid": after, "text": '"type":"last-prompt"'}
+
+
+def record(path: Path, *rows: object, torn: str = "") -> Path:
+    lines = "".join(f"{json.dumps(row, separators=(',', ':'))}\n" for row in rows)
+    path.write_text(lines + torn)
+    return path
+
+
+@pytest.mark.parametrize("torn", ["", '{"type":"us'])
+@pytest.mark.parametrize("chunk", [40, 1000])
+def test_it_goes_on_from_its_end(tmp_path: Path, torn: str, chunk: int) -> None:
+    path = record(tmp_path / "r", FAILED, LEFT_OFF, said("c", "a"), said("d", "c"), torn=torn)
+    before = path.read_text()
+    mend_left_off(path, chunk)
+    row = json.dumps({**LEFT_OFF, "leafUuid": "d"}, separators=(",", ":"))
+    assert path.read_text() == before + ("\n" if torn else "") + row + "\n"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [],
+        [said("a", ""), said("c", "a")],
+        [FAILED, LEFT_OFF],
+        [FAILED, LEFT_OFF, {**FAILED, "uuid": "c"}],
+        [FAILED, LEFT_OFF, said("c", "b"), said("d", "c")],
+        [LEFT_OFF, said("c", "a"), {**LEFT_OFF, "leafUuid": "c"}, said("d", "c")],
+    ],
+    ids=["empty", "never ended", "nothing since", "only failures", "on it", "mended"],
+)
+def test_what_is_right_is_left_alone(tmp_path: Path, rows: list[object]) -> None:
+    path = record(tmp_path / "r", *rows)
+    before = path.read_text()
+    mend_left_off(path)
+    assert path.read_text() == before
+
+
+async def killed(stage: Scene, number: signal.Signals = signal.SIGKILL) -> None:
+    (pid,) = engines_at(stage.home)
+    os.kill(pid, number)
+    await eventually(lambda: not engines_at(stage.home), 10)
+
+
+@linux
+async def test_what_was_said_after_a_clean_end_and_before_a_crash_is_known(stage: Scene) -> None:
+    stage.model.answers("One.").answers("Two.").answers("Three.").answers("Four.")
+    async with stage.session() as session:
+        await ask(session, "first")
+    name = session.id
+    async with stage.session(resume=name) as session:
+        await ask(session, "second")
+        await killed(stage)
+    async with stage.session(resume=name) as session:
+        await ask(session, "third")
+        await killed(stage)
+    async with stage.session(resume=name) as session:
+        await ask(session, "fourth")
+    heard = spoken(stage.model.requests[-1])
+    assert heard == ["first", "One.", "second", "Two.", "third", "Three.", "fourth"]
+
+
+@linux
+async def test_also_if_a_process_had_ended_amid_failing_requests(stage: Scene) -> None:
+    """The engine resumes from there otherwise, and forgets all that came after it."""
+    overloaded = Fail(529, "overloaded_error", "Overloaded", retry_after=30)
+    stage.model.answers("One.").then(overloaded).answers("Two.").answers("Three.").answers("Four.")
+    async with stage.session() as session:
+        await ask(session, "first")
+        async for event in session.turn(Prompt("unheard")):
+            if isinstance(event, Retrying):
+                await killed(stage, signal.SIGTERM)
+    name = session.id
+    for text in ("second", "third"):
+        async with stage.session(resume=name) as session:
+            await ask(session, text)
+            await killed(stage)
+    async with stage.session(resume=name) as session:
+        await ask(session, "fourth")
+    heard = spoken(stage.model.requests[-1])
+    assert heard[-5:] == ["second", "Two.", "third", "Three.", "fourth"]
