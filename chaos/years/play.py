@@ -161,6 +161,8 @@ class _Life:
         found: list[str] = []
         for _ in range(_RESTS):
             await self._machine.runs(_REST)
+            # Who was slow before may hang by now.
+            await acts.stop_waiting(world)
             await self._machine.is_calm(_REST / 5)
             await world.settled()
             found = findings(world)
