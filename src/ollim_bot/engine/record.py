@@ -44,20 +44,26 @@ def mend_left_off(path: Path, chunk: int = _CHUNK) -> None:
     A process that ends amid failing requests leaves off at the failure. The next one branches off
     before it; if that one dies without a word, all it had said would be forgotten.
     """
-    with path.open("r+b") as file:
+    with path.open("rb") as file:
         found = _last(file, _LEFT_OFF, file.seek(0, os.SEEK_END), chunk)
         if found < 0:
             return
         file.seek(_last(file, b"\n", found, chunk) + 1)
-        mark, *later = _entries(file)
-        said = [e for e in later if e.get("uuid") and not e.get("isSidechain")]
-        ends = [e["uuid"] for e in said if e.get("subtype") != "api_error"]
-        left_off = mark.get("leafUuid")
-        if ends and not any(e.get("parentUuid") == left_off for e in said):
-            row = json.dumps({**mark, "leafUuid": ends[-1]}, separators=(",", ":"))
-            file.seek(-1, os.SEEK_END)
-            is_torn = file.read(1) != b"\n"
-            file.write(f"{chr(10) if is_torn else ''}{row}\n".encode())
+        entries = _entries(file)
+        mark, end = next(entries), None
+        for entry in entries:
+            if "uuid" not in entry or entry.get("isSidechain"):
+                continue
+            if entry.get("parentUuid") == mark.get("leafUuid"):
+                return
+            end = end if entry.get("subtype") == "api_error" else entry["uuid"]
+        file.seek(-1, os.SEEK_END)
+        is_torn = file.read(1) != b"\n"
+    if end is not None:
+        row = json.dumps({**mark, "leafUuid": end}, separators=(",", ":")).encode()
+        # One write at the end: a process of the session may write there at the same time.
+        with path.open("ab") as file:
+            file.write((b"\n" if is_torn else b"") + row + b"\n")
 
 
 def first_prompt(path: Path) -> Entry | None:
