@@ -33,7 +33,6 @@ from ollim_bot.surfaces.discord.wire.allowance import Allowance
 from ollim_bot.surfaces.discord.wire.client import Connection
 from ollim_bot.surfaces.discord.wire.dm import DirectMessages, Wire
 from ollim_bot.surfaces.discord.wire.endpoint import point_at
-from ollim_bot.surfaces.discord.words.rendering import letter_of, parts_of
 from ollim_bot.surfaces.discord.words.small_text import small
 from ollim_bot.surfaces.discord.words.split import split
 
@@ -83,7 +82,6 @@ class DiscordSurface:
         )
         self._is_in_fork = False
         self._connection: Connection | None = None
-        self._reception: Reception | None = None
         self._is_connected = asyncio.Event()
 
     async def connected(self) -> None:
@@ -91,7 +89,6 @@ class DiscordSurface:
 
     async def run(self, reception: Reception) -> None:
         """Raises `NotAdmitted` if somebody has to change something before Discord lets it in."""
-        self._reception = reception
         self._errands.open()
         service = self._service(reception)
         work = [self._facts.run(), self._eyes.run(), service.run(), self._connect(service)]
@@ -114,8 +111,6 @@ class DiscordSurface:
             return
         if NAME in message.refs:
             self._courier.changed(message)
-        else:
-            self._errands.send_off(self._flash(message))
 
     async def present(self, start: TurnStart, events: AsyncIterator[AgentEvent]) -> None:
         try:
@@ -199,14 +194,6 @@ class DiscordSurface:
     async def _reconnect(self) -> None:
         if self._connection is not None:
             await self._connection.reconnect()
-
-    async def _flash(self, message: ChatMessage) -> None:
-        """Show a message that could not be kept. One that is in the log was shown long ago."""
-        reception = self._reception
-        if reception is None or await reception.message(message.id) is not None:
-            return
-        for part in parts_of(message):
-            await self._attempt(letter_of(part))
 
     async def _say(self, text: str) -> None:
         for piece in split(text):
