@@ -24,7 +24,8 @@ _HEAD = """\
 # A day on Discord
 
 The real program said all of this, on a Discord of its own; only the words of the agent were
-written by hand. A test keeps it true. Moments and durations are the same everywhere, since a page
+written by hand. They came from a server on the same machine, so that `127.0.0.1` stands where you
+would read Claude. A test keeps it true. Moments and durations are the same everywhere, since a page
 cannot know them.
 
 A line with `·` is small and grey. `│` is the edge of a card, `[Done]` a button, and `‹Done›` one
