@@ -38,6 +38,7 @@ class SessionSpec:
     """`resume` continues a session; without it a new one begins, with the id `begin` if given.
 
     A new one starts with the history of `branch_of`, if given, and leaves that session untouched.
+    `occurrence` is the id of the background run that the session is for; empty in the conversation.
     """
 
     system_prompt: str
@@ -48,6 +49,7 @@ class SessionSpec:
     model: str | None = None
     thinking: Thinking = "off"
     readable: tuple[Path, ...] = ()
+    occurrence: str = ""
 
 
 @dataclass(frozen=True, slots=True)

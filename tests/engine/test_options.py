@@ -41,7 +41,13 @@ def test_a_session_is_started_as_it_is_described() -> None:
     assert options.extra_args == {"system-prompt-file": "/run/prompt"}
     assert (options.cwd, options.add_dirs) == (Path("/data"), [Path("/docs")])
     assert (options.resume, options.model) == ("abc", "haiku")
-    assert (options.tools, options.env) == (["Read"], {"A": "b"})
+    assert (options.tools, options.env["A"]) == (["Read"], "b")
+
+
+def test_a_command_of_ours_is_told_that_the_agent_calls_it_and_in_which_run() -> None:
+    assert started(SPEC).env["OLLIM_CALLED_BY"] == "conversation"
+    run = replace(SPEC, occurrence="routine:a:2026-11-16T09:00:00Z")
+    assert started(run).env["OLLIM_CALLED_BY"] == "routine:a:2026-11-16T09:00:00Z"
 
 
 def test_only_a_session_that_begins_is_given_a_name() -> None:

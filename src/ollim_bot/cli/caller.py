@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from ollim_bot.domain.agent_caller import CALLED_BY
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
@@ -30,6 +32,11 @@ class Caller:
     @property
     def environ(self) -> Mapping[str, str]:
         return self._environ
+
+    @property
+    def agent(self) -> str | None:
+        """Where the agent called from: `conversation`, or the id of the run; None for a person."""
+        return self._environ.get(CALLED_BY) or None
 
     def engine_environment(self) -> dict[str, str]:
         """Theirs, with the model provider that they set. Raises `BadSettings`."""

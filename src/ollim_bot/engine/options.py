@@ -11,6 +11,7 @@ from claude_agent_sdk import ClaudeAgentOptions
 from claude_agent_sdk.types import McpServerConfig, ThinkingConfig
 
 from ollim_bot.agent import SessionSpec, Toolset
+from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.engine.bridge import hooks, in_process_servers
 
@@ -101,7 +102,7 @@ def options_for(
         settings=json.dumps(_SETTINGS),
         include_partial_messages=True,
         max_buffer_size=_LONGEST_MESSAGE,
-        env=dict(environment),
+        env={**environment, CALLED_BY: spec.occurrence or CONVERSATION},
         cli_path=cli,
     )
 

@@ -185,6 +185,7 @@ class Attempt:
             branch_of=run.parent,
             model=job.model.value if job.model else base.model,
             thinking="adaptive" if job.thinking else "off",
+            occurrence=run.occurrence,
         )
 
     async def _prompt(self) -> str:
