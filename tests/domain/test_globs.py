@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ollim_bot.domain.globs import covers, fits
+from ollim_bot.domain.globs import LONGEST_TEXT, covers, fits, fits_words
 
 TOKENS = {
     "a": st.just("a"),
@@ -87,3 +87,37 @@ def test_a_wider_glob_stands_for_all_that_the_narrower_does(
 def test_a_glob_for_markdown_never_fits_anything_else(text: str) -> None:
     assert text.endswith(".md") or not fits("./**.md", f"./{text}")
     assert text.endswith(".md") or not covers("./**.md", f"./{text}")
+
+
+@pytest.mark.parametrize("wild", ["*", "**", "?*", "*?", "**/", "*.*"])
+def test_no_glob_takes_longer_than_its_text_is(wild: str) -> None:
+    """Tried out one after the other, the ways to read this would outlast the test."""
+    glob = f"{wild}a" * 12 + "b"
+    text = "a" * LONGEST_TEXT
+    assert not fits(glob, text)
+    assert not covers(glob, f"{wild}a" * 400)
+    assert not fits(wild, f"{text}a")
+
+
+def test_no_row_of_words_takes_longer_than_it_is() -> None:
+    words = ["a"] * 2000
+    assert not fits_words(["**", "a"] * 12 + ["b"], words)
+    assert fits_words(["**", "a"] * 12, words)
+
+
+PATTERN_WORDS = st.lists(st.sampled_from(["a", "b", "*", "**", "a*"]), max_size=6)
+
+
+@given(PATTERN_WORDS, st.lists(st.sampled_from(["a", "b", "ab"]), max_size=6))
+def test_words_fit_as_one_by_one_trial_says(wanted: list[str], words: list[str]) -> None:
+    def tried(wanted: list[str], words: list[str]) -> bool:
+        if not wanted:
+            return not words
+        first, *others = wanted
+        if first == "*" and not others:
+            return True
+        if first == "**":
+            return any(tried(others, words[start:]) for start in range(len(words) + 1))
+        return bool(words) and fits(first, words[0]) and tried(others, words[1:])
+
+    assert fits_words(wanted, words) == tried(wanted, words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -9,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from ollim_bot.domain.shell_words import Word, shell_words
+from ollim_bot.domain.shell_words import LONGEST_COMMAND, MOST_WORDS, quoted, shell_words
 
 WORDS = ["a", "-x", "./é", "=y", "'b c'", "'$b;'", '"d | e"', "''", '"f', "g'", "%", "a:b@c", "0,+"]
-LIVE = [*"$`\\;&|<>(){}[]~!#^=", "\n", "\r", "\0"]
+LIVE = [*"$`\\;&|<>(){}[]~!#^=*?", "\n", "\r", "\0"]
 
 
 @pytest.mark.parametrize(
@@ -31,16 +32,7 @@ LIVE = [*"$`\\;&|<>(){}[]~!#^=", "\n", "\r", "\0"]
     ],
 )
 def test_plain_words_are_read(command: str, words: list[str]) -> None:
-    assert shell_words(command) == tuple(Word(word) for word in words)
-
-
-def test_a_glob_is_known_by_being_outside_quotes() -> None:
-    assert shell_words("a *.md 'b?' x?") == (
-        Word("a"),
-        Word("*.md", has_glob=True),
-        Word("b?"),
-        Word("x?", has_glob=True),
-    )
+    assert shell_words(command) == tuple(words)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +42,8 @@ def test_a_glob_is_known_by_being_outside_quotes() -> None:
         "a $(b)", "a `b`", "a $b", "a ${b}", 'a "$b"', 'a "`b`"', 'a "\\x"', "a $'b'", "a \\b",
         "a\nb", "a 'b\nc'", "a\rb", "a\0b", "a\x1bb", "a #b", "a ~", "a ~/b", "a {b,c}", "a [bc]",
         "(a)", "! a", "a !b", "a ^b", "X=1 a", "=a", "a =b", "a 'b", 'a "b', "a 'b'\"", "a '[b]'*",
-        "a\u00a0b", "a <(b)", "a\\\nb",
+        "a\u00a0b", "a <(b)", "a\\\nb", "a *", "a *.md",
+        "a **/b", "a ?b", "a --*", "a 'b'*", "a x\"\"?",
     ],
 )  # fmt: skip
 def test_what_may_be_more_than_words_is_not_read(command: str) -> None:
@@ -72,7 +65,44 @@ def test_the_shell_reads_the_same_words(tmp_path: Path, command: str) -> None:
         text=True,
         check=True,
     )
-    assert ran.stdout.split("\0")[:-1] == [word.text for word in words]
+    assert tuple(ran.stdout.split("\0")[:-1]) == words
+
+
+def test_what_is_too_long_is_not_read() -> None:
+    assert shell_words(f"a {'b' * (LONGEST_COMMAND - 2)}") is not None
+    assert shell_words(f"a {'b' * (LONGEST_COMMAND - 1)}") is None
+    assert shell_words("a " * MOST_WORDS) is not None
+    assert shell_words("a " * (MOST_WORDS + 1)) is None
+
+
+PROFILE = """
+shopt -s globstar dotglob extglob nullglob expand_aliases autocd cdspell
+set -o history -o histexpand
+alias a='echo aliased' x='echo' ollim-bot='echo aliased'
+function b { echo function; }
+"""
+TEXTS = st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=12)
+TRAPS = st.sampled_from(
+    ["a", "b", "*", "**", "?", "--*", "~", "~root", "{a,b}", "$HOME", "`id`", "!!", "'", "''", "\\",
+     "a'b", '"', "[a-z]", "@(a|b)", "=ls", "#", "x=1", "-", "", ";", "%1"]
+)  # fmt: skip
+
+
+@given(st.lists(TEXTS | TRAPS, min_size=1, max_size=6))
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_profile_changes_a_word_in_quotes(tmp_path: Path, words: list[str]) -> None:
+    for name in ("--allowed-tool=Bash(python3 *)", ".hidden", "a", "b"):
+        (tmp_path / name).mkdir(exist_ok=True)
+    line = quoted(["/usr/bin/printf", "%s\\0", *words])
+    ran = subprocess.run(
+        ["/bin/bash", "--norc", "-c", f"{PROFILE}\neval {shlex.quote(line)}"],
+        cwd=tmp_path,
+        env={"PATH": "", "LC_ALL": "C.UTF-8", "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.split("\0")[:-1] == words
 
 
 AROUND = st.lists(st.sampled_from(["a", " ", "'b c'", '"d"', "-x"]), max_size=6).map("".join)

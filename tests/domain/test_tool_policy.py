@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from ollim_bot.domain.tool_policy import (
     DEFAULT_BG_TOOLS,
+    LONGEST_PATTERN,
     MAIN_TOOLS,
+    MOST_WILDCARDS,
     Pattern,
     Problems,
     matches,
@@ -95,10 +97,31 @@ def test_what_is_wrong_with_a_pattern_is_said(pattern: str, words: str) -> None:
 @pytest.mark.parametrize(
     "pattern",
     ["Write(./**.md)", "Write(skills/x/state/a.md)", "Edit(./statements/*.md)", "Read(./state/x)",
-     "Bash(git log *)", "Bash(ollim-bot *)", "WebFetch(https://example.com/**)", "Skill(mail *)"],
+     "Bash(wc *)", "Bash(git log)", "Bash(ollim-bot *)",
+     "WebFetch(https://example.com/**)", "Skill(mail *)"],
 )  # fmt: skip
 def test_wide_globs_and_near_names_are_fine(pattern: str) -> None:
     assert problems(pattern) == Problems()
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["Bash(tar *)", "Bash(git log *)", "Bash(/usr/bin/env *)", "Bash(python3 *)", "Bash(find . *)",
+     "Bash(sed -n *)", "Bash(sh ?)"],
+)  # fmt: skip
+def test_who_allows_a_program_that_starts_others_is_warned(pattern: str) -> None:
+    found = problems(pattern)
+    assert found.errors == ()
+    assert "lets the agent run anything" in found.warnings[0]
+
+
+def test_a_pattern_has_limits() -> None:
+    stars = "*a" * MOST_WILDCARDS
+    assert problems(f"Read(./{stars})") == Problems()
+    assert "more than 8 wildcards" in problems(f"Read(./{stars}*)").errors[0]
+    assert "more than 8 wildcards" in problems(f"Bash(cat {'? ' * 9})").errors[0]
+    assert problems(f"Read({'a' * (LONGEST_PATTERN - 6)})") == Problems()
+    assert "longer than 500" in problems(f"Read({'a' * (LONGEST_PATTERN - 5)})").errors[0]
 
 
 @pytest.mark.parametrize("pattern", ["Read(*)", "Write(**)", "WebFetch( * )"])
@@ -226,8 +249,12 @@ def test_a_search_of_one_folder_does_not_reach_into_those_below() -> None:
         ("git lo?", "git log", True),
         ("cat notes/*", "cat notes/a.md", True),
         ("cat notes/*", "cat notes/a/b.md", False),
-        ("cat *", "cat *.md", True),
+        ("cat *", "cat *.md", False),
+        ("cat *", "cat '*.md'", True),
         ("cat a*", "cat a*", False),
+        ("a ** b ** c **", "a b c", True),
+        ("a **", "a", True),
+        ("a ** *", "a b c", True),
         ("cat *", "", False),
     ],
 )  # fmt: skip

@@ -101,7 +101,7 @@ async def test_what_belongs_to_a_conversation_is_not_available(
 
 async def test_a_refusal_names_what_would_be_right(usual: BackgroundTools) -> None:
     gate = await gate_of(usual, job())
-    assert await refused(gate, "Bash", command="ollim-bot config") == (
+    assert await refused(gate, "Bash", command="ollim-bot config list") == (
         "`Bash` is not available in background runs with these arguments. "
         "What is available: `Bash(ollim-bot help)`, `Bash(ollim-bot tasks *)`."
     )

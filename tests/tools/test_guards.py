@@ -103,8 +103,6 @@ def test_the_folder_in_a_glob_does_not_say_where_a_search_for_words_begins(
         "ollim-bot history search .",
         "git log --oneline",
         "cat note.md",
-        "cat notes/*.md",
-        "cat *.txt",
         "wc -l routines/daily.md",
         "ls notes/state",
     ],
@@ -121,11 +119,10 @@ def test_commands_that_name_nothing_protected_pass(
         "cat state/token.json", "cat ./state/token.json", "cat '{data}/state/token.json'",
         "cat \"state/token.json\"", "cat st'at'e/token.json", "cat STATE/token.json",
         "cat notes/../state/token.json", "cat notes/up/state/token.json", "cat folder/token.json",
-        "cat to-link.md", "cat sta*/token.json", "cat */token.json", "cat ?tate/*", "cat to-*",
-        "cat *.md", "cat s*", "ls state", "ls 'state'", "grep -r x state", "tar -Cstate -c x",
+        "cat to-link.md", "ls state", "ls 'state'", "grep -r x state", "tar -Cstate -c x",
         "dd if=state/token.json", "curl -d @state/token.json x", "cp a:state/token.json b",
         "bash -c 'cat state/token.json'", "bash -c 'cd state'", "./state/run",
-        "ollim-bot reminder add -m 'state/token.json'", "ollim-bot x --file=state/token.json",
+        "ollim-bot reminder add -m 'state/token.json'", "ollim-bot runs --file=state/token.json",
     ],
 )  # fmt: skip
 def test_a_command_that_names_the_state_is_refused(
@@ -139,11 +136,11 @@ def test_a_command_that_names_the_state_is_refused(
 @pytest.mark.parametrize(
     "command",
     [
-        "cat .env", "cat .env.local", "cat .e*", "cat .ENV", "cat '.env'", "cat *",
+        "cat .env", "cat .env.local", "cat .ENV", "cat '.env'",
         "cat .git/config", "git --git-dir=.git log", "rm tool-policy.yaml", "rm -r .claude",
         "tee .claude/settings.json", "ls .", "grep -r x .", "grep -r x ./", "grep -r x ..",
         "cp -rL notes copy", "tar -ch notes", "find /", "find {data}",
-        "tar -c notes/..", "cat /proc/self/environ", "cat /proc/*/environ",
+        "tar -c notes/..", "cat /proc/self/environ",
     ],
 )  # fmt: skip
 def test_a_command_that_names_what_else_is_protected_is_refused(
@@ -157,7 +154,11 @@ def test_a_command_that_names_what_else_is_protected_is_refused(
 @pytest.mark.parametrize(
     "command",
     ["", "  ", "a; b", "cat sta$x", "cat `x`", "cat st\\ate/x", "cat {s,x}tate/x", "cat [s]tate/x",
-     "cat ~/x", "cat < note.md", "echo $(x)", "a\nb", "cat 'x", None, ["cat", "x"]],
+     "cat notes/*.md", "cat *.txt", "cat sta*/token.json", "cat */token.json", "cat ?tate/*",
+     "cat *",
+     "cat **/token.json", "cat /proc/*/environ", "ollim-bot reminder list /usr/*/*",
+     "ollim-bot routine add -m x --*", "cat ~/x", "cat < note.md", "echo $(x)",
+     "a\nb", "cat 'x", None, ["cat", "x"]],
 )  # fmt: skip
 def test_a_command_that_is_not_plain_is_refused(
     house: House, reach: Reach, command: object
@@ -251,17 +252,53 @@ def test_nor_where_it_is_told_to_begin_elsewhere(house: House, reach: Reach, com
 
 def test_a_second_name_of_a_secret_is_not_named_either(house: House, reach: Reach) -> None:
     os.link(house.data / "state/token.json", house.data / "routines/hard.md")
-    for command in ("cat routines/hard.md", "cat routines/*", "cp -r routines copy"):
+    for command in ("cat routines/hard.md", "cp -r routines copy"):
         assert judged(house, reach, "Bash", {"command": command}) is not None
+
+
+OWNERS = [
+    "ollim-bot", "ollim-bot web url", "ollim-bot web", "ollim-bot 'web' url",
+    "/bin/ollim-bot web url", "env ollim-bot web url", "nice -n 5 ollim-bot web url",
+    "ollim-bot web url --new", "ollim-bot config set permission_mode bypassPermissions",
+    "ollim-bot config unset permission_mode", "ollim-bot config --json set a b",
+    "env ollim-bot config set a b", "ollim-bot auth login", "ollim-bot auth status",
+    "ollim-bot setup --non-interactive", "ollim-bot google auth", "ollim-bot service install",
+    "ollim-bot backup --with-keys", "ollim-bot restore x", "ollim-bot update", "ollim-bot sentinel",
+    "ollim-bot messages export", "ollim-bot webhook url x", "ollim-bot doctor --fix",
+    "ollim-bot doctor --json --fix", "ollim-bot cal subscribe https://example.com/x",
+    "ollim-bot cal unsubscribe x", "ollim-bot mcp approve x", "ollim-bot mcp remove x",
+    "ollim-bot skill add x --yes", "ollim-bot skill remove x", "ollim-bot whatever comes",
+    "ollim-bot --set config",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", OWNERS)
+def test_what_changes_powers_is_never_done_by_the_agent(
+    house: House, reach: Reach, command: str
+) -> None:
+    reason = judged(house, reach, "Bash", {"command": command})
+    assert reason is not None
+    assert "is for the owner alone" in reason
 
 
 @pytest.mark.parametrize(
     "command",
-    ["ollim-bot web url", "ollim-bot web", "ollim-bot 'web' url", "/bin/ollim-bot web url",
-     "env ollim-bot web url", "nice -n 5 ollim-bot web url"],
+    ["ollim-bot config list", "ollim-bot config get model.main", "ollim-bot doctor",
+     "ollim-bot skill list", "ollim-bot mcp list", "ollim-bot webhook list", "ollim-bot cal today",
+     "ollim-bot help config set", "ollim-bot --help", "ollim-bot version", "ollim-bot rehearse 7d",
+     "grep ollim-bot note.md", "grep -c ollim-bot notes/plan.md"],
 )  # fmt: skip
-def test_the_key_of_the_page_is_never_asked_for(house: House, reach: Reach, command: str) -> None:
-    assert judged(house, reach, "Bash", {"command": command}) == texts.NOT_FOR_THE_AGENT
+def test_what_only_shows_is_not_the_owners(house: House, reach: Reach, command: str) -> None:
+    assert judged(house, reach, "Bash", {"command": command}) is None
+
+
+def test_a_command_that_names_too_many_files_is_not_looked_through(
+    house: House, reach: Reach
+) -> None:
+    for number in range(60):
+        (house.data / f"routines/{number}").mkdir()
+    many = " ".join(f"routines/{number}" for number in range(60))
+    assert judged(house, reach, "Bash", {"command": f"ls {many}"}) == texts.TOO_MUCH
 
 
 def test_what_is_about_the_page_may_be_asked(house: House, reach: Reach) -> None:

@@ -167,7 +167,7 @@ async def test_the_commands_of_the_program_are_run(stage: Scene) -> None:
         gate,
         [
             CallTool("Bash", {"command": "ollim-bot reminder list"}),
-            CallTool("Bash", {"command": "ollim-bot config"}),
+            CallTool("Bash", {"command": "ollim-bot config list"}),
         ],
     )
     assert "No reminders." in listed.text

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ollim_bot.domain.agent_caller import CALLED_BY
+from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from datetime import datetime
     from pathlib import Path
 
@@ -35,8 +35,15 @@ class Caller:
 
     @property
     def agent(self) -> str | None:
-        """Where the agent called from: `conversation`, or the id of the run; None for a person."""
-        return self._environ.get(CALLED_BY) or None
+        """Where the agent called from: `conversation`, or the id of the run; None for a person.
+
+        A program that was started by the running bot counts as called by the agent, too: whoever
+        emptied its environment cannot have been the owner.
+        """
+        named = self._environ.get(CALLED_BY)
+        if named:
+            return named
+        return CONVERSATION if self._is_below_the_bot() else None
 
     def engine_environment(self) -> dict[str, str]:
         """Theirs, with the model provider that they set. Raises `BadSettings`."""
@@ -65,7 +72,26 @@ class Caller:
         text = str(path)
         return f"~{text.removeprefix(home)}" if home and text.startswith(f"{home}/") else text
 
+    def _is_below_the_bot(self) -> bool:
+        from ollim_bot.upkeep.instance import running_pid
+
+        bot = running_pid(self.place().paths.bot_pid)
+        return bot is not None and bot in _ancestors()
+
     def _folder(self) -> Path:
         from pathlib import Path
 
         return self._cwd or Path.cwd()
+
+
+def _ancestors() -> Iterator[int]:
+    """The processes above this one, nearest first; none where the system does not tell."""
+    pid = os.getppid()
+    while pid > 1:
+        yield pid
+        try:
+            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as status:
+                # The name of the program stands in parentheses, and may have any in it.
+                pid = int(status.read().rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            return

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ollim_bot import __version__
 from ollim_bot.cli.caller import Caller
+from ollim_bot.domain.agent_caller import for_the_owner_alone, owners_command
 from ollim_bot.errors import OllimError
 
 if TYPE_CHECKING:
@@ -70,8 +71,10 @@ def main(
 ) -> int:
     """Answer one command line, and return its exit code."""
     try:
+        caller = Caller(environ, cwd, now)
+        _refuse_owners_commands(argv, caller)
         with suppress(SystemExit):  # That is how argparse ends after its help.
-            _dispatch(list(argv), Caller(environ, cwd, now))
+            _dispatch(list(argv), caller)
         print(end="", flush=True)
     except OllimError as error:
         return _failed(str(error), error.exit_code)
@@ -80,6 +83,13 @@ def main(
     except OSError as refused:
         return _refused(refused)
     return 0
+
+
+def _refuse_owners_commands(argv: Sequence[str], caller: Caller) -> None:
+    """Whichever way the agent has come here: through a shell, another program or a script."""
+    command = owners_command(argv)
+    if command is not None and caller.agent is not None:
+        raise OllimError(for_the_owner_alone(command))
 
 
 def _dispatch(words: list[str], caller: Caller) -> None:

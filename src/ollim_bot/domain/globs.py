@@ -1,10 +1,21 @@
-"""Globs over paths: `*` and `?` stay within a folder, `**` crosses folders."""
+"""Globs over paths and over words: `*` and `?` stay within a folder, `**` crosses folders.
+
+A text is read once, with the set of all places in the glob that it may have reached so far. So the
+time grows with the length of the text, whatever the glob.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
-_TOKENS = re.compile(r"(?<![^/])\*\*+/|\*\*+|\*|\?|[^*?]+")
+# A longer text fits no glob: paths, addresses and words are far shorter.
+LONGEST_TEXT = 8192
+
+# `**/` stands for no folder, too, where a folder may begin.
+_TOKENS = re.compile(r"(?<![^/])(?:\*\*+/)+|\*\*+|\*|\?|[^*?]+")
 
 # Stand-ins for the wildcards of a glob while another glob is matched against it.
 _ANY_FOLDERS, _ANY, _ONE = "\ue000", "\ue001", "\ue002"
@@ -13,7 +24,7 @@ _UNCLEAR = re.compile(r"[!\[\]{}(),\\\s\ue000-\ue002]")
 
 def fits(glob: str, text: str) -> bool:
     """Whether a text, taken as it is, is one of those that a glob stands for."""
-    return _pattern(glob).fullmatch(text) is not None
+    return len(text) <= LONGEST_TEXT and _compiled(glob).matches(text)
 
 
 def covers(wider: str, narrower: str) -> bool:
@@ -21,18 +32,106 @@ def covers(wider: str, narrower: str) -> bool:
     if _UNCLEAR.search(narrower):
         return False
     marked = re.sub(r"\*\*+", _ANY_FOLDERS, narrower).replace("*", _ANY).replace("?", _ONE)
-    return _pattern(wider).fullmatch(marked) is not None
+    return fits(wider, marked)
 
 
-def _pattern(glob: str) -> re.Pattern[str]:
-    return re.compile("".join(_translated(token) for token in _TOKENS.findall(glob)))
+def fits_words(
+    wanted: Sequence[str], words: Sequence[str], is_same: Callable[[str, str], bool] = fits
+) -> bool:
+    """Whether words are those that a pattern stands for, one by one.
+
+    `**` stands for any number of words, and so does a `*` at the end.
+    """
+    reached = {*_skipping(wanted, {0})}
+    for word in words:
+        stays = {at for at in reached if _is_any_number(wanted, at)}
+        goes_on = {
+            at + 1
+            for at in reached
+            if at < len(wanted) and at not in stays and is_same(wanted[at], word)
+        }
+        reached = _skipping(wanted, stays | goes_on)
+        if not reached:
+            return False
+    return len(wanted) in reached
 
 
-def _translated(token: str) -> str:
-    if token.startswith("**"):
-        return "(?:.*/)?" if token.endswith("/") else ".*"
-    if token == "*":
-        return f"[^/{_ANY_FOLDERS}]*"
-    if token == "?":
-        return f"[^/{_ANY_FOLDERS}{_ANY}]"
-    return re.escape(token)
+def _is_any_number(wanted: Sequence[str], at: int) -> bool:
+    return wanted[at : at + 1] == ["**"] or (at == len(wanted) - 1 and wanted[at] == "*")
+
+
+def _skipping(wanted: Sequence[str], reached: set[int]) -> set[int]:
+    """With the places that are reached without a further word."""
+    found = set(reached)
+    for at in range(len(wanted)):
+        if at in found and _is_any_number(wanted, at):
+            found.add(at + 1)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Glob:
+    """One bit for each place between two of its characters; a wildcard counts as one character.
+
+    `literals` has the places before each plain character. At `runs` any further character may
+    come, at `names` any but `/`, before `ones` exactly one. `folders` are the places before a
+    `**/`. From `runs`, `names` and `folders` the next place is reached for nothing, and from
+    `folders` also the one behind its `/`.
+    """
+
+    literals: dict[str, int]
+    runs: int
+    names: int
+    ones: int
+    folders: int
+    end: int
+
+    def matches(self, text: str) -> bool:
+        reached = self._with_skips(1)
+        for char in text:
+            reached = self._with_skips(self._after(reached, char))
+            if not reached:
+                return False
+        return bool(reached & self.end)
+
+    def _after(self, reached: int, char: str) -> int:
+        takes = self.literals.get(char, 0)
+        stays = 0 if char == "\n" else self.runs
+        if char not in (f"/{_ANY_FOLDERS}"):
+            stays |= self.names
+            takes |= 0 if char == _ANY else self.ones
+        return (reached & takes) << 1 | (reached & stays)
+
+    def _with_skips(self, reached: int) -> int:
+        while True:
+            more = reached | (reached & (self.runs | self.names | self.folders)) << 1
+            more |= (reached & self.folders) << 3
+            if more == reached:
+                return reached
+            reached = more
+
+
+@lru_cache(maxsize=512)
+def _compiled(glob: str) -> _Glob:
+    literals: dict[str, int] = {}
+    masks = {"**": 0, "*": 0, "?": 0, "**/": 0}
+    place = 1
+    for char in _characters(glob):
+        if char in masks:
+            masks[char] |= place
+        else:
+            literals[char] = literals.get(char, 0) | place
+        place <<= 1
+    return _Glob(literals, masks["**"], masks["*"], masks["?"], masks["**/"], place)
+
+
+def _characters(glob: str) -> Iterator[str]:
+    for token in _TOKENS.findall(glob):
+        if token.endswith("/") and token.startswith("**"):
+            yield from ("**/", "**", "/")
+        elif token.startswith("**"):
+            yield "**"
+        elif token in ("*", "?"):
+            yield token
+        else:
+            yield from token

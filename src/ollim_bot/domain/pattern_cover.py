@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from ollim_bot.domain.globs import covers
+from ollim_bot.domain.globs import covers, fits_words
 from ollim_bot.domain.tool_policy import (
     FILE_ARGUMENTS,
     SEARCH_ARGUMENTS,
     WORD_ARGUMENTS,
     Pattern,
     from_root,
+    problems,
 )
+
+_ANY_NUMBER = " "
 
 
 def is_covered(pattern: Pattern, by: Iterable[Pattern]) -> bool:
@@ -20,6 +23,27 @@ def is_covered(pattern: Pattern, by: Iterable[Pattern]) -> bool:
     What several allow only together counts as unclear, and so do paths of more than one line.
     """
     return any(_covers(wider, pattern) for wider in by)
+
+
+def beyond_main(patterns: Iterable[str], allowed: Sequence[Pattern]) -> Iterator[str]:
+    """What is wrong with each pattern that the agent gives a job, in sentences.
+
+    `allowed` is what the conversation itself may use: what the agent allows a job goes no further.
+    """
+    for text in patterns:
+        errors = problems(text).errors
+        yield from errors
+        if not errors and not is_covered(Pattern.of(text), allowed):
+            yield _goes_beyond(Pattern.of(text), allowed)
+
+
+def _goes_beyond(pattern: Pattern, allowed: Sequence[Pattern]) -> str:
+    near = [f"`{each}`" for each in allowed if each.names(pattern.tool)]
+    instead = f"Allowed: {', '.join(near)}, or less" if near else "Leave it out"
+    return (
+        f"`{pattern}` goes beyond what the conversation itself may use. {instead}; only the owner "
+        "can add more, by hand."
+    )
 
 
 def _covers(wider: Pattern, narrower: Pattern) -> bool:
@@ -47,25 +71,15 @@ def _covers_argument(tool: str, wider: str, narrower: str) -> bool:
 
 
 def _covers_words(wider: Sequence[str], narrower: Sequence[str]) -> bool:
-    """A last `*` stands for all further words, and so does `**`; else each is one word for one."""
-    if not wider:
-        return not narrower
-    first, others = wider[0], wider[1:]
-    if first == "*" and not others:
-        return True
-    if first == "**":
-        starts = range(len(narrower) + 1)
-        return any(_covers_words(others, narrower[start:]) for start in starts)
-    if not narrower or narrower[0] == "**" or narrower == ["*"]:
-        return False
-    return _covers_word(first, narrower[0]) and _covers_words(others, narrower[1:])
-
-
-def _covers_word(wider: str, narrower: str) -> bool:
-    # A word that is `*` alone also stands for words with globs of their own, which no other does.
-    if narrower == "*":
-        return wider == "*"
-    return _covers_glob(wider, narrower)
+    """What stands for any number of words is covered only by what does so, too."""
+    last = len(narrower) - 1
+    marked = [
+        _ANY_NUMBER if word == "**" or (word == "*" and at == last) else word
+        for at, word in enumerate(narrower)
+    ]
+    return fits_words(
+        wider, marked, lambda one, other: other != _ANY_NUMBER and _covers_glob(one, other)
+    )
 
 
 def _covers_glob(wider: str, narrower: str) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum, auto
 
 from ollim_bot.domain.runtime_config import PermissionMode
-from ollim_bot.domain.shell_words import Word, shell_words
+from ollim_bot.domain.shell_words import shell_words
 from ollim_bot.domain.tool_policy import (
     FILE_ARGUMENTS,
     SEARCH_ARGUMENTS,
@@ -24,13 +24,13 @@ from ollim_bot.domain.tool_policy import (
 # What is longer can be said neither on a button nor in a list.
 LONGEST_GRANT = 200
 
-# Their second word says what they do. The words of all others may be files, or further programs.
-_WITH_SUBCOMMANDS = frozenset(
-    {"ollim-bot", "git", "gh", "hg", "brew", "cargo", "npm", "pip", "systemctl", "uv"}
+# Programs, or programs with their first words, that change nothing, open no file and start no other
+# program, with any arguments. For all others the exact command is offered, and nothing else.
+_HARMLESS = (
+    *(("ollim-bot", *rest) for rest in (("help",), ("version",), ("runs",), ("rehearse",))),
+    *(("ollim-bot", noun, "list") for noun in ("reminder", "routine", "webhook", "tasks", "skill")),
+    *((program,) for program in ("cal", "echo", "nproc", "pwd", "uname", "uptime", "whoami")),
 )
-# These run, or change, whatever comes after them.
-_OPEN_ENDED = frozenset({"run", "exec", "x", "alias", "config"})
-_SUBCOMMAND = re.compile(r"[a-z][a-z0-9-]*")
 _NAMED_BY: Mapping[str, tuple[str, str]] = {
     "Skill": ("skill", " *"),
     "Agent": ("subagent_type", ""),
@@ -66,8 +66,9 @@ def is_allowed(
 def grant_for(tool: str, arguments: Mapping[str, object], *roots: str) -> Pattern | None:
     """What is allowed from now on where a call is approved for good: what was asked, and its like.
 
-    A command is known by its first words, a file by its folder, an address by its site, a search by
-    where it looks, all else by the tool. None where that cannot be said in a pattern.
+    A command stands for itself, or, if it is harmless with any arguments, for its program. A file
+    stands for its folder, an address for its site, a search for where it looks, all else for the
+    tool. None where that cannot be said in a pattern.
     """
     found = [grant for root in roots if (grant := _grant(tool, arguments, root)) is not None]
     # Below one of the roots, if there: the others see the same place from the top.
@@ -108,17 +109,12 @@ def _scoped(tool: str, argument: str) -> str:
     return f"{tool}({argument})" if argument else ""
 
 
-def _first_words(words: tuple[Word, ...]) -> str:
-    """Program and subcommand where there is one; else the whole command and nothing but it."""
-    first = [word.text for word in words[:2]]
-    if len(first) == 2 and first[0] in _WITH_SUBCOMMANDS and _is_subcommand(first[1]):
-        return f"{first[0]} {first[1]} *"
-    texts = [word.text for word in words]
-    return " ".join(texts) if all(map(_is_one_word, texts)) else ""
-
-
-def _is_subcommand(word: str) -> bool:
-    return _SUBCOMMAND.fullmatch(word) is not None and word not in _OPEN_ENDED
+def _first_words(words: Sequence[str]) -> str:
+    """A harmless program with any arguments; else the whole command and nothing but it."""
+    for known in _HARMLESS:
+        if tuple(words[: len(known)]) == known:
+            return f"{' '.join(known)} *"
+    return " ".join(words) if all(map(_is_one_word, words)) else ""
 
 
 def _folder(path: str) -> str:

@@ -3,66 +3,68 @@
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
+from collections.abc import Iterable
+
+LONGEST_COMMAND = 100_000
+MOST_WORDS = 200
 
 # Outside quotes, whatever is neither a letter, a digit, a space nor one of these is unclear.
 _PLAIN = frozenset("-_./:=@%+,")
-_GLOB = frozenset("*?")
-_BRACKETS = frozenset("[]{}")
 _LIVE_IN_DOUBLE_QUOTES = frozenset("$`\\")
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
-    """`has_glob`: a `*` or `?` in it stands for file names."""
-
-    text: str
-    has_glob: bool = False
-
-
-def shell_words(command: str) -> tuple[Word, ...] | None:
+def shell_words(command: str) -> tuple[str, ...] | None:
     """The words of one simple command; None if it is, or may be, anything else.
 
-    Chains, substitutions, variables, redirections, assignments, escapes, comments, braces, home
-    directories, unclosed quotes and control characters are all anything else.
+    Chains, substitutions, variables, redirections, assignments, escapes, comments, globs, braces,
+    home directories, unclosed quotes and control characters are all anything else: no word stands
+    for more than itself in any shell, whatever its settings. So is what is longer than the limits.
     """
+    if len(command) > LONGEST_COMMAND:
+        return None
     if any(unicodedata.category(char) == "Cc" and char != "\t" for char in command):
         return None
-    words, place = [], 0
+    words: list[str] = []
+    place = 0
     while place < len(command):
         if command[place] in " \t":
             place += 1
             continue
         read = _word(command, place)
-        if read is None:
+        if read is None or len(words) == MOST_WORDS:
             return None
         word, place = read
         words.append(word)
-    return None if words and "=" in words[0].text else tuple(words)
+    return None if words and "=" in words[0] else tuple(words)
 
 
-def _word(command: str, place: int) -> tuple[Word, int] | None:
+def quoted(words: Iterable[str]) -> str:
+    """A command line that every shell reads as these words: each in single quotes.
+
+    No shell expands, aliases or otherwise replaces what stands in them.
+    """
+    return " ".join("'" + word.replace("'", "'\"'\"'") + "'" for word in words)
+
+
+def _word(command: str, place: int) -> tuple[str, int] | None:
     """The word that begins here, and where it ends."""
     if command[place] == "=":
         return None
-    text, has_glob = "", False
+    parts: list[str] = []
     while place < len(command) and command[place] not in " \t":
         char = command[place]
         if char in "'\"":
-            quoted = _quoted(command, place)
-            if quoted is None:
+            inside = _quoted(command, place)
+            if inside is None:
                 return None
-            text += quoted
-            place += len(quoted) + 2
+            parts.append(inside)
+            place += len(inside) + 2
             continue
-        if not (char.isalnum() or char in _PLAIN or char in _GLOB):
+        if not (char.isalnum() or char in _PLAIN):
             return None
-        has_glob = has_glob or char in _GLOB
-        text += char
+        parts.append(char)
         place += 1
-    # Within a glob, a quoted bracket would have to be told from one that is not.
-    is_unclear = has_glob and not _BRACKETS.isdisjoint(text)
-    return None if is_unclear else (Word(text, has_glob), place)
+    return "".join(parts), place
 
 
 def _quoted(command: str, place: int) -> str | None:

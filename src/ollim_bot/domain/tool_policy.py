@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ollim_bot.domain.globs import covers, fits
-from ollim_bot.domain.shell_words import Word, shell_words
+from ollim_bot.domain.globs import covers, fits, fits_words
+from ollim_bot.domain.shell_words import LONGEST_COMMAND, shell_words
 from ollim_bot.errors import WrongInput
 
 _JOB_COMMANDS = ("reminder", "routine", "runs", "history")
@@ -58,11 +58,30 @@ WORD_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "WebSearch": ("query",),
 }
 
+# Far more than any honest pattern needs. Matching takes time in proportion to these.
+LONGEST_PATTERN = 500
+MOST_WILDCARDS = 8
+
+# With one of these, the agent can start any program at all: their arguments name it.
+_STARTS_OTHERS = frozenset(
+    {
+        *("ash", "awk", "bash", "bun", "busybox", "cargo", "chroot", "dash", "deno", "docker"),
+        *("doas", "ed", "emacs", "env", "eval", "exec", "expect", "find", "fish", "flock", "gawk"),
+        *("gdb", "gh", "git", "go", "hg", "ionice", "java", "ksh", "less", "lua", "make", "man"),
+        *("mawk", "more", "nano", "nice", "node", "nohup", "npm", "npx", "parallel", "perl"),
+        *("php", "pip", "pipx", "podman", "psql", "python", "python3", "rsync", "ruby", "scp"),
+        *("screen", "script", "sed", "setsid", "sftp", "sh", "socat", "sqlite3", "ssh", "stdbuf"),
+        *("strace", "su", "sudo", "systemctl", "systemd-run", "tar", "tclsh", "time", "timeout"),
+        *("tmux", "uv", "uvx", "vi", "view", "vim", "watch", "xargs", "zip", "zsh"),
+    }
+)
+
 _FORM = re.compile(r"(?P<tool>[^\s()]+)(?:\((?P<argument>.*)\))?", re.DOTALL)
 _TOOL = re.compile(r"[A-Za-z]\w*")
 _SERVER_TOOL = re.compile(r"mcp__[\w-]+?__(?:[\w-]+\*?|\*)")
 _NOT_ONE_COMMAND = re.compile(r"[;&|`<>\n]|\$\(")
 _ANYTHING = re.compile(r"[*\s]+")
+_WILDCARD = re.compile(r"\*+|\?")
 _ONLY_WILD = re.compile(r"[.*?]*")
 _PLAIN_HOST = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/|$)")
 
@@ -124,6 +143,8 @@ def problems(text: str) -> Problems:
     pattern = text.strip()
     if not pattern:
         return Problems(("A pattern is empty. Name a tool, such as `Read(./**.md)`.",))
+    if too_much := _too_much(pattern):
+        return Problems((too_much,))
     form = _FORM.fullmatch(pattern)
     if form is None or form["argument"] == "":
         return Problems((f"`{pattern}` is not written like `Tool` or `Tool(argument)`.",))
@@ -131,9 +152,31 @@ def problems(text: str) -> Problems:
     errors = [*_wrong_name(pattern, tool, argument), *_too_wide(pattern, tool, argument)]
     if tool in WRITING and argument is not None and _names_protected(argument):
         errors.append(f"`{pattern}` is not possible: the agent never writes there.")
-    is_vague = argument is not None and _ANYTHING.fullmatch(argument) and tool != "Bash"
-    vague = f"`{pattern}` allows any argument, like `{tool}` alone. Say which ones are meant."
-    return Problems(tuple(errors), (vague,) if is_vague else ())
+    return Problems(tuple(errors), () if errors else tuple(_gives_away(pattern, tool, argument)))
+
+
+def _too_much(pattern: str) -> str | None:
+    if len(pattern) > LONGEST_PATTERN:
+        return f"`{pattern[:40]}…` is longer than {LONGEST_PATTERN} characters. Name less in one."
+    if len(_WILDCARD.findall(pattern)) > MOST_WILDCARDS:
+        return f"`{pattern}` has more than {MOST_WILDCARDS} wildcards. Name what is meant."
+    return None
+
+
+def _gives_away(pattern: str, tool: str, argument: str | None) -> Iterable[str]:
+    """What an owner should know who allows this."""
+    if argument is None:
+        return
+    if tool != "Bash":
+        if _ANYTHING.fullmatch(argument):
+            yield f"`{pattern}` allows any argument, like `{tool}` alone. Say which ones are meant."
+        return
+    program = posixpath.basename(argument.split()[0])
+    if program in _STARTS_OTHERS and _WILDCARD.search(argument):
+        yield (
+            f"`{pattern}` lets the agent run anything: `{program}` can start other programs. "
+            "Write out the whole command."
+        )
 
 
 def _wrong_name(pattern: str, tool: str, argument: str | None) -> Iterable[str]:
@@ -189,8 +232,8 @@ def _allows_argument(wanted: str, tool: str, arguments: Mapping[str, object], ro
     if tool in SEARCH_ARGUMENTS:
         return covers(from_root(wanted), searched(tool, arguments, root))
     if tool in WORD_ARGUMENTS:
-        words = " ".join(text_argument(arguments, name) for name in WORD_ARGUMENTS[tool]).split()
-        return _same_words(wanted.split(), [Word(word) for word in words])
+        text = " ".join(text_argument(arguments, name) for name in WORD_ARGUMENTS[tool])
+        return len(text) <= LONGEST_COMMAND and fits_words(wanted.split(), text.split())
     url = text_argument(arguments, "url") if tool == "WebFetch" else ""
     # What only looks like the end of a host must not pass for it: `https://a.example?.b.example/`.
     host = _PLAIN_HOST.match(url)
@@ -202,22 +245,7 @@ def _allows_argument(wanted: str, tool: str, arguments: Mapping[str, object], ro
 
 def _allows_command(wanted: str, command: str) -> bool:
     words = shell_words(command) or ()
-    return bool(words) and _same_words(wanted.split(), list(words))
-
-
-def _same_words(wanted: list[str], words: list[Word]) -> bool:
-    """A last `*` stands for all further words, and so does `**`; else each is one word for one."""
-    if not wanted:
-        return not words
-    first, *others = wanted
-    if first == "*" and not others:
-        return True
-    if first == "**":
-        return any(_same_words(others, words[start:]) for start in range(len(words) + 1))
-    if not words:
-        return False
-    is_same = first == "*" if words[0].has_glob else fits(first, words[0].text)
-    return is_same and _same_words(others, words[1:])
+    return bool(words) and fits_words(wanted.split(), words)
 
 
 def relative(path: str, root: str) -> str:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import os
+import shutil
 from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 from claude_agent_sdk import (
@@ -17,6 +22,7 @@ from claude_agent_sdk import (
 from claude_agent_sdk.types import HookEvent, HookJSONOutput
 
 from ollim_bot.agent import Refusal, Tool, ToolCall, Toolset
+from ollim_bot.domain.shell_words import quoted, shell_words
 from ollim_bot.errors import OllimError
 
 # A gate may be waiting for a person. One that takes longer than this refuses.
@@ -58,20 +64,27 @@ def _content(text: str, *, is_error: bool) -> dict[str, Any]:
 
 
 def hooks(
-    toolset: Toolset, refused: MutableMapping[str, str]
+    toolset: Toolset, refused: MutableMapping[str, str], programs: Programs
 ) -> dict[HookEvent, list[HookMatcher]]:
     """The gate before every call, and the question before every end.
 
-    The reason of each refused call is left in `refused`, by the id of the call.
+    The reason of each refused call is left in `refused`, by the id of the call. A command that is
+    let through is run by its program from `programs`, with exactly the words that were judged.
     """
 
     async def before_call(call: HookInput, _: str | None, __: HookContext) -> HookJSONOutput:
         assert call["hook_event_name"] == "PreToolUse"
-        refusal = await _verdict(toolset, call)
-        if refusal is None:
-            return {} if call["tool_name"] in _LEFT_TO_THE_ENGINE else _decision("allow", "")
-        refused[call["tool_use_id"]] = refusal.reason
-        return _decision("deny", refusal.reason)
+        tool, given = call["tool_name"], call["tool_input"]
+        verdict = await _verdict(toolset, call)
+        if verdict is None and tool == "Bash":
+            command = await asyncio.to_thread(programs.as_judged, str(given.get("command", "")))
+            if not isinstance(command, Refusal):
+                return _decision("allow", arguments={**given, "command": command})
+            verdict = command
+        if verdict is None:
+            return {} if tool in _LEFT_TO_THE_ENGINE else _decision("allow")
+        refused[call["tool_use_id"]] = verdict.reason
+        return _decision("deny", verdict.reason)
 
     async def before_end(_: HookInput, __: str | None, ___: HookContext) -> HookJSONOutput:
         reason = await _what_is_missing(toolset)
@@ -100,10 +113,42 @@ async def _what_is_missing(toolset: Toolset) -> str | None:
         return None
 
 
-def _decision(verdict: str, reason: str) -> HookJSONOutput:
-    output = {
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """The programs that the agent's commands may mean: those of `path`, seen from `folder`."""
+
+    path: str
+    folder: Path
+
+    def as_judged(self, command: str) -> str | Refusal:
+        """The command so that no shell changes a word of it, nor what its first word means.
+
+        The gate reads plain words. A shell would look for aliases, functions and file names in
+        them, as its own settings and the user's say; quoted, and begun with the path of a program,
+        they reach that program as they were judged.
+        """
+        words = shell_words(command)
+        if not words:
+            return Refusal("This is not one plain command, so it was not run.")
+        program = self._find(words[0])
+        if program is None:
+            return Refusal(f"There is no program `{words[0]}` here, so nothing was run.")
+        return quoted((program, *words[1:]))
+
+    def _find(self, name: str) -> str | None:
+        if "/" in name:
+            name = os.path.join(self.folder, name)
+        return shutil.which(name, path=self.path)
+
+
+def _decision(
+    verdict: str, reason: str = "", *, arguments: Mapping[str, object] | None = None
+) -> HookJSONOutput:
+    output: dict[str, object] = {
         "hookEventName": "PreToolUse",
         "permissionDecision": verdict,
         "permissionDecisionReason": reason,
     }
+    if arguments is not None:
+        output["updatedInput"] = dict(arguments)
     return cast(HookJSONOutput, {"hookSpecificOutput": output})

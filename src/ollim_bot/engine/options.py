@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
@@ -13,7 +14,7 @@ from claude_agent_sdk.types import McpServerConfig, ThinkingConfig
 from ollim_bot.agent import SessionSpec, Toolset
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.runtime_config import Thinking
-from ollim_bot.engine.bridge import hooks, in_process_servers
+from ollim_bot.engine.bridge import Programs, hooks, in_process_servers
 
 # One line of the engine's output is one message; an answer may be long.
 _LONGEST_MESSAGE = 16 * 1024 * 1024
@@ -96,7 +97,7 @@ def options_for(
         tools=list(toolset.builtin),
         mcp_servers=servers,
         strict_mcp_config=True,
-        hooks=hooks(toolset, refused),
+        hooks=hooks(toolset, refused, _programs(environment, spec.working_directory)),
         permission_mode="dontAsk",
         setting_sources=["project"],
         settings=json.dumps(_SETTINGS),
@@ -105,6 +106,10 @@ def options_for(
         env={**environment, CALLED_BY: spec.occurrence or CONVERSATION},
         cli_path=cli,
     )
+
+
+def _programs(environment: Mapping[str, str], folder: Path) -> Programs:
+    return Programs(environment.get("PATH") or os.environ.get("PATH", os.defpath), folder)
 
 
 def child_environment(
@@ -116,7 +121,9 @@ def child_environment(
     agent finds `ollim-bot`; `given` is the provider's, and what `ollim-bot` has to know.
     """
     emptied = {name: "" for name in inherited if _OUR_SECRETS.match(name)}
-    path = ":".join(filter(None, [str(commands), inherited.get("PATH", "")]))
+    # A relative entry would be looked up in the data directory, where the agent writes.
+    folders = [str(commands), *inherited.get("PATH", "").split(":")]
+    path = ":".join(folder for folder in folders if folder.startswith("/"))
     zone = {"TZ": given["OLLIM_TIMEZONE"]} if "OLLIM_TIMEZONE" in given else {}
     return {
         **emptied,

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
 
 from ollim_bot.agent import ToolCall
-from ollim_bot.domain.shell_words import Word, shell_words
+from ollim_bot.domain.agent_caller import (
+    PROGRAM,
+    for_the_owner_alone,
+    hidden_owners_command,
+    owners_command,
+)
+from ollim_bot.domain.shell_words import shell_words
 from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, SEARCH_ARGUMENTS, WRITING, text_argument
 from ollim_bot.tools import texts
 from ollim_bot.tools.addresses import Resolver, address_problem
@@ -24,9 +28,8 @@ Guard = Callable[[ToolCall], str | None]
 _PATH_ARGUMENTS = ("file_path", "notebook_path", "path", "directory", "folder", "cwd")
 
 _SUBAGENTS = frozenset({"Agent", "Task"})
-_OURS = "ollim-bot"
-# Whoever has the address of the page is let in.
-_KEEPS_A_KEY = "web"
+# To look at one takes a tenth of a millisecond.
+_MOST_PATHS = 2000
 _LEAVING = frozenset({"cd", "pushd", "popd"})
 # These begin where they are run if no path is named, and which word is one cannot be told.
 _GOING_DOWN = {
@@ -78,41 +81,39 @@ def _of_command(command: str, reach: Reach) -> str | None:
     words = shell_words(command)
     if not words:
         return texts.UNCLEAR_COMMAND
-    program = words[0].text
+    program, others = words[0], words[1:]
     if program in _LEAVING:
         return texts.STAYS_HERE
-    if _asks_for_the_key(words):
-        return texts.NOT_FOR_THE_AGENT
-    is_ours = program == _OURS
-    named = [path for word in words for path in _paths(word, reach, is_ours=is_ours)]
+    if program == PROGRAM:
+        return _of_our_command(others, reach)
+    if owners := hidden_owners_command(words):
+        return for_the_owner_alone(owners)
+    named = list(dict.fromkeys(path for word in words for path in _paths(word)))
     # Some programs can be told to begin elsewhere, and their paths then begin there too.
     starts = ["", *(path for path in named if os.path.isdir(os.path.join(reach.root, path)))]
+    if len(starts) * len(named) > _MOST_PATHS:
+        return texts.TOO_MUCH
     paths = [os.path.join(start, path) for start in starts for path in named]
-    reasons = [reach.to_name(path) for path in paths]
-    if not is_ours:
-        reasons += [reach.to_hand_over(path) for path in paths if path != program]
-    return next(filter(None, reasons), texts.REACHES_TOO_FAR if _goes_down(words) else None)
+    handed_over = [path for path in paths if path != program]
+    reason = reach.to_name(paths) or reach.to_hand_over(handed_over)
+    return reason or (texts.REACHES_TOO_FAR if _goes_down(words) else None)
 
 
-def _goes_down(words: Sequence[Word]) -> bool:
+def _of_our_command(words: Sequence[str], reach: Reach) -> str | None:
+    """Our own commands take texts, in which `state` is a word: only a whole one may be a path."""
+    if owners := owners_command(words):
+        return for_the_owner_alone(owners)
+    whole = (*words, *(word.partition("=")[2] for word in words if word.startswith("-")))
+    return reach.to_name([word for word in whole if "/" in word or word.startswith(".")])
+
+
+def _goes_down(words: Sequence[str]) -> bool:
     """Whether a program looks at everything below where it is run."""
-    flag = _GOING_DOWN.get(posixpath.basename(words[0].text))
-    return flag is not None and any(flag.match(word.text) for word in words)
+    flag = _GOING_DOWN.get(posixpath.basename(words[0]))
+    return flag is not None and any(flag.match(word) for word in words)
 
 
-def _asks_for_the_key(words: Sequence[Word]) -> bool:
-    """Also where another program is to run ours."""
-    names = [posixpath.basename(word.text) for word in words]
-    return any(pair == (_OURS, _KEEPS_A_KEY) for pair in pairwise(names))
-
-
-def _paths(word: Word, reach: Reach, *, is_ours: bool) -> Iterator[str]:
-    """Whatever in a word may be a path. Our own commands take texts, in which `state` is a word."""
-    parts = [word.text, *_BETWEEN_PATHS.split(_ADDRESS.sub(" ", word.text))]
-    if word.text.startswith("-"):
-        parts.append(word.text[2:])
-    if word.has_glob:
-        parts += glob.glob(word.text, root_dir=reach.root)
-    for part in parts:
-        if part and (not is_ours or "/" in part or part.startswith(".")):
-            yield part
+def _paths(word: str) -> Iterator[str]:
+    """Whatever in a word may be a path."""
+    parts = [word, word[2:] if word.startswith("-") else ""]
+    yield from filter(None, [*parts, *_BETWEEN_PATHS.split(_ADDRESS.sub(" ", word))])

@@ -9,9 +9,9 @@ from typing import Protocol
 
 from ollim_bot.agent import ToolCall
 from ollim_bot.domain.job_files import FileReading, JobFile
-from ollim_bot.domain.pattern_cover import is_covered
+from ollim_bot.domain.pattern_cover import beyond_main
 from ollim_bot.domain.shell_words import shell_words
-from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, Pattern, problems
+from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, Pattern, text_argument
 from ollim_bot.errors import StorageError
 from ollim_bot.tools.file_edits import UnclearEdit, written
 from ollim_bot.tools.job_places import job_files
@@ -91,26 +91,10 @@ class JobValidator:
 
     def _of_command(self, call: ToolCall) -> Iterator[str]:
         """What is allowed by way of a command goes no further either."""
-        words = [word.text for word in shell_words(str(call.arguments.get("command"))) or ()]
+        words = shell_words(text_argument(call.arguments, "command")) or ()
         joined = (word.removeprefix(f"{_FLAG}=") for word in words if word.startswith(f"{_FLAG}="))
         apart = (words[at] for at, word in enumerate(words[:-1], 1) if word == _FLAG)
         yield from (f"{_FLAG}: {each}" for each in self._beyond([*joined, *apart]))
 
     def _beyond(self, patterns: Sequence[str]) -> Iterator[str]:
-        if not patterns:
-            return
-        allowed = self._allowed()
-        for text in patterns:
-            errors = problems(text).errors
-            yield from errors
-            if not errors and not is_covered(Pattern.of(text), allowed):
-                yield _beyond_main(Pattern.of(text), allowed)
-
-
-def _beyond_main(pattern: Pattern, allowed: Sequence[Pattern]) -> str:
-    near = [f"`{each}`" for each in allowed if each.names(pattern.tool)]
-    instead = f"Allowed: {', '.join(near)}, or less" if near else "Leave it out"
-    return (
-        f"`{pattern}` goes beyond what the conversation itself may use. {instead}; only the owner "
-        "can add more, by hand."
-    )
+        return beyond_main(patterns, self._allowed() if patterns else ())

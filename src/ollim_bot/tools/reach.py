@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from ollim_bot.tools import texts
@@ -15,6 +16,9 @@ from ollim_bot.tools.ground import Ground, files_below, is_within, things_below
 _UNCLEAR_GLOB = re.compile(r"[!\[\]{}(),\\\s]")
 _WILD = re.compile(r"[*?]")
 _NOWHERE = ("/", "/dev/null")
+
+# A folder with more in it is handed over to no program: looking through it takes too long.
+MOST_THINGS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,28 +61,40 @@ class Reach:
         finds = any(ground.protected_name(path, writing=False) for path in fitting)
         return texts.REACHES_TOO_FAR if finds or any(ground.second_names(fitting)) else None
 
-    def to_name(self, path: str) -> str | None:
+    def to_name(self, paths: Iterable[str]) -> str | None:
         """For a command that may do anything with a path, or nothing."""
         ground = Ground.of(self.root)
-        places = self._places(path)
-        for place in places:
+        leading = [(path, place) for path in paths for place in self._places(path)]
+        for _, place in leading:
             if name := ground.protected_name(place, writing=True):
                 return texts.protected(name)
-        return texts.protected(path) if any(ground.second_names(places)) else None
+        second = next(ground.second_names(place for _, place in leading), None)
+        return next((texts.protected(path) for path, place in leading if place == second), None)
 
-    def to_hand_over(self, path: str) -> str | None:
+    def to_hand_over(self, paths: Iterable[str]) -> str | None:
         """For a program that may do anything with a path and all that is below it."""
         ground = Ground.of(self.root)
+        reasons = (self._handed_over(path, ground) for path in dict.fromkeys(paths))
+        return next(filter(None, reasons), None)
+
+    def _handed_over(self, path: str, ground: Ground) -> str | None:
         places = self._places(path)
-        if _is_above(places, ground) or self._holds_a_way_out(places[-1]):
+        if _is_above(places, ground) or self._holds_a_way_out(places[-1], ground):
             return texts.REACHES_TOO_FAR
         is_far = any(_is_there(place) and not ground.is_open(place) for place in places)
         return texts.outside(path) if is_far else None
 
-    def _holds_a_way_out(self, folder: str) -> bool:
+    def _holds_a_way_out(self, folder: str, ground: Ground) -> bool:
         """Whether something below a folder is protected, or leads to what is."""
-        is_ours = is_within(folder, os.path.realpath(self.root))
-        return is_ours and any(map(self.to_read, things_below(folder)))
+        if not is_within(folder, os.path.realpath(self.root)):
+            return False
+        plain: list[str] = []
+        for thing in islice(things_below(folder), MOST_THINGS):
+            is_link = os.path.islink(thing)
+            if self.to_read(thing) if is_link else ground.protected_name(thing, writing=False):
+                return True
+            plain.append(thing)
+        return len(plain) == MOST_THINGS or any(ground.second_names(plain))
 
     def _judged(self, path: str, ground: Ground, *, writing: bool) -> str | None:
         if not _is_plain(path):

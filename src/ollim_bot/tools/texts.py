@@ -13,12 +13,13 @@ REACHES_TOO_FAR = (
     "glob `*.md`."
 )
 UNCLEAR_COMMAND = (
-    "Only one plain command at a time is run: no `;`, `&`, `|`, `<`, `>`, `$`, backticks, "
-    "backslashes, braces or line breaks. Put a text with such characters into single quotes."
+    "Only one plain command at a time is run, with each name written out: no `;`, `&`, `|`, `<`, "
+    "`>`, `$`, `*`, `?`, `~`, backticks, backslashes, brackets, braces or line breaks. Put a text "
+    "with such characters into single quotes."
 )
+TOO_MUCH = "This command names too many files to be looked through. Name fewer at a time."
 STAYS_HERE = "Commands always run in the data directory. Give the path to the command itself."
 
-NOT_FOR_THE_AGENT = "The address of the page has its key in it, and is for the owner alone."
 NO_HOOKS = (
     "A skill has no hooks: their commands would be run unasked. Write plain fields such as "
     "`name: mail`, without `hooks`."

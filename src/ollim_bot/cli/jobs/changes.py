@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -29,6 +29,7 @@ def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     fields = _fields(noun, given, None, data.now)
     if not fields.keys() >= {*noun.form.required} - {"id"}:
         raise WrongInput(f"Say when: {noun.say_when}. Example: {noun.add_example}")
+    _refuse_more_power(fields, (), data, caller)
     job = new_job(noun.form, fields, message)
     with writable(data) as data:
         added = shelved(noun.shelf(data), job, keep_id="id" in fields)
@@ -51,6 +52,7 @@ def edit_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     changes = gone | _fields(noun, given, own_zone, data.now)
     if not changes and message is None:
         raise WrongInput(f"Say what to change. Example: {noun.edit_example}")
+    _refuse_more_power(changes, job.spec.allowed_tools if job else (), data, caller)
     _refuse_taken_id(shelf, given["job"], changes.get("id"))
     amend(noun, data, "changed", given["job"], changes, message)
 
@@ -104,6 +106,23 @@ def _known(shelf: MarkdownShelf[S], job_id: str) -> S | None:
         return shelf.get(job_id).item
     except BadJob:
         return None
+
+
+def _refuse_more_power(
+    fields: Mapping[str, object], kept: Sequence[str], data: Data, caller: Caller
+) -> None:
+    """What the agent allows a job goes no further than the conversation; `kept` is the owner's."""
+    tools = fields.get("allowed-tools")
+    if not isinstance(tools, list) or caller.agent is None:
+        return
+    from ollim_bot.domain.pattern_cover import beyond_main
+    from ollim_bot.domain.tool_policy import Pattern
+    from ollim_bot.storage.policy_file import PolicyFile
+
+    allowed = [Pattern.of(text) for text in PolicyFile(data.paths, note).read().main]
+    beyond = beyond_main([tool for tool in tools if tool not in kept], allowed)
+    if problems := [f"--allowed-tool: {sentence}" for sentence in beyond]:
+        raise WrongInput("\n".join(problems))
 
 
 def _refuse_taken_id(shelf: MarkdownShelf[S], job_id: str, new_id: object) -> None:

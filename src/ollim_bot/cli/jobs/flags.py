@@ -44,7 +44,8 @@ def _zone(text: str) -> str:
 
 
 def _single(text: str) -> str:
-    if "," in re.sub(r"\(.*\)", "", text):
+    before, _, behind = text.partition("(")
+    if "," in before + behind.rpartition(")")[2]:
         raise WrongInput(f"{text!r} looks like several. Give the flag once for each.")
     return text
 
