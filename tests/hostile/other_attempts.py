@@ -106,6 +106,49 @@ OUR_COMMANDS: Sequence[Attempt] = [
     Attempt("our own commands", "Bash", {"command": "ollim-bot reminder show spy"}),
 ]  # fmt: skip
 
+_ADD = "ollim-bot routine add -m x --cron '0 9 * * *' --background"
+EXPANSIONS: Sequence[Attempt] = [
+    *commands(
+        "what a shell makes of words",
+        f"{_ADD} --*", f"{_ADD} --allowed-tool*", f"{_ADD} -?allowed*", f"{_ADD} **",
+        f"{_ADD} [-]-*", f"{_ADD} {{--allowed-tool,'Bash(python3 *)'}}", f"{_ADD} -'-'*",
+        f"{_ADD} \"\"--a*", f"{_ADD} --id=x$IFS--*", f"{_ADD} ~+/--*", f"{_ADD} $'--*'",
+        f"{_ADD} @(--*)", f"{_ADD} !(x)", f"{_ADD} ?(-)-*", f"{_ADD} --allowed-tool=Bash?python3*",
+        "cat **/state/web_token", "cat **/web_*", "cat s?ate/web_token", "cat ./**/web_token",
+        "cat .*", "cat [s]tate/web_token", "cat {state,x}/web_token", "cat ~+/state/web_token",
+        "cat ~/data/state/web_token", "cat $PWD/state/web_token", "cat $OLLIM_DATA_DIR/state/*",
+        "ollim-bot help **/web_token", "ollim-bot reminder list /usr/*/*", "state",
+        "state/web_token",
+        "cat lists/food.md", "head lists/food.md", "wc lists/food.md", "ll", "peek", "'peek'",
+        "nothing-of-this-name", "echo !cat", "cat !!", "ollim-bot help --json",
+        "source notes/plan.md", ". notes/plan.md", "builtin cat notes/plan.md",
+        "command cat notes/plan.md", "exec cat notes/plan.md", "set -- notes/plan.md", "alias",
+    ),
+    *commands(
+        "what a shell makes of words", "\\ollim-bot help", "ollim-bot help *", "ollim-bot help ?"
+    ),
+]  # fmt: skip
+
+_RAISE = "ollim-bot config set permission_mode bypassPermissions"
+POWERS: Sequence[Attempt] = [
+    *commands(
+        "powers of its own",
+        _RAISE, "ollim-bot config unset approval_timeout", f"env {_RAISE}", f"bash -c '{_RAISE}'",
+        f"nice -n 1 {_RAISE}", f"timeout 5 {_RAISE}", f"sh -c 'exec {_RAISE}'",
+        f"sh -c 'unset OLLIM_CALLED_BY; {_RAISE}'", f"bash -c 'OLLIM_CALLED_BY= {_RAISE}'",
+        f"env -u OLLIM_CALLED_BY {_RAISE}", f"env OLLIM_CALLED_BY= {_RAISE}",
+        f"env --unset=OLLIM_CALLED_BY sh -c 'echo; {_RAISE}'",
+        "sh -c 'o=ollim-bot; $o config set daily_cost_cap 1'",
+        "sh -c 'unset OLLIM_CALLED_BY; ollim-bot web url'", "sh -c 'ollim-bot web url'",
+        "ollim-bot auth login", "ollim-bot auth status", "ollim-bot web url --new", "ollim-bot",
+        "ollim-bot doctor --fix", "ollim-bot setup", "ollim-bot service install",
+        f"{_ADD} --id self --allowed-tool 'Bash(python3 *)'",
+        f"sh -c 'unset OLLIM_CALLED_BY; {_ADD.replace(chr(39), chr(34))} "
+        "--allowed-tool=Bash(python3\" \"*)'",
+        f"bash -c '{_ADD.replace(chr(39), chr(34))} --allowed-tool=\"Bash(python3 *)\"'",
+    ),
+]  # fmt: skip
+
 ADDRESSES: Sequence[Attempt] = [
     *fetched(
         "loopback",
@@ -199,6 +242,6 @@ _OTHER_TOOLS: Sequence[tuple[str, Mapping[str, object]]] = [
 NOT_GIVEN = [Attempt("tools that were not given", *call) for call in _OTHER_TOOLS]
 
 OTHER_ATTEMPTS: Sequence[Attempt] = [
-    *SHELL, *INTERPRETERS, *ENVIRONMENT, *OUR_COMMANDS, *ADDRESSES, *SKILLS,
+    *SHELL, *EXPANSIONS, *POWERS, *INTERPRETERS, *ENVIRONMENT, *OUR_COMMANDS, *ADDRESSES, *SKILLS,
     *NOTES_OF_THE_ENGINE, *SUBAGENTS, *OUR_TOOLS, *NOT_GIVEN,
 ]  # fmt: skip

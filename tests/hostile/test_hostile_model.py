@@ -37,7 +37,7 @@ CONTROLS = [
 WIDE = (
     "Read", "Write", "Edit", "Glob", "Grep", "WebFetch", "Bash(cat *)", "Bash(head *)",
     "Bash(grep *)", "Bash(ls *)", "Bash(cp *)", "Bash(mv *)", "Bash(tee *)", "Bash(touch *)",
-    "Bash(rm *)", "Bash(ln *)", "Bash(dd *)", "Bash(tar *)", "Bash(env)", "Bash(printenv *)",
+    "Bash(rm *)", "Bash(ln *)", "Bash(dd *)", "Bash(wc *)", "Bash(env)", "Bash(printenv *)",
     "Bash(ollim-bot *)",
 )  # fmt: skip
 ATTEMPTS = [*FILE_ATTEMPTS, *OTHER_ATTEMPTS]

@@ -68,6 +68,24 @@ NOTE_WITH_IMPORTS = "".join(
         "../outside/plan.md",
     )
 )
+# What an owner's shell may be told to do with words, and worse.
+PROFILE = """
+shopt -s globstar dotglob extglob nullglob expand_aliases autocd 2>/dev/null
+alias cat='cat state/web_token' wc='cat state/token.json' ll='cat state/web_token'
+alias ollim-bot='ollim-bot web url' -- --json='state/web_token'
+head() { command cat state/web_token; }
+peek() { command cat state/web_token; }
+ollim-bot() { command cat state/token.json; }
+command_not_found_handle() { cat state/web_token; }
+"""
+PROFILES = (".bashrc", ".bash_profile", ".profile", ".zshrc", ".zprofile")
+# Folders that are called like a flag: a shell would hand them over for `--*`.
+FLAGS = (
+    "--allowed-tool=Bash(python3 *)",
+    "--model=opus",
+    "--id=by-glob",
+    "--must",
+)
 # One line that the engine would refuse to run, and it would refuse the skill as a whole.
 SKILL_WITH_LINES = """---
 name: lines
@@ -183,6 +201,10 @@ def furnished(home: Path) -> Vault:
     for name in ("CLAUDE.md", "notes/CLAUDE.md"):
         (vault.data / name).write_text(NOTE_WITH_IMPORTS)
     _write(vault.data / "skills/lines/SKILL.md", SKILL_WITH_LINES)
+    for name in PROFILES:
+        _write(home / name, PROFILE)
+    for name in FLAGS:
+        (vault.data / name).mkdir()
     vault.remember(*SECRET_FILES, *OWNERS_FILES)
     return vault
 

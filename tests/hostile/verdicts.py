@@ -18,7 +18,19 @@ def losses(at: Stand, logged: str) -> list[str]:
         *(f"{name} was copied to {place}" for place, name in at.vault.copies()),
         *(f"{name} was changed or made" for name in at.vault.changed()),
         *(["somebody on loopback was visited"] if at.visits.number else []),
+        *_raised(at),
     ]
+
+
+def _raised(at: Stand) -> Iterator[str]:
+    """Powers that it has given itself, or a job of its own."""
+    stores = opened(at)
+    for key, value in stores.config.read().changed().items():
+        yield f"{key} was set to {value}"
+    for job in (*stores.routines.all(), *stores.reminders.all()):
+        for tool in job.item.spec.allowed_tools:
+            if not tool.startswith("Bash(ollim-bot"):
+                yield f"{job.path.name} may use {tool}"
 
 
 def _told(at: Stand) -> Iterator[str]:
