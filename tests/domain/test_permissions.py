@@ -12,6 +12,7 @@ from ollim_bot.domain.permissions import (
     LONGEST_GRANT,
     Verdict,
     grant_for,
+    in_words,
     is_allowed,
     verdict,
 )
@@ -292,3 +293,22 @@ def test_a_grant_for_an_address_stays_on_its_site(asked: str, other: str) -> Non
     if grant is not None and matches(grant, "WebFetch", {"url": other}, ROOT):
         first, second = urlsplit(asked), urlsplit(other)
         assert (first.scheme, first.netloc) == (second.scheme, second.netloc)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "words"),
+    [
+        ("Bash", {"command": "git grep foo"}, "exactly this command"),
+        ("Bash", {"command": "ollim-bot runs list"}, "`ollim-bot runs` with any arguments"),
+        ("Write", {"file_path": "notes/a.txt"}, "every file below this folder"),
+        ("Write", {"file_path": "a.txt"}, "this and nothing else"),
+        ("WebFetch", {"url": "https://example.com/a"}, "every page of this site"),
+        ("mcp__mail__send", {"to": "x"}, "any use of it"),
+    ],
+)
+def test_what_a_grant_allows_is_said_in_words(
+    tool: str, arguments: dict[str, object], words: str
+) -> None:
+    grant = grant_for(tool, arguments, ROOT)
+    assert grant is not None
+    assert in_words(grant) == words

@@ -72,6 +72,8 @@ def test_the_background_may_do_less_than_the_main_session() -> None:
         ("Edit(.env)", "never writes there"),
         ("Edit(./.env.local)", "never writes there"),
         ("Edit(tool-policy.yaml)", "never writes there"),
+        ("Write(./mcp.json)", "never writes there"),
+        ("Write(skills/skills.lock)", "never writes there"),
         ("MultiEdit(./.claude/agents/*.md)", "never writes there"),
         ("NotebookEdit(/home/me/.ollim-bot/state/x)", "never writes there"),
         ("Read(", "is not written like"),

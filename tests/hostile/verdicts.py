@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tests.hostile.places import Stand, opened
 
+from ollim_bot.domain.jobs import Job
 from ollim_bot.storage.attachments.opening import files_of
 
 
@@ -27,10 +28,12 @@ def _raised(at: Stand) -> Iterator[str]:
     stores = opened(at)
     for key, value in stores.config.read().changed().items():
         yield f"{key} was set to {value}"
-    for job in (*stores.routines.all(), *stores.reminders.all()):
-        for tool in job.item.spec.allowed_tools:
+    jobs: list[Job] = [one.item for one in stores.routines.all()]
+    jobs += [one.item for one in stores.reminders.all()]
+    for job in jobs:
+        for tool in job.spec.allowed_tools:
             if not tool.startswith("Bash(ollim-bot"):
-                yield f"{job.path.name} may use {tool}"
+                yield f"{job.spec.id} may use {tool}"
 
 
 def _told(at: Stand) -> Iterator[str]:

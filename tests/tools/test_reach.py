@@ -147,7 +147,7 @@ def test_a_path_that_can_be_read_in_two_ways_is_refused(reach: Reach, path: str)
      ".Claude/x.md", ".claude/skills/plan.md", "notes/up/tool-policy.yaml", "spec.md",
      "{home}/texts/spec.md", "{home}/texts/new.md", "notes/.claude/skills/x/SKILL.md",
      "notes/.claude/commands/x.md", ".claude.json", "notes/.claude-plugin/x.md", ".mcp.json",
-     "notes/.mcp.json"],
+     "notes/.mcp.json", "skills/skills.lock"],
 )  # fmt: skip
 def test_some_things_are_only_read(house: House, reach: Reach, path: str) -> None:
     assert reach.to_write(house.spelled(path)) is not None
@@ -282,3 +282,11 @@ def test_notes_among_the_secrets_close_the_search_of_all_notes(
     (house.data / name).write_text(SECRET)
     assert "protected files" in (reach.to_search("", "*.md", begins_at_glob=False) or "")
     assert reach.to_search("routines", "*.md", begins_at_glob=False) is None
+
+
+def test_the_servers_of_the_owner_are_neither_read_nor_written(reach: Reach) -> None:
+    for path in ("mcp.json", "./MCP.json", "notes/../mcp.json"):
+        for reason in (reach.to_read(path), reach.to_write(path), reach.to_name([path])):
+            assert reason is not None
+            assert "mcp.json is protected" in reason
+    assert reach.to_read("notes/mcp.json") is None

@@ -76,6 +76,23 @@ def grant_for(tool: str, arguments: Mapping[str, object], *roots: str) -> Patter
     return found[0] if found else None
 
 
+def in_words(grant: Pattern) -> str:
+    """What a grant allows, for the person who is asked for it."""
+    tool, argument = grant.tool, grant.argument
+    if argument is None:
+        return "any use of it"
+    if tool == "Bash":
+        known = argument.removesuffix(" *")
+        return (
+            "exactly this command" if known == argument else f"`{known}` with any words behind it"
+        )
+    if tool == "WebFetch":
+        return "every page of this site"
+    if not argument.endswith("/**"):
+        return "this and nothing else"
+    return "every file below this folder"
+
+
 def _grant(tool: str, arguments: Mapping[str, object], root: str) -> Pattern | None:
     text = _text_of_grant(tool, arguments, root)
     is_plain = text.isprintable() and "`" not in text and len(text) <= LONGEST_GRANT

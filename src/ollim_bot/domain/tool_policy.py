@@ -48,7 +48,8 @@ FILE_ARGUMENTS: Mapping[str, str] = {
     "NotebookEdit": "notebook_path",
 }
 SEARCH_ARGUMENTS: Mapping[str, str] = {"Glob": "pattern", "Grep": "glob"}
-_NEVER_WRITTEN = frozenset({"state", "tool-policy.yaml", ".claude"})
+_NEVER_WRITTEN = frozenset({"state", "tool-policy.yaml", ".claude", "mcp.json"})
+_SKILL_ORIGINS = "skills/skills.lock"
 WRITING = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 
 WORD_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
@@ -205,6 +206,8 @@ def _too_wide(pattern: str, tool: str, argument: str | None) -> Iterable[str]:
 
 def _names_protected(argument: str) -> bool:
     """Whether a name that is out of reach stands at the top, or where any folder may stand."""
+    if argument.casefold().removeprefix("./") == _SKILL_ORIGINS:
+        return True
     is_absolute = argument.startswith(("/", "~"))
     for part in argument.casefold().split("/"):
         if part.rstrip("*?") in _NEVER_WRITTEN or part.startswith(".env"):

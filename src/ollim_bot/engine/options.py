@@ -29,11 +29,13 @@ _SETTINGS = {
             "Read(./state/**)",
             "Read(./.env*)",
             "Read(./.git/**)",
+            "Read(./mcp.json)",
             "Edit(./state/**)",
             "Edit(./.env*)",
             "Edit(./.git/**)",
             "Edit(./.claude/**)",
             "Edit(./tool-policy.yaml)",
+            "Edit(./mcp.json)",
         ]
     },
 }

@@ -16,6 +16,9 @@ _POLICY = "tool-policy.yaml"
 # Also in folders below: the engine looks for skills, commands and servers wherever it works.
 _ENGINE = ".claude"
 _SERVERS = ".mcp.json"
+# The owner's own tool servers, with their keys.
+_OWN_SERVERS = "mcp.json"
+_SKILL_ORIGINS = ["skills", "skills.lock"]
 # Where the environment of every process can be read, with the secrets in it.
 _PROCESSES = "/proc"
 
@@ -115,4 +118,8 @@ def _protected_name(parts: Sequence[str], *, writing: bool) -> str | None:
         return f"{_ENGINE}/"
     if writing and _SERVERS in parts:
         return _SERVERS
+    if parts == [_OWN_SERVERS]:
+        return _OWN_SERVERS
+    if writing and parts == _SKILL_ORIGINS:
+        return "/".join(_SKILL_ORIGINS)
     return _POLICY if writing and parts == [_POLICY] else None

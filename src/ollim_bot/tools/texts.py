@@ -36,6 +36,8 @@ _INSTEAD = {
     ".git/": "The history of the files is kept by the program.",
     ".claude/": "Skills are written to `skills/`; the rest of it is for the owner.",
     ".mcp.json": "Only the owner gives the agent further servers.",
+    "mcp.json": "Only the owner gives the agent further servers.",
+    "skills/skills.lock": "The program keeps it.",
     "tool-policy.yaml": "Only the owner changes what is allowed.",
 }
 

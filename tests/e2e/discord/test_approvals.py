@@ -62,8 +62,10 @@ async def test_a_question_shows_the_tool_its_whole_argument_and_three_answers(ta
     assert "`content`\n```\nmilk.txt\n\n```" in embed["description"]
     (grant,) = embed["fields"]
     assert grant["name"] == "🔓 allows from now on"
+    pattern, _, words = grant["value"].partition(" ")
+    assert words == "(every file below this folder)"
     labels = [each["label"] for each in card.buttons]
-    assert labels == ["✅ Allow once", f"🔓 Always allow {grant['value'][1:-1]}", "❌ Refuse"]
+    assert labels == ["✅ Allow once", f"🔓 Always allow {pattern[1:-1]}", "❌ Refuse"]
     assert not is_written(talk)
 
 

@@ -11,6 +11,7 @@ from enum import Enum
 
 from ollim_bot.agent import ToolCall
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color, Field
+from ollim_bot.domain.permissions import in_words
 from ollim_bot.domain.shortening import shortened
 from ollim_bot.domain.tool_policy import Pattern
 
@@ -37,7 +38,9 @@ class Answer(Enum):
 
 def asking_card(call: ToolCall, key: str, grant: Pattern | None) -> Card:
     """`grant` is what would be allowed for good; without one, that is not offered."""
-    offer = () if grant is None else (Field("🔓 allows from now on", f"`{grant}`"),)
+    offer: tuple[Field, ...] = ()
+    if grant is not None:
+        offer = (Field("🔓 allows from now on", f"`{grant}` ({in_words(grant)})"),)
     parts = _parts(call.arguments)
     whole = _described(parts, [len(text) for _, text in parts])
     if len(whole) > _LONGEST_DESCRIPTION:
