@@ -83,9 +83,7 @@ def in_words(grant: Pattern) -> str:
         return "any use of it"
     if tool == "Bash":
         known = argument.removesuffix(" *")
-        return (
-            "exactly this command" if known == argument else f"`{known}` with any words behind it"
-        )
+        return "exactly this command" if known == argument else f"`{known}` with any arguments"
     if tool == "WebFetch":
         return "every page of this site"
     if not argument.endswith("/**"):
