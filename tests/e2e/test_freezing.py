@@ -1,0 +1,136 @@
+"""Whatever a hostile model or file asks to be looked at, the bot answers and reminders come."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import aiohttp
+from tests.e2e.bot import Bot
+from tests.e2e.conftest import Scene
+from tests.e2e.test_reminders import left, remind, said
+
+from ollim_bot.offline.messages import CallTool, ModelRequest, Reply
+
+STARS = "*a" * 12
+LONG = "a" * 8000
+ROUTINE = """---
+id: {name}
+cron: "0 9 * * *"
+background: true
+allowed-tools: ["Read(./{stars}b)", "Bash(ollim-bot {words} x)", "Grep(./{stars}b)"]
+---
+look
+"""
+ADD = "ollim-bot reminder add --in 2h -m"
+CALLS = [
+    CallTool("Bash", {"command": "ollim-bot reminder list /usr/*/*"}),
+    CallTool("Bash", {"command": f"ollim-bot reminder list {' '.join(['a/b'] * 5000)}"}),
+    CallTool("Bash", {"command": f"{ADD} '{'a/b/c ' * 15000}'"}),
+    CallTool("Bash", {"command": f"{ADD} '{'.' * 90000}'"}),
+    CallTool("Bash", {"command": '"' * 90000}),
+    CallTool("Bash", {"command": f"cat {' '.join(f'routines/{n}' for n in range(150))}"}),
+    CallTool("Read", {"file_path": LONG}),
+    CallTool("Read", {"file_path": "a/" * 4000}),
+    CallTool("Read", {"file_path": "../" * 3000}),
+    CallTool("Grep", {"pattern": "x", "path": "a/" * 2000, "glob": STARS * 50}),
+    CallTool("Glob", {"pattern": f"{'**/' * 500}*.md"}),
+    CallTool("WebFetch", {"url": f"https://{'a.' * 20000}example", "prompt": "x"}),
+    CallTool("WebFetch", {"url": f"https://example.com/{'%' * 50000}", "prompt": "x"}),
+    CallTool(
+        "Write",
+        {
+            "file_path": "routines/own.md",
+            "content": ROUTINE.format(name="own", stars=STARS, words="** a " * 12),
+        },
+    ),
+    CallTool("Write", {"file_path": "skills/a/SKILL.md", "content": f"---\n{'- ' * 40000}\n---\n"}),
+]
+
+
+class Watch:
+    """`worst` is the longest that the bot took to say that it is well, in seconds."""
+
+    def __init__(self) -> None:
+        self.worst = 0.0
+        self.answers = 0
+
+
+@asynccontextmanager
+async def watched(bot: Bot) -> AsyncIterator[Watch]:
+    """Asks all the time; what this process itself waits for its turn does not count."""
+    watch = Watch()
+
+    async def ask() -> None:
+        async with aiohttp.ClientSession() as http:
+            while True:
+                begun = time.monotonic()
+                await asyncio.sleep(0.02)
+                own = time.monotonic() - begun - 0.02
+                begun = time.monotonic()
+                async with http.get(f"{bot.url}/healthz") as answer:
+                    assert answer.status == 200
+                watch.worst = max(watch.worst, time.monotonic() - begun - own)
+                watch.answers += 1
+
+    task = asyncio.create_task(ask())
+    try:
+        yield watch
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+def is_told(word: str) -> Callable[[ModelRequest], bool]:
+    def told(asked: ModelRequest) -> bool:
+        last = asked.messages[-1]
+        return word in asked.last_user_text and not list(last.of_type("tool_result"))
+
+    return told
+
+
+async def run_now(bot: Bot, job: str) -> None:
+    command = (sys.executable, "-m", "ollim_bot", "routine", "run", job)
+    process = await asyncio.create_subprocess_exec(
+        *command, env=bot.environment(), stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await process.communicate()
+    assert process.returncode == 0, output
+
+
+def ends(bot: Bot) -> dict[str, str]:
+    """How the routines ended."""
+    rows = [row for row in bot.rows("ledger.jsonl") if row["state"] in ("done", "skipped")]
+    named = {row["occurrence"].split(":")[1]: row["state"] for row in rows}
+    return {name: state for name, state in named.items() if name.startswith("wide")}
+
+
+async def test_nothing_that_is_looked_at_holds_up_the_bot(scene: Scene) -> None:
+    bot = scene.bot
+    folder = bot.data / "routines"
+    for number in range(150):
+        (folder / f"{number}").mkdir(parents=True)
+    # As wide as a pattern may be; and one that is wider, as a hand may write it.
+    widest = ROUTINE.format(name="widest", stars="*a" * 7, words="** a " * 7)
+    (folder / "widest.md").write_text(widest)
+    (folder / "wider.md").write_text(ROUTINE.format(name="wider", stars=STARS, words="** a " * 12))
+    look = CallTool("Read", {"file_path": LONG})
+    scene.model.when(is_told("look"), Reply((look, *CALLS), chunk=20_000))
+    scene.model.when(is_told("begin"), Reply(tuple(CALLS), chunk=20_000))
+    async with watched(bot) as watch:
+        moment = remind(bot, "water", 4)
+        await bot.say("begin")
+        for name in ("widest", "wider"):
+            await run_now(bot, name)
+        await bot.answer()
+        await bot.until(lambda: len(ends(bot)) == 2)
+        await bot.until(lambda: "water" not in left(bot))
+    (came,) = await said(bot, "Drink water.")
+    assert came - moment < timedelta(seconds=60)
+    assert ends(bot) == {"widest": "done", "wider": "skipped"}
+    assert watch.answers > 10
+    assert watch.worst < 1.0
