@@ -17,12 +17,12 @@ from tests.e2e.test_reminders import left, remind, said
 from ollim_bot.offline.messages import CallTool, ModelRequest, Reply
 
 STARS = "*a" * 12
-LONG = "a" * 8000
+LONG = "a" * 4000
 ROUTINE = """---
 id: {name}
 cron: "0 9 * * *"
 background: true
-allowed-tools: ["Read(./{stars}b)", "Bash(ollim-bot {words} x)", "Grep(./{stars}b)"]
+allowed-tools: ["Write(./{stars}b)", "Bash(ollim-bot runs {words} x)", "Grep(./{stars}b)"]
 ---
 look
 """
@@ -35,8 +35,10 @@ CALLS = [
     CallTool("Bash", {"command": '"' * 90000}),
     CallTool("Bash", {"command": f"cat {' '.join(f'routines/{n}' for n in range(150))}"}),
     CallTool("Read", {"file_path": LONG}),
-    CallTool("Read", {"file_path": "a/" * 4000}),
-    CallTool("Read", {"file_path": "../" * 3000}),
+    CallTool("Write", {"file_path": "a" * 250, "content": "x"}),
+    CallTool("Bash", {"command": f"ollim-bot runs {'a ' * 190}"}),
+    CallTool("Read", {"file_path": "a/" * 2000}),
+    CallTool("Read", {"file_path": "../" * 1300}),
     CallTool("Grep", {"pattern": "x", "path": "a/" * 2000, "glob": STARS * 50}),
     CallTool("Glob", {"pattern": f"{'**/' * 500}*.md"}),
     CallTool("WebFetch", {"url": f"https://{'a.' * 20000}example", "prompt": "x"}),
@@ -118,8 +120,7 @@ async def test_nothing_that_is_looked_at_holds_up_the_bot(scene: Scene) -> None:
     widest = ROUTINE.format(name="widest", stars="*a" * 7, words="** a " * 7)
     (folder / "widest.md").write_text(widest)
     (folder / "wider.md").write_text(ROUTINE.format(name="wider", stars=STARS, words="** a " * 12))
-    look = CallTool("Read", {"file_path": LONG})
-    scene.model.when(is_told("look"), Reply((look, *CALLS), chunk=20_000))
+    scene.model.when(is_told("YOUR TASK:\n\nlook"), Reply(tuple(CALLS), chunk=20_000))
     scene.model.when(is_told("begin"), Reply(tuple(CALLS), chunk=20_000))
     async with watched(bot) as watch:
         moment = remind(bot, "water", 4)
