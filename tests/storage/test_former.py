@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from tests.storage.places import NOW, DataDirectory
 
-from ollim_bot.domain.job_files import JobChange, JobFile, JobFolder, UndoEnd
+from ollim_bot.domain.file_changes import FileChange, UndoEnd
+from ollim_bot.domain.job_files import JobFile, JobFolder
 from ollim_bot.errors import Unreadable, WriteFailed
 from ollim_bot.storage.files import OsDisk
 from ollim_bot.storage.jobs.former import FormerTexts
@@ -29,7 +30,7 @@ def former(data: DataDirectory) -> FormerTexts:
 def changed(data: DataDirectory, before: str | None, after: str, key: str = KEY) -> Path:
     path = data.paths.routines / "daily.md"
     path.write_text(after, newline="")
-    former(data).keep(JobChange(key, DAILY, before, after, NOW))
+    former(data).keep(FileChange(key, DAILY, before, after, NOW))
     return path
 
 
@@ -47,7 +48,7 @@ def test_a_new_file_goes_away_again(data: DataDirectory) -> None:
 
 
 def removed(data: DataDirectory, before: str) -> Path:
-    former(data).keep(JobChange(KEY, DAILY, before, None, NOW))
+    former(data).keep(FileChange(KEY, DAILY, before, None, NOW))
     return data.paths.routines / "daily.md"
 
 
@@ -156,7 +157,7 @@ def test_a_full_disk_leaves_everything_as_it_is(data: DataDirectory) -> None:
     with pytest.raises(WriteFailed):
         full.undo(KEY)
     with pytest.raises(WriteFailed):
-        full.keep(JobChange("11111111", DAILY, None, "x", NOW))
+        full.keep(FileChange("11111111", DAILY, None, "x", NOW))
     assert path.read_text() == "after"
     assert former(data).undo(KEY)[0] is UndoEnd.RESTORED
 
