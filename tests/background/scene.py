@@ -139,6 +139,7 @@ class Scene:
     journal: RememberingJournal = field(default_factory=RememberingJournal)
 
     def __post_init__(self) -> None:
+        self.echo = self._echo()
         self.runs = BackgroundRuns(
             Surroundings(
                 self.engine,
@@ -148,7 +149,7 @@ class Scene:
                 self.poster,
                 self.notices,
                 BackgroundTools(Reach(self.root), lambda: self._usual()),
-                self._echo(),
+                self.echo,
                 AutoCommit(self.journal, self.root),
                 spec=lambda: self._spec(),
                 is_busy=lambda: self.is_busy,
