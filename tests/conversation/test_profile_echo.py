@@ -141,6 +141,8 @@ async def test_a_hostile_text_cannot_pose_as_the_program(stage: Stage, text: str
     for card in stage.cards:
         html = checked(card)
         assert html.count("<pre>") == 1
+        # On Discord a fence ends wherever three of these stand.
+        assert card.description.count("```") == 2
         outside = html.partition("<pre>")[0] + html.partition("</pre>")[2]
         assert "evil" not in outside
         assert "<strong>" not in html

@@ -217,7 +217,8 @@ def test_a_command_that_is_at_it_is_waited_for(data: DataDirectory) -> None:
         with FileLock(data.paths.lock_of(data.paths.routines)).held():
             change = noted(data, None, "x")
             unseen = threads.submit(former(data).unseen)
-            assert not unseen.done()
+            with pytest.raises(TimeoutError):
+                unseen.result(0.2)
             (data.paths.routines / "daily.md").write_text("x")
         assert unseen.result(10) == [change]
 
