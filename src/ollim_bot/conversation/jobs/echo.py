@@ -209,10 +209,10 @@ class ChangeWatch:
     def _note_cancelling(self, call: ToolCall) -> None:
         try:
             reminder_id = str(call.arguments.get("reminder_id", "")).strip()
-            path = self._echo.stores.reminders.get(reminder_id).path
+            found = self._echo.stores.reminders.get(reminder_id)
         except OllimError:  # then it cannot be cancelled either
             return
-        watched = self._note(JobFile(JobFolder.REMINDERS, path.name))
+        watched = self._note(JobFile(JobFolder.REMINDERS, found.path.name))
         watched.is_writing = watched.may_go = True
 
     def _note(self, file: OwnersFile) -> _Watched:
