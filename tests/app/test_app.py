@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,8 @@ import pytest
 from ollim_bot.agent import SessionSpec, Toolset
 from ollim_bot.app.app import App, Ending
 from ollim_bot.chat import Incoming, Reception
+from ollim_bot.cli.main import main
+from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.inputs import InputId
@@ -102,6 +105,34 @@ async def test_a_message_is_answered_and_a_stop_is_clean(tmp_path: Path) -> None
 
     assert surface.posted_by(Author.ASSISTANT) == ["Hello, Ada."]
     assert not (tmp_path / "data" / "state" / "bot.pid").exists()
+
+
+async def test_what_the_agent_changed_when_the_bot_died_is_shown_once(tmp_path: Path) -> None:
+    stores, surface = memory_stores(NOW), RecordingSurface()
+    environ = {"HOME": str(tmp_path), "OLLIM_DATA_DIR": str(tmp_path / "data")}
+    add = ["routine", "add", "-m", "plan", "--cron", "@daily"]
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        assert main(add, environ={**environ, CALLED_BY: CONVERSATION}, cwd=tmp_path) == 0
+        add[3] = "by the owner"
+        assert main(add, environ=environ, cwd=tmp_path) == 0
+
+    def cards() -> list[str]:
+        return [post.card.title for post in surface.posts if post.card]
+
+    for _ in range(2):
+        clock = ManualClock(NOW)
+        app = App(
+            settings(tmp_path),
+            clock=clock,
+            engine=ScriptedEngine(),
+            surfaces=[surface],
+            stores=stores,
+        )
+        async with running(app):
+            await until(lambda: "Routine added: plan" in cards())
+            await clock.advance(120)
+    assert cards().count("Routine added: plan") == 1
+    assert not any("by the owner" in title for title in cards())
 
 
 async def test_a_surface_that_dies_is_started_again_after_growing_pauses(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.background.attempt import Surroundings, Try
 from ollim_bot.conversation.background.runs import BackgroundRuns
 from ollim_bot.conversation.chat_log import ChatLog
-from ollim_bot.conversation.jobs.echo import JobEcho
+from ollim_bot.conversation.jobs.echo import ChangeEcho
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.outbox.outbox import DurableOutbox
 from ollim_bot.conversation.stage import Stage
@@ -139,6 +139,7 @@ class Scene:
     journal: RememberingJournal = field(default_factory=RememberingJournal)
 
     def __post_init__(self) -> None:
+        self.echo = self._echo()
         self.runs = BackgroundRuns(
             Surroundings(
                 self.engine,
@@ -148,7 +149,7 @@ class Scene:
                 self.poster,
                 self.notices,
                 BackgroundTools(Reach(self.root), lambda: self._usual()),
-                self._echo(),
+                self.echo,
                 AutoCommit(self.journal, self.root),
                 spec=lambda: self._spec(),
                 is_busy=lambda: self.is_busy,
@@ -156,11 +157,11 @@ class Scene:
             )
         )
 
-    def _echo(self) -> JobEcho:
+    def _echo(self) -> ChangeEcho:
         paths = DataPaths(self.root)
         former = FormerTexts(paths, self.journal)
         files = JobFileChecker(paths)
-        return JobEcho(self.root, files, former, self.stores, self.surface.post, self.clock)
+        return ChangeEcho(self.root, files, former, self.stores, self.surface.post, self.clock)
 
     async def run(self, job: Job, this: Try = ONLY) -> OccurrenceState:
         async with asyncio.timeout(LIMIT):

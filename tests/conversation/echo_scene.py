@@ -1,16 +1,21 @@
-"""A data directory, an agent that writes jobs into it, and the owner who is told of them."""
+"""A data directory, an agent that changes files in it, and the owner who is told of them."""
 
 from __future__ import annotations
 
+import io
+import shlex
 from collections.abc import AsyncIterator
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from ollim_bot.agent import Refusal, ToolCall
-from ollim_bot.conversation.jobs.echo import JobEcho, JobWatch
+from ollim_bot.cli.main import main
+from ollim_bot.conversation.jobs.echo import ChangeEcho, ChangeWatch
 from ollim_bot.data_paths import DataPaths
+from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
@@ -72,13 +77,13 @@ class Stage:
         prepare_data_directory(DataPaths(self.root))
         self.echo = self.started()
 
-    def started(self) -> JobEcho:
+    def started(self) -> ChangeEcho:
         """As after a restart."""
         paths = DataPaths(self.root)
         disk = BrokenDisk() if self.is_full else OsDisk()
         former = FormerTexts(paths, self.journal, disk)
         files = JobFileChecker(paths)
-        return JobEcho(self.root, files, former, self.stores, self.post, self.clock)
+        return ChangeEcho(self.root, files, former, self.stores, self.post, self.clock)
 
     async def post(self, message: ChatMessage) -> None:
         if self.refusals:
@@ -100,7 +105,7 @@ class Stage:
             pass
 
     def events(
-        self, watch: JobWatch, *writes: tuple[str, str], **more: object
+        self, watch: ChangeWatch, *writes: tuple[str, str], **more: object
     ) -> AsyncIterator[AgentEvent]:
         gate = watch.noting(no_plans)
 
@@ -119,7 +124,44 @@ class Stage:
 
         return watch.watching(events(), **more)  # type: ignore[arg-type]
 
-    async def undo(self) -> CommandAnswer:
-        message = self.message
+    def command(self, line: str, by: str = CONVERSATION) -> str:
+        """What a command of ours answers to the agent, or to the owner where `by` is empty."""
+        environ = {
+            "HOME": str(self.root.parent),
+            "OLLIM_DATA_DIR": str(self.root),
+            "OLLIM_TIMEZONE": BERLIN.key,
+            CALLED_BY: by,
+        }
+        said = io.StringIO()
+        with redirect_stdout(said), redirect_stderr(said):
+            code = main(
+                shlex.split(line), environ=environ, cwd=self.root, now=lambda: self.clock.now()
+            )
+        assert code == 0, said.getvalue()
+        return said.getvalue()
+
+    async def commands(
+        self, *lines: str, by: str = CONVERSATION, between: str = "", **more: object
+    ) -> None:
+        """A turn in which the agent calls these; the owner has the one `between` run in a terminal.
+
+        The latter comes after each of the others, when that one was told.
+        """
+        watch = self.echo.watch(by)
+
+        async def events() -> AsyncIterator[AgentEvent]:
+            for number, line in enumerate(lines):
+                yield ToolStarted(str(number), "Bash", {"command": f"ollim-bot {line}"})
+                self.command(line, by)
+                yield ToolEnded(str(number))
+                if between:
+                    self.command(between, by="")
+            yield TurnEnded(EndCause.COMPLETED)
+
+        async for _ in watch.watching(events(), **more):  # type: ignore[arg-type]
+            pass
+
+    async def undo(self, message: ChatMessage | None = None) -> CommandAnswer:
+        message = message or self.message
         assert message.card is not None
         return await self.started().undo("web", message, message.card.buttons[0])

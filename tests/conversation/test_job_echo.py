@@ -109,7 +109,6 @@ async def test_nothing_is_told_where_no_job_was_changed(stage: Stage) -> None:
     await stage.turn(
         (PATH, routine()),
         ("notes/plan.md", routine()),
-        ("skills/mail/SKILL.md", "---\nname: mail\ndescription: x\n---\nx\n"),
         ("routines/refused.md", routine()),
         ("routines/wrong.md", "no job"),
     )

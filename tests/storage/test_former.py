@@ -1,4 +1,4 @@
-"""A change can be undone once, as long as nobody has changed the file since."""
+"""A change is kept until it was seen, and can be undone once if the file was not changed since."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from pathlib import Path
 import pytest
 from tests.storage.places import NOW, DataDirectory
 
-from ollim_bot.domain.job_files import JobChange, JobFile, JobFolder, UndoEnd
+from ollim_bot.domain.file_changes import FileChange, UndoEnd
+from ollim_bot.domain.job_files import JobFile, JobFolder
+from ollim_bot.domain.profile import ProfileFile
 from ollim_bot.errors import Unreadable, WriteFailed
 from ollim_bot.storage.files import OsDisk
 from ollim_bot.storage.jobs.former import FormerTexts
+from ollim_bot.storage.locks import FileLock
 
 DAILY = JobFile(JobFolder.ROUTINES, "daily.md")
 KEY = "0123abcd"
@@ -29,7 +32,7 @@ def former(data: DataDirectory) -> FormerTexts:
 def changed(data: DataDirectory, before: str | None, after: str, key: str = KEY) -> Path:
     path = data.paths.routines / "daily.md"
     path.write_text(after, newline="")
-    former(data).keep(JobChange(key, DAILY, before, after, NOW))
+    former(data).keep(FileChange(key, DAILY, before, after, NOW))
     return path
 
 
@@ -47,7 +50,7 @@ def test_a_new_file_goes_away_again(data: DataDirectory) -> None:
 
 
 def removed(data: DataDirectory, before: str) -> Path:
-    former(data).keep(JobChange(KEY, DAILY, before, None, NOW))
+    former(data).keep(FileChange(KEY, DAILY, before, None, NOW))
     return data.paths.routines / "daily.md"
 
 
@@ -156,7 +159,7 @@ def test_a_full_disk_leaves_everything_as_it_is(data: DataDirectory) -> None:
     with pytest.raises(WriteFailed):
         full.undo(KEY)
     with pytest.raises(WriteFailed):
-        full.keep(JobChange("11111111", DAILY, None, "x", NOW))
+        full.keep(FileChange("11111111", DAILY, None, "x", NOW))
     assert path.read_text() == "after"
     assert former(data).undo(KEY)[0] is UndoEnd.RESTORED
 
@@ -167,3 +170,72 @@ def test_a_file_that_cannot_be_read_is_left_alone(data: DataDirectory) -> None:
     path.mkdir()
     with pytest.raises(Unreadable):
         former(data).undo(KEY)
+
+
+def noted(data: DataDirectory, before: str | None, after: str | None, key: str = KEY) -> FileChange:
+    """As a command does it that is killed before it comes to its change."""
+    change = FileChange(key, DAILY, before, after, NOW, by="conversation")
+    former(data).leave(change)
+    return change
+
+
+def test_a_noted_change_is_unseen_until_it_is_forgotten(data: DataDirectory) -> None:
+    change = noted(data, None, "after\udcff\r\n")
+    (data.paths.routines / "daily.md").write_bytes(b"after\xff\r\n")
+    assert former(data).unseen() == [change]
+    (kept,) = (data.paths.state / "unseen_changes").iterdir()
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    former(data).forget(KEY)
+    assert former(data).unseen() == ()
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, "x"), ("x", "y"), ("x", None)])
+def test_what_was_noted_and_never_done_is_forgotten(
+    data: DataDirectory, before: str | None, after: str | None
+) -> None:
+    if before is not None:
+        (data.paths.routines / "daily.md").write_text(before)
+    noted(data, before, after)
+    assert list(former(data).unseen()) == []
+    assert list(former(data).unseen()) == []
+
+
+def test_what_came_and_went_was_done(data: DataDirectory) -> None:
+    changes = [noted(data, None, "x", "00000001"), noted(data, "x", None, "00000002")]
+    assert former(data).unseen() == changes
+
+
+def test_what_somebody_has_changed_since_was_done(data: DataDirectory) -> None:
+    change = noted(data, None, "x")
+    (data.paths.routines / "daily.md").write_text("by hand")
+    assert former(data).unseen() == [change]
+
+
+def test_a_command_that_is_at_it_is_waited_for(data: DataDirectory) -> None:
+    """Between its note and its change, the change looks as if it were never done."""
+    with ThreadPoolExecutor(1) as threads:
+        with FileLock(data.paths.lock_of(data.paths.routines)).held():
+            change = noted(data, None, "x")
+            unseen = threads.submit(former(data).unseen)
+            with pytest.raises(TimeoutError):
+                unseen.result(0.2)
+            (data.paths.routines / "daily.md").write_text("x")
+        assert unseen.result(10) == [change]
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", row(), row(after=7, at="x"), row(version=2)])
+def test_a_note_that_cannot_be_understood_is_left_alone(data: DataDirectory, content: str) -> None:
+    change = noted(data, None, "x")
+    (data.paths.routines / "daily.md").write_text("x")
+    odd = data.paths.state / "unseen_changes" / "0-00000000.json"
+    odd.write_text(content)
+    assert former(data).unseen() == [change]
+    assert odd.exists()
+
+
+def test_the_profile_is_put_back_too(data: DataDirectory) -> None:
+    data.paths.identity.write_text("after")
+    change = FileChange(KEY, ProfileFile.IDENTITY, "before", "after", NOW)
+    former(data).keep(change)
+    assert former(data).undo(KEY) == (UndoEnd.RESTORED, ProfileFile.IDENTITY)
+    assert data.paths.identity.read_text() == "before"

@@ -234,7 +234,7 @@ class App:
             conversation = group.create_task(talk.conversation.run())
             schedule = group.create_task(scheduler.run())
             others = [talk.notices.run(), talk.outbox.run(), talk.idle_watch.run()]
-            others += [self._tell_problems(talk), self._tidied()]
+            others += [self._tell_problems(talk), self._tidied(), talk.echo.run()]
             others += surfaces.services(talk, self._announce)
             services = [group.create_task(service) for service in others]
             await self._is_wanted_to_end.wait()

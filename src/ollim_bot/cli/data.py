@@ -15,7 +15,7 @@ from ollim_bot.domain.jobs import Job
 from ollim_bot.ports import Journal
 from ollim_bot.storage.files import OsDisk
 from ollim_bot.storage.jobs.form import JobFormat
-from ollim_bot.storage.jobs.shelf import MarkdownShelf
+from ollim_bot.storage.jobs.shelf import MarkdownShelf, Notes
 from ollim_bot.storage.locks import FileLock
 
 if TYPE_CHECKING:
@@ -29,17 +29,31 @@ T = TypeVar("T")
 
 
 class Data:
-    """`now` is in the owner's zone."""
+    """`now` is in the owner's zone. `agent` is as in `Caller`."""
 
-    def __init__(self, paths: DataPaths, now: datetime, journal: Journal) -> None:
+    def __init__(
+        self, paths: DataPaths, now: datetime, journal: Journal, agent: str | None = None
+    ) -> None:
         self.paths = paths
         self.now = now
+        self.agent = agent
         self._journal = journal
 
     def shelf(self, folder: Path, form: JobFormat[J]) -> MarkdownShelf[J]:
         """One shelf alone: the other stores would cost a listing a quarter of its time."""
         lock = FileLock(self.paths.lock_of(folder))
-        return MarkdownShelf(folder, form, lock, disk=OsDisk(), journal=self._journal)
+        journal, notes = self._journal, self._notes(folder)
+        return MarkdownShelf(folder, form, lock, disk=OsDisk(), journal=journal, notes=notes)
+
+    def _notes(self, folder: Path) -> Notes | None:
+        """What the agent changes is noted, so that the bot can show it to the owner."""
+        if self.agent is None:
+            return None
+        from ollim_bot.domain.job_files import JobFolder
+        from ollim_bot.storage.jobs.former import CommandNotes, FormerTexts
+
+        former = FormerTexts(self.paths, self._journal)
+        return CommandNotes(former, JobFolder(folder.name), self.agent, self.now)
 
     def stored(self, path: Path, codec: Codec[T]) -> T:
         """One value alone. Where its file cannot be read, it is as if there were none."""
@@ -64,7 +78,8 @@ class Data:
 def open_data(caller: Caller) -> Data:
     """To be read: nothing is made on disk."""
     place = caller.place()
-    return Data(place.paths, caller.now().astimezone(place.zone), _NoJournal())
+    now = caller.now().astimezone(place.zone)
+    return Data(place.paths, now, _NoJournal(), caller.agent)
 
 
 @contextmanager
@@ -77,7 +92,7 @@ def writable(data: Data) -> Iterator[Data]:
     if is_new:
         journal.prepare()
     try:
-        yield Data(data.paths, data.now, journal)
+        yield Data(data.paths, data.now, journal, data.agent)
     finally:
         journal.flush()
 

@@ -76,7 +76,7 @@ class Talk(Foundations):
                 self.outbox,
                 self.notices,
                 self._world.background_tools,
-                self._echo,
+                self.echo,
                 self._auto_commit,
                 spec=self._world.spec,
                 is_busy=self._is_busy,
@@ -206,7 +206,7 @@ class Talk(Foundations):
             receive=lambda message: self.conversation.receive(message),
             actions={
                 "approve": Action(self._approvals.answer, Uses.NOTHING),
-                "undo": Action(self._echo.undo),
+                "undo": Action(self.echo.undo),
                 **ReminderButtons(self._stores, self._clock).actions,
                 **jobs.actions,
                 **forks.actions,

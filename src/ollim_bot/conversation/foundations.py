@@ -19,7 +19,7 @@ from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.forks.kept import KeptFork
 from ollim_bot.conversation.forks.session import ForkSession, fork_spec
 from ollim_bot.conversation.inbox import DurableInbox
-from ollim_bot.conversation.jobs.echo import Former, JobEcho, JobWatch
+from ollim_bot.conversation.jobs.echo import ChangeEcho, ChangeWatch, Former
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.outbox.outbox import DurableOutbox
@@ -166,7 +166,7 @@ class Foundations:
     def _tools(self) -> Toolset:
         gate = self._world.gate(self._approvals.granted, self._approvals.decide)
         return conversation_tools(
-            self._bench, self._job_watch.noting(gate), self._inbox, self._clock
+            self._bench, self._change_watch.noting(gate), self._inbox, self._clock
         )
 
     @cached_property
@@ -188,15 +188,15 @@ class Foundations:
         )
 
     @cached_property
-    def _echo(self) -> JobEcho:
+    def echo(self) -> ChangeEcho:
         world = self._world
-        return JobEcho(
+        return ChangeEcho(
             self._root, world.job_files, world.former, self._stores, self._stage.post, self._clock
         )
 
     @cached_property
-    def _job_watch(self) -> JobWatch:
-        return self._echo.watch()
+    def _change_watch(self) -> ChangeWatch:
+        return self.echo.watch()
 
     @cached_property
     def _auto_commit(self) -> AutoCommit:
@@ -226,7 +226,7 @@ class Foundations:
     def _watched(
         self, events: AsyncIterator[AgentEvent], *, in_fork: bool
     ) -> AsyncIterator[AgentEvent]:
-        return self._job_watch.watching(self._auto_commit.watching(events), in_fork=in_fork)
+        return self._change_watch.watching(self._auto_commit.watching(events), in_fork=in_fork)
 
     def _is_busy(self) -> bool:
         return self._inbox.state.is_busy

@@ -1,9 +1,8 @@
-"""Files that tell the agent what to do: how they are named, what was found in one, what changed."""
+"""Files that tell the agent what to do: how they are named, and what was found in one."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 
 from ollim_bot.domain.jobs import Job
@@ -45,23 +44,3 @@ class FileReading:
     job: Job | None = None
     tools: tuple[str, ...] = ()
     tools_line: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class JobChange:
-    """`before` and `after` are None where there is no file; `key` is 8 hexadecimal characters."""
-
-    key: str
-    file: JobFile
-    before: str | None
-    after: str | None
-    at: datetime
-
-
-class UndoEnd(StrEnum):
-    """What came of the wish to have a change undone."""
-
-    REMOVED = "removed"
-    RESTORED = "restored"
-    CHANGED_SINCE = "changed since"
-    GONE = "gone"

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class ProfileFile(StrEnum):
+    IDENTITY = "IDENTITY.md"
+    USER = "USER.md"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Which job or skill files a path leads to, however it is spelled."""
+"""Which job, skill or profile files a path leads to, however it is spelled."""
 
 from __future__ import annotations
 
@@ -7,17 +7,35 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ollim_bot.domain.job_files import SKILL_FILE, JobFile, JobFolder
+from ollim_bot.domain.profile import ProfileFile
 
 _OF_JOBS = (JobFolder.ROUTINES, JobFolder.REMINDERS, JobFolder.WEBHOOKS)
 
 
 def job_files(root: Path, path: str) -> tuple[JobFile, ...]:
     """Also those that are links to where it leads. None for a path to anything else."""
+    found = (file for place in _places(root, path) for file in _files_at(root, place))
+    return tuple(dict.fromkeys(found))
+
+
+def profile_files(root: Path, path: str) -> tuple[ProfileFile, ...]:
+    """The same for the files of the profile."""
+    places = _places(root, path)
+    return tuple(each for each in ProfileFile if any(_is_profile(root, each, at) for at in places))
+
+
+def _places(root: Path, path: str) -> tuple[str, ...]:
     whole = os.path.join(root, path)
     # The engine leaves out `..` before it follows links; a disk does so after.
     places = (os.path.realpath(os.path.normpath(whole)), os.path.realpath(whole))
-    found = (file for place in dict.fromkeys(places) for file in _files_at(root, place))
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(places))
+
+
+def _is_profile(root: Path, file: ProfileFile, place: str) -> bool:
+    folder, name = os.path.split(place)
+    # Some disks do not tell capitals from small letters, which shows only when the file is there.
+    is_named_so = name.casefold() == file.casefold() and _is_same_folder(folder, root)
+    return is_named_so or _leads_to(os.path.join(root, file), place)
 
 
 def _files_at(root: Path, place: str) -> Iterator[JobFile]:

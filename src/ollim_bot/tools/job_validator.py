@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ollim_bot.agent import ToolCall
+from ollim_bot.domain.file_changes import OwnersFile
 from ollim_bot.domain.job_files import FileReading, JobFile
 from ollim_bot.domain.pattern_cover import beyond_main
 from ollim_bot.domain.shell_words import shell_words
@@ -25,7 +26,7 @@ _LONE_RETURN = re.compile(r"\r(?!\n)")
 class JobChecker(Protocol):
     """Knows the rules by which job and skill files are read."""
 
-    def text(self, file: JobFile) -> str | None:
+    def text(self, file: OwnersFile) -> str | None:
         """What the file holds now; None if there is none. Raises `Unreadable`."""
 
     def read(self, file: JobFile, text: str) -> FileReading:

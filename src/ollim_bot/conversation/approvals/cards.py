@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
@@ -14,6 +13,7 @@ from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color, Field
 from ollim_bot.domain.permissions import in_words
 from ollim_bot.domain.shortening import shortened
 from ollim_bot.domain.tool_policy import Pattern
+from ollim_bot.domain.visible_text import fenced, visible
 
 ACTION = "approve"
 
@@ -62,7 +62,7 @@ def read_button(button: Button) -> tuple[str, Answer] | None:
 
 
 def _title(call: ToolCall) -> str:
-    name = _visible(call.tool).replace("\n", " ")
+    name = visible(call.tool).replace("\n", " ")
     asker = " (asked by a subagent)" if call.by_subagent else ""
     return f"Allow {_cut(name, _LONGEST_TITLE)}?{asker}"
 
@@ -87,9 +87,9 @@ def _described(parts: Sequence[tuple[str, str]], shares: Sequence[int]) -> str:
 def _parts(arguments: Mapping[str, object]) -> list[tuple[str, str]]:
     """Each argument by its name, or all as one where they are too many."""
     if len(arguments) > _MOST_PARTS:
-        return [("arguments", _fenced(_json(dict(arguments))))]
+        return [("arguments", fenced(_json(dict(arguments))))]
     names = sorted(arguments, key=lambda name: name not in _DECISIVE)
-    return [(_plain_name(name), _fenced(_words(arguments[name]))) for name in names]
+    return [(_plain_name(name), fenced(_words(arguments[name]))) for name in names]
 
 
 def _shares(lengths: Sequence[int]) -> list[int]:
@@ -112,20 +112,6 @@ def _json(value: object) -> str:
 
 def _plain_name(name: str) -> str:
     return _cut(re.sub(r"\W", "_", name, flags=re.ASCII) or "_", _LONGEST_NAME)
-
-
-def _fenced(text: str) -> str:
-    """With nothing in it that could end a fence."""
-    return re.sub("`{3,}", lambda run: "\u200b".join(run[0]), _visible(text))
-
-
-def _visible(text: str) -> str:
-    """With a code for what cannot be seen, or makes other text look different than it is."""
-    return "".join(each if _is_seen(each) else f"\\u{ord(each):04x}" for each in text)
-
-
-def _is_seen(char: str) -> bool:
-    return char in "\n\t" or unicodedata.category(char) not in ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
 
 
 def _cut(text: str, longest: int) -> str:

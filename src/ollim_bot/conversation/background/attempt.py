@@ -15,8 +15,9 @@ from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.background import texts
 from ollim_bot.conversation.background.begun_calls import BegunCalls
 from ollim_bot.conversation.background.record import Outcome
-from ollim_bot.conversation.jobs.echo import JobEcho
+from ollim_bot.conversation.jobs.echo import ChangeEcho
 from ollim_bot.conversation.notices import Notices
+from ollim_bot.domain.agent_caller import CONVERSATION
 from ollim_bot.domain.catch_up import late_since
 from ollim_bot.domain.events import (
     AgentEvent,
@@ -64,7 +65,7 @@ class Surroundings:
     poster: Poster
     notices: Notices
     tools: BackgroundTools
-    echo: JobEcho
+    echo: ChangeEcho
     auto_commit: AutoCommit
     spec: Callable[[], Awaitable[SessionSpec]]
     is_busy: Callable[[], bool]
@@ -140,7 +141,7 @@ class Attempt:
         )
         prompt = Prompt(await self._prompt(), id=str(uuid4()))
         outcome = self._failed(texts.ENGINE_SILENT)
-        watch = around.echo.watch()
+        watch = around.echo.watch(run.occurrence or CONVERSATION)
         tools = self._calls.of(toolset(bench, watch.noting(around.tools.gate(run))))
         tools = replace(tools, gate=self._noting_effects(tools.gate))
         async with around.engine.open(spec, tools) as agent:

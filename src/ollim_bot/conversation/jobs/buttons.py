@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from ollim_bot.conversation.clicks import Action, Uses
+from ollim_bot.conversation.jobs.cards import cancelled_card
 from ollim_bot.conversation.jobs.echo import Former, Post
 from ollim_bot.conversation.jobs.overview import (
     CANCEL,
@@ -18,7 +19,6 @@ from ollim_bot.conversation.jobs.overview import (
     RUN,
     SKIP,
     SNOOZE,
-    cancelled_card,
     job_overview,
     next_moment,
     skipped_moment,
@@ -27,8 +27,9 @@ from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.facts import Facts
-from ollim_bot.domain.job_files import JobChange, JobFile, JobFolder
-from ollim_bot.domain.jobs import Job, JobKind, Reminder
+from ollim_bot.domain.file_changes import FileChange
+from ollim_bot.domain.job_files import JobFile, JobFolder
+from ollim_bot.domain.jobs import Job, JobKind, Reminder, kind_of
 from ollim_bot.domain.moments import describe, describe_with_distance
 from ollim_bot.domain.schedule import ScheduledJob, occurrence_at
 from ollim_bot.domain.snoozing import snoozed_until
@@ -159,7 +160,8 @@ class JobButtons:
         else:
             self._stores.routines.remove(job.spec.id)
         key = None if before is None else self._kept(file, before, self._clock.now())
-        return _Done(f"Cancelled: {job.spec.short_title}.", cancelled_card(job, key))
+        card = cancelled_card(kind_of(job), job.spec.title or job.spec.id, key)
+        return _Done(f"Cancelled: {job.spec.short_title}.", card)
 
     def _done(self, text: str, job: ScheduledJob) -> _Done:
         facts = Facts(self._stores.memory.read())
@@ -202,7 +204,7 @@ class JobButtons:
         """The key of the Undo."""
         key = secrets.token_hex(4)
         try:
-            self._former.keep(JobChange(key, file, before, None, now))
+            self._former.keep(FileChange(key, file, before, None, now))
         except StorageError:
             _logger.exception("A cancelled job cannot be brought back")
             return None

@@ -1,16 +1,24 @@
-"""The cards that tell the owner of new and changed jobs, and what an Undo answers."""
+"""The cards that tell the owner what the agent has changed, and what an Undo answers.
+
+Most of their words are the agent's, who may have been talked into anything: they are made visible,
+short, and unable to pose as ours.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import islice
+from pathlib import PurePosixPath
 
 from ollim_bot.domain.cards import Button, Card
-from ollim_bot.domain.job_files import JobFile, UndoEnd
+from ollim_bot.domain.file_changes import OwnersFile, UndoEnd
+from ollim_bot.domain.job_files import JobFile
 from ollim_bot.domain.jobs import Job, Reminder, Routine, kind_of
 from ollim_bot.domain.moments import describe, describe_with_distance
-from ollim_bot.domain.shortening import shortened
+from ollim_bot.domain.profile import ProfileFile
+from ollim_bot.domain.text_difference import difference
+from ollim_bot.domain.visible_text import as_code, fenced, literal, one_line
 
 UNDO = "undo"
 CHANGED_SINCE = "The file was changed since; nothing was undone."
@@ -18,15 +26,55 @@ NOT_ANY_MORE = "This was undone before, or is too old to be undone."
 
 _MOMENTS = 3
 _LONGEST_TITLE = 200
+_LONGEST_TOOL = 200
 _LONGEST_LIST = 1000
+_SUBJECTS: Mapping[ProfileFile, str] = {
+    ProfileFile.IDENTITY: "who I am",
+    ProfileFile.USER: "what I know about you",
+}
 
 
 def job_card(job: Job, now: datetime, *, is_new: bool, key: str | None) -> Card:
     """With the button to undo it, if there is a key for that."""
     verb = "added" if is_new else "changed"
-    title = f"{kind_of(job).capitalize()} {verb}: {_short(job.spec.title, _LONGEST_TITLE)}"
-    buttons = (Button("Undo", UNDO, key),) if key else ()
-    return Card(title, "\n".join(_lines(job, now)), buttons=buttons)
+    title = f"{kind_of(job).capitalize()} {verb}: {one_line(job.spec.title, _LONGEST_TITLE)}"
+    return Card(title, "\n".join(_lines(job, now)), buttons=_undo(key))
+
+
+def cancelled_card(kind: str, title: str, key: str | None, *, was_new: bool = False) -> Card:
+    """`was_new` if the agent has added it in the same turn."""
+    verb = "added and cancelled again" if was_new else "cancelled"
+    name = one_line(title, _LONGEST_TITLE)
+    return Card(f"{kind.capitalize()} {verb}: {name}", buttons=_undo(key))
+
+
+def text_card(
+    file: OwnersFile,
+    before: str,
+    after: str,
+    *,
+    is_new: bool,
+    key: str | None,
+    tools: tuple[str, ...] = (),
+) -> Card:
+    """Of the profile, or of a skill, whose `allowed-tools` are `tools`: what has changed in it."""
+    lines, more = difference(before, after)
+    described = ["```diff", fenced("\n".join(lines)), "```"] if lines else ["Only its form."]
+    if more:
+        described.append(f"{more} more {'line' if more == 1 else 'lines'} with changes.")
+    described += _tools(tools)
+    title = one_line(_text_title(file, is_new=is_new), _LONGEST_TITLE)
+    return Card(title, "\n".join(described), buttons=_undo(key))
+
+
+def _text_title(file: OwnersFile, *, is_new: bool) -> str:
+    if isinstance(file, ProfileFile):
+        return f"I {'wrote down' if is_new else 'changed'} {_SUBJECTS[file]}: {file}"
+    return f"Skill {'added' if is_new else 'changed'}: {PurePosixPath(file.name).parent.name}"
+
+
+def _undo(key: str | None) -> tuple[Button, ...]:
+    return (Button("Undo", UNDO, key),) if key else ()
 
 
 def _lines(job: Job, now: datetime) -> Iterator[str]:
@@ -41,9 +89,19 @@ def _lines(job: Job, now: datetime) -> Iterator[str]:
         yield f"{'Due' if due > now else 'Was due'}: {describe_with_distance(due, now)}."
     else:
         yield "It runs when something is sent to it."
-    if tools := job.spec.allowed_tools:
-        listed = ", ".join(f"`{each}`" for each in tools)
-        yield f"It may also use: {_short(listed, _LONGEST_LIST)}"
+    yield from _tools(job.spec.allowed_tools)
+
+
+def _tools(tools: tuple[str, ...]) -> Iterator[str]:
+    listed, room = list[str](), _LONGEST_LIST
+    for each in tools:
+        listed.append(as_code(each, _LONGEST_TOOL))
+        room -= len(listed[-1])
+        if room < 0:
+            listed[-1] = f"and {len(tools) - len(listed) + 1} more"
+            break
+    if listed:
+        yield f"It may also use: {', '.join(listed)}"
 
 
 def _next(routine: Routine, now: datetime) -> Iterator[datetime]:
@@ -58,7 +116,7 @@ def _next(routine: Routine, now: datetime) -> Iterator[datetime]:
 
 def undone(title: str, end: UndoEnd) -> str:
     """What the owner is answered; `title` is that of the card."""
-    name = title.partition(": ")[2]
+    name = literal(title.partition(": ")[2])
     match end:
         case UndoEnd.REMOVED:
             return f"Undone. “{name}” is gone again."
@@ -70,10 +128,11 @@ def undone(title: str, end: UndoEnd) -> str:
             return NOT_ANY_MORE
 
 
-def for_agent(file: JobFile, end: UndoEnd) -> str:
+def for_agent(file: OwnersFile, end: UndoEnd) -> str:
     what = "was removed again" if end is UndoEnd.REMOVED else "is as it was before"
-    return f"The owner has undone a change: {file} {what}."
+    return f"The owner has undone a change: {one_line(str(file), _LONGEST_TITLE)} {what}."
 
 
-def _short(text: str, most: int) -> str:
-    return shortened(text, most)
+def kind_of_file(file: JobFile) -> str:
+    """`routine` for a file in `routines/`."""
+    return file.folder.removesuffix("s")

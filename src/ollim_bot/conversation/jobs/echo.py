@@ -1,29 +1,43 @@
-"""Tells the owner of jobs that the agent has written, and takes such a change back."""
+"""Tells the owner what the agent has made of jobs, skills and the profile, and takes it back."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 from ollim_bot.agent import Gate, Refusal, ToolCall
-from ollim_bot.conversation.jobs.cards import for_agent, job_card, undone
-from ollim_bot.domain.cards import Button
+from ollim_bot.conversation.jobs.cards import (
+    cancelled_card,
+    for_agent,
+    job_card,
+    kind_of_file,
+    text_card,
+    undone,
+)
+from ollim_bot.domain.agent_caller import CONVERSATION
+from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, numbered_id
 from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.events import AgentEvent, ToolEnded, TurnEnded
-from ollim_bot.domain.job_files import JobChange, JobFile, UndoEnd
-from ollim_bot.domain.jobs import Job
+from ollim_bot.domain.events import AgentEvent, ToolEnded, ToolFailed, TurnEnded
+from ollim_bot.domain.file_changes import FileChange, OwnersFile, UndoEnd
+from ollim_bot.domain.job_files import JobFile, JobFolder
+from ollim_bot.domain.profile import ProfileFile
 from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, WRITING
-from ollim_bot.errors import StorageError
+from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.stores import Stores
-from ollim_bot.tools.job_places import job_files
+from ollim_bot.tools.job_places import job_files, profile_files
 from ollim_bot.tools.job_validator import JobChecker
+
+_CANCELLING = "mcp__discord__cancel_reminder"
+# How many seconds pass until what no turn has shown is looked for again.
+_BETWEEN_LOOKS = 60.0
 
 _logger = logging.getLogger(__name__)
 
@@ -33,10 +47,16 @@ Post = Callable[[ChatMessage], Awaitable[None]]
 class Former(Protocol):
     """What files held before they were changed, on disk for 30 days."""
 
-    def keep(self, change: JobChange) -> None:
+    def keep(self, change: FileChange) -> None:
         """In place of an earlier change with that key."""
 
-    def undo(self, key: str) -> tuple[UndoEnd, JobFile | None]:
+    def unseen(self) -> Sequence[FileChange]:
+        """What commands of the agent have changed and nobody has shown, the oldest first."""
+
+    def forget(self, key: str) -> None:
+        """That one was shown."""
+
+    def undo(self, key: str) -> tuple[UndoEnd, OwnersFile | None]:
         """Put back what was there, once, and only if nobody has changed the file since.
 
         The file is None where it is not known any more.
@@ -45,20 +65,25 @@ class Former(Protocol):
 
 @dataclass(slots=True)
 class _Watched:
-    """A file of which one turn may make another: as it was at first, and as it was last seen.
+    """A file of which one turn may make another: as it was at first, and as it was last told.
 
-    All that a turn does to it is one change: told on one card, and undone as a whole.
+    All that a turn does to it is one change: told on one card, and undone as a whole. The disk is
+    asked about it if a tool `is_writing` it; a command says itself what it has done. `may_go` if
+    it is told when the file is gone, `is_known` if what was there at first could be read.
     """
 
-    file: JobFile
+    file: OwnersFile
     before: str | None
     seen: str | None
     key: str
     card: MessageId
+    is_writing: bool = False
+    may_go: bool = False
+    is_known: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class JobEcho:
+class ChangeEcho:
     """`post` shows a message when it is on disk."""
 
     root: Path
@@ -67,10 +92,24 @@ class JobEcho:
     stores: Stores
     post: Post
     clock: Clock
+    watched: Counter[str] = field(default_factory=Counter)
+    one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def watch(self) -> JobWatch:
-        """For one session."""
-        return JobWatch(self)
+    def watch(self, by: str = CONVERSATION) -> ChangeWatch:
+        """For one session; `by` is what its commands are told in `CALLED_BY`."""
+        return ChangeWatch(self, by)
+
+    async def run(self) -> None:
+        """Show what the commands of no watched turn have changed, until cancelled.
+
+        The bot may have died before it was shown, or the command may have outlived its turn.
+        """
+        while True:
+            try:
+                await ChangeWatch(self, "").show_commands("", in_fork=False)
+            except StorageError:  # it is kept, and shown when there is room
+                _logger.exception("The owner could not be told of a change")
+            await self.clock.sleep(_BETWEEN_LOOKS)
 
     async def undo(self, _: str, message: ChatMessage, button: Button) -> CommandAnswer:
         """The click on a card's Undo. After an error, nothing has changed."""
@@ -92,12 +131,17 @@ class JobEcho:
             _logger.exception("The agent could not be told of an undone change")
 
 
-class JobWatch:
-    """One session's view: `noting` sees what is about to be written, `watching` what was."""
+class ChangeWatch:
+    """One session's view: `noting` sees what is about to be written, `watching` what was.
 
-    def __init__(self, echo: JobEcho) -> None:
+    What commands have changed they have noted themselves, with where they were called from. With
+    an empty `by` it is about those of turns that nobody watches.
+    """
+
+    def __init__(self, echo: ChangeEcho, by: str) -> None:
         self._echo = echo
-        self._watched: dict[JobFile, _Watched] = {}
+        self._by = by
+        self._watched: dict[OwnersFile, _Watched] = {}
 
     def noting(self, gate: Gate) -> Gate:
         """The same gate, which remembers what a file was before a call that it lets through."""
@@ -105,7 +149,10 @@ class JobWatch:
         async def noted(call: ToolCall) -> Refusal | None:
             refusal = await gate(call)
             if refusal is None and call.tool in WRITING:
-                await asyncio.to_thread(self._note, call)
+                await asyncio.to_thread(self._note_writing, call)
+            elif refusal is None and call.tool == _CANCELLING and self._by != CONVERSATION:
+                # What the owner asks for is answered; what a run does by itself has to be seen.
+                await asyncio.to_thread(self._note_cancelling, call)
             return refusal
 
         return noted
@@ -114,9 +161,10 @@ class JobWatch:
         self, events: AsyncIterator[AgentEvent], *, job: str = "", in_fork: bool = False
     ) -> AsyncIterator[AgentEvent]:
         """The same events; `job` and `in_fork` say where the cards belong."""
+        self._echo.watched[self._by] += 1
         try:
             async for event in events:
-                if isinstance(event, ToolEnded | TurnEnded):
+                if isinstance(event, ToolEnded | ToolFailed | TurnEnded):
                     await self._look(job, in_fork=in_fork)
                 if isinstance(event, TurnEnded):
                     self._watched.clear()
@@ -125,59 +173,130 @@ class JobWatch:
             # What was written before a run was cut off counts like everything else.
             await self._look(job, in_fork=in_fork)
             raise
+        finally:
+            self._echo.watched[self._by] -= 1
 
-    def _note(self, call: ToolCall) -> None:
+    async def show_commands(self, job: str, *, in_fork: bool) -> None:
+        """Tell what commands have changed, each once. Raises `StorageError`; the rest is kept."""
+        echo = self._echo
+        async with echo.one_at_a_time:
+            for change in await asyncio.to_thread(echo.former.unseen):
+                if not self._is_mine(change):
+                    continue
+                watched = self._watched.get(change.file)
+                if watched is None or not (watched.is_writing or watched.seen == change.before):
+                    # Somebody else has changed it in between: that is not to be undone with it.
+                    watched = _begun_by(change)
+                    self._watched[change.file] = watched
+                card = self._card(watched, change.after, change.before)
+                if card is not None:
+                    await self._tell(watched, change.after, card, job, in_fork=in_fork)
+                watched.seen = change.after
+                await asyncio.to_thread(echo.former.forget, change.key)
+
+    def _is_mine(self, change: FileChange) -> bool:
+        return change.by == self._by if self._by else not self._echo.watched[change.by]
+
+    def _note_writing(self, call: ToolCall) -> None:
         path = str(call.arguments.get(FILE_ARGUMENTS[call.tool], ""))
-        for file in job_files(self._echo.root, path):
-            if file.is_skill or file in self._watched:
-                continue
+        for file in self._files_at(path):
+            self._note(file).is_writing = True
+
+    def _files_at(self, path: str) -> Iterator[OwnersFile]:
+        yield from job_files(self._echo.root, path)
+        yield from profile_files(self._echo.root, path)
+
+    def _note_cancelling(self, call: ToolCall) -> None:
+        try:
+            reminder_id = str(call.arguments.get("reminder_id", "")).strip()
+            found = self._echo.stores.reminders.get(reminder_id)
+        except OllimError:  # then it cannot be cancelled either
+            return
+        watched = self._note(JobFile(JobFolder.REMINDERS, found.path.name))
+        watched.is_writing = watched.may_go = True
+
+    def _note(self, file: OwnersFile) -> _Watched:
+        if file not in self._watched:
+            before, is_known = None, True
             try:
                 before = self._echo.files.text(file)
-            except StorageError:  # what cannot be read cannot be put back either
-                continue
+            except StorageError:  # what cannot be read can be told, but not be put back
+                is_known = False
             card = numbered_id(self._echo.clock.now(), secrets.randbits(20))
-            self._watched[file] = _Watched(file, before, before, secrets.token_hex(4), card)
+            key = secrets.token_hex(4)
+            self._watched[file] = _Watched(file, before, before, key, card, is_known=is_known)
+        return self._watched[file]
 
     async def _look(self, job: str, *, in_fork: bool) -> None:
-        for watched in list(self._watched.values()):
+        """A turn goes on, whatever can be told of it."""
+        try:
+            await self.show_commands(job, in_fork=in_fork)
+        except StorageError:
+            _logger.exception("The owner could not be told of a change")
+        for watched in [each for each in self._watched.values() if each.is_writing]:
             try:
-                text, written = await asyncio.to_thread(self._written, watched)
-                if written is not None:
-                    await self._tell(watched, text, written, job, in_fork=in_fork)
+                text, card = await asyncio.to_thread(self._written, watched)
+                if card is not None:
+                    await self._tell(watched, text, card, job, in_fork=in_fork)
                     watched.seen = text
-            except StorageError:  # a turn goes on, whatever can be told of it
+            except StorageError:
                 _logger.exception("The owner could not be told of %s", watched.file)
 
-    def _written(self, watched: _Watched) -> tuple[str, Job | None]:
-        """The text and the job, if it is another one than at the last look."""
+    def _written(self, watched: _Watched) -> tuple[str | None, Card | None]:
+        """The text, and its card if it is another one than at the last look."""
         text = self._echo.files.text(watched.file)
-        if text is None or text == watched.seen:
-            return "", None
-        return text, self._echo.files.read(watched.file, text).job
+        if text == watched.seen or (text is None and not watched.may_go):
+            return None, None
+        return text, self._card(watched, text, watched.seen)
+
+    def _card(self, watched: _Watched, after: str | None, last: str | None) -> Card | None:
+        """`last` is what the file held before `after`. None for what is no job."""
+        file, now = watched.file, self._echo.clock.now()
+        is_new = watched.before is None and watched.is_known
+        key = watched.key if watched.is_known and watched.before != after else None
+        if isinstance(file, ProfileFile):
+            return text_card(file, watched.before or "", after or "", is_new=is_new, key=key)
+        if after is None:
+            job = self._echo.files.read(file, last or "").job
+            title = str(file) if job is None else job.spec.title
+            was_new = is_new and last is not None
+            return cancelled_card(kind_of_file(file), title, key, was_new=was_new)
+        reading = self._echo.files.read(file, after)
+        if file.is_skill:
+            before, tools = watched.before or "", reading.tools
+            return text_card(file, before, after, is_new=is_new, key=key, tools=tools)
+        if reading.job is None:
+            return None
+        return job_card(reading.job, now, is_new=is_new, key=key)
 
     async def _tell(
-        self, watched: _Watched, text: str, job: Job, label: str, *, in_fork: bool
+        self, watched: _Watched, after: str | None, card: Card, job: str, *, in_fork: bool
     ) -> None:
         now = self._echo.clock.now()
-        change = JobChange(watched.key, watched.file, watched.before, text, now)
-        can_undo = await asyncio.to_thread(self._kept, change)
-        is_new = watched.before is None
-        card = job_card(job, now, is_new=is_new, key=watched.key if can_undo else None)
+        change = FileChange(watched.key, watched.file, watched.before, after, now)
+        if card.buttons and not await asyncio.to_thread(self._kept, change):
+            card = replace(card, buttons=())
         message = ChatMessage(
             watched.card,
             now,
             Author.PROGRAM,
             card.text,
             card=card,
-            job=label,
+            job=job,
             in_fork=in_fork,
         )
         await self._echo.post(message)
 
-    def _kept(self, change: JobChange) -> bool:
+    def _kept(self, change: FileChange) -> bool:
         try:
             self._echo.former.keep(change)
         except StorageError:
             _logger.exception("A change of %s cannot be undone", change.file)
             return False
         return True
+
+
+def _begun_by(change: FileChange) -> _Watched:
+    """The card's id follows from the change, so that it is one card, also after a crash."""
+    card = numbered_id(change.at, int(change.key, 16))
+    return _Watched(change.file, change.before, change.before, change.key, card)

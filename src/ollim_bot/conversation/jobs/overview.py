@@ -10,11 +10,10 @@ from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.jobs import Reminder, Routine, kind_of
 from ollim_bot.domain.moments import describe, describe_with_distance
 from ollim_bot.domain.schedule import ScheduledJob, next_due, occurrence_at
-from ollim_bot.domain.shortening import shortened
+from ollim_bot.domain.visible_text import one_line
 
 RUN, PAUSE, RESUME = "job_run", "job_pause", "job_resume"
 SKIP, SNOOZE, CANCEL = "job_skip", "job_snooze", "job_cancel"
-UNDO = "undo"
 
 _LONGEST_TITLE = 200
 _SNOOZES = {"1h": "Snooze 1 h", "9am": "Next day 9:00"}
@@ -44,15 +43,8 @@ def job_overview(job: ScheduledJob, facts: Facts, now: datetime) -> Card:
     )
 
 
-def cancelled_card(job: ScheduledJob, key: str | None) -> Card:
-    """With the button to undo it, if there is a key for that."""
-    title = f"{kind_of(job).capitalize()} cancelled: {_title(job)}"
-    return Card(title, buttons=(Button("Undo", UNDO, key),) if key else ())
-
-
 def _title(job: ScheduledJob) -> str:
-    title = " ".join(job.spec.title.split()) or job.spec.id
-    return shortened(title, _LONGEST_TITLE)
+    return one_line(job.spec.title, _LONGEST_TITLE) or job.spec.id
 
 
 def _lines(job: ScheduledJob, facts: Facts, now: datetime) -> Iterator[str]:

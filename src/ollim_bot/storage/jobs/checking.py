@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ollim_bot.data_paths import DataPaths
+from ollim_bot.domain.file_changes import OwnersFile
 from ollim_bot.domain.job_files import FileReading, JobFile
 from ollim_bot.domain.job_files import JobFolder as Folder
 from ollim_bot.errors import Unreadable
@@ -39,7 +40,7 @@ class JobFileChecker:
             name: JobFolder(paths.root / name, form, self._disk) for name, form in _FORMS.items()
         }
 
-    def text(self, file: JobFile) -> str | None:
+    def text(self, file: OwnersFile) -> str | None:
         return text_at(self._disk, self._root / str(file))
 
     def read(self, file: JobFile, text: str) -> FileReading:

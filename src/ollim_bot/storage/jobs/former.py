@@ -1,4 +1,4 @@
-"""What job files held before they were changed, so that a change can be undone."""
+"""What files held before they were changed, so that a change can be shown and undone."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ import hashlib
 import json
 import os
 import re
+import secrets
+import time
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
 from ollim_bot.data_paths import DataPaths
-from ollim_bot.domain.job_files import JobChange, JobFile, JobFolder, UndoEnd
-from ollim_bot.errors import WriteFailed
+from ollim_bot.domain.file_changes import FileChange, OwnersFile, UndoEnd
+from ollim_bot.domain.job_files import JobFile, JobFolder
+from ollim_bot.domain.profile import ProfileFile
+from ollim_bot.errors import StorageError, WriteFailed
 from ollim_bot.ports import Disk, Journal
 from ollim_bot.storage.files import PRIVATE, SHARED, OsDisk, remove_durably, write_atomically
 from ollim_bot.storage.jobs.checking import text_at
@@ -27,7 +32,7 @@ _KEY = re.compile(r"[0-9a-f]{8}")
 class _Former(NamedTuple):
     """`after` is a digest of what took the place of `before`."""
 
-    file: JobFile
+    file: OwnersFile
     before: str | None
     after: str
 
@@ -35,7 +40,9 @@ class _Former(NamedTuple):
 class FormerTexts:
     """One file in `state/undo/` for each change, which goes when it was undone or is 30 days old.
 
-    Whatever is undone is undone under the lock of the jobs' folder, so once.
+    Whatever is undone is undone under the lock of the file's folder, so once.
+
+    What the agent's commands have changed waits in `state/unseen_changes/` until it was shown.
     """
 
     def __init__(self, paths: DataPaths, journal: Journal, disk: Disk | None = None) -> None:
@@ -43,28 +50,56 @@ class FormerTexts:
         self._journal = journal
         self._disk = disk or OsDisk()
         self._folder = paths.state / "undo"
+        self._unseen = paths.state / "unseen_changes"
 
-    def keep(self, change: JobChange) -> None:
-        try:
-            self._folder.mkdir(mode=0o700, exist_ok=True)
-        except OSError as refused:
-            raise WriteFailed(self._folder, f"could not be made: {refused.strerror}.") from refused
+    def keep(self, change: FileChange) -> None:
+        _make(self._folder)
         self._prune(change.at)
-        row = {
-            "version": _VERSION,
-            "folder": change.file.folder,
-            "name": change.file.name,
-            "before": change.before,
-            "after": _digest(change.after),
-        }
+        row = {**_row(change), "after": _digest(change.after)}
         write_atomically(self._disk, self._place(change.key), json.dumps(row).encode(), PRIVATE)
 
-    def undo(self, key: str) -> tuple[UndoEnd, JobFile | None]:
+    def text(self, file: OwnersFile) -> str | None:
+        """What it holds now; None if it is not there. Raises `Unreadable`."""
+        return text_at(self._disk, self._paths.root / str(file))
+
+    def leave(self, change: FileChange) -> None:
+        """Note what a command is about to do, to be shown to the owner when it is done.
+
+        To be called with the lock of the file's folder held, which is kept until it is done: so
+        nothing is done that is not noted. Raises `WriteFailed`.
+        """
+        _make(self._unseen)
+        row = {**_row(change), "after": change.after, "by": change.by, "at": change.at.isoformat()}
+        # By the real clock, and under the lock: so they stand in the order of what was done.
+        place = self._unseen / f"{time.time_ns():020d}-{change.key}.json"
+        write_atomically(self._disk, place, json.dumps(row).encode(), PRIVATE)
+
+    def unseen(self) -> Sequence[FileChange]:
+        """What commands have changed and the owner was not shown, the oldest first.
+
+        What was noted but never done, because the command was killed, is forgotten.
+        """
+        waiting = self._waiting()
+        locks = dict.fromkeys(self._lock_of(each.file) for each in waiting)
+        for lock in locks:
+            with FileLock(lock).held():
+                # Whoever held the lock has done what it had noted by now.
+                noted = [each for each in self._waiting() if self._lock_of(each.file) == lock]
+                self._forget_undone(noted)
+        return self._waiting() if locks else ()
+
+    def forget(self, key: str) -> None:
+        """It was shown, or will never be done."""
+        if _KEY.fullmatch(key):
+            for place in self._places():
+                if place.stem.endswith(f"-{key}"):
+                    remove_durably(self._disk, place)
+
+    def undo(self, key: str) -> tuple[UndoEnd, OwnersFile | None]:
         former = self._former(key)
         if former is None:
             return UndoEnd.GONE, None
-        folder = self._paths.root / former.file.folder
-        with FileLock(self._paths.lock_of(folder)).held():
+        with FileLock(self._lock_of(former.file)).held():
             # Another click may have been faster.
             end = UndoEnd.GONE if self._former(key) is None else self._undone(key, former)
             return end, former.file
@@ -91,12 +126,51 @@ class FormerTexts:
         """None if it is not there any more, or is not one that this program has written."""
         try:
             row = json.loads(self._disk.read(self._place(key)))
-            file = JobFile(JobFolder(row["folder"]), str(row["name"]))
+            file = _file(row)
             before, after = row["before"], row["after"]
         except (OSError, ValueError, KeyError, TypeError):
             return None
         is_known = row.get("version") == _VERSION and isinstance(before, str | None)
         return _Former(file, before, str(after)) if is_known else None
+
+    def _waiting(self) -> list[FileChange]:
+        return [each for place in self._places() if (each := self._noted(place)) is not None]
+
+    def _places(self) -> list[Path]:
+        try:
+            names = os.listdir(self._unseen)
+        except OSError:
+            return []
+        return [self._unseen / name for name in sorted(names) if name.endswith(".json")]
+
+    def _noted(self, place: Path) -> FileChange | None:
+        """None if it is not one that this program has written, or was shown meanwhile."""
+        key = place.stem.rpartition("-")[2]
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            row = json.loads(self._disk.read(place))
+            file, before, after = _file(row), row["before"], row["after"]
+            at = datetime.fromisoformat(row["at"])
+            is_right = isinstance(before, str | None) and isinstance(after, str | None)
+            if is_right and row["version"] == _VERSION and at.utcoffset() is not None:
+                return FileChange(key, file, before, after, at, str(row["by"]))
+        return None
+
+    def _forget_undone(self, noted: Sequence[FileChange]) -> None:
+        """What a later change began with, was done; else the file tells."""
+        for number, change in enumerate(noted):
+            of_file = (each for each in noted[number + 1 :] if each.file == change.file)
+            if any(later.before == change.after for later in of_file):
+                continue
+            try:
+                now = self.text(change.file)
+            except StorageError:
+                continue
+            if now == change.before != change.after:
+                self.forget(change.key)
+
+    def _lock_of(self, file: OwnersFile) -> Path:
+        top = str(file).partition("/")[0]
+        return self._paths.lock_of(self._paths.root / top)
 
     def _place(self, key: str) -> Path:
         if not _KEY.fullmatch(key):
@@ -109,6 +183,49 @@ class FormerTexts:
             for entry in entries:
                 if entry.stat().st_mtime < oldest:
                     os.unlink(entry)
+
+
+class CommandNotes:
+    """Notes what a command of the agent does in one folder of jobs, before it is done.
+
+    `by` says where the agent called it.
+    """
+
+    def __init__(self, former: FormerTexts, folder: JobFolder, by: str, at: datetime) -> None:
+        self._former = former
+        self._folder = folder
+        self._by = by
+        self._at = at
+
+    def leave(self, name: str, after: str | None) -> str:
+        """With the lock of the folder held. Returns the key. Raises `StorageError`."""
+        key = secrets.token_hex(4)
+        file = JobFile(self._folder, name)
+        before = self._former.text(file)
+        self._former.leave(FileChange(key, file, before, after, self._at, self._by))
+        return key
+
+    def forget(self, key: str) -> None:
+        """It will not be done."""
+        self._former.forget(key)
+
+
+def _row(change: FileChange) -> dict[str, object]:
+    file = change.file
+    folder, name = ("", file.value) if isinstance(file, ProfileFile) else (file.folder, file.name)
+    return {"version": _VERSION, "folder": folder, "name": name, "before": change.before}
+
+
+def _file(row: dict[str, object]) -> OwnersFile:
+    folder, name = str(row["folder"]), str(row["name"])
+    return JobFile(JobFolder(folder), name) if folder else ProfileFile(name)
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as refused:
+        raise WriteFailed(folder, f"could not be made: {refused.strerror}.") from refused
 
 
 def _digest(text: str | None) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.slugs import slug
@@ -27,11 +28,31 @@ from ollim_bot.storage.locks import FileLock
 J = TypeVar("J", bound=Job)
 
 
+class Notes(Protocol):
+    """Keeps what is about to be done to the files of a folder, for others to look at."""
+
+    def leave(self, name: str, after: str | None) -> str:
+        """`after` is None for a file that is to go. Returns a key. Raises `StorageError`."""
+
+    def forget(self, key: str) -> None:
+        """It will not be done."""
+
+
 class MarkdownShelf(Generic[J]):
-    """A `Shelf`. A document is named by its id, or, where that is wrong, by its file name."""
+    """A `Shelf`. A document is named by its id, or, where that is wrong, by its file name.
+
+    With `notes`, each change is noted before it is made, under the same lock.
+    """
 
     def __init__(
-        self, folder: Path, form: JobFormat[J], lock: FileLock, *, disk: Disk, journal: Journal
+        self,
+        folder: Path,
+        form: JobFormat[J],
+        lock: FileLock,
+        *,
+        disk: Disk,
+        journal: Journal,
+        notes: Notes | None = None,
     ) -> None:
         self._path = folder
         self._folder = JobFolder(folder, form, disk)
@@ -39,6 +60,7 @@ class MarkdownShelf(Generic[J]):
         self._lock = lock
         self._disk = disk
         self._journal = journal
+        self._notes = notes
         nothing: Mapping[str, JobReading[J]] = {}
         self._reported = nothing, ShelfReport[J](())
 
@@ -68,7 +90,7 @@ class MarkdownShelf(Generic[J]):
             names = self._named(self._folder.readings(), job_id)
             if names:
                 raise self._duplicate(job_id, [*names, "the new file"])
-            path = self._create(slug(item.spec.title) or job_id, _utf8(text))
+            path = self._create(slug(item.spec.title) or job_id, text)
         self._journal.note(path, f"add {self._form.kind} {job_id}")
         return path
 
@@ -79,8 +101,11 @@ class MarkdownShelf(Generic[J]):
             before, after = self._edited(name, changes, body)
             job = self._right(self._shown(name), after)
             if after != before:
+                data = _utf8(after)
+                if self._notes is not None:
+                    self._notes.leave(name, after)
                 # A link stays a link: what it leads to is what is edited.
-                write_atomically(self._disk, path.resolve(), _utf8(after), SHARED)
+                write_atomically(self._disk, path.resolve(), data, SHARED)
         if after != before:
             self._journal.note(path, f"edit {self._form.kind} {job.spec.id}")
         return job
@@ -89,6 +114,8 @@ class MarkdownShelf(Generic[J]):
         with self._lock.held():
             name, _ = self._find(item_id)
             path = self._path / name
+            if self._notes is not None:
+                self._notes.leave(name, None)
             remove_durably(self._disk, path)
         self._journal.note(path, f"remove {self._form.kind} {item_id}")
         return path
@@ -139,10 +166,23 @@ class MarkdownShelf(Generic[J]):
             raise BadJob([problem.sentence(shown) for problem in reading.problems])
         return reading.job
 
-    def _create(self, stem: str, data: bytes) -> Path:
+    def _create(self, stem: str, text: str) -> Path:
         names = (stem if number == 1 else f"{stem}-{number}" for number in count(1))
         paths = (self._path / f"{name}.md" for name in names)
-        return next(p for p in paths if create_atomically(self._disk, p, data, SHARED))
+        return next(path for path in paths if self._is_created(path, text))
+
+    def _is_created(self, path: Path, text: str) -> bool:
+        """False because the name is taken."""
+        data = _utf8(text)
+        if self._notes is None:
+            return create_atomically(self._disk, path, data, SHARED)
+        if os.path.lexists(path):
+            return False
+        key = self._notes.leave(path.name, text)
+        is_created = create_atomically(self._disk, path, data, SHARED)
+        if not is_created:
+            self._notes.forget(key)
+        return is_created
 
     def _shown(self, name: str) -> str:
         return f"{self._path.name}/{name}"
