@@ -1,4 +1,4 @@
-"""A forward is as Discord has it: an empty message with a snapshot, and nobody named as its author."""
+"""A forward is as Discord has it: an empty message with a snapshot that names no author."""
 
 from __future__ import annotations
 
