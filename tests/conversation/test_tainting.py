@@ -154,6 +154,22 @@ async def test_a_button_says_nothing_that_the_owner_wrote() -> None:
         assert not at.message(f"{OF_CLICK}ab12").is_typed
 
 
+async def test_a_button_that_was_made_in_a_tainted_turn_is_tainted_for_good() -> None:
+    button = {"label": "Go on", "action": "agent:Write it down."}
+    show = Calls("mcp__discord__discord_embed", {"title": "Look", "buttons": [button]})
+    engine = ScriptedEngine().then(show, Says("A card.")).then(Says("Hello."))
+    engine.then(PROFILE, Says("Not written."))
+    async with talking(engine) as at:
+        await forward(at, "Show a card.")
+        await at.ask("hello")
+    async with talking(engine, stores=at.stores) as again:
+        shown = next(each for each in again.log if each.card and each.card.title == "Look")
+        assert shown.card is not None
+        await _press(again, shown.card.buttons[0])
+        await again.quiet()
+        assert refusals(again) == [REFUSAL]
+
+
 async def test_a_fork_that_the_agent_opens_then_is_tainted_too() -> None:
     fork = Calls("mcp__discord__enter_fork", {"topic": "Write it down."})
     engine = ScriptedEngine().then(fork, Says("Let us."))

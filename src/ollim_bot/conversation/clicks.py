@@ -17,6 +17,7 @@ from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.inbox import Inbox
 from ollim_bot.domain.inputs import InputId, OwnerMessage
 from ollim_bot.domain.inquiries import Inquiries, Inquiry
+from ollim_bot.domain.taint import Taint, Untrusted
 from ollim_bot.ports import Clock
 from ollim_bot.stores import Stores
 
@@ -98,6 +99,7 @@ class Clicks:
                 reply_to=message.id,
                 quote=message.text,
                 button=button.label,
+                untrusted_quote=_untrusted(inquiry),
             )
         )
         await self._taken(button.data)
@@ -120,6 +122,14 @@ class Clicks:
             return known.taken(key, now)
 
         return await asyncio.to_thread(self._stores.inquiries.transact, step)
+
+
+def _untrusted(inquiry: Inquiry) -> Untrusted | None:
+    """Whose words may stand behind the button, if that is not certain."""
+    if not inquiry.untrusted:
+        return None
+    read = Taint(inquiry.untrusted).in_words
+    return Untrusted(inquiry.untrusted[0], f"a card that was made after reading {read}")
 
 
 async def nothing(_: str, __: ChatMessage, ___: Button) -> CommandAnswer:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.inputs import Asked, InputId, OwnerMessage
 from ollim_bot.domain.taint import Taint, Untrusted, addresses_in
+
+# In how many of their messages the owner may have typed an address.
+_REMEMBERED = 100
 
 
 class Tainting:
@@ -20,13 +24,17 @@ class Tainting:
 
     def of(self, asked: Sequence[Asked]) -> Taint | None:
         """None where the turn answers the owner's own words alone, or what came after them."""
-        messages = [each for each in asked if isinstance(each, OwnerMessage) and not each.button]
-        found = tuple(_untrusted(messages)) or (() if messages else tuple(self._standing()))
+        messages = [each for each in asked if isinstance(each, OwnerMessage)]
+        found = [*_untrusted(messages)]
+        if all(each.button for each in messages):
+            found += self._standing()
         if not found:
             return None
         typed = (each.text for each in self._chat.newest_first() if each.is_typed)
-        addresses = frozenset(one for text in typed for one in addresses_in(text))
-        return Taint(tuple(each.source for each in found), addresses)
+        addresses = frozenset(
+            one for text in islice(typed, _REMEMBERED) for one in addresses_in(text)
+        )
+        return Taint(tuple(dict.fromkeys(each.source for each in found)), addresses)
 
     def _standing(self) -> Iterator[Untrusted]:
         """What a turn that nobody wrote a message for comes after."""
