@@ -144,6 +144,18 @@ READABLE: list[tuple[InboxRow, Mapping[str, object]]] = [
 @pytest.mark.parametrize(("row", "line"), READABLE, ids=lambda one: type(one).__name__)
 def test_a_person_can_read_the_inbox(row: InboxRow, line: Mapping[str, object]) -> None:
     assert json.loads(INBOX_ROWS.encode(row)) == line
+    assert INBOX_ROWS.decode(INBOX_ROWS.encode(row)) == row
+
+
+def test_a_person_sees_what_the_owner_did_not_write() -> None:
+    about = Untrusted("forwarded message", "from a server")
+    forward = ChatMessage(MessageId("m1"), AT, Author.OWNER, "/clear", untrusted=about)
+    line = CHAT_MESSAGES.encode(forward)
+    assert json.loads(line)["untrusted"] == {
+        "source": "forwarded message",
+        "about": "from a server",
+    }
+    assert CHAT_MESSAGES.decode(line) == forward
 
 
 def test_a_person_can_read_the_messages() -> None:
