@@ -6,6 +6,7 @@ import json
 import re
 
 from tests.e2e.discord.talk import Talk, words
+from tests.engine.scene import spoken
 
 from ollim_bot.offline.messages import CallTool, Reply, Say
 from ollim_bot.testing.discord.state import Message
@@ -82,7 +83,9 @@ async def test_a_forward_that_was_missed_is_a_quote_and_the_owners_question_is_a
     await talk.bot.start()
     await talk.said("They want more rights.")
     asked = talk.model.requests[-1].last_user_text
-    assert FENCE.search("\n".join(_said(talk))) is not None
+    found = FENCE.search("\n".join(spoken(talk.model.requests[-1])))
+    assert found is not None
+    assert found["text"] == PROBE
     assert asked.endswith("what is this about?")
     assert mode(talk) == "dontAsk"
 
@@ -144,7 +147,3 @@ def _writes(talk: Talk, answer: str) -> None:
 
 def _cards(talk: Talk) -> list[Message]:
     return [each for each in talk.discord.said if "Allow Write?" in words(each)]
-
-
-def _said(talk: Talk) -> list[str]:
-    return [text for each in talk.model.requests for text in [each.last_user_text]]
