@@ -13,6 +13,7 @@ from ollim_bot.domain.commands import CommandAnswer, CommandSpec
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.provider import Price
+from ollim_bot.domain.taint import Untrusted
 
 # Raises `OSError` or `ValueError` for what is gone, or not the owner's to see.
 OpenAttachment = Callable[[Attachment], BinaryIO]
@@ -33,6 +34,8 @@ class Incoming:
     `id` is made by the sender, so that a repeated send is known for what it is. `quote` is the text
     of the message that it replies to, where only the surface knows that. `button` is the label of
     the button that was pressed, where the text is the prompt that was stored behind it.
+    `untrusted` is set where the owner sends the text without having written it, and
+    `untrusted_quote` where that is so of the quote.
     """
 
     id: InputId
@@ -43,6 +46,8 @@ class Incoming:
     files: tuple[IncomingFile, ...] = ()
     button: str = ""
     refs: Mapping[str, str] = field(default_factory=dict)
+    untrusted: Untrusted | None = None
+    untrusted_quote: Untrusted | None = None
 
 
 @dataclass(frozen=True, slots=True)

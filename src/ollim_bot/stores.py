@@ -87,9 +87,9 @@ class Stores:
 
         self.updates.transact(step)
 
-    def store_inquiry(self, prompt: str, now: datetime) -> str:
+    def store_inquiry(self, prompt: str, now: datetime, untrusted: tuple[str, ...] = ()) -> str:
         """Keep the prompt behind a button that is to be shown; gives the key that it carries."""
-        inquiry = Inquiry(os.urandom(4).hex(), prompt, now.timestamp())
+        inquiry = Inquiry(os.urandom(4).hex(), prompt, now.timestamp(), untrusted)
         self.inquiries.transact(lambda known: (known.stored(inquiry), None))
         return inquiry.key
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from playwright.async_api import Page, expect
 from tests.browser.stage import Stage, box, message, send, sent
 
-from ollim_bot.domain.chat import Author
+from ollim_bot.domain.chat import OF_CLICK, Author, MessageId
+from ollim_bot.domain.taint import Untrusted
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -75,6 +78,21 @@ async def test_arrow_up_brings_back_the_last_message(stage: Stage) -> None:
     await page.keyboard.press("Home")
     await page.keyboard.press("ArrowUp")
     await expect(box(page)).to_have_value("said now")
+
+
+async def test_arrow_up_brings_back_nothing_that_the_owner_did_not_type(stage: Stage) -> None:
+    await stage.past("said yesterday", Author.OWNER)
+    theirs = await stage.past("/clear", Author.OWNER)
+    await stage.core.post(replace(theirs, untrusted=Untrusted("forwarded message", "x")))
+    label = await stage.past("/restart", Author.OWNER)
+    await stage.core.post(replace(label, id=MessageId(f"{OF_CLICK}ab12")))
+    stage.core.messages.remove(label)
+    page = await stage.open()
+    await page.keyboard.press("ArrowUp")
+    await expect(box(page)).to_have_value("said yesterday")
+    await page.keyboard.press("Enter")
+    await expect(message(page, "said yesterday")).to_have_count(2)
+    assert stage.commands == []
 
 
 async def test_a_question_mark_in_an_empty_box_lists_the_keys(page: Page) -> None:

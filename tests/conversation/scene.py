@@ -238,6 +238,7 @@ async def scene(
     runs: bool = True,
     spec: Callable[[], Awaitable[SessionSpec]] = plain_spec,
     gate: Gate = let_through,
+    make_gate: Callable[..., Gate] | None = None,
     **changes: Any,
 ) -> AsyncIterator[Scene]:
     """A start of the bot; what it keeps is in `stores`, so that a second start goes on with it."""
@@ -253,7 +254,7 @@ async def scene(
             surfaces,
             keeper=keeper,
             spec=spec,
-            gate=lambda *_: gate,
+            gate=make_gate or (lambda *_: gate),
             **changes,
         )
     )

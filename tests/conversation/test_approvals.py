@@ -12,6 +12,7 @@ from ollim_bot.agent import Refusal, ToolCall
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.runtime_config import PermissionMode
+from ollim_bot.domain.taint import TaintedCall
 from ollim_bot.domain.tool_policy import Pattern
 
 GRANT = "Write(./notes/**)"
@@ -53,6 +54,27 @@ async def test_once_lets_the_call_through_and_nothing_after_it(questions: Questi
     (again,) = await questions.asked()
     assert not again.done()
     await questions.approvals.cancel()
+
+
+async def test_no_grant_answers_a_question_that_a_strangers_words_may_be_behind(
+    questions: Questions,
+) -> None:
+    await questions.set_mode(PermissionMode.DEFAULT)
+    tainted = TaintedCall("a forwarded message", "change the profile")
+    asking = asyncio.create_task(questions.approvals.decide_tainted(WRITE, tainted))
+    await questions.until(lambda: len(questions.cards) == 1)
+    plain = await questions.asked(SAME)
+    await questions.click("always")
+    assert await questions.within(plain[0]) is None
+    assert questions.granted == [GRANT]
+    again = asyncio.create_task(questions.approvals.decide_tainted(WRITE, tainted))
+    await questions.until(lambda: len(questions.cards) == 3)
+    assert not asking.done()
+    assert [each.label for each in questions.cards[2].buttons] == ["✅ Allow once", "❌ Refuse"]
+    assert questions.cards[2].problems() == []
+    await questions.approvals.cancel()
+    assert await questions.within(asking) is not None
+    assert await questions.within(again) is not None
 
 
 async def test_no_refuses_and_tells_the_model_to_leave_it(questions: Questions) -> None:

@@ -103,25 +103,6 @@ async def test_what_nobody_wrote_is_not_heard(scene: Scene) -> None:
     assert scene.heard.words == ["hello"]
 
 
-async def test_what_was_forwarded_has_its_words_and_its_files(scene: Scene) -> None:
-    scene.local.say("to be forwarded", files={"a.txt": b"abc"})
-    (session,) = scene.local.gateway.sessions.values()
-    original = session.frames[-1]["d"]
-    told_again(
-        scene,
-        "MESSAGE_CREATE",
-        content="",
-        attachments=[],
-        message_reference={"type": 1, "message_id": "1", "channel_id": "2"},
-        message_snapshots=[{"message": original}],
-    )
-    await heard_out(scene)
-    forwarded = scene.heard.messages[-1]
-    assert forwarded.text == "to be forwarded"
-    assert [each.name for each in forwarded.files] == ["a.txt"]
-    assert (forwarded.reply_to, forwarded.quote) == (None, "")
-
-
 async def put_command(scene: Scene) -> None:
     wire = scene.connection.wire
     assert wire is not None

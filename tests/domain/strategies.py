@@ -91,7 +91,9 @@ fork_messages = st.builds(
     ts=unix_seconds,
 )
 inquiry_keys = st.text("0123456789abcdef", min_size=8, max_size=8)
-inquiry = st.builds(Inquiry, inquiry_keys, texts, unix_seconds)
+inquiry = st.builds(
+    Inquiry, inquiry_keys, texts, unix_seconds, st.lists(texts, max_size=2).map(tuple)
+)
 inquiries = st.lists(inquiry, max_size=5, unique_by=lambda each: each.key).map(
     lambda waiting: Inquiries(tuple(waiting))
 )

@@ -31,6 +31,7 @@ from ollim_bot.domain.inputs import (
 )
 from ollim_bot.domain.jobs import Chain, JobKind
 from ollim_bot.domain.outgoing import Charge, NotSent, Sending, Sent, Unsure
+from ollim_bot.domain.taint import Untrusted
 
 _ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 input_ids = _ids.map(InputId)
@@ -40,6 +41,7 @@ attachments = st.lists(
     st.builds(Attachment, texts, texts, texts, st.integers(0, 2**40)), max_size=3
 ).map(tuple)
 names = st.dictionaries(texts, texts, max_size=3)
+untrusted = st.none() | st.builds(Untrusted, texts, texts)
 spent = st.builds(
     Spent, st.floats(0, 1e6), st.integers(0, 10**7), st.none() | st.integers(0, 10**7)
 )
@@ -72,6 +74,7 @@ chat_messages = st.builds(
     card=st.none() | cards,
     job=texts,
     refs=names,
+    untrusted=untrusted,
 )
 numbered_messages = st.builds(
     lambda message, number: replace(message, id=MessageId(str(number))),
@@ -121,6 +124,8 @@ owner_messages = st.builds(
     attachments,
     texts,
     st.none() | st.builds(ForkOrigin, session_ids, instants, st.booleans()),
+    untrusted,
+    untrusted,
 )
 program_turns = st.builds(
     ProgramTurn, input_ids, texts, instants, st.sampled_from(Occasion), texts, texts

@@ -30,6 +30,7 @@ from ollim_bot.domain.inbox import (
 )
 from ollim_bot.domain.inputs import CommandCall, InputId, OwnerMessage
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.storage.codecs.inbox import INBOX_ROWS
 from ollim_bot.storage.codecs.messages import CHAT_MESSAGES
@@ -59,6 +60,30 @@ READABLE: list[tuple[InboxRow, Mapping[str, object]]] = [
                         "size": 12345,
                     }
                 ],
+            },
+        },
+    ),
+    (
+        Accepted(
+            AT,
+            OwnerMessage(
+                *(InputId("m2"), "discord", AT, "/clear"),
+                quote="Pay.",
+                untrusted=Untrusted("forwarded message", "from a server"),
+                untrusted_quote=Untrusted("forwarded message", "from here"),
+            ),
+        ),
+        {
+            "at": STAMP,
+            "row": "accepted",
+            "message": {
+                "id": "m2",
+                "surface": "discord",
+                "at": STAMP,
+                "text": "/clear",
+                "quote": "Pay.",
+                "untrusted": {"source": "forwarded message", "about": "from a server"},
+                "untrusted_quote": {"source": "forwarded message", "about": "from here"},
             },
         },
     ),
@@ -119,6 +144,18 @@ READABLE: list[tuple[InboxRow, Mapping[str, object]]] = [
 @pytest.mark.parametrize(("row", "line"), READABLE, ids=lambda one: type(one).__name__)
 def test_a_person_can_read_the_inbox(row: InboxRow, line: Mapping[str, object]) -> None:
     assert json.loads(INBOX_ROWS.encode(row)) == line
+    assert INBOX_ROWS.decode(INBOX_ROWS.encode(row)) == row
+
+
+def test_a_person_sees_what_the_owner_did_not_write() -> None:
+    about = Untrusted("forwarded message", "from a server")
+    forward = ChatMessage(MessageId("m1"), AT, Author.OWNER, "/clear", untrusted=about)
+    line = CHAT_MESSAGES.encode(forward)
+    assert json.loads(line)["untrusted"] == {
+        "source": "forwarded message",
+        "about": "from a server",
+    }
+    assert CHAT_MESSAGES.decode(line) == forward
 
 
 def test_a_person_can_read_the_messages() -> None:

@@ -30,6 +30,7 @@ async def test_a_message_is_acknowledged_with_what_was_kept_of_it(
         "author": "owner",
         "html": "<p>hello <em>you</em></p>\n",
         "text": "hello *you*",
+        "is_typed": True,
         "reply_to": None,
         "attachments": [],
         "turn": None,

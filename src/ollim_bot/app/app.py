@@ -40,7 +40,7 @@ from ollim_bot.storage.stores import open_stores
 from ollim_bot.stores import Stores
 from ollim_bot.tools.background_gate import BackgroundTools
 from ollim_bot.tools.job_validator import JobValidator
-from ollim_bot.tools.main_gate import Allowed, Undecided, main_gate
+from ollim_bot.tools.main_gate import Allowed, TaintCheck, Undecided, main_gate
 from ollim_bot.tools.reach import Reach
 from ollim_bot.upkeep.instance import single_instance
 
@@ -213,12 +213,13 @@ class App:
             )
         )
 
-    def _gate(self, granted: Allowed, undecided: Undecided) -> Gate:
+    def _gate(self, granted: Allowed, undecided: Undecided, taint: TaintCheck) -> Gate:
         return main_gate(
             self._reach,
             allowed=self._allowed_in_main,
             granted=granted,
             undecided=undecided,
+            taint=taint,
             job_guard=self._job_guard,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
@@ -73,6 +73,10 @@ class ChatLog:
 
     def recent(self, message_id: MessageId) -> ChatMessage | None:
         return self._recent.get(message_id)
+
+    def newest_first(self) -> Iterator[ChatMessage]:
+        """Those at hand."""
+        yield from reversed({**self._recent, **self._put_up}.values())
 
     def answer_of(self, turn: TurnId) -> ChatMessage | None:
         """The whole answer that a turn ended in, if it was written down."""

@@ -12,15 +12,14 @@ from ollim_bot.conversation import texts
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.stage import Stage
 from ollim_bot.domain.cards import Button
-from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.domain.chat import OF_CLICK, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.inbox import Inbox
 from ollim_bot.domain.inputs import InputId, OwnerMessage
 from ollim_bot.domain.inquiries import Inquiries, Inquiry
+from ollim_bot.domain.taint import Taint, Untrusted
 from ollim_bot.ports import Clock
 from ollim_bot.stores import Stores
-
-_INPUT = "click-"
 
 Receive = Callable[[Incoming], Awaitable[ChatMessage]]
 
@@ -68,7 +67,7 @@ class Clicks:
         """What a crash let stand although its click was accepted is taken now."""
         for each in inbox.accepted:
             if isinstance(each, OwnerMessage) and each.button:
-                await self._taken(each.id.removeprefix(_INPUT))
+                await self._taken(each.id.removeprefix(OF_CLICK))
 
     async def click(self, surface: str, message_id: MessageId, custom_id: str) -> CommandAnswer:
         message = await self._chat.find(message_id)
@@ -94,12 +93,13 @@ class Clicks:
         # Accepted first: a crash in between leaves a click that is known, and not a lost one.
         await self._receive(
             Incoming(
-                InputId(f"{_INPUT}{button.data}"),
+                InputId(f"{OF_CLICK}{button.data}"),
                 surface,
                 inquiry.prompt,
                 reply_to=message.id,
                 quote=message.text,
                 button=button.label,
+                untrusted_quote=_untrusted(inquiry),
             )
         )
         await self._taken(button.data)
@@ -122,6 +122,14 @@ class Clicks:
             return known.taken(key, now)
 
         return await asyncio.to_thread(self._stores.inquiries.transact, step)
+
+
+def _untrusted(inquiry: Inquiry) -> Untrusted | None:
+    """Whose words may stand behind the button, if that is not certain."""
+    if not inquiry.untrusted:
+        return None
+    read = Taint(inquiry.untrusted).in_words
+    return Untrusted(inquiry.untrusted[0], f"a card that was made after reading {read}")
 
 
 async def nothing(_: str, __: ChatMessage, ___: Button) -> CommandAnswer:

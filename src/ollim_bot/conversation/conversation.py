@@ -275,7 +275,9 @@ class Conversation:
             message.quote or (quoted.text if quoted else ""),
             attachments,
             message.button,
-            await self._replies.origin(message.reply_to),
+            None if message.untrusted else await self._replies.origin(message.reply_to),
+            message.untrusted,
+            message.untrusted_quote or (quoted.untrusted if quoted else None),
         )
         await self._inbox.append(Accepted(accepted.at, accepted))
         return accepted
@@ -292,4 +294,6 @@ def _shown(message: OwnerMessage) -> ChatMessage:
         message.button or message.text,
         reply_to=message.reply_to,
         attachments=message.attachments,
+        footer=message.untrusted.source if message.untrusted else "",
+        untrusted=message.untrusted,
     )

@@ -28,6 +28,7 @@ from ollim_bot.conversation.sessions.conversation_tools import conversation_tool
 from ollim_bot.conversation.sessions.main_session import MainSession, main_run
 from ollim_bot.conversation.stage import Stage
 from ollim_bot.conversation.turns.answering import Answering
+from ollim_bot.conversation.turns.tainting import Tainting
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.sessions import SessionId
@@ -35,8 +36,9 @@ from ollim_bot.ports import Clock, Journal
 from ollim_bot.stores import Stores
 from ollim_bot.tools.background_gate import BackgroundTools
 from ollim_bot.tools.job_validator import JobChecker
-from ollim_bot.tools.main_gate import Allowed, Undecided
+from ollim_bot.tools.main_gate import Allowed, TaintCheck, Undecided
 from ollim_bot.tools.server.bench import Workbench
+from ollim_bot.tools.taint_guard import TaintGuard
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +46,10 @@ class World:
     """Everything outside that a conversation needs.
 
     `spec` says what a session is to be like now; `gate` makes what is asked before each call of a
-    tool, given what the owner has allowed since and who decides about the rest; `doctor` looks the
-    whole installation over; `restart` has the whole bot begin anew; `courier` is whoever has to
-    confirm what is sent. `patience` is how many seconds a slow surface is waited for.
+    tool, given what the owner has allowed since, who decides about the rest, and what a turn that
+    has read untrusted text needs the owner's word for; `doctor` looks the whole installation over;
+    `restart` has the whole bot begin anew; `courier` is whoever has to confirm what is sent.
+    `patience` is how many seconds a slow surface is waited for.
     """
 
     engine: AgentEngine
@@ -55,7 +58,7 @@ class World:
     surfaces: Sequence[ChatSurface]
     keeper: AttachmentKeeper
     spec: Callable[[], Awaitable[SessionSpec]]
-    gate: Callable[[Allowed, Undecided], Gate]
+    gate: Callable[[Allowed, Undecided, TaintCheck], Gate]
     background_tools: BackgroundTools
     journal: Journal
     job_files: JobChecker
@@ -164,7 +167,9 @@ class Foundations:
 
     @cached_property
     def _tools(self) -> Toolset:
-        gate = self._world.gate(self._approvals.granted, self._approvals.decide)
+        approvals, guard = self._approvals, TaintGuard(self._root, lambda: self._bench.run.taint)
+        taint = TaintCheck(guard, approvals.decide_tainted)
+        gate = self._world.gate(approvals.granted, approvals.decide, taint)
         return conversation_tools(
             self._bench, self._change_watch.noting(gate), self._inbox, self._clock
         )
@@ -220,6 +225,7 @@ class Foundations:
             self._bench,
             self._watched,
             self.foreground,
+            Tainting(self._chat, self._inbox),
             self._clock,
         )
 

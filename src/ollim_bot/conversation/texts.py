@@ -33,7 +33,7 @@ def no_room(refused: StorageError) -> str:
 
 
 def set_aside(messages: Sequence[OwnerMessage]) -> str:
-    words = " ".join(message.text or _names(message) for message in messages)
+    words = " ".join(map(_words, messages))
     return (
         f"A message could not be answered in two attempts and was set aside: “{_short(words)}”. "
         "Send it again, in other words if you can."
@@ -46,6 +46,13 @@ def command_cut_off(name: str) -> str:
 
 def picture_unreadable(reason: str) -> str:
     return f"{reason} It was left out."
+
+
+def _words(message: OwnerMessage) -> str:
+    """The agent is told too, to whom the words of a stranger come in a fence only."""
+    if message.untrusted is not None:
+        return f"a {message.untrusted.source}"
+    return message.text or _names(message)
 
 
 def _names(message: OwnerMessage) -> str:

@@ -10,9 +10,14 @@ from typing import NewType
 
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.taint import Untrusted
 
 MessageId = NewType("MessageId", str)
 TurnId = NewType("TurnId", str)
+
+# How the ids of messages begin that a button, or a command, sends in the owner's name.
+OF_CLICK = "click-"
+OF_SET_UP = "setup-"
 
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
@@ -73,6 +78,7 @@ class ChatMessage:
     line below it, such as how full the context is. `job` names the background run that said it.
     `in_fork` marks what was said in an interactive fork, by whomever; `occurrence` names the due
     moment of a job that it was said for. `refs` has the id that each surface gave to it.
+    `untrusted` marks what the owner sent and did not write, and `is_typed` what the owner wrote.
     """
 
     id: MessageId
@@ -91,6 +97,13 @@ class ChatMessage:
     in_fork: bool = False
     occurrence: str = ""
     refs: Mapping[str, str] = field(default_factory=dict)
+    untrusted: Untrusted | None = None
+
+    @property
+    def is_typed(self) -> bool:
+        """A button says what it was told to say, whoever presses it."""
+        is_button = self.id.startswith((OF_CLICK, OF_SET_UP))
+        return self.author is Author.OWNER and self.untrusted is None and not is_button
 
 
 def numbered_id(now: datetime, chance: int) -> MessageId:

@@ -13,6 +13,7 @@ from ollim_bot.domain.chat import Attachment, MessageId
 from ollim_bot.domain.jobs import Chain, Job, JobKind, Reminder, kind_of
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.taint import Untrusted
 
 InputId = NewType("InputId", str)
 
@@ -33,7 +34,8 @@ class OwnerMessage:
     """`id` is also the id of the message in the message log; `quote` is what it replies to.
 
     `button` is the label of a button that was pressed; the text is then the prompt behind it.
-    `origin` is set where a fork or a background run had sent what it replies to.
+    `origin` is set where a fork or a background run had sent what it replies to. `untrusted` is set
+    where the owner did not write the text, and `untrusted_quote` where the quote is such a text.
     """
 
     id: InputId
@@ -45,6 +47,8 @@ class OwnerMessage:
     attachments: tuple[Attachment, ...] = ()
     button: str = ""
     origin: ForkOrigin | None = None
+    untrusted: Untrusted | None = None
+    untrusted_quote: Untrusted | None = None
 
     wants_answer: ClassVar[bool] = True
     can_be_replaced: ClassVar[bool] = True

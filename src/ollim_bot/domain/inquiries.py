@@ -10,11 +10,15 @@ LIVE_FOR = 7 * 86400
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """`key` is 8 hexadecimal characters, `ts` unix seconds."""
+    """`key` is 8 hexadecimal characters, `ts` unix seconds.
+
+    `untrusted` are the sources of what the turn had read that has stored it.
+    """
 
     key: str
     prompt: str
     ts: float
+    untrusted: tuple[str, ...] = ()
 
     def is_live(self, now: float) -> bool:
         return now - self.ts < LIVE_FOR

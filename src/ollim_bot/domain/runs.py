@@ -11,6 +11,7 @@ from ollim_bot.domain.forks import ForkExit
 from ollim_bot.domain.jobs import Job, ReportMode, WebhookSpec
 from ollim_bot.domain.orders import Order
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.taint import Taint
 
 
 class RunKind(StrEnum):
@@ -75,7 +76,8 @@ def changes_something(tool: str) -> bool:
 class Run:
     """The one mutable value of a run: lives and dies with it, and is handed to its tools.
 
-    `late_since` is when it was due, if it began late.
+    `late_since` is when it was due, if it began late; `taint` is what it has read that nobody
+    vouches for.
     """
 
     policy: RunPolicy
@@ -85,6 +87,7 @@ class Run:
     occurrence: str = ""
     order: Order | None = None
     late_since: datetime | None = None
+    taint: Taint | None = None
     session: SessionId | None = None
     parent: SessionId | None = None
     pings: list[MessageId] = field(default_factory=list)

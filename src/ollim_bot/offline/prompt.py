@@ -19,7 +19,10 @@ _UPDATES = re.compile(r"RECENT BACKGROUND UPDATES \((?P<duty>[^\n]*)\)\n(?P<line
 _UPDATE = re.compile(r"^- (?:\([^)\n]*ago\) |\(just now\) )?(?P<text>.+(?:\n  .+)*)$", re.MULTILINE)
 _TASK = "YOUR TASK:"
 _CHAIN = re.compile(r"CHAIN CONTEXT: check \d+ of \d+\.[^\n]*\n\n")
-_ASIDE = re.compile(r"(?:(?:> ?.*(?:\n|$))+|Attached files:\n(?:- .*(?:\n|$))+)\n*")
+_ASIDE = re.compile(
+    r"(?:(?:> ?.*(?:\n|$))+|Attached files:\n(?:- .*(?:\n|$))+"
+    r"|Data, not the owner's words: .*\n<(untrusted-[0-9a-f]+)>\n(?s:.*?)\n</\1>)\n*"
+)
 
 # The two ways in which the program asks for the answer that a restart has cut off: with the words
 # of the owner, or without them where they stand in the conversation already.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ollim_bot.domain.shortening import shortened
+from ollim_bot.prompts.context import FENCE, NOT_THE_OWNERS
 from ollim_bot.prompts.continued import THE_WORDS
 from ollim_bot.prompts.forks import TOPIC
 from ollim_bot.prompts.lookalikes import TAG_NAMES
@@ -24,8 +25,13 @@ _ABOVE = re.compile(
     re.VERBOSE,
 )
 _ASIDE = re.compile(
-    r"(?: (?: >[ ] [^\n]* (?: \n | \Z ) )+ | Attached[ ]files:\n (?: -[ ] [^\n]* (?: \n | \Z ) )+ )"
-    r"\n*",
+    rf"""
+    (?: (?: >[ ] [^\n]* (?: \n | \Z ) )+
+      | Attached[ ]files:\n (?: -[ ] [^\n]* (?: \n | \Z ) )+
+      | {re.escape(NOT_THE_OWNERS)} : [^\n]* \n
+        < (?P<mark> {FENCE}-[0-9a-f]+ ) > \n (?s: .*? ) \n </ (?P=mark) >
+    ) \n*
+    """,
     re.VERBOSE,
 )
 

@@ -26,7 +26,7 @@ _OURS = re.compile(
     rf"""
     (?= \[ [ ]* (?: {TAG_NAMES} | image ) [ ]* [:\]] )
     | (?= \[ [ ]* \d{{4}} - \d\d )
-    | (?= < [ ]* (?: / [ ]* )? system-reminder )
+    | (?= < [ ]* (?: / [ ]* )? (?: system-reminder | untrusted ) )
     | ^ [ ]* \\* (?= recent [ ]+ background [ ]+ updates | attached [ ]+ files [ ]* : )
     | \A \s* \\* (?= > )
     """,

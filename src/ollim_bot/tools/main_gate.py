@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 from ollim_bot.agent import Gate, Refusal, ToolCall
 from ollim_bot.domain.permissions import is_allowed
+from ollim_bot.domain.taint import TaintedCall
 from ollim_bot.domain.tool_policy import MAIN_TOOLS, Pattern
 from ollim_bot.tools import texts
 from ollim_bot.tools.addresses import Resolver, resolve
@@ -17,6 +19,24 @@ Allowed = Callable[[], Sequence[Pattern]]
 
 # Decides about a call that no pattern allows; the text is what to say if it is refused.
 Undecided = Callable[[ToolCall, str], Awaitable[Refusal | None]]
+
+
+async def _refused_as_tainted(_: ToolCall, tainted: TaintedCall) -> Refusal | None:
+    return Refusal(tainted.refusal)
+
+
+@dataclass(frozen=True, slots=True)
+class TaintCheck:
+    """Which calls, patterns or not, need the owner's word since untrusted text was read.
+
+    `find` is asked at every call, in a thread; `decide` about those that it finds.
+    """
+
+    find: Callable[[ToolCall], TaintedCall | None] = lambda _: None
+    decide: Callable[[ToolCall, TaintedCall], Awaitable[Refusal | None]] = _refused_as_tainted
+
+
+_NO_TAINT = TaintCheck()
 
 
 def main_tools() -> Sequence[Pattern]:
@@ -34,6 +54,7 @@ def main_gate(
     allowed: Allowed = main_tools,
     granted: Allowed = lambda: (),
     undecided: Undecided = _refused,
+    taint: TaintCheck = _NO_TAINT,
     job_guard: Guard = lambda _: None,
     resolver: Resolver = resolve,
 ) -> Gate:
@@ -43,11 +64,13 @@ def main_gate(
     `job_guard` knows what may stand in job files. Calls of subagents are judged like all others.
     """
 
-    def judge(call: ToolCall) -> tuple[str | None, str | None]:
-        """Why a guard refuses it; else the objection that no pattern allows it; else neither."""
+    def judge(call: ToolCall) -> tuple[str | None, str | TaintedCall | None]:
+        """Why a guard refuses it; else the objection that there is to it; else neither."""
         # A look-up tells others of the name, so it waits until the call is known to be wanted.
         if reason := guarded(call, _looked_up_later):
             return reason, None
+        if tainted := taint.find(call):
+            return None, tainted
         if objection := _objection(call, (*allowed(), *granted()), reach):
             return None, objection
         return address_guard(call, resolver), None
@@ -58,7 +81,7 @@ def main_gate(
     async def gate(call: ToolCall) -> Refusal | None:
         reason, objection = await asyncio.to_thread(judge, call)
         if objection is not None:
-            refusal = await undecided(call, objection)
+            refusal = await _decided(call, objection, undecided, taint)
             if refusal is not None:
                 return refusal
             # Whoever decided may have taken minutes, in which a link can be made.
@@ -66,6 +89,14 @@ def main_gate(
         return Refusal(reason) if reason else None
 
     return gate
+
+
+async def _decided(
+    call: ToolCall, objection: str | TaintedCall, undecided: Undecided, taint: TaintCheck
+) -> Refusal | None:
+    if isinstance(objection, TaintedCall):
+        return await taint.decide(call, objection)
+    return await undecided(call, objection)
 
 
 def _looked_up_later(_: str) -> Sequence[str]:

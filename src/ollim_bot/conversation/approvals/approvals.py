@@ -21,6 +21,7 @@ from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.permissions import Verdict, grant_for, is_allowed, verdict
 from ollim_bot.domain.runtime_config import PermissionMode, RuntimeConfig
+from ollim_bot.domain.taint import TaintedCall, tainted_verdict
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
@@ -31,11 +32,15 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(eq=False, slots=True)
 class _Question:
-    """`is_taken` while an answer to it is being written down: no other counts meanwhile."""
+    """`is_taken` while an answer to it is being written down: no other counts meanwhile.
+
+    `is_tainted`: untrusted text may be behind it, so that no pattern answers it.
+    """
 
     call: ToolCall
     grant: Pattern | None
     message: ChatMessage
+    is_tainted: bool = False
     outcome: asyncio.Future[Outcome] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
@@ -105,14 +110,25 @@ class Approvals:
             case Verdict.REFUSE:
                 return Refusal(objection)
 
-    async def ask(self, call: ToolCall) -> Refusal | None:
+    async def decide_tainted(self, call: ToolCall, tainted: TaintedCall) -> Refusal | None:
+        """About a call that no pattern may allow now: as the mode says."""
+        match tainted_verdict(await self.mode()):
+            case Verdict.LET_THROUGH:
+                return None
+            case Verdict.ASK:
+                return await self.ask(call, tainted)
+            case Verdict.REFUSE:
+                return Refusal(tainted.refusal)
+
+    async def ask(self, call: ToolCall, tainted: TaintedCall | None = None) -> Refusal | None:
         """Returns at the owner's answer, or after `approval_timeout` at the latest.
 
         None of the surfaces and no failure of the disk can make it wait for longer.
         """
         key = uuid4().hex
-        grant = grant_for(call.tool, call.arguments, *self._roots)
-        question = _Question(call, grant, self._message(call, key, grant))
+        grant = None if tainted else grant_for(call.tool, call.arguments, *self._roots)
+        message = self._message(call, key, grant, tainted)
+        question = _Question(call, grant, message, is_tainted=tainted is not None)
         self._questions[key] = question
         try:
             show = asyncio.create_task(self._show(key, question))
@@ -158,8 +174,10 @@ class Approvals:
             _logger.warning("The settings could not be read", exc_info=True)
             return RuntimeConfig()
 
-    def _message(self, call: ToolCall, key: str, grant: Pattern | None) -> ChatMessage:
-        card = asking_card(call, key, grant)
+    def _message(
+        self, call: ToolCall, key: str, grant: Pattern | None, tainted: TaintedCall | None
+    ) -> ChatMessage:
+        card = asking_card(call, key, grant, tainted)
         return ChatMessage(
             MessageId(key),
             self._clock.now(),
@@ -221,6 +239,8 @@ class Approvals:
         return CommandAnswer("" if is_in_time else outcomes.too_late(grant))
 
     def _covering(self, question: _Question, patterns: Sequence[Pattern]) -> Pattern | None:
+        if question.is_tainted:
+            return None
         call = question.call
         fits = (
             each for each in patterns if is_allowed([each], call.tool, call.arguments, *self._roots)

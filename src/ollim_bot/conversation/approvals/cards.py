@@ -12,6 +12,7 @@ from ollim_bot.agent import ToolCall
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color, Field
 from ollim_bot.domain.permissions import in_words
 from ollim_bot.domain.shortening import shortened
+from ollim_bot.domain.taint import TaintedCall
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.domain.visible_text import fenced, visible
 
@@ -36,17 +37,24 @@ class Answer(Enum):
     NO = "no"
 
 
-def asking_card(call: ToolCall, key: str, grant: Pattern | None) -> Card:
-    """`grant` is what would be allowed for good; without one, that is not offered."""
+def asking_card(
+    call: ToolCall, key: str, grant: Pattern | None, tainted: TaintedCall | None = None
+) -> Card:
+    """`grant` is what would be allowed for good; without one, that is not offered.
+
+    `tainted` says why it is asked about although it may be allowed as such.
+    """
     offer: tuple[Field, ...] = ()
     if grant is not None:
         offer = (Field("🔓 allows from now on", f"`{grant}` ({in_words(grant)})"),)
+    warning = () if tainted is None else (Field("Why I ask", _why(tainted)),)
     parts = _parts(call.arguments)
     whole = _described(parts, [len(text) for _, text in parts])
     if len(whole) > _LONGEST_DESCRIPTION:
         whole = _described(parts, _shares([len(text) for _, text in parts]))
     buttons = tuple(_buttons(key, grant))
-    return Card(_title(call), whole, Color.YELLOW, fields=offer, buttons=buttons)
+    fields = (*warning, *offer)
+    return Card(_title(call), whole, Color.YELLOW, fields=fields, buttons=buttons)
 
 
 def answered_card(card: Card, outcome: str, color: Color) -> Card:
@@ -59,6 +67,13 @@ def read_button(button: Button) -> tuple[str, Answer] | None:
     """The key of the question and what is answered to it."""
     key, _, word = button.data.partition(":")
     return next(((key, answer) for answer in Answer if answer.value == word), None)
+
+
+def _why(tainted: TaintedCall) -> str:
+    return (
+        f"I have read {tainted.read}, and now want to {tainted.wanted}. "
+        "Allow it only if you want that yourself."
+    )
 
 
 def _title(call: ToolCall) -> str:

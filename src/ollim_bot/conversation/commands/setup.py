@@ -6,6 +6,7 @@ from uuid import uuid4
 
 from ollim_bot.chat import Incoming
 from ollim_bot.conversation.clicks import Receive
+from ollim_bot.domain.chat import OF_SET_UP
 from ollim_bot.domain.inputs import InputId
 
 # What the button of the welcome says, and what the owner is shown to have said.
@@ -21,5 +22,5 @@ class SetUp:
 
     async def begin(self, surface: str) -> None:
         """When it returns, it is on disk. Raises `OllimError` if it cannot be kept."""
-        name = InputId(f"setup-{uuid4().hex}")
+        name = InputId(f"{OF_SET_UP}{uuid4().hex}")
         await self._receive(Incoming(name, surface, self._prompt, button=SET_UP))

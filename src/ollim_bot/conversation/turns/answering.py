@@ -20,6 +20,7 @@ from ollim_bot.conversation.sessions.dialogue import Dialogue
 from ollim_bot.conversation.stage import Stage
 from ollim_bot.conversation.turns.questions import Question
 from ollim_bot.conversation.turns.running_turn import RunningTurn
+from ollim_bot.conversation.turns.tainting import Tainting
 from ollim_bot.domain.chat import TurnId
 from ollim_bot.domain.events import (
     AgentEvent,
@@ -76,6 +77,7 @@ class Answering:
         bench: Workbench,
         watch: Watch,
         jobs: ForegroundJobs,
+        tainting: Tainting,
         clock: Clock,
     ) -> None:
         self._inbox = inbox
@@ -85,6 +87,7 @@ class Answering:
         self._bench = bench
         self._watch = watch
         self._jobs = jobs
+        self._tainting = tainting
         self._clock = clock
         self._unwanted: frozenset[InputId] = frozenset()
         self.running: RunningTurn | None = None
@@ -182,6 +185,7 @@ class Answering:
         if turn.is_interrupted:
             return TurnEnded(EndCause.INTERRUPTED)
         self._bench.run = dialogue.run_at(turn.start.at, session_id)
+        self._bench.run.taint = self._tainting.of(question.asked)
         prompt_id = str(uuid4())
         for each in question.asked:
             if isinstance(each, JobTurn):

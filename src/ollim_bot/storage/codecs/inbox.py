@@ -28,7 +28,12 @@ from ollim_bot.domain.inputs import (
 )
 from ollim_bot.domain.jobs import Chain, JobKind
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.storage.codecs.messages import attachments_json, attachments_of
+from ollim_bot.storage.codecs.messages import (
+    attachments_json,
+    attachments_of,
+    untrusted_json,
+    untrusted_of,
+)
 from ollim_bot.storage.codecs.updates import updates_json, updates_of
 from ollim_bot.storage.file_store import Malformed
 from ollim_bot.storage.json_fields import Fields, parse_json, render_json
@@ -85,6 +90,8 @@ def _input_json(given: Input) -> dict[str, object]:
         "attachments": attachments_json(given.attachments),
         "button": given.button,
         "origin": None if given.origin is None else _origin_json(given.origin),
+        "untrusted": untrusted_json(given.untrusted),
+        "untrusted_quote": untrusted_json(given.untrusted_quote),
     }
     said = {"text": given.text} | {name: value for name, value in rest.items() if value}
     return {"message": head | said}
@@ -174,6 +181,8 @@ def _owner_message(fields: Fields) -> OwnerMessage:
         attachments=attachments_of(fields),
         button=fields.text_or_none("button") or "",
         origin=None if origin is None else _origin(origin),
+        untrusted=untrusted_of(fields, "untrusted"),
+        untrusted_quote=untrusted_of(fields, "untrusted_quote"),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, Spent, TurnId
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.taint import Untrusted
 from ollim_bot.storage.codecs.cards import card_json, card_of
 from ollim_bot.storage.json_fields import Fields, parse_json, render_json
 from ollim_bot.storage.json_lines import LineCodec
@@ -30,6 +31,7 @@ def message_json(message: ChatMessage) -> dict[str, object]:
         "in_fork": message.in_fork,
         "occurrence": message.occurrence,
         "refs": dict(message.refs),
+        "untrusted": untrusted_json(message.untrusted),
     }
     return head | {name: value for name, value in rest.items() if value}
 
@@ -55,6 +57,7 @@ def message_of(fields: Fields) -> ChatMessage:
         in_fork=fields.flag("in_fork"),
         occurrence=fields.text_or_none("occurrence") or "",
         refs=fields.texts_by_name("refs"),
+        untrusted=untrusted_of(fields, "untrusted"),
     )
 
 
@@ -63,6 +66,17 @@ CHAT_MESSAGES = LineCodec(
     lambda line: message_of(Fields(parse_json(line))),
     lambda message: message.at,
 )
+
+
+def untrusted_json(untrusted: Untrusted | None) -> dict[str, object] | None:
+    if untrusted is None:
+        return None
+    return {"source": untrusted.source, "about": untrusted.about}
+
+
+def untrusted_of(fields: Fields, name: str) -> Untrusted | None:
+    below = fields.below(name)
+    return None if below is None else Untrusted(below.text("source"), below.text("about"))
 
 
 def attachments_json(attachments: tuple[Attachment, ...]) -> list[object]:

@@ -83,15 +83,21 @@ class InquiriesCodec:
         return Inquiries(tuple(_inquiry(key, value) for key, value in stored.items())), ()
 
     def encode(self, value: Inquiries) -> bytes:
-        stored = {each.key: {"prompt": each.prompt, "ts": each.ts} for each in value.waiting}
+        stored = {each.key: _inquiry_json(each) for each in value.waiting}
         return render_json({"version": FORMAT} | stored)
+
+
+def _inquiry_json(inquiry: Inquiry) -> dict[str, object]:
+    stored: dict[str, object] = {"prompt": inquiry.prompt, "ts": inquiry.ts}
+    return stored | ({"untrusted": list(inquiry.untrusted)} if inquiry.untrusted else {})
 
 
 def _inquiry(key: str, value: object) -> Inquiry:
     if not re.fullmatch(r"[0-9a-f]{8}", key):
         raise Malformed(f"{key!r} is not a key of 8 hexadecimal characters")
     fields = Fields(value, key)
-    return Inquiry(key, fields.text("prompt"), fields.number("ts"))
+    untrusted = tuple(fields.texts("untrusted"))
+    return Inquiry(key, fields.text("prompt"), fields.number("ts"), untrusted)
 
 
 class PingBudgetCodec:

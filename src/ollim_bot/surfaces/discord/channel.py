@@ -51,13 +51,26 @@ class RemoteFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Forwarded:
+    """What Discord tells of a message that was forwarded. Who wrote it is not among that.
+
+    `place` is where it stands: `this conversation`, `a server`, `another conversation`.
+    """
+
+    place: str
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Seen:
     """One message as it stands there now.
 
-    `text` is what it says; without text of its own, what its first card says. `nonce` is empty once
-    Discord has forgotten it. `has_buttons` is whether it has any that can be pressed; `marks` are
-    the emojis that the bot itself has put below it. `reply_to` is the id of the message that it
-    replies to, and `quote` is what that one says.
+    `text` is what it says; one of the bot's that has no text says what its first card says.
+    `forwarded` is set where all that it says, and its files, are a message from elsewhere;
+    `quote_forwarded` where that is so of the quote. `nonce` is empty once Discord has forgotten it.
+    `has_buttons` is whether it has any that can be pressed; `marks` are the emojis that the bot
+    itself has put below it. `reply_to` is the id of the message that it replies to, and `quote` is
+    what that one says.
     """
 
     ref: str
@@ -73,6 +86,8 @@ class Seen:
     files: tuple[RemoteFile, ...] = ()
     reply_to: str | None = None
     quote: str = ""
+    forwarded: Forwarded | None = None
+    quote_forwarded: Forwarded | None = None
 
 
 class Hidden(Unreachable):

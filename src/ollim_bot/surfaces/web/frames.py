@@ -29,6 +29,7 @@ def message_json(
         "author": message.author.value,
         "html": html,
         "text": message.text,
+        "is_typed": message.is_typed,
         "reply_to": None if reply_to is None else _quoted(reply_to),
         "attachments": [
             _attachment(message.id, index, each) for index, each in enumerate(message.attachments)

@@ -62,6 +62,14 @@ class Hand:
         self._postings.publish(message)
         return message.id
 
+    def forward(self, message_id: str) -> str:
+        """The owner forwards a message to the bot, wherever it stands; gives the id of that."""
+        place, owner = self.world.dm_with(self.owner), self.owner
+        forward = self._postings.papers.forward_of(self.world.messages[message_id])
+        message = Message(self.world.new_id(), place, owner, self.world.now(), forward=forward)
+        self._postings.publish(message)
+        return message.id
+
     def send_sticker(self) -> str:
         """A message without words or files; gives its id."""
         place = self.world.dm_with(self.owner)

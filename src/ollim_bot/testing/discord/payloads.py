@@ -7,13 +7,28 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from ollim_bot.testing.discord.refusals import Json
-from ollim_bot.testing.discord.state import Channel, File, Message, User, World
+from ollim_bot.testing.discord.state import Channel, File, Forward, Message, User, World
 
 _DM = 1
 _TEXT = 0
 _ORDINARY = 0
 _REPLY = 19
 _ANSWER_TO_COMMAND = 20
+_FORWARD = 1
+_HAS_SNAPSHOT = 1 << 14
+# What Discord shows of a forwarded message; who wrote it is not among that.
+_IN_A_SNAPSHOT = (
+    "type",
+    "content",
+    "embeds",
+    "attachments",
+    "timestamp",
+    "edited_timestamp",
+    "flags",
+    "mentions",
+    "mention_roles",
+    "components",
+)
 
 
 def user_payload(user: User) -> Json:
@@ -120,11 +135,25 @@ class Papers:
             body["reactions"] = self.reactions(message)
         if message.nonce and self.shows_nonce(message):
             body["nonce"] = message.nonce
+        if message.forward is not None:
+            body |= _forwarded(message, message.forward)
         if message.reply_to and whole:
             body |= self._reference(message, message.reply_to)
         if message.channel.guild_id:
             body["guild_id"] = message.channel.guild_id
         return body
+
+    def forward_of(self, message: Message) -> Forward:
+        """The message as whoever forwards it now sends it on."""
+        whole = self.message(message)
+        reference: Json = {
+            "type": _FORWARD,
+            "message_id": message.id,
+            "channel_id": message.channel.id,
+        }
+        if message.channel.guild_id:
+            reference["guild_id"] = message.channel.guild_id
+        return Forward(reference, {name: whole[name] for name in _IN_A_SNAPSHOT})
 
     def _type(self, message: Message) -> int:
         if message.interaction_id:
@@ -140,3 +169,11 @@ class Papers:
             if earlier is not None and is_there
             else None,
         }
+
+
+def _forwarded(message: Message, forward: Forward) -> Json:
+    return {
+        "message_reference": forward.reference,
+        "message_snapshots": [{"message": forward.snapshot}],
+        "flags": message.flags | _HAS_SNAPSHOT,
+    }

@@ -57,6 +57,14 @@ class Version:
     components: tuple[Json, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """Which message was forwarded, and what Discord shows of it: as it was then, without author."""
+
+    reference: Json
+    snapshot: Json
+
+
 @dataclass
 class Message:
     """`reactions` has who reacted by emoji; `versions` all that it has said, the newest last."""
@@ -73,6 +81,7 @@ class Message:
     reply_to: str | None = None
     flags: int = 0
     interaction_id: str | None = None
+    forward: Forward | None = None
     reactions: dict[str, list[User]] = field(default_factory=dict)
     versions: list[Version] = field(default_factory=list)
     edited_at: datetime | None = None

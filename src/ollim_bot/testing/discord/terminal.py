@@ -16,6 +16,7 @@ A line is a message to the bot. Besides:
   !click N           press the button [N]
   !react ✅ [N]      react to message N, or to the bot's last one; !unreact takes it back
   !reply N words     reply to message N
+  !forward words     forward what somebody else wrote elsewhere
   !edit words        change your last message; !delete takes it back
   !commands          what commands there are
   !drop              break the connection of the bot
@@ -49,6 +50,7 @@ class Terminal:
             "react": self._react,
             "unreact": self._unreact,
             "reply": self._reply,
+            "forward": self._forward,
             "edit": self._edit,
             "delete": self._delete,
             "commands": self._commands_there,
@@ -104,6 +106,11 @@ class Terminal:
     def _reply(self, words: list[str]) -> None:
         text = " ".join(words[1:])
         self._own.append(self._discord.say(text, reply_to=self._named(words[:1])))
+
+    def _forward(self, words: list[str]) -> None:
+        stranger = self._discord.stranger
+        theirs = self._discord.say(" ".join(words), as_user=stranger, in_guild=True)
+        self._own.append(self._discord.forward(theirs))
 
     def _edit(self, words: list[str]) -> None:
         self._discord.edit(self._last_own(), " ".join(words))

@@ -103,7 +103,10 @@ def _with_inquiries(bench: Workbench, card: Card) -> Card:
 def _with_key(bench: Workbench, button: Button) -> Button:
     if button.action != "agent":
         return button
-    return replace(button, data=bench.stores.store_inquiry(button.data, bench.clock.now()))
+    taint = bench.run.taint
+    untrusted = taint.sources if taint else ()
+    key = bench.stores.store_inquiry(button.data, bench.clock.now(), untrusted)
+    return replace(button, data=key)
 
 
 def _keys(card: Card) -> frozenset[str]:

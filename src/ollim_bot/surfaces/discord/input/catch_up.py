@@ -163,7 +163,7 @@ class CatchUp:
                 continue
             if seen is None and self._is_gone(ref, message, newest):
                 self._inbound.deleted(ref)
-            elif seen is not None and seen.is_edited and seen.text != message.text:
+            elif seen is not None and _is_other_than(seen, message):
                 self._inbound.edited(ref, seen.text)
 
     def _is_gone(self, ref: str, message: ChatMessage, newest: Sequence[Seen]) -> bool:
@@ -189,6 +189,11 @@ class CatchUp:
         """The newest messages of the log, by their ids on Discord."""
         messages = await self._reception.history(limit)
         return {ref: each for each in messages for ref in each.refs.get(NAME, "").split()}
+
+
+def _is_other_than(seen: Seen, message: ChatMessage) -> bool:
+    """Whether the owner has edited it since; what was forwarded cannot be edited."""
+    return seen.is_edited and seen.forwarded is None and seen.text != message.text
 
 
 def _is_used(message: ChatMessage) -> bool:

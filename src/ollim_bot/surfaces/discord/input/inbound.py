@@ -9,15 +9,24 @@ from pathlib import Path
 
 from ollim_bot.chat import Incoming, Reception
 from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.taint import Untrusted
 from ollim_bot.errors import NotSent, OllimError, StorageError, Unreachable, Unsure
 from ollim_bot.ports import Clock
-from ollim_bot.surfaces.discord.channel import NAME, Channel, Letter, Seen, input_of
+from ollim_bot.surfaces.discord.channel import (
+    NAME,
+    Channel,
+    Forwarded,
+    Letter,
+    Seen,
+    input_of,
+)
 from ollim_bot.surfaces.discord.errands import is_over, pause_after
 from ollim_bot.surfaces.discord.facts import DiscordFacts
 from ollim_bot.surfaces.discord.input.arrivals import Arrival, Arrivals
 from ollim_bot.surfaces.discord.input.eyes import Eyes
 from ollim_bot.surfaces.discord.input.fetching import Fetched, Fetching
 from ollim_bot.surfaces.discord.recent import Recent
+from ollim_bot.surfaces.discord.words.forwards import untrusted_of
 from ollim_bot.surfaces.discord.words.split import split
 
 NOTHING_TO_READ = (
@@ -165,6 +174,8 @@ class Inbound:
             quote=quote,
             files=fetched.files,
             refs={NAME: seen.ref},
+            untrusted=self._untrusted(seen.forwarded),
+            untrusted_quote=self._untrusted(seen.quote_forwarded),
         )
         await self._reception.receive(incoming)
         return seen.text
@@ -176,7 +187,13 @@ class Inbound:
         known = await self._reception.by_ref(NAME, seen.reply_to)
         return (known.id, "") if known else (None, seen.quote)
 
+    def _untrusted(self, forwarded: Forwarded | None) -> Untrusted | None:
+        return None if forwarded is None else untrusted_of(forwarded, self._clock.now().tzinfo)
+
     def _is_command(self, seen: Seen) -> bool:
+        """Only what the owner has typed can be one."""
+        if seen.forwarded is not None:
+            return False
         word = seen.text.partition("\n")[0].partition(" ")[0]
         names = (f"/{spec.name}" for spec in self._reception.commands)
         return not seen.files and word in names

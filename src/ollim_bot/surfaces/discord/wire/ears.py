@@ -11,7 +11,7 @@ import discord
 from ollim_bot.errors import OllimError
 from ollim_bot.surfaces.discord.channel import Seen
 from ollim_bot.surfaces.discord.wire.dm import Wire
-from ollim_bot.surfaces.discord.wire.forms import seen, words_of
+from ollim_bot.surfaces.discord.wire.forms import seen
 from ollim_bot.surfaces.discord.wire.refusals import writing
 
 NOT_AUTHORIZED = "You are not authorized to use this bot."
@@ -99,9 +99,13 @@ class Ears(discord.Client):
             await self._listener.message(found)
 
     async def on_raw_message_edit(self, event: discord.RawMessageUpdateEvent) -> None:
-        """Discord tells of the preview of a link in the same way: nobody has edited that."""
-        if self._owners(event.message) is not None and event.message.edited_at is not None:
-            await self._listener.edited(str(event.message_id), words_of(event.message))
+        """Discord tells of the preview of a link in the same way: nobody has edited that.
+
+        What was forwarded cannot be edited, and nobody's words become another's by an edit.
+        """
+        found = self._owners(event.message)
+        if found is not None and found.is_edited and found.forwarded is None:
+            await self._listener.edited(found.ref, found.text)
 
     async def on_raw_message_delete(self, event: discord.RawMessageDeleteEvent) -> None:
         if self._is_ours(event.channel_id):

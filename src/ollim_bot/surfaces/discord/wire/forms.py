@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import discord
@@ -11,7 +11,8 @@ from discord.ui import Button as Pressable
 from discord.ui import DynamicItem, Item, View
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
-from ollim_bot.surfaces.discord.channel import RemoteFile, Seen
+from ollim_bot.domain.shortening import shortened
+from ollim_bot.surfaces.discord.channel import Forwarded, RemoteFile, Seen
 from ollim_bot.surfaces.discord.words.small_text import without_small
 
 _COLORS: Mapping[Color, discord.Color] = {
@@ -27,6 +28,9 @@ _STYLES: Mapping[ButtonStyle, discord.ButtonStyle] = {
     ButtonStyle.SUCCESS: discord.ButtonStyle.success,
     ButtonStyle.DANGER: discord.ButtonStyle.danger,
 }
+# What somebody types; all other kinds Discord makes by itself, or an application does.
+_TYPED = (discord.MessageType.default, discord.MessageType.reply)
+_LONGEST_EMBED = 500
 
 
 def embed_of(card: Card, footer: str) -> discord.Embed:
@@ -75,13 +79,15 @@ def seen(message: discord.Message, owner_id: int, our_id: int) -> Seen | None:
     """None for what nobody wrote, such as the note that a message was pinned."""
     if message.is_system():
         return None
-    reply_to, quote = _replied(message)
+    is_ours = message.author.id == our_id
+    reply_to, quote, quote_forwarded = _replied(message)
     return Seen(
         ref=str(message.id),
         at=message.created_at,
-        is_owners=message.author.id == owner_id and message.webhook_id is None,
-        is_ours=message.author.id == our_id,
-        text=words_of(message),
+        is_owners=message.author.id == owner_id and _is_typed(message),
+        is_ours=is_ours,
+        # People send no embeds: those below their messages were written by somebody else.
+        text=_words_of(message) if is_ours or _is_forward(message) else message.content,
         nonce=str(message.nonce or ""),
         is_edited=message.edited_at is not None,
         # The preview of a link is an embed too, of another type.
@@ -91,17 +97,54 @@ def seen(message: discord.Message, owner_id: int, our_id: int) -> Seen | None:
         files=_files(message),
         reply_to=reply_to,
         quote=quote,
+        forwarded=_forwarded(message),
+        quote_forwarded=quote_forwarded,
     )
 
 
-def words_of(message: discord.Message) -> str:
-    """Those of what was forwarded or of the first embed, where it has none of its own."""
+def _is_typed(message: discord.Message) -> bool:
+    """Whether its author sent it by hand, forwarded or not."""
+    by_program = message.webhook_id or message.application_id or message.interaction_metadata
+    return message.type in _TYPED and not by_program
+
+
+def _is_forward(message: discord.Message) -> bool:
+    """Whether any sign says so: a message that may be somebody else's is not the sender's own."""
+    reference, flags = message.reference, message.flags
+    is_plain = reference is None or reference.type is discord.MessageReferenceType.reply
+    is_copy = flags.forwarded or flags.is_crossposted
+    return bool(message.message_snapshots) or is_copy or not is_plain
+
+
+def _forwarded(message: discord.Message) -> Forwarded | None:
+    if not _is_forward(message):
+        return None
+    at = next((each.created_at for each in message.message_snapshots), None)
+    return Forwarded(_place(message), at)
+
+
+def _place(message: discord.Message) -> str:
+    reference = message.reference
+    if reference is not None and reference.channel_id == message.channel.id:
+        return "this conversation"
+    is_of_server = reference is not None and reference.guild_id is not None
+    return "a server" if is_of_server else "another conversation"
+
+
+def _words_of(message: discord.Message) -> str:
+    """Of a forward, all that it says; else its text, or the words of its first embed."""
+    if _is_forward(message):
+        words = [*_all_words(message)]
+        words += [word for each in message.message_snapshots for word in _all_words(each)]
+        return "\n\n".join(filter(None, words))
     if message.content:
         return message.content
-    for forwarded in message.message_snapshots:
-        if forwarded.content:
-            return forwarded.content
     return _embed_words(message.embeds[0]) if message.embeds else ""
+
+
+def _all_words(part: discord.Message | discord.MessageSnapshot) -> Iterator[str]:
+    yield part.content
+    yield from (shortened(_embed_words(each), _LONGEST_EMBED) for each in part.embeds)
 
 
 def _embed_words(embed: discord.Embed) -> str:
@@ -111,13 +154,16 @@ def _embed_words(embed: discord.Embed) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def _replied(message: discord.Message) -> tuple[str | None, str]:
+def _replied(message: discord.Message) -> tuple[str | None, str, Forwarded | None]:
+    """The id of what it replies to, what that one says, and whether that was forwarded."""
     reference = message.reference
-    if reference is None or reference.type is not discord.MessageReferenceType.reply:
-        return None, ""
+    if reference is None or _is_forward(message):
+        return None, "", None
+    ref = None if reference.message_id is None else str(reference.message_id)
     found = reference.resolved
-    words = without_small(words_of(found)) if isinstance(found, discord.Message) else ""
-    return None if reference.message_id is None else str(reference.message_id), words
+    if not isinstance(found, discord.Message):
+        return ref, "", None
+    return ref, without_small(_words_of(found)), _forwarded(found)
 
 
 def _has_buttons(message: discord.Message) -> bool:

@@ -115,7 +115,8 @@ export class Composer {
     }
 
     #lastSaid() {
-        const said = this.#store.state.messages.findLast((message) => message.author === "owner");
+        // Not what was forwarded, nor what a button said: that would be a line of somebody else's.
+        const said = this.#store.state.messages.findLast((message) => message.is_typed);
         return this.#lastLine ?? said?.text ?? "";
     }
 

@@ -10,7 +10,7 @@
  *     isPressed?: boolean}} Button
  * @typedef {{title: string, html: string, color: string, fields: Field[],
  *     buttons: Button[]}} Card
- * @typedef {{id: string, at: string, author: Author, html: string, text: string,
+ * @typedef {{id: string, at: string, author: Author, html: string, text: string, is_typed: boolean,
  *     reply_to: Quote | null, attachments: Attachment[], turn: string | null,
  *     is_cut_off: boolean, footer: string, job: string, in_fork: boolean,
  *     card: Card | null}} Message
