@@ -9,6 +9,7 @@ from pathlib import Path
 from ollim_bot.agent import ToolCall
 from ollim_bot.domain.job_files import SKILL_FILE, JobFolder
 from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, WRITING
+from ollim_bot.plain_files import Largest, Unfit, read_file
 from ollim_bot.tools import texts
 from ollim_bot.tools.file_edits import UnclearEdit, written
 from ollim_bot.tools.ground import files_below, is_within
@@ -36,6 +37,8 @@ def skill_guard(call: ToolCall, root: Path) -> str | None:
         text = written(os.path.relpath(path, root), _content(path), call.tool, call.arguments)
     except UnclearEdit as unclear:
         return str(unclear)
+    except Unfit as unfit:
+        return texts.unfit_file(os.path.relpath(path, root), unfit.reason)
     return texts.NO_HOOKS if may_have_hooks(text) else None
 
 
@@ -58,7 +61,13 @@ def may_have_hooks(text: str) -> bool:
 
 
 def _has_hooks(path: str) -> bool:
-    return _is_skill_file(path) and may_have_hooks(_content(path) or "")
+    """True also for what nobody can look into beforehand: a pipe, or a file without end."""
+    if not _is_skill_file(path):
+        return False
+    try:
+        return may_have_hooks(_content(path) or "")
+    except Unfit:
+        return True
 
 
 def _is_of_a_skill(path: str, root: Path) -> bool:
@@ -72,9 +81,10 @@ def _is_skill_file(path: str) -> bool:
 
 
 def _content(path: str) -> str | None:
-    """None where there is no file that anybody could read."""
+    """None where there is no file that anybody could read. Raises `Unfit` for what is none."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
+        return read_file(path, Largest.SKILL).decode("utf-8", "replace")
+    except Unfit:
+        raise
     except OSError:
         return None

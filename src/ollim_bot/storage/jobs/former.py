@@ -14,6 +14,7 @@ from typing import NamedTuple
 from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.job_files import JobChange, JobFile, JobFolder, UndoEnd
 from ollim_bot.errors import WriteFailed
+from ollim_bot.plain_files import Largest
 from ollim_bot.ports import Disk, Journal
 from ollim_bot.storage.files import PRIVATE, SHARED, OsDisk, remove_durably, write_atomically
 from ollim_bot.storage.jobs.checking import text_at
@@ -90,7 +91,7 @@ class FormerTexts:
     def _former(self, key: str) -> _Former | None:
         """None if it is not there any more, or is not one that this program has written."""
         try:
-            row = json.loads(self._disk.read(self._place(key)))
+            row = json.loads(self._disk.read(self._place(key), Largest.FORMER_JOB))
             file = JobFile(JobFolder(row["folder"]), str(row["name"]))
             before, after = row["before"], row["after"]
         except (OSError, ValueError, KeyError, TypeError):
