@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from claude_agent_sdk.types import McpServerConfig, ThinkingConfig
 from ollim_bot.agent import SessionSpec, Toolset
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.engine.bridge import hooks, in_process_servers
+from ollim_bot.environment.programs import python_places, search_path
 
 # One line of the engine's output is one message; an answer may be long.
 _LONGEST_MESSAGE = 16 * 1024 * 1024
@@ -112,15 +114,17 @@ def child_environment(
     """What the engine gets on top of the environment of this process, which it inherits.
 
     Our secrets are emptied, since they cannot be taken away. `commands` is the folder where the
-    agent finds `ollim-bot`; `given` is the provider's, and what `ollim-bot` has to know.
+    agent finds `ollim-bot`; `given` is the provider's, and what `ollim-bot` has to know. Nothing
+    in it leads into the folder that happens to be current.
     """
     emptied = {name: "" for name in inherited if _OUR_SECRETS.match(name)}
-    path = ":".join(filter(None, [str(commands), inherited.get("PATH", "")]))
+    path = ":".join(filter(None, [str(commands), search_path(inherited.get("PATH", ""))]))
     zone = {"TZ": given["OLLIM_TIMEZONE"]} if "OLLIM_TIMEZONE" in given else {}
     return {
         **emptied,
         **_ENGINE_VARIABLES,
         **_without_proxy(inherited),
+        **python_places(inherited, os.getcwd()),
         "PATH": path,
         **zone,
         **given,
