@@ -55,6 +55,7 @@ def test_no_program_of_the_folder_itself_is_taken_for_git(
     for folder in (kept.root, kept.root / "bin"):
         folder.mkdir(parents=True, exist_ok=True)
         program(folder / "git", f"touch {kept.root / 'ran'}", f'exec {REAL_GIT} "$@"')
+    monkeypatch.chdir(kept.root)
     monkeypatch.setenv("PATH", f"{entry}:{os.environ['PATH']}")
     journal = kept.journal(git="git")
     journal.note(kept.write("a.md"), "add a")
