@@ -136,7 +136,8 @@ def test_a_skill_that_nobody_can_look_into_is_neither_used_nor_edited(
     planted.parent.mkdir(parents=True)
     make(planted)
     used = state_dir_guard(ToolCall("Skill", {"skill": "mail"}), reach)
-    assert "skills/evil/SKILL.md has hooks, or is no plain file" in (used or "")
+    assert (used or "").startswith("skills/evil/SKILL.md is ")
+    assert "so no skill is used" in (used or "")
     change = state_dir_guard(edited("skills/evil/SKILL.md", "x", "y"), reach)
     assert (change or "").startswith("skills/evil/SKILL.md is ")
 

@@ -28,8 +28,8 @@ def skill_guard(call: ToolCall, root: Path) -> str | None:
     there, and before one is used, since others may have written it.
     """
     if call.tool == "Skill":
-        found = next((path for path in files_below(str(root)) if _has_hooks(path)), None)
-        return found and texts.skill_with_hooks(os.path.relpath(found, os.path.realpath(root)))
+        skills = filter(_is_skill_file, files_below(str(root)))
+        return next(filter(None, (_wrong(path, os.path.realpath(root)) for path in skills)), None)
     path = os.path.join(root, str(call.arguments.get(FILE_ARGUMENTS.get(call.tool, ""), "")))
     if call.tool not in WRITING or not _is_of_a_skill(path, root):
         return None
@@ -60,14 +60,13 @@ def may_have_hooks(text: str) -> bool:
     return any(name is None or name[1].casefold() == _HOOKS for name in named)
 
 
-def _has_hooks(path: str) -> bool:
-    """True also for what nobody can look into beforehand: a pipe, or a file without end."""
-    if not _is_skill_file(path):
-        return False
+def _wrong(path: str, root: str) -> str | None:
+    """Why no skill is used as long as this one is so; also where nobody can look into it."""
+    shown = os.path.relpath(path, root)
     try:
-        return may_have_hooks(_content(path) or "")
-    except Unfit:
-        return True
+        return texts.skill_with_hooks(shown) if may_have_hooks(_content(path) or "") else None
+    except Unfit as unfit:
+        return texts.unfit_skill(shown, unfit.reason)
 
 
 def _is_of_a_skill(path: str, root: Path) -> bool:
