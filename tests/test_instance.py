@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from ollim_bot.errors import AlreadyRunning, WriteFailed
+from ollim_bot.errors import AlreadyRunning
 from ollim_bot.upkeep.instance import running_pid, single_instance
 
 RUN = """
@@ -106,14 +107,30 @@ def running_or_refused(pid_file: Path) -> Iterator[bool]:
         yield True
 
 
-def test_a_folder_in_the_place_of_the_file_is_said_to_be_in_the_way(tmp_path: Path) -> None:
-    (tmp_path / "bot.pid").mkdir()
-    with (
-        pytest.raises(WriteFailed, match="could not be opened"),
-        single_instance(tmp_path / "bot.pid"),
-    ):
-        pass
-    assert running_pid(tmp_path / "bot.pid") is None
+def make_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(path))
+
+
+def make_link(path: Path) -> None:
+    path.with_name("owned.txt").write_text("mine")
+    path.symlink_to("owned.txt")
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, make_socket, make_link])
+def test_what_is_no_file_is_neither_waited_at_nor_written_to_but_set_aside_and_said(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    pid_file = tmp_path / "bot.pid"
+    make(pid_file)
+    assert running_pid(pid_file) is None
+    said: list[str] = []
+    with single_instance(pid_file, report=said.append):
+        assert running_pid(pid_file) == os.getpid()
+    (sentence,) = said
+    assert sentence.startswith(f"{tmp_path.name}/bot.pid was not a file. It was set aside as ")
+    assert len(list(tmp_path.glob("bot.pid.corrupt-*"))) == 1
+    assert all(path.read_text() == "mine" for path in tmp_path.glob("owned.txt"))
 
 
 def test_on_a_full_disk_one_bot_runs_and_only_its_number_is_unknown(tmp_path: Path) -> None:

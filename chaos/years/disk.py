@@ -47,10 +47,10 @@ class MortalDisk(OsDisk):
     def die(self) -> None:
         self.death.set()
 
-    def read(self, path: Path) -> bytes:
+    def read(self, path: Path, most: int) -> bytes:
         if self.is_dead:
             raise Killed
-        return super().read(path)
+        return super().read(path, most)
 
     def write(self, path: Path, data: bytes, mode: int) -> None:
         self._step()

@@ -124,7 +124,8 @@ class Disk(Protocol):
     names that stood in a folder given to `sync_folder`.
     """
 
-    def read(self, path: Path) -> bytes: ...
+    def read(self, path: Path, most: int) -> bytes:
+        """Raises `OSError`, also for what is no regular file and for more bytes than `most`."""
 
     def write(self, path: Path, data: bytes, mode: int) -> None:
         """Make a new file with all of `data`, in place of one that a crash left behind.

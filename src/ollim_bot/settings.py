@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
+from ollim_bot.domain.provider import SENT_ALONG
 from ollim_bot.environment.place import Place, find_place
 from ollim_bot.environment.sources import EnvSources, WrongValue
 from ollim_bot.environment.time_zones import ETC
@@ -82,6 +83,7 @@ class Settings(Place):
         place = find_place(sources, environ, cwd, etc)
         take = sources.take
         web_port = take("OLLIM_WEB_PORT", _port, 8421)
+        _check_addresses(sources)
         settings = cls(
             paths=place.paths,
             zone=place.zone,
@@ -177,6 +179,28 @@ def _webhook_port(sources: EnvSources, web_port: int | None) -> int | None:
     return port
 
 
+# Each address, and what is sent there.
+_SENT: Mapping[str, tuple[str, ...]] = {
+    "ANTHROPIC_BASE_URL": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+    "DISCORD_API_URL": ("DISCORD_TOKEN",),
+}
+
+
+def _check_addresses(sources: EnvSources) -> None:
+    """A key goes only where the one who set it says."""
+    for address, keys in _SENT.items():
+        sources.keep_together(address, keys)
+    sources.keep_from_passing("DISCORD_OWNER_ID", "DISCORD_TOKEN")
+    base = "ANTHROPIC_BASE_URL"
+    has_key = any(map(sources.has, _SENT[base]))
+    if sources.has(base) and not sources.in_environment(base) and not has_key:
+        sources.complain(
+            base,
+            "has no key with it, so your login at Claude would be sent there. Right: "
+            "ANTHROPIC_AUTH_TOKEN in the same file, with any word if none is needed.",
+        )
+
+
 _ANTHROPIC: Mapping[str, Callable[[str], str | Secret]] = {
     "ANTHROPIC_API_KEY": _token,
     "ANTHROPIC_AUTH_TOKEN": _token,
@@ -190,4 +214,7 @@ _ANTHROPIC: Mapping[str, Callable[[str], str | Secret]] = {
 
 def _anthropic(sources: EnvSources) -> Mapping[str, str | Secret]:
     values = {name: sources.take(name, parse, None) for name, parse in _ANTHROPIC.items()}
-    return {name: value for name, value in values.items() if value is not None}
+    found = {name: value for name, value in values.items() if value is not None}
+    if "ANTHROPIC_BASE_URL" in found and not sources.in_environment("ANTHROPIC_BASE_URL"):
+        found.update((name, "") for name in SENT_ALONG if sources.in_environment(name))
+    return found

@@ -129,6 +129,8 @@ async def test_a_setting_that_may_be_a_mistake_is_noted(tmp_path: Path) -> None:
 
 
 async def test_a_restart_by_command_goes_on_with_the_conversation(newcomer: Bot) -> None:
+    for name in ("ollim_bot", "json", "asyncio", "sitecustomize"):
+        (newcomer.home / f"{name}.py").write_text("raise SystemExit('from the start folder')\n")
     await newcomer.ask("hello")
     before = newcomer.session()
     await newcomer.command("/restart")
@@ -139,6 +141,26 @@ async def test_a_restart_by_command_goes_on_with_the_conversation(newcomer: Bot)
     assert newcomer.session() == before
     events = [row["event"] for row in newcomer.rows("session_history.jsonl")]
     assert events == ["created", "restarting"]
+
+
+async def test_a_data_directory_that_others_could_read_is_closed_and_told_once(
+    newcomer: Bot,
+) -> None:
+    await newcomer.stop()
+    newcomer.data.chmod(0o755)
+    await newcomer.start()
+    assert newcomer.data.stat().st_mode & 0o777 == 0o700
+
+    def told() -> int:
+        rows = newcomer.rows("messages.jsonl")
+        said = [row["text"] for row in rows if row["author"] == "program"]
+        return sum("Others on this machine could look into" in text for text in said)
+
+    await newcomer.until(lambda: told() == 1)
+    await newcomer.stop()
+    await newcomer.start()
+    await newcomer.ask("hello")
+    assert told() == 1
 
 
 async def test_a_data_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:

@@ -46,6 +46,19 @@ async def test_whoever_never_signed_in_is_not_signed_in(tmp_path: Path) -> None:
     assert status.sentence == NOT_SIGNED_IN
 
 
+async def test_the_folder_one_is_in_does_not_say_who_is_signed_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Claude's program takes settings from there, and runs what they name."""
+    settings = tmp_path / "start" / ".claude" / "settings.json"
+    settings.parent.mkdir(parents=True)
+    helper = {"apiKeyHelper": f"touch {tmp_path}/ran; echo key"}
+    settings.write_text(json.dumps({**helper, "env": {"ANTHROPIC_API_KEY": "any"}}))
+    monkeypatch.chdir(settings.parent.parent)
+    assert await login_status(environment(tmp_path)) == LoginStatus(is_logged_in=False)
+    assert not (tmp_path / "ran").exists()
+
+
 async def test_a_key_is_a_login(tmp_path: Path) -> None:
     status = await login_status(environment(tmp_path, ANTHROPIC_API_KEY="any"))
     assert status.is_logged_in

@@ -190,7 +190,8 @@ def test_what_cannot_be_resumed_is_not_listed(projects: Projects) -> None:
     projects.write("empty")
     projects.write("torn", asked("hello", **here)[:-10])
     projects.write("subagent", asked("count", isSidechain=True, **here))
-    projects.write("unread", noise(), noise())
+    path = projects.write("unread", noise(), noise())
+    os.mkfifo(path.with_name("pipe.jsonl"))
     assert projects.listed() == []
 
 

@@ -75,8 +75,8 @@ class _CoarseDisk(QuickDisk):
     def __init__(self, *texts: str) -> None:
         self._texts = list(texts)
 
-    def read(self, path: Path) -> bytes:
-        super().read(path)
+    def read(self, path: Path, most: int) -> bytes:
+        super().read(path, most)
         return self._texts.pop(0).encode()
 
 

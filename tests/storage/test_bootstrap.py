@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,11 @@ def paths(tmp_path: Path) -> DataPaths:
     paths = DataPaths(tmp_path / "deep" / "data")
     prepare_data_directory(paths)
     return paths
+
+
+def make_huge(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 1_500_000_000)
 
 
 def tree(paths: DataPaths) -> dict[str, tuple[int, bytes | str]]:
@@ -77,10 +83,17 @@ def test_a_link_that_leads_nowhere_is_made_anew(paths: DataPaths) -> None:
     assert paths.routine_spec_link.resolve() == TEXTS / "routine-reminder-spec.md"
 
 
-def test_state_is_closed_again_if_it_was_opened(paths: DataPaths) -> None:
-    paths.state.chmod(0o755)
-    prepare_data_directory(paths)
-    assert stat.S_IMODE(paths.state.stat().st_mode) == 0o700
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, make_huge])
+def test_a_gitignore_that_is_no_text_is_named_and_nothing_else_is_held_up(
+    paths: DataPaths, make: Callable[[Path], None]
+) -> None:
+    paths.gitignore.unlink()
+    make(paths.gitignore)
+    paths.identity.unlink()
+    (problem,) = prepare_data_directory(paths).problems
+    assert problem.startswith(".gitignore is ")
+    assert problem.endswith(". Move it away; a new one is made then.")
+    assert paths.identity.exists()
 
 
 def test_a_persons_own_git_add_takes_nothing_private(paths: DataPaths) -> None:

@@ -74,7 +74,7 @@ def test_a_folder_or_a_pipe_in_the_place_of_a_file_is_set_aside_too(
         path_of(data, name).unlink(missing_ok=True)
         make(path_of(data, name))
         STORES[name](data.open()).read()
-    assert [problem.reason for problem in data.problems] == ["not a file", "not a file"]
+    assert [problem.reason for problem in data.problems] == ["not a regular file"] * 2
     assert len(set_aside(data)) == 2
 
 

@@ -129,7 +129,7 @@ def test_a_folder_or_a_pipe_in_the_place_of_the_file_is_set_aside_too(data: Data
     for make in (Path.mkdir, os.mkfifo):
         make(data.paths.fork)
         assert data.open().fork.read() is None
-    assert [problem.reason for problem in data.problems] == ["not a file", "not a file"]
+    assert [problem.reason for problem in data.problems] == ["not a regular file"] * 2
 
 
 @pytest.mark.parametrize("more", [{}, {"what": "ever"}])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,8 +21,12 @@ from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.errors import Unreadable
+from ollim_bot.plain_files import Largest
 from ollim_bot.ports import Log
+from ollim_bot.storage.codecs.lines import LEDGER_ROWS
 from ollim_bot.storage.files import OsDisk
+from ollim_bot.storage.json_lines import JsonLines
+from ollim_bot.storage.locks import FileLock
 from ollim_bot.testing.disks import SteppedDisk
 
 T = TypeVar("T")
@@ -191,7 +197,44 @@ def test_session_events_are_noted_in_the_journal_and_others_are_not(data: DataDi
     assert data.journal.notes == [(data.paths.session_history, "session bg_fork: 01234567")]
 
 
-def test_a_log_that_is_no_file_is_said_to_be_unreadable(data: DataDirectory) -> None:
+def make_huge(path: Path) -> None:
+    path.touch()
+    os.truncate(path, Largest.LOG + 1)
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, make_huge])
+@pytest.mark.parametrize("name", ["ledger", "inbox", "outbox", "messages", "session_history"])
+def test_what_is_no_log_is_set_aside_and_work_goes_on(
+    data: DataDirectory, name: str, make: Callable[[Path], None]
+) -> None:
+    """Neither waited at nor read, however the log is used first."""
+    path = data.paths.state / f"{name}.jsonl"
+    looks: list[Callable[[Log[Any]], object]] = [
+        lambda log: log.read(),
+        lambda log: log.tail(1),
+        lambda log: log.compact(lambda entries: entries),
+    ]
+    for look in looks:
+        path.unlink(missing_ok=True)
+        make(path)
+        look(getattr(data.open(), name))
+    assert {problem.path.name for problem in data.problems} == {path.name}
+    assert len(list(data.paths.state.glob(f"{path.name}.corrupt-*"))) == len(looks)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, make_huge])
+def test_a_pipe_in_the_place_of_a_log_does_not_keep_a_row_from_being_written(
+    data: DataDirectory, make: Callable[[Path], None]
+) -> None:
+    make(data.paths.ledger)
+    data.open().ledger.append(row(1))
+    assert data.open().ledger.read().entries == [row(1)]
+
+
+def test_who_only_looks_sets_nothing_aside(data: DataDirectory) -> None:
     data.paths.ledger.mkdir()
+    lock = FileLock(data.paths.lock_of(data.paths.ledger))
+    log = JsonLines(data.paths.ledger, LEDGER_ROWS, lock, disk=OsDisk(), rotate=True)
     with pytest.raises(Unreadable, match="not a regular file"):
-        data.open().ledger.read()
+        log.read()
+    assert data.paths.ledger.is_dir()

@@ -13,7 +13,7 @@ from tests.storage.places import NOW, DataDirectory, QuickDisk
 from ollim_bot.domain.definitions import Armed, Definition
 from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.errors import Unreadable, WriteFailed
+from ollim_bot.errors import WriteFailed
 from ollim_bot.storage.files import OsDisk
 from ollim_bot.stores import Stores
 from ollim_bot.testing.disks import SteppedDisk
@@ -102,8 +102,10 @@ def test_no_file_of_an_earlier_month_than_the_moment_is_opened(data: DataDirecto
     assert claims.claim(ONE, NOW)
     october = datetime(2026, 10, 5, tzinfo=UTC)
     assert claims.claim(at(october), NOW)
-    with pytest.raises(Unreadable):
-        claims.claim(at(datetime(2026, 8, 5, tzinfo=UTC)), NOW)
+    assert past.is_dir()
+    claims.claim(at(datetime(2026, 8, 5, tzinfo=UTC)), NOW)
+    assert [problem.path for problem in data.problems] == [past]
+    assert not past.exists()
 
 
 @pytest.mark.parametrize("days", [1, 40, 400])

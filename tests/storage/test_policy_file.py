@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -81,7 +82,18 @@ def test_a_wrong_file_is_named_once_and_the_last_good_one_counts(
     assert told.endswith("what was allowed before counts.")
 
 
-def test_a_file_that_is_none_is_named(owner: Owner) -> None:
-    owner.paths.tool_policy.mkdir()
+def make_huge(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 1_500_000_000)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [(Path.mkdir, "not a file"), (os.mkfifo, "not a file"), (make_huge, "larger than 1 MB")],
+)
+def test_a_file_that_is_none_is_named(
+    owner: Owner, make: Callable[[Path], None], words: str
+) -> None:
+    make(owner.paths.tool_policy)
     assert owner.file.read() == ToolPolicy()
-    assert "not a file" in owner.told[0]
+    assert words in owner.told[0]

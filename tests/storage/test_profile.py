@@ -11,8 +11,9 @@ import pytest
 from tests.storage.places import DataDirectory
 
 from ollim_bot.domain.profile import Profile
+from ollim_bot.plain_files import Largest
 from ollim_bot.storage.files import OsDisk
-from ollim_bot.storage.profile import LARGEST, ProfileFiles
+from ollim_bot.storage.profile import ProfileFiles
 
 A_WHILE_AGO = 1_700_000_000
 
@@ -24,11 +25,11 @@ class WatchedDisk(OsDisk):
         self.read_files: list[str] = []
         self.refuses = False
 
-    def read(self, path: Path) -> bytes:
+    def read(self, path: Path, most: int) -> bytes:
         if self.refuses:
             raise PermissionError(13, "Permission denied", str(path))
         self.read_files.append(path.name)
-        return super().read(path)
+        return super().read(path, most)
 
 
 class Scene:
@@ -130,8 +131,8 @@ UNUSABLE: list[tuple[Callable[[Path], object], str]] = [
         "USER.md:3: has a zero byte in it. Save it as plain text.",
     ),
     (
-        lambda path: path.write_bytes(b"x" * (LARGEST + 1)),
-        "USER.md: is larger than 64 KB. Make it shorter.",
+        lambda path: path.write_bytes(b"x" * (Largest.PROFILE + 1)),
+        "USER.md: is larger than 64 kB. Make it shorter.",
     ),
     (make_folder, "USER.md: is not a file. Move it away."),
     (make_pipe, "USER.md: is not a file. Move it away."),
@@ -189,5 +190,8 @@ def test_a_mended_file_is_not_complained_about(scene: Scene) -> None:
 
 
 def test_the_largest_file_is_read_whole(scene: Scene) -> None:
-    scene.write(b"x" * LARGEST, b"y" * LARGEST)
-    assert scene.files.read() == (Profile("x" * LARGEST, "y" * LARGEST), ())
+    scene.write(b"x" * Largest.PROFILE, b"y" * Largest.PROFILE)
+    assert scene.files.read() == (
+        Profile("x" * Largest.PROFILE, "y" * Largest.PROFILE),
+        (),
+    )

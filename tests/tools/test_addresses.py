@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import threading
+import time
 from collections.abc import Sequence
 
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ollim_bot.tools import texts
-from ollim_bot.tools.addresses import address_problem
+from ollim_bot.tools.addresses import address_problem, resolve
 
 NAMES = {
     "example.com": ["93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c"],
@@ -18,6 +20,7 @@ NAMES = {
     "rebound.example": ["93.184.215.14", "127.0.0.1"],
     "six.example": ["fe80::1%eth0"],
     "router.example": ["192.168.1.1"],
+    "empty.example": [],
 }
 
 
@@ -37,11 +40,59 @@ def resolver(host: str) -> Sequence[str]:
         "https://münchen.example/ä",
         "https://93.184.215.14/",
         "https://[2606:2800:21f:cb07:6820:80da:af6b:8b2c]/",
-        "https://nobody-knows.example/",
     ],
 )
 def test_public_addresses_are_fetched(url: str) -> None:
     assert address_problem(url, resolver) is None
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["nobody-knows.example", "NOBODY-knows.example.", "xn--nobody-3ya.example", "empty.example"],
+)
+def test_a_name_without_an_address_is_not_fetched(host: str) -> None:
+    assert address_problem(f"https://{host}/x", resolver) == texts.unknown_address(
+        host.lower().removesuffix(".")
+    )
+
+
+@pytest.mark.parametrize(
+    "trouble", [socket.gaierror(-3, "try again"), TimeoutError(), OSError("no network")]
+)
+def test_where_nobody_can_say_what_a_name_leads_to_it_is_not_fetched(trouble: OSError) -> None:
+    def failing(_: str) -> Sequence[str]:
+        raise trouble
+
+    assert address_problem("https://example.com/", failing) == texts.unknown_address("example.com")
+
+
+def test_a_look_up_that_hangs_is_left_behind_and_many_of_them_are_too() -> None:
+    release = threading.Event()
+
+    def hanging(_: str) -> Sequence[str]:
+        release.wait(60)
+        return ["93.184.215.14"]
+
+    try:
+        before, began = threading.active_count(), time.monotonic()
+        for _ in range(12):
+            with pytest.raises(TimeoutError):
+                resolve("example.com", 0.01, hanging)
+        assert threading.active_count() - before <= 8
+        assert time.monotonic() - began < 10
+    finally:
+        release.set()
+    assert resolve("example.com", 30, resolver) == NAMES["example.com"]
+    with pytest.raises(socket.gaierror):
+        resolve("nobody-knows.example", 30, resolver)
+
+
+@pytest.mark.parametrize("host", ["fa\u00df.example", "a\u200db.example", "\u03b1\u03c2.example"])
+def test_a_name_that_the_one_who_fetches_reads_otherwise_is_not_fetched(host: str) -> None:
+    def everything(_: str) -> Sequence[str]:
+        return ["93.184.215.14"]
+
+    assert address_problem(f"https://{host}/", everything) == texts.NO_WEB_ADDRESS
 
 
 PRIVATE = [

@@ -147,7 +147,8 @@ def test_a_path_that_can_be_read_in_two_ways_is_refused(reach: Reach, path: str)
      ".Claude/x.md", ".claude/skills/plan.md", "notes/up/tool-policy.yaml", "spec.md",
      "{home}/texts/spec.md", "{home}/texts/new.md", "notes/.claude/skills/x/SKILL.md",
      "notes/.claude/commands/x.md", ".claude.json", "notes/.claude-plugin/x.md", ".mcp.json",
-     "notes/.mcp.json", "skills/skills.lock"],
+     "notes/.mcp.json", ".gitattributes", "notes/.gitattributes", ".GitAttributes", ".gitmodules",
+     ".gitignore", "notes/new/.gitignore", "skills/skills.lock"],
 )  # fmt: skip
 def test_some_things_are_only_read(house: House, reach: Reach, path: str) -> None:
     assert reach.to_write(house.spelled(path)) is not None

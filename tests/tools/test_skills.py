@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -117,6 +121,25 @@ def test_but_none_with_hooks(reach: Reach, call: ToolCall) -> None:
 def test_an_edit_of_a_skill_that_cannot_be_foretold_is_refused(reach: Reach) -> None:
     call = edited("skills/mail/SKILL.md", "description: “reads”", "hooks: {}")
     assert "to the letter" in (state_dir_guard(call, reach) or "")
+
+
+def make_huge(path: Path) -> None:
+    path.write_text(HOOKS)
+    os.truncate(path, 1_500_000_000)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, make_huge])
+def test_a_skill_that_nobody_can_look_into_is_neither_used_nor_edited(
+    skill: House, reach: Reach, make: Callable[[Path], None]
+) -> None:
+    planted = skill.data / "skills" / "evil" / "SKILL.md"
+    planted.parent.mkdir(parents=True)
+    make(planted)
+    used = state_dir_guard(ToolCall("Skill", {"skill": "mail"}), reach)
+    assert (used or "").startswith("skills/evil/SKILL.md is ")
+    assert "so no skill is used" in (used or "")
+    change = state_dir_guard(edited("skills/evil/SKILL.md", "x", "y"), reach)
+    assert (change or "").startswith("skills/evil/SKILL.md is ")
 
 
 @pytest.mark.parametrize("folder", ["skills", "notes/.claude/skills"])

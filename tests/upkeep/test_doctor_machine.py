@@ -122,7 +122,30 @@ def test_a_folder_that_others_can_look_into_is_a_warning(paths: DataPaths, name:
     folder.chmod(0o750)
     warning, right = data_directory(paths)
     assert (warning.level, right.level) == (Level.WARN, Level.PASS)
-    assert warning.next == f"Run `chmod 700 {folder}`."
+    assert warning.next == f"Run `chmod 700 {folder}`; the next start does so too."
+
+
+def test_files_that_others_can_get_to_are_a_warning(paths: DataPaths) -> None:
+    for folder in (paths.root, paths.state):
+        folder.chmod(0o755)
+    paths.web_token.write_text("x")
+    paths.web_token.chmod(0o644)
+    paths.config.write_text("{}")
+    paths.config.chmod(0o600)
+    *_, warning, right = data_directory(paths)
+    assert (warning.level, right.level) == (Level.WARN, Level.PASS)
+    assert warning.detail == f"others may read {paths.web_token}"
+    assert warning.next == f"Run `chmod -R go= {paths.state}`; the next start does so too."
+
+
+def test_a_data_directory_of_another_account_is_a_warning(paths: DataPaths) -> None:
+    try:
+        os.chown(paths.root, os.geteuid() + 1, -1)
+    except PermissionError:
+        pytest.skip("only the superuser gives folders away")
+    warning, right = data_directory(paths)
+    assert (warning.level, right.level) == (Level.WARN, Level.PASS)
+    assert "belongs to another account" in warning.detail
 
 
 def test_what_was_set_aside_is_named_and_left_there(paths: DataPaths) -> None:

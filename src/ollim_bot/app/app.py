@@ -21,6 +21,7 @@ from ollim_bot.conversation.assembly import Talk
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.conversation.foundations import World
 from ollim_bot.conversation.texts import no_room
+from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.errors import OllimError
@@ -32,6 +33,7 @@ from ollim_bot.scheduling.watcher import Events, file_events
 from ollim_bot.settings import Settings
 from ollim_bot.storage.attachments.keeper import FileAttachments
 from ollim_bot.storage.bootstrap import TEXTS, prepare_data_directory
+from ollim_bot.storage.closing import Closing, close_to_others
 from ollim_bot.storage.jobs.checking import JobFileChecker
 from ollim_bot.storage.jobs.former import FormerTexts
 from ollim_bot.storage.journal.git_journal import open_journal
@@ -115,8 +117,8 @@ class App:
         self._loop = asyncio.get_running_loop()
         paths = self._settings.paths
         async with AsyncExitStack() as lifetime:
-            await asyncio.to_thread(prepare_data_directory, paths)
-            lifetime.enter_context(single_instance(paths.bot_pid))
+            closing = await asyncio.to_thread(self._prepare, paths)
+            lifetime.enter_context(single_instance(paths.bot_pid, report=self._problem))
             edits = HandEdits(await self._journal(lifetime), paths.root, self._clock)
             stores = self._stores or self._opened_stores(edits)
             brain = await lifetime.enter_async_context(
@@ -130,6 +132,7 @@ class App:
             await talk.conversation.load()
             if brain.provider.problem:
                 await talk.notices.tell(brain.provider.problem)
+            await self._tell_of(closing, talk)
             try:
                 self._scheduler = assemble_schedule(
                     paths,
@@ -155,6 +158,19 @@ class App:
                 event = SessionEvent(talk.session.id, SessionChange.RESTARTING, now)
                 await asyncio.to_thread(stores.session_history.append, event)
         return self._ending
+
+    def _prepare(self, paths: DataPaths) -> Closing:
+        for problem in prepare_data_directory(paths).problems:
+            self._problem(problem)
+        return close_to_others(paths)
+
+    async def _tell_of(self, closing: Closing, talk: Talk) -> None:
+        if closing.mended:
+            # Whenever it happens, and not only the first time.
+            key = f"{closing.mended} {self._clock.now().isoformat()}"
+            await talk.notices.tell(closing.mended, key=key)
+        for problem in closing.problems:
+            await talk.notices.tell(problem)
 
     async def _journal(self, lifetime: AsyncExitStack) -> Journal:
         if self._ground.journal is not None:

@@ -23,7 +23,7 @@ def run(words: Sequence[str], caller: Caller) -> None:
 def _login(_: Given, caller: Caller) -> None:
     from ollim_bot.engine.login import log_in
 
-    if not log_in(caller.engine_environment()):
+    if not log_in(caller.environ):
         print()  # The program leaves the cursor behind its question.
         raise OllimError(_NOT_DONE)
     print(plain(_asked(caller).sentence))
@@ -49,7 +49,7 @@ def _status(given: Given, caller: Caller) -> None:
 def _logout(_: Given, caller: Caller) -> None:
     from ollim_bot.engine.login import log_out
 
-    if not log_out(caller.engine_environment()):
+    if not log_out(caller.environ):
         raise OllimError(_STILL_IN)
     status = _asked(caller)
     if status.is_logged_in:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ollim_bot.cli.wording import plain
 from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.jobs import Job
+from ollim_bot.plain_files import Largest
 from ollim_bot.ports import Journal
 from ollim_bot.storage.files import OsDisk
 from ollim_bot.storage.jobs.form import JobFormat
@@ -60,7 +61,7 @@ class Data:
         from ollim_bot.storage.file_store import FormatIsNewer, Malformed
 
         try:
-            return codec.decode(OsDisk().read(path))[0]
+            return codec.decode(OsDisk().read(path, Largest.STATE))[0]
         except (OSError, Malformed, FormatIsNewer):
             return codec.missing()
 
@@ -87,9 +88,11 @@ def writable(data: Data) -> Iterator[Data]:
     """The directory is there from now on; what is written becomes history at the end."""
     from ollim_bot.storage.bootstrap import prepare_data_directory
 
-    is_new = prepare_data_directory(data.paths)
+    prepared = prepare_data_directory(data.paths)
+    for problem in prepared.problems:
+        note(problem)
     journal = opened_journal(data.paths)
-    if is_new:
+    if prepared.is_new:
         journal.prepare()
     try:
         yield Data(data.paths, data.now, journal, data.agent)

@@ -14,6 +14,7 @@ from ollim_bot.app.surfaces import MakeRemote
 from ollim_bot.chat import OpenAttachment, RemoteSurface
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note
+from ollim_bot.environment.programs import own_command, python_places
 from ollim_bot.errors import OllimError
 from ollim_bot.logs import RedactingFilter, set_up_logging
 from ollim_bot.ports import Clock
@@ -52,7 +53,8 @@ def run(caller: Caller) -> None:
         _logger.exception("A fault ended the bot")
         raise OllimError(_FAULT) from None
     if ending is Ending.RESTART:
-        os.execv(sys.executable, [sys.executable, "-m", "ollim_bot"])
+        command = own_command()
+        os.execve(command[0], command, {**os.environ, **python_places(os.environ, os.getcwd())})
 
 
 async def _until_stopped(settings: Settings, caller: Caller, redacting: RedactingFilter) -> Ending:

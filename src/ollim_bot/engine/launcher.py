@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import shlex
-import shutil
 import sys
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
 from ollim_bot.engine import die_with_parent
+from ollim_bot.environment.programs import program_path
+from ollim_bot.plain_files import Largest, read_file
 
 PROGRAM_MISSING = "The Claude program is missing. Install ollim-bot again."
 
@@ -28,7 +29,7 @@ def cli_path() -> Path | None:
         bundled = Path(folder) / "_bundled" / "claude"
         if bundled.is_file():
             return bundled
-    installed = shutil.which("claude")
+    installed = program_path("claude", os.environ.get("PATH", os.defpath))
     return Path(installed) if installed else None
 
 
@@ -53,7 +54,7 @@ def _is_written(path: Path, command: list[str]) -> bool:
     """Whether it says so now; a full disk need not keep the one from the last start from use."""
     text = f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n'
     with suppress(OSError):
-        if path.read_text() == text:
+        if read_file(path, Largest.NOTE) == text.encode():
             return True
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:

@@ -17,6 +17,8 @@ from ollim_bot.errors import EngineError
 
 _SILENT = "The Claude program did not say whether you are signed in. Install ollim-bot again."
 
+# The program takes settings and hooks from the current folder, whosever that is.
+_NOWHERE = "/"
 _LONGEST_WAIT = 15.0
 _QUIET = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
 
@@ -46,7 +48,9 @@ def log_out(environment: Mapping[str, str], *, cli: Path | None = None) -> bool:
 
 def _in_terminal(cli: Path, verb: str, environment: Mapping[str, str]) -> bool:
     try:
-        ended = subprocess.run([cli, "auth", verb], env={**environment, **_QUIET}, check=False)
+        ended = subprocess.run(
+            [cli, "auth", verb], cwd=_NOWHERE, env={**environment, **_QUIET}, check=False
+        )
     except OSError as refused:
         raise EngineError(PROGRAM_MISSING) from refused
     return ended.returncode == 0
@@ -64,6 +68,7 @@ async def _answer(cli: Path, environment: Mapping[str, str], limit: float) -> by
         process = await asyncio.create_subprocess_exec(
             cli,
             *("auth", "status", "--json"),
+            cwd=_NOWHERE,
             env={**environment, **_QUIET},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -15,6 +15,7 @@ from ollim_bot.agent import SessionSpec, Toolset
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.engine.bridge import Programs, hooks, in_process_servers
+from ollim_bot.environment.programs import python_places, search_path
 
 # One line of the engine's output is one message; an answer may be long.
 _LONGEST_MESSAGE = 16 * 1024 * 1024
@@ -120,17 +121,17 @@ def child_environment(
     """What the engine gets on top of the environment of this process, which it inherits.
 
     Our secrets are emptied, since they cannot be taken away. `commands` is the folder where the
-    agent finds `ollim-bot`; `given` is the provider's, and what `ollim-bot` has to know.
+    agent finds `ollim-bot`; `given` is the provider's, and what `ollim-bot` has to know. Nothing
+    in it leads into the folder that happens to be current.
     """
     emptied = {name: "" for name in inherited if _OUR_SECRETS.match(name)}
-    # A relative entry would be looked up in the data directory, where the agent writes.
-    folders = [str(commands), *inherited.get("PATH", "").split(":")]
-    path = ":".join(folder for folder in folders if folder.startswith("/"))
+    path = ":".join(filter(None, [str(commands), search_path(inherited.get("PATH", ""))]))
     zone = {"TZ": given["OLLIM_TIMEZONE"]} if "OLLIM_TIMEZONE" in given else {}
     return {
         **emptied,
         **_ENGINE_VARIABLES,
         **_without_proxy(inherited),
+        **python_places(inherited, os.getcwd()),
         "PATH": path,
         **zone,
         **given,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ollim_bot.agent import Trace
+from ollim_bot.plain_files import open_file
 
 Entry = Mapping[str, Any]
 
@@ -31,7 +32,7 @@ _LEFT_OFF = b'"type":"last-prompt"'
 def trace_of(path: Path, prompt: str, chunk: int = _CHUNK) -> Trace:
     """`chunk` is how many bytes are looked at together, from the end on."""
     try:
-        with path.open("rb") as file:
+        with open(open_file(path), "rb") as file:
             asked = _prompt_entry(file, prompt, chunk)
             return NOT_TAKEN if asked is None else _trace(asked, _entries(file))
     except FileNotFoundError:
@@ -44,7 +45,7 @@ def mend_left_off(path: Path, chunk: int = _CHUNK) -> None:
     A process that ends amid failing requests leaves off at the failure. The next one branches off
     before it; if that one dies without a word, all it had said would be forgotten.
     """
-    with path.open("rb") as file:
+    with open(open_file(path), "rb") as file:
         found = _last(file, _LEFT_OFF, file.seek(0, os.SEEK_END), chunk)
         if found < 0:
             return
@@ -62,13 +63,13 @@ def mend_left_off(path: Path, chunk: int = _CHUNK) -> None:
     if end is not None:
         row = json.dumps({**mark, "leafUuid": end}, separators=(",", ":")).encode()
         # One write at the end: a process of the session may write there at the same time.
-        with path.open("ab") as file:
+        with open(open_file(path, os.O_WRONLY | os.O_APPEND), "ab") as file:
             file.write((b"\n" if is_torn else b"") + row + b"\n")
 
 
 def first_prompt(path: Path) -> Entry | None:
     """The prompt that began the session; None if it has none, or is that of a subagent."""
-    with path.open("rb") as file:
+    with open(open_file(path), "rb") as file:
         for entry in _entries(islice(file, _LINES_BEFORE_A_PROMPT)):
             if entry.get("isSidechain"):
                 return None

@@ -9,6 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from ollim_bot.plain_files import Largest, NotAFile, read_with_status
+
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "$": "$", "`": "`"}
 
 _START = re.compile(r"[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
@@ -47,6 +49,7 @@ class EnvFile(NamedTuple):
     lines: Mapping[str, int] = MappingProxyType({})
     problems: tuple[EnvProblem, ...] = ()
     open_to_others: bool = False
+    is_anothers: bool = False
 
 
 def load_env_file(path: Path) -> EnvFile:
@@ -55,15 +58,19 @@ def load_env_file(path: Path) -> EnvFile:
     A folder is no such file either: many keep a virtual environment under that name.
     """
     try:
-        with path.open("rb") as file:
-            content, mode = file.read(), os.fstat(file.fileno()).st_mode
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        content, status = read_with_status(path, Largest.SETTINGS)
+    except (FileNotFoundError, NotADirectoryError):
         return EnvFile()
     except OSError as error:
+        if isinstance(error, NotAFile) and path.is_dir():
+            return EnvFile()
         reason = f"cannot be read ({error.strerror}). Make it a text file of yours, or move it."
         return EnvFile(problems=(EnvProblem(0, reason),))
     understood = read_env_file(content.decode("utf-8", "surrogateescape"))
-    return understood._replace(open_to_others=bool(mode & 0o077))
+    return understood._replace(
+        open_to_others=bool(status.st_mode & 0o077),
+        is_anothers=status.st_uid not in (0, os.geteuid()),
+    )
 
 
 def read_env_file(text: str) -> EnvFile:

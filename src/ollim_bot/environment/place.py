@@ -31,7 +31,7 @@ def locate(environ: Mapping[str, str], cwd: Path, *, etc: Path = ETC) -> Place:
 
 def find_place(sources: EnvSources, environ: Mapping[str, str], cwd: Path, etc: Path) -> Place:
     """The place; what is wrong with it is noted in `sources`."""
-    sources.add_file(cwd / ".env")
+    sources.add_file(cwd / ".env", is_passing=True)
     paths = DataPaths(_root(sources, cwd, environ.get("HOME", "")))
     own_file = sources.add_file(paths.env_file)
     if own_file.values.get("OLLIM_DATA_DIR"):

@@ -10,13 +10,14 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from ollim_bot.domain.near_words import nearest
-from ollim_bot.environment.env_file import EnvFile, load_env_file
+from ollim_bot.environment.env_file import EnvFile, EnvProblem, load_env_file
 from ollim_bot.errors import BadSettings
 
 T = TypeVar("T")
 D = TypeVar("D")
 
 _HIDDEN = ("_KEY", "_SECRET", "_TOKEN", "_URL")
+_ANOTHERS = "belongs to another account. Make it a file of yours, or start in another folder."
 _NOT_ONE_LINE = "[\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 
 
@@ -25,9 +26,12 @@ class WrongValue(Exception):
 
 
 class _Source(NamedTuple):
+    """`is_passing` for the folder that happens to be the one to start in."""
+
     origin: str
     values: Mapping[str, str]
     lines: Mapping[str, int] = MappingProxyType({})
+    is_passing: bool = False
 
     def where(self, name: str) -> str:
         return f"{self.origin}:{self.lines[name]}" if name in self.lines else self.origin
@@ -47,14 +51,19 @@ class EnvSources:
         self._files: set[str] = set()
         self._sources = [_Source("environment", environ)]
 
-    def add_file(self, path: Path) -> EnvFile:
-        """Put the file behind the sources so far, unless it is one of them."""
+    def add_file(self, path: Path, *, is_passing: bool = False) -> EnvFile:
+        """Put the file behind the sources so far, unless it is one of them.
+
+        One that `is_passing` has to be the caller's own: others may have left one there.
+        """
         real_path = os.path.realpath(path)
         if real_path in self._files or (self._only and all(map(self.has, self._only))):
             return EnvFile()
         self._files.add(real_path)
         file = load_env_file(path)
-        self._sources.append(_Source(str(path), file.values, file.lines))
+        if is_passing and file.is_anothers:
+            file = EnvFile(problems=(EnvProblem(0, _ANOTHERS),))
+        self._sources.append(_Source(str(path), file.values, file.lines, is_passing))
         self._gather(file, path)
         return file
 
@@ -74,6 +83,28 @@ class EnvSources:
 
     def has(self, name: str) -> bool:
         return self._source_of(name) is not None
+
+    def keep_together(self, address: str, keys: Collection[str]) -> None:
+        """No key may be sent to an address that another source names."""
+        home = self._source_of(address)
+        for key in keys if home else ():
+            source = self._source_of(key)
+            if source is not None and source is not home:
+                self.complain(
+                    address,
+                    f"would have {key}, which stands in {source.where(key)}, sent there. "
+                    "Right: both in the same place.",
+                )
+
+    def keep_from_passing(self, name: str, key: str) -> None:
+        """The folder to start in may not say `name` of a `key` that stands elsewhere."""
+        home, source = self._source_of(name), self._source_of(key)
+        if home is not None and home.is_passing and source is not None and source is not home:
+            where = source.where(key)
+            self.complain(name, f"is about {key}, which stands in {where}. Right: put it there.")
+
+    def in_environment(self, name: str) -> bool:
+        return self._source_of(name) is self._sources[0]
 
     def complain(self, name: str, sentence: str) -> None:
         source = self._source_of(name)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from ollim_bot.data_paths import DataPaths
 from ollim_bot.errors import WriteFailed
+from ollim_bot.plain_files import Largest, Unfit
 from ollim_bot.ports import Disk
 from ollim_bot.storage.files import SHARED, OsDisk, create_atomically, write_atomically
 from ollim_bot.storage.locks import FileLock
@@ -28,18 +30,24 @@ _IGNORED = (
 )
 
 
-def prepare_data_directory(paths: DataPaths, disk: Disk | None = None) -> bool:
+class Preparation(NamedTuple):
+    """`is_new` if there was no data directory before; `problems` are sentences."""
+
+    is_new: bool
+    problems: tuple[str, ...] = ()
+
+
+def prepare_data_directory(paths: DataPaths, disk: Disk | None = None) -> Preparation:
     """Every folder, link and file that the program needs; what is there already stays.
 
-    True if there was no data directory before. Raises `WriteFailed` where it cannot be made.
+    Raises `WriteFailed` where it cannot be made.
     """
     try:
         _make_folders(paths)
         with FileLock(paths.lock_of(paths.root)).held():
             is_new = not paths.gitignore.exists()
             _make_links(paths)
-            _make_files(paths, disk or OsDisk())
-            return is_new
+            return Preparation(is_new, _make_files(paths, disk or OsDisk()))
     except OSError as refused:
         where = Path(refused.filename or paths.root)
         raise WriteFailed(where, f"could not be made: {refused.strerror}.") from refused
@@ -51,14 +59,21 @@ def _make_links(paths: DataPaths) -> None:
         _link(link, TEXTS / link.name)
 
 
-def _make_files(paths: DataPaths, disk: Disk) -> None:
-    _list_ignored(paths.gitignore, disk)
+def _make_files(paths: DataPaths, disk: Disk) -> tuple[str, ...]:
+    """What is wrong with one that is there already."""
     if not os.path.lexists(paths.identity):
         create_atomically(disk, paths.identity, (TEXTS / "IDENTITY.md").read_bytes(), SHARED)
+    try:
+        _list_ignored(paths.gitignore, disk)
+    except Unfit as unfit:
+        return (f"{paths.gitignore.name} is {unfit.reason}. Move it away; a new one is made then.",)
+    return ()
 
 
 def _make_folders(paths: DataPaths) -> None:
-    paths.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Other accounts of the machine have no business in there, whatever the umask says.
+    for private in (paths.root, paths.state):
+        private.mkdir(mode=0o700, parents=True, exist_ok=True)
     for folder in (
         paths.routines,
         paths.reminders,
@@ -70,8 +85,6 @@ def _make_folders(paths: DataPaths) -> None:
         paths.locks,
     ):
         folder.mkdir(parents=True, exist_ok=True)
-    # Other accounts of the machine have no business in there, whatever the umask says.
-    paths.state.chmod(0o700)
 
 
 def _link(link: Path, target: Path) -> None:
@@ -85,7 +98,7 @@ def _link(link: Path, target: Path) -> None:
 def _list_ignored(gitignore: Path, disk: Disk) -> None:
     """Add what is missing at the end, so that a person's own `git add -A` is safe."""
     try:
-        text = gitignore.read_text("utf-8", "surrogateescape")
+        text = disk.read(gitignore, Largest.IGNORED).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
         text = ""
     present = set(text.splitlines())

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from ollim_bot.errors import NewerFormat, Unreadable
+from ollim_bot.plain_files import Largest, Unfit
 from ollim_bot.ports import Disk
 from ollim_bot.storage.files import (
     PRIVATE,
-    NotAFile,
     remove_durably,
     rename_durably,
     write_atomically,
@@ -68,6 +68,15 @@ class StoreProblem:
         )
 
 
+def set_aside(disk: Disk, path: Path, reason: str) -> StoreProblem:
+    """Give what stands at `path` another name, whatever it is, and say so."""
+    # By the real clock: two files set aside in one moment of a simulated day must not meet.
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    kept_as = path.with_name(f"{path.name}.corrupt-{stamp}")
+    rename_durably(disk, path, kept_as)
+    return StoreProblem(path, reason, kept_as)
+
+
 class FileStore(Generic[T]):
     """A `Store`. `report` is called once for each distinct problem, with no lock held."""
 
@@ -112,11 +121,11 @@ class FileStore(Generic[T]):
 
     def _load(self) -> tuple[T, tuple[StoreProblem, ...]]:
         try:
-            raw = self._disk.read(self._path)
+            raw = self._disk.read(self._path, Largest.STATE)
         except FileNotFoundError:
             return self._codec.missing(), ()
-        except (NotAFile, IsADirectoryError):
-            raise Malformed("not a file") from None
+        except Unfit as unfit:
+            raise Malformed(unfit.reason) from None
         except OSError as refused:
             reason = refused.strerror or str(refused)
             raise Unreadable(
@@ -134,11 +143,7 @@ class FileStore(Generic[T]):
             return self._codec.missing(), (self._set_aside(str(malformed)),)
 
     def _set_aside(self, reason: str) -> StoreProblem:
-        # By the real clock: two files set aside in one moment of a simulated day must not meet.
-        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-        kept_as = self._path.with_name(f"{self._path.name}.corrupt-{stamp}")
-        rename_durably(self._disk, self._path, kept_as)
-        return StoreProblem(self._path, reason, kept_as)
+        return set_aside(self._disk, self._path, reason)
 
     def _save(self, value: T) -> None:
         data = self._codec.encode(value)

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ollim_bot.errors import WriteFailed
+from ollim_bot.plain_files import Largest, opened_file, read_file
 from ollim_bot.ports import Disk
 
 PRIVATE = 0o600
@@ -19,33 +20,21 @@ SHARED = 0o644
 _BLOCK = 65536
 
 
-class NotAFile(OSError):
-    """A folder, a pipe or a device stands where a file should be."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(errno.EINVAL, "not a regular file", str(path))
-
-
 class OsDisk:
     """The operating system's."""
 
-    def read(self, path: Path) -> bytes:
-        # Without O_NONBLOCK, opening a pipe that nobody writes to would wait for ever.
-        with _opened(path, os.O_RDONLY | os.O_NONBLOCK) as descriptor:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                raise NotAFile(path)
-            return _read_all(descriptor, status.st_size)
+    def read(self, path: Path, most: int) -> bytes:
+        return read_file(path, most)
 
     def write(self, path: Path, data: bytes, mode: int) -> None:
         with suppress(FileNotFoundError):
             os.unlink(path)
-        with _opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode) as descriptor:
+        with opened_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode) as descriptor:
             os.fchmod(descriptor, mode)
             _write_all(descriptor, data)
 
     def append(self, path: Path, data: bytes, mode: int, *, sync: bool) -> None:
-        with _opened(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, mode) as descriptor:
+        with opened_file(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, mode) as descriptor:
             end = os.fstat(descriptor).st_size
             try:
                 _write_all(descriptor, data)
@@ -57,7 +46,7 @@ class OsDisk:
                 raise
 
     def sync(self, path: Path) -> None:
-        with _opened(path, os.O_RDONLY) as descriptor:
+        with opened_file(path) as descriptor:
             _sync(descriptor)
 
     def replace(self, source: Path, target: Path) -> None:
@@ -70,31 +59,18 @@ class OsDisk:
             if refused.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):
                 raise
             # No second names on this file system: reserve the name, then take it.
-            with _opened(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE):
+            with opened_file(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE):
                 os.replace(source, target)
 
     def remove(self, path: Path) -> None:
         os.unlink(path)
 
     def sync_folder(self, folder: Path) -> None:
-        with _opened(folder, os.O_RDONLY | os.O_DIRECTORY) as descriptor:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
             _sync(descriptor)
-
-
-@contextmanager
-def _opened(path: Path, flags: int, mode: int = 0) -> Iterator[int]:
-    descriptor = os.open(path, flags | os.O_CLOEXEC, mode)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _read_all(descriptor: int, expected: int) -> bytes:
-    parts = []
-    while part := os.read(descriptor, max(expected + 1, 65536)):
-        parts.append(part)
-    return b"".join(parts)
+        finally:
+            os.close(descriptor)
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
@@ -190,11 +166,8 @@ def _mode_of(path: Path, default: int) -> int:
 
 def lines_backwards(path: Path) -> Iterator[bytes]:
     """The lines of a file, the last one first, each without its end; reads no more than asked."""
-    with _opened(path, os.O_RDONLY | os.O_NONBLOCK) as descriptor:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise NotAFile(path)
-        end = status.st_size
+    with opened_file(path, most=Largest.LOG) as descriptor:
+        end = os.fstat(descriptor).st_size
         later: list[bytes] = []
         while end:
             start = max(0, end - _BLOCK)
@@ -210,11 +183,8 @@ def lines_backwards(path: Path) -> Iterator[bytes]:
 
 def read_from(path: Path, start: int) -> bytes:
     """What a file holds from the byte `start` on."""
-    with _opened(path, os.O_RDONLY | os.O_NONBLOCK) as descriptor:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise NotAFile(path)
-        return _read_at(descriptor, start, max(0, status.st_size - start))
+    with opened_file(path, most=Largest.LOG) as descriptor:
+        return _read_at(descriptor, start, max(0, os.fstat(descriptor).st_size - start))
 
 
 def _read_at(descriptor: int, start: int, size: int) -> bytes:
@@ -226,7 +196,7 @@ def _read_at(descriptor: int, start: int, size: int) -> bytes:
 
 def _ends_torn(path: Path) -> bool:
     try:
-        with _opened(path, os.O_RDONLY) as descriptor:
+        with opened_file(path) as descriptor:
             size = os.fstat(descriptor).st_size
             return size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
     except FileNotFoundError:

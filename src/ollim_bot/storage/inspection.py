@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ollim_bot.data_paths import DataPaths
 from ollim_bot.errors import NewerFormat
+from ollim_bot.plain_files import Largest, Unfit
 from ollim_bot.storage.codecs.fork import ForkCodec
 from ollim_bot.storage.codecs.inbox import INBOX_ROWS
 from ollim_bot.storage.codecs.lines import SESSION_EVENTS
@@ -31,6 +32,7 @@ T = TypeVar("T")
 
 _WITHOUT = "If you have a better copy, stop the bot and put it there; else it goes on without."
 _PERMISSIONS = "Give the file back to the account that the bot runs as."
+_SET_ASIDE = "Stop the bot and move it away; else the next start sets it aside."
 _UPDATE = "Update ollim-bot, or move the file away."
 _NAMED = "`ollim-bot config list` shows what counts instead."
 _LEFT_OUT = "They stay where they are and harm nothing; copy the file if you want to look into it."
@@ -47,7 +49,7 @@ class Trouble(NamedTuple):
 def stored(path: Path, codec: Codec[T]) -> T:
     """The value; as if there were no file where it cannot be read, which others say."""
     try:
-        return codec.decode(OsDisk().read(path))[0]
+        return codec.decode(OsDisk().read(path, Largest.STATE))[0]
     except (OSError, Malformed, FormatIsNewer):
         return codec.missing()
 
@@ -90,11 +92,11 @@ def _logs(paths: DataPaths) -> Mapping[Path, LineCodec[Any]]:
 def _of_value(path: Path, codec: Codec[Any]) -> Iterator[Trouble]:
     shown = f"state/{path.name}"
     try:
-        _, warnings = codec.decode(OsDisk().read(path))
+        _, warnings = codec.decode(OsDisk().read(path, Largest.STATE))
     except FileNotFoundError:
         return
     except OSError as refused:
-        yield Trouble(f"{shown} cannot be read: {refused.strerror}", _PERMISSIONS)
+        yield _unreadable(path, refused)
     except Malformed as malformed:
         yield Trouble(f"{shown} cannot be understood ({malformed})", _WITHOUT)
     except FormatIsNewer as newer:
@@ -106,11 +108,11 @@ def _of_value(path: Path, codec: Codec[Any]) -> Iterator[Trouble]:
 
 def _of_log(path: Path, codec: LineCodec[Any]) -> Iterator[Trouble]:
     try:
-        content = OsDisk().read(path)
+        content = OsDisk().read(path, Largest.LOG)
     except FileNotFoundError:
         return
     except OSError as refused:
-        yield Trouble(f"state/{path.name} cannot be read: {refused.strerror}", _PERMISSIONS)
+        yield _unreadable(path, refused)
         return
     # Behind the last line end stands what is being written right now, or nothing.
     lines = content.split(b"\n")[:-1]
@@ -120,6 +122,11 @@ def _of_log(path: Path, codec: LineCodec[Any]) -> Iterator[Trouble]:
         yield Trouble(
             f"state/{path.name} has {some} that cannot be read", _LEFT_OUT, is_grave=False
         )
+
+
+def _unreadable(path: Path, refused: OSError) -> Trouble:
+    step = _SET_ASIDE if isinstance(refused, Unfit) else _PERMISSIONS
+    return Trouble(f"state/{path.name} cannot be read: {refused.strerror}", step)
 
 
 def _is_entry(line: bytes, codec: LineCodec[Any]) -> bool:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from ollim_bot.errors import Unreadable
+from ollim_bot.plain_files import Largest, unfitness
 from ollim_bot.ports import Disk, LogView
-from ollim_bot.storage.file_store import Malformed
+from ollim_bot.storage.file_store import Malformed, StoreProblem, set_aside
 from ollim_bot.storage.files import (
     PRIVATE,
     append_line,
@@ -39,6 +40,7 @@ class JsonLines(Generic[T]):
 
     With `durable`, an entry is on disk for good when `append` returns. With `rotate`, the entries
     of a past month move to `name-YYYY-MM.jsonl` when the first one of a later month is appended.
+    With `report`, what stands there and can be no log is set aside, and said with no lock held.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class JsonLines(Generic[T]):
         durable: bool = False,
         rotate: bool = False,
         appended: Callable[[Sequence[T]], None] | None = None,
+        report: Callable[[StoreProblem], None] | None = None,
     ) -> None:
         self._path = path
         self._codec = codec
@@ -59,16 +62,33 @@ class JsonLines(Generic[T]):
         self._durable = durable
         self._rotate = rotate
         self._appended = appended
+        self._report = report
+        self._unreported: list[StoreProblem] = []
         self._month_of_file: tuple[int, str] | None = None
         self._file_with_durable_name: int | None = None
 
     def append(self, *entries: T) -> None:
         if not entries:
             return
-        with self._lock.held():
+        with self._held():
             self._append_held(entries)
         if self._appended is not None:
             self._appended(entries)
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        try:
+            with self._lock.held():
+                self._set_aside_if_unfit(self._path)
+                yield
+        finally:
+            while self._report is not None and self._unreported:
+                self._report(self._unreported.pop())
+
+    def _set_aside_if_unfit(self, path: Path) -> None:
+        unfit = None if self._report is None else unfitness(path, Largest.LOG)
+        if unfit is not None:
+            self._unreported.append(set_aside(self._disk, path, unfit.reason))
 
     def _append_held(self, entries: Sequence[T]) -> None:
         """For who holds the lock."""
@@ -80,7 +100,7 @@ class JsonLines(Generic[T]):
             self._make_name_durable()
 
     def read(self, since: datetime | None = None) -> LogView[T]:
-        with self._lock.held():
+        with self._held():
             contents = [self._content(path) for path in self._segments(since)]
         entries: list[T] = []
         skipped = 0
@@ -95,7 +115,7 @@ class JsonLines(Generic[T]):
     def tail(self, limit: int) -> LogView[T]:
         newest: list[T] = []
         skipped = 0
-        with self._lock.held(), closing(self._lines_backwards()) as lines:
+        with self._held(), closing(self._lines_backwards()) as lines:
             for line in lines if limit > 0 else ():
                 found, bad = self._decoded(line)
                 newest += found
@@ -105,7 +125,7 @@ class JsonLines(Generic[T]):
         return LogView(newest[::-1], skipped)
 
     def compact(self, keep: Callable[[Sequence[T]], Iterable[T]]) -> None:
-        with self._lock.held():
+        with self._held():
             entries, bad = self._decoded(self._content(self._path))
             # A line nobody can read stays: to compact is not to lose.
             lines = [*bad, *(self._codec.encode(entry) for entry in keep(entries))]
@@ -125,12 +145,14 @@ class JsonLines(Generic[T]):
         return entries, bad
 
     def _content(self, path: Path) -> bytes:
+        self._set_aside_if_unfit(path)
         with refusals_as(path), suppress(FileNotFoundError):
-            return self._disk.read(path)
+            return self._disk.read(path, Largest.LOG)
         return b""
 
     def _lines_backwards(self) -> Generator[bytes, None, None]:
         for path in reversed(self._segments(None)):
+            self._set_aside_if_unfit(path)
             with refusals_as(path), suppress(FileNotFoundError):
                 yield from lines_backwards(path)
 

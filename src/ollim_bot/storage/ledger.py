@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -13,6 +13,7 @@ from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.run_history import claimed_by, claiming_row
 from ollim_bot.ports import Disk
 from ollim_bot.storage.codecs.lines import LEDGER_ROWS
+from ollim_bot.storage.file_store import StoreProblem
 from ollim_bot.storage.files import read_from
 from ollim_bot.storage.json_lines import JsonLines, refusals_as
 from ollim_bot.storage.locks import FileLock
@@ -37,8 +38,17 @@ class Ledger(JsonLines[LedgerRow]):
     read once; then, however the clock is set, a claim reads what others have appended since.
     """
 
-    def __init__(self, path: Path, lock: FileLock, *, disk: Disk) -> None:
-        super().__init__(path, LEDGER_ROWS, lock, disk=disk, durable=True, rotate=True)
+    def __init__(
+        self,
+        path: Path,
+        lock: FileLock,
+        *,
+        disk: Disk,
+        report: Callable[[StoreProblem], None] | None = None,
+    ) -> None:
+        super().__init__(
+            path, LEDGER_ROWS, lock, disk=disk, durable=True, rotate=True, report=report
+        )
         self._known: dict[int, _KnownFile] = {}
 
     def claim(
@@ -51,7 +61,7 @@ class Ledger(JsonLines[LedgerRow]):
         if not wanted:
             return wanted
         since = min(map(_first_moment, rows))
-        with self._lock.held():
+        with self._held():
             files = list(self._files_since(since))
             free = {one for one in wanted if not any(one.id in file.told for file in files)}
             if begun := [row for row in rows if row.occurrence in free]:
@@ -61,6 +71,7 @@ class Ledger(JsonLines[LedgerRow]):
     def _files_since(self, since: datetime) -> Iterator[_KnownFile]:
         """For who holds the lock: all that can have rows from then on."""
         for path in self._segments(since):
+            self._set_aside_if_unfit(path)
             with refusals_as(path), suppress(FileNotFoundError):
                 yield self._brought_up_to_date(path)
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ollim_bot.errors import WriteFailed
+from ollim_bot.plain_files import open_file
 
 
 class FileLock:
@@ -25,7 +26,7 @@ class FileLock:
     def held(self) -> Iterator[None]:
         """Wait for the lock and hold it; raises `WriteFailed` where it cannot be made."""
         try:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = open_file(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         except OSError as refused:
             raise WriteFailed(self._path, f"could not be locked: {refused.strerror}.") from refused
         try:

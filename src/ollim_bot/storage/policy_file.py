@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 
 from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.tool_policy import ToolPolicy, problems
+from ollim_bot.plain_files import Largest, NotAFile, TooLarge
 from ollim_bot.ports import Disk
 from ollim_bot.storage.documents.document import FIRST_LINE, BadDocument
 from ollim_bot.storage.documents.yaml_fields import yaml_fields
-from ollim_bot.storage.files import NotAFile, OsDisk
+from ollim_bot.storage.files import OsDisk
 
 _PARTS: Mapping[str, tuple[str, ...]] = {
     "main-session": ("additional_allowed",),
@@ -60,11 +61,13 @@ class PolicyFile:
 
     def _text(self) -> str:
         try:
-            return self._disk.read(self._path).decode("utf-8-sig")
+            return self._disk.read(self._path, Largest.POLICY).decode("utf-8-sig")
         except FileNotFoundError:
             return ""
-        except (NotAFile, IsADirectoryError):
+        except NotAFile:
             raise BadDocument(None, "it is not a file") from None
+        except TooLarge as large:
+            raise BadDocument(None, f"it is {large.reason}") from None
         except UnicodeDecodeError:
             raise BadDocument(None, "it is not UTF-8 text") from None
         except OSError as refused:

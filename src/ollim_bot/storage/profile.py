@@ -8,10 +8,10 @@ from pathlib import Path
 
 from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.profile import Profile
+from ollim_bot.plain_files import Largest, NotAFile, TooLarge
 from ollim_bot.ports import Disk
-from ollim_bot.storage.files import NotAFile, OsDisk
+from ollim_bot.storage.files import OsDisk
 
-LARGEST = 64_000
 # A file that changes twice within the clock's grain looks unchanged: so fresh a look is not kept.
 _GRAIN_NS = 100_000_000
 
@@ -94,16 +94,15 @@ class _ProfileFile:
 
     def _bytes(self) -> bytes:
         try:
-            # Asked first, so that nobody reads a whole disk image.
-            if self._path.stat().st_size > LARGEST:
-                raise _Unusable(f"is larger than {LARGEST // 1000} KB. Make it shorter.")
-            return self._disk.read(self._path)
+            return self._disk.read(self._path, Largest.PROFILE)
         except FileNotFoundError:
             if self._path.is_symlink():
                 raise _Unusable("is a link that leads nowhere. Mend or remove it.") from None
             return b""
-        except (NotAFile, IsADirectoryError):
+        except NotAFile:
             raise _Unusable("is not a file. Move it away.") from None
+        except TooLarge as large:
+            raise _Unusable(f"is {large.reason}. Make it shorter.") from None
         except OSError as refused:
             reason = refused.strerror or str(refused)
             raise _Unusable(f"cannot be read: {reason}. Mend that.", is_passing=True) from refused

@@ -78,7 +78,9 @@ class _Opening:
 
     def _opened(self) -> Stores:
         paths = self._paths
-        ledger = Ledger(paths.ledger, self._lock(paths.ledger), disk=self._disk)
+        ledger = Ledger(
+            paths.ledger, self._lock(paths.ledger), disk=self._disk, report=self._report
+        )
         return Stores(
             session=self._store(paths.sessions, SessionIdCodec()),
             session_history=self._log(
@@ -124,6 +126,7 @@ class _Opening:
             durable=durable,
             rotate=rotate,
             appended=appended,
+            report=self._report,
         )
 
     def _shelf(self, folder: Path, form: JobFormat[J]) -> MarkdownShelf[J]:

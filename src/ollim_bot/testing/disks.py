@@ -17,9 +17,9 @@ class SteppedDisk:
         self._disk = disk
         self._before = before
 
-    def read(self, path: Path) -> bytes:
+    def read(self, path: Path, most: int) -> bytes:
         self._before("read", path)
-        return self._disk.read(path)
+        return self._disk.read(path, most)
 
     def write(self, path: Path, data: bytes, mode: int) -> None:
         self._before("write", path)
@@ -79,8 +79,8 @@ class PowerCutDisk:
         self._contents: dict[Path, _Content] = {}
         self._folders: dict[Path, _Folder] = {}
 
-    def read(self, path: Path) -> bytes:
-        return self._disk.read(path)
+    def read(self, path: Path, most: int) -> bytes:
+        return self._disk.read(path, most)
 
     def write(self, path: Path, data: bytes, mode: int) -> None:
         self._disk.write(path, data, mode)

@@ -114,6 +114,9 @@ def _protected_name(parts: Sequence[str], *, writing: bool) -> str | None:
         return f"{_HISTORY}/"
     if any(part.startswith(_SETTINGS) for part in parts):
         return _SETTINGS
+    # Attributes have git run filters, and what is ignored is not in the history.
+    if writing and any(part.startswith(_HISTORY) for part in parts):
+        return f"{_HISTORY}*"
     if writing and any(part.startswith(_ENGINE) for part in parts):
         return f"{_ENGINE}/"
     if writing and _SERVERS in parts:

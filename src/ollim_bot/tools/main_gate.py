@@ -11,7 +11,7 @@ from ollim_bot.domain.permissions import is_allowed
 from ollim_bot.domain.taint import TaintedCall
 from ollim_bot.domain.tool_policy import MAIN_TOOLS, Pattern
 from ollim_bot.tools import texts
-from ollim_bot.tools.addresses import Resolver, resolve
+from ollim_bot.tools.addresses import LookedUpLater, Resolver, resolve
 from ollim_bot.tools.guards import Guard, address_guard, state_dir_guard
 from ollim_bot.tools.reach import Reach
 
@@ -100,7 +100,7 @@ async def _decided(
 
 
 def _looked_up_later(_: str) -> Sequence[str]:
-    return ()
+    raise LookedUpLater
 
 
 def _objection(call: ToolCall, allowed: Sequence[Pattern], reach: Reach) -> str | None:

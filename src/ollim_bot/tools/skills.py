@@ -9,6 +9,7 @@ from pathlib import Path
 from ollim_bot.agent import ToolCall
 from ollim_bot.domain.job_files import SKILL_FILE, JobFolder
 from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, WRITING
+from ollim_bot.plain_files import Largest, Unfit, read_file
 from ollim_bot.tools import texts
 from ollim_bot.tools.file_edits import UnclearEdit, written
 from ollim_bot.tools.ground import files_below, is_within
@@ -27,8 +28,8 @@ def skill_guard(call: ToolCall, root: Path) -> str | None:
     there, and before one is used, since others may have written it.
     """
     if call.tool == "Skill":
-        found = next((path for path in files_below(str(root)) if _has_hooks(path)), None)
-        return found and texts.skill_with_hooks(os.path.relpath(found, os.path.realpath(root)))
+        skills = filter(_is_skill_file, files_below(str(root)))
+        return next(filter(None, (_wrong(path, os.path.realpath(root)) for path in skills)), None)
     path = os.path.join(root, str(call.arguments.get(FILE_ARGUMENTS.get(call.tool, ""), "")))
     if call.tool not in WRITING or not _is_of_a_skill(path, root):
         return None
@@ -36,6 +37,8 @@ def skill_guard(call: ToolCall, root: Path) -> str | None:
         text = written(os.path.relpath(path, root), _content(path), call.tool, call.arguments)
     except UnclearEdit as unclear:
         return str(unclear)
+    except Unfit as unfit:
+        return texts.unfit_file(os.path.relpath(path, root), unfit.reason)
     return texts.NO_HOOKS if may_have_hooks(text) else None
 
 
@@ -57,8 +60,13 @@ def may_have_hooks(text: str) -> bool:
     return any(name is None or name[1].casefold() == _HOOKS for name in named)
 
 
-def _has_hooks(path: str) -> bool:
-    return _is_skill_file(path) and may_have_hooks(_content(path) or "")
+def _wrong(path: str, root: str) -> str | None:
+    """Why no skill is used as long as this one is so; also where nobody can look into it."""
+    shown = os.path.relpath(path, root)
+    try:
+        return texts.skill_with_hooks(shown) if may_have_hooks(_content(path) or "") else None
+    except Unfit as unfit:
+        return texts.unfit_skill(shown, unfit.reason)
 
 
 def _is_of_a_skill(path: str, root: Path) -> bool:
@@ -72,9 +80,10 @@ def _is_skill_file(path: str) -> bool:
 
 
 def _content(path: str) -> str | None:
-    """None where there is no file that anybody could read."""
+    """None where there is no file that anybody could read. Raises `Unfit` for what is none."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
+        return read_file(path, Largest.SKILL).decode("utf-8", "replace")
+    except Unfit:
+        raise
     except OSError:
         return None

@@ -34,6 +34,7 @@ _INSTEAD = {
     "state/": "The `ollim-bot` commands show and change what is in it.",
     ".env": "Only the owner reads and changes the settings in it.",
     ".git/": "The history of the files is kept by the program.",
+    ".git*": "Only the owner changes what is kept in the history, and how.",
     ".claude/": "Skills are written to `skills/`; the rest of it is for the owner.",
     ".mcp.json": "Only the owner gives the agent further servers.",
     "mcp.json": "Only the owner gives the agent further servers.",
@@ -72,12 +73,27 @@ def not_allowed(tool: str, alternatives: Sequence[str]) -> str:
     return f"`{tool}` is not allowed here with these arguments. What is allowed: {listed}."
 
 
+def unknown_address(host: str) -> str:
+    return (
+        f"`{host}` was not found, so it cannot be told what would be fetched. Check the spelling, "
+        "or try it again later."
+    )
+
+
 def private_address(host: str) -> str:
     return f"`{host}` is on this machine or its network, and is not fetched. Use a public address."
 
 
+def unfit_file(path: str, reason: str) -> str:
+    return f"{path} is {reason}, so it is not changed. Write another file."
+
+
 def skill_with_hooks(path: str) -> str:
     return f"{path} has hooks, so no skill is used. Take `hooks` out of it first."
+
+
+def unfit_skill(path: str, reason: str) -> str:
+    return f"{path} is {reason}, so no skill is used. It has to be moved away first."
 
 
 def _listed(patterns: Sequence[str]) -> str:

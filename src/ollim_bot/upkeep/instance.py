@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 from ollim_bot.errors import AlreadyRunning, WriteFailed
+from ollim_bot.plain_files import open_file
 
 
 @contextmanager
-def single_instance(pid_file: Path, *, patience: float = 1.0) -> Iterator[None]:
+def single_instance(
+    pid_file: Path, *, patience: float = 1.0, report: Callable[[str], None] = lambda _: None
+) -> Iterator[None]:
     """Be the one running bot; raises `AlreadyRunning` if another process is.
 
     The lock is released by the kernel however the process ends; the file goes at a clean exit. On a
-    full disk it holds as well, and only the number is not known to others.
+    full disk it holds as well, and only the number is not known to others. What stands in the place
+    of the file and is none, a link for one, is set aside, and `report` is told so.
     """
+    if unfit := _set_aside_unless_file(pid_file):
+        report(unfit)
     descriptor = _acquire(pid_file, time.monotonic() + patience)
     try:
         os.ftruncate(descriptor, 0)
@@ -35,7 +43,7 @@ def single_instance(pid_file: Path, *, patience: float = 1.0) -> Iterator[None]:
 def running_pid(pid_file: Path) -> int | None:
     """The process id of the running bot, or None if none runs (or its id cannot be read)."""
     try:
-        descriptor = os.open(pid_file, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = open_file(pid_file, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError:
         return None
     try:
@@ -66,9 +74,25 @@ def _acquire(pid_file: Path, deadline: float) -> int:
 
 def _opened(pid_file: Path) -> int:
     try:
-        return os.open(pid_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return open_file(pid_file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError as refused:
         raise WriteFailed(pid_file, f"could not be opened: {refused.strerror}.") from refused
+
+
+def _set_aside_unless_file(path: Path) -> str | None:
+    try:
+        if stat.S_ISREG(os.lstat(path).st_mode):
+            return None
+        kept_as = path.with_name(f"{path.name}.corrupt-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")
+        os.rename(path, kept_as)
+    except FileNotFoundError:
+        return None
+    except OSError as refused:
+        raise WriteFailed(
+            path, f"is not a file, and cannot be moved: {refused.strerror}."
+        ) from None
+    place = path.parent.name
+    return f"{place}/{path.name} was not a file. It was set aside as {place}/{kept_as.name}."
 
 
 def _is_still(path: Path, descriptor: int) -> bool:

@@ -21,6 +21,53 @@ def test_a_file_that_git_will_not_take_is_told_once_and_hinders_nothing(kept: Ke
     assert kept.problems == ["git~1 is not in the history: invalid path 'git~1'."]
 
 
+@pytest.mark.parametrize("name", [".gitignore", ".gitattributes", "notes/deep/.gitattributes"])
+def test_git_is_not_left_waiting_at_a_pipe(kept: Kept, name: str) -> None:
+    """Git itself would wait until it is stopped, half a minute for each command."""
+    journal = kept.journal()
+    journal.note(kept.write("notes/deep/a.md"), "add a")
+    os.mkfifo(kept.root / name)
+    began = time.monotonic()
+    assert not journal.flush()
+    assert time.monotonic() - began < 10
+    (problem,) = kept.problems
+    assert f"{name} is not a regular file; move it away." in problem
+    (kept.root / name).unlink()
+    assert journal.flush()
+    assert kept.tracked() == {"notes/deep/a.md"}
+
+
+def test_a_huge_file_is_not_put_into_the_history_and_hinders_nothing(kept: Kept) -> None:
+    journal = kept.journal()
+    os.truncate(kept.write("huge.md"), 1_500_000_000)
+    for name in ("a.md", "huge.md"):
+        journal.note(kept.write(name) if name == "a.md" else kept.root / name, f"add {name}")
+    assert journal.flush()
+    assert kept.tracked() == {"a.md"}
+    assert kept.problems == ["huge.md is not in the history: it is larger than 25 MB."]
+
+
+@pytest.mark.parametrize("entry", [".", "", "bin", "./bin"])
+def test_no_program_of_the_folder_itself_is_taken_for_git(
+    kept: Kept, entry: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a search path has an entry that depends on the folder, as many have by a slip."""
+    for folder in (kept.root, kept.root / "bin"):
+        folder.mkdir(parents=True, exist_ok=True)
+        program(folder / "git", f"touch {kept.root / 'ran'}", f'exec {REAL_GIT} "$@"')
+    monkeypatch.chdir(kept.root)
+    monkeypatch.setenv("PATH", f"{entry}:{os.environ['PATH']}")
+    journal = kept.journal(git="git")
+    journal.note(kept.write("a.md"), "add a")
+    assert journal.flush()
+    assert not (kept.root / "ran").exists()
+    monkeypatch.setenv("PATH", entry)
+    journal.note(kept.write("b.md"), "add b")
+    assert not journal.flush()
+    assert "git was not found" in kept.problems[-1]
+    assert not (kept.root / "ran").exists()
+
+
 def test_a_problem_can_be_printed_whatever_the_file_is_called(kept: Kept) -> None:
     journal = kept.journal()
     journal.note(kept.write("a.md"), "add a")
@@ -166,4 +213,4 @@ def test_a_lock_file_that_cannot_be_opened_is_a_problem_and_no_crash(kept: Kept)
     journal.note(kept.write("a.md"), "add a")
     assert not journal.flush()
     (problem,) = kept.problems
-    assert "Is a directory" in problem
+    assert "not a regular file" in problem

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -17,12 +16,13 @@ from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.chat import IMAGES, Attachment
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.errors import WriteFailed, WrongInput
+from ollim_bot.plain_files import open_file
 from ollim_bot.ports import Disk
 from ollim_bot.storage.attachments.folders import KeptFile, KeptFolder, too_much
 from ollim_bot.storage.attachments.kinds import media_type_of
 from ollim_bot.storage.attachments.names import numbered_names, safe_name
 from ollim_bot.storage.attachments.pictures import check_picture, fitted
-from ollim_bot.storage.files import PRIVATE, NotAFile, OsDisk, create_atomically
+from ollim_bot.storage.files import PRIVATE, OsDisk, create_atomically
 from ollim_bot.storage.locks import FileLock
 
 MB = 1024 * 1024
@@ -172,8 +172,5 @@ class FileAttachments:
 
 def _read(path: Path, most: int) -> bytes:
     """At most that many bytes of a file; raises `OSError` if it is something else, or a link."""
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-    with open(os.open(path, flags), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise NotAFile(path)
+    with open(open_file(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
         return file.read(most)

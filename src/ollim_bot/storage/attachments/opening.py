@@ -8,6 +8,7 @@ from typing import BinaryIO
 
 from ollim_bot.chat import OpenAttachment
 from ollim_bot.domain.chat import Attachment
+from ollim_bot.plain_files import open_file
 
 
 def files_of(root: Path, kept: Path) -> OpenAttachment:
@@ -19,8 +20,11 @@ def files_of(root: Path, kept: Path) -> OpenAttachment:
             raise FileNotFoundError(attachment.path)
         folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         for part in path.parts[:-1]:
-            folder = _step(part, os.O_DIRECTORY, folder)
-        return os.fdopen(_step(path.name, os.O_NONBLOCK, folder), "rb")
+            folder = _step(part, folder)
+        try:
+            return os.fdopen(open_file(path.name, os.O_RDONLY | os.O_NOFOLLOW, folder=folder), "rb")
+        finally:
+            os.close(folder)
 
     return opened
 
@@ -33,8 +37,9 @@ def _is_for_the_owner(path: PurePosixPath, kept: PurePosixPath) -> bool:
     return (is_open or path.is_relative_to(kept)) and not is_hidden
 
 
-def _step(name: str, flags: int, folder: int) -> int:
+def _step(name: str, folder: int) -> int:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flags, dir_fd=folder)
+        return os.open(name, flags, dir_fd=folder)
     finally:
         os.close(folder)

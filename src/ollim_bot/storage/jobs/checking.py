@@ -11,12 +11,13 @@ from ollim_bot.domain.file_changes import OwnersFile
 from ollim_bot.domain.job_files import FileReading, JobFile
 from ollim_bot.domain.job_files import JobFolder as Folder
 from ollim_bot.errors import Unreadable
+from ollim_bot.plain_files import Largest
 from ollim_bot.ports import Disk
 from ollim_bot.storage.documents import frontmatter
 from ollim_bot.storage.documents.document import BadDocument, Document
 from ollim_bot.storage.files import OsDisk
 from ollim_bot.storage.jobs.fields import WrongValue, words
-from ollim_bot.storage.jobs.folder import LARGEST, JobFolder
+from ollim_bot.storage.jobs.folder import JobFolder
 from ollim_bot.storage.jobs.form import FieldProblem, JobFormat
 from ollim_bot.storage.jobs.reminders import REMINDERS
 from ollim_bot.storage.jobs.routines import ROUTINES
@@ -71,7 +72,7 @@ def text_at(disk: Disk, path: Path) -> str | None:
     Raises `Unreadable`.
     """
     try:
-        return disk.read(path).decode("utf-8", "surrogateescape")
+        return disk.read(path, Largest.JOB).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
         return None
     except OSError as refused:
@@ -84,8 +85,8 @@ def _refuse_bytes(text: str) -> None:
     except UnicodeEncodeError as error:
         line = text.count("\n", 0, error.start) + 1
         raise BadDocument(line, "is not UTF-8 text") from None
-    if size > LARGEST:
-        raise BadDocument(None, f"is larger than {LARGEST} bytes")
+    if size > Largest.JOB:
+        raise BadDocument(None, f"is larger than {Largest.JOB} bytes")
 
 
 def _sentences(file: JobFile, problems: Sequence[FieldProblem]) -> tuple[str, ...]:

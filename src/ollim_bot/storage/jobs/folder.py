@@ -10,15 +10,14 @@ from typing import Generic, NamedTuple, TypeVar
 
 from ollim_bot.domain.jobs import Job
 from ollim_bot.errors import Unreadable
+from ollim_bot.plain_files import Largest, NotAFile, TooLarge
 from ollim_bot.ports import Disk
 from ollim_bot.storage.documents import frontmatter
 from ollim_bot.storage.documents.document import BadDocument
-from ollim_bot.storage.files import NotAFile
 from ollim_bot.storage.jobs.form import FieldProblem, JobFormat, JobReading
 
 J = TypeVar("J", bound=Job)
 
-LARGEST = 1_000_000
 # A file that changes twice within the clock's grain looks unchanged: so fresh a look is not kept.
 _GRAIN_NS = 100_000_000
 
@@ -86,18 +85,18 @@ class JobFolder(Generic[J]):
         """Raises `BadDocument` for what can never be a job, `FileNotFoundError` if it is gone."""
         path = self.path / name
         try:
-            raw = self._disk.read(path)
+            raw = self._disk.read(path, Largest.JOB)
         except FileNotFoundError:
             if path.is_symlink():
                 raise BadDocument(None, "is a link that leads nowhere") from None
             raise
-        except (NotAFile, IsADirectoryError):
+        except NotAFile:
             raise BadDocument(None, "is not a file") from None
+        except TooLarge:
+            raise BadDocument(None, f"is larger than {Largest.JOB} bytes") from None
         except OSError as refused:
             reason = refused.strerror or str(refused)
             raise BadDocument(None, f"cannot be read: {reason}") from None
-        if len(raw) > LARGEST:
-            raise BadDocument(None, f"is larger than {LARGEST} bytes")
         try:
             return raw.decode("utf-8")
         except UnicodeDecodeError as error:

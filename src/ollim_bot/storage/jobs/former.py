@@ -19,6 +19,7 @@ from ollim_bot.domain.file_changes import FileChange, OwnersFile, UndoEnd
 from ollim_bot.domain.job_files import JobFile, JobFolder
 from ollim_bot.domain.profile import ProfileFile
 from ollim_bot.errors import StorageError, WriteFailed
+from ollim_bot.plain_files import Largest
 from ollim_bot.ports import Disk, Journal
 from ollim_bot.storage.files import PRIVATE, SHARED, OsDisk, remove_durably, write_atomically
 from ollim_bot.storage.jobs.checking import text_at
@@ -125,7 +126,7 @@ class FormerTexts:
     def _former(self, key: str) -> _Former | None:
         """None if it is not there any more, or is not one that this program has written."""
         try:
-            row = json.loads(self._disk.read(self._place(key)))
+            row = json.loads(self._disk.read(self._place(key), Largest.FORMER_JOB))
             file = _file(row)
             before, after = row["before"], row["after"]
         except (OSError, ValueError, KeyError, TypeError):
@@ -147,7 +148,7 @@ class FormerTexts:
         """None if it is not one that this program has written, or was shown meanwhile."""
         key = place.stem.rpartition("-")[2]
         with suppress(OSError, ValueError, KeyError, TypeError):
-            row = json.loads(self._disk.read(place))
+            row = json.loads(self._disk.read(place, Largest.FORMER_JOB))
             file, before, after = _file(row), row["before"], row["after"]
             at = datetime.fromisoformat(row["at"])
             is_right = isinstance(before, str | None) and isinstance(after, str | None)

@@ -11,6 +11,7 @@ from typing import Generic, Protocol, TypeVar
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.slugs import slug
 from ollim_bot.errors import BadJob, DuplicateId, EditRefused, NotFound
+from ollim_bot.plain_files import Largest
 from ollim_bot.ports import Disk, Journal, ShelfReport, Shelved
 from ollim_bot.storage.documents import frontmatter
 from ollim_bot.storage.documents.document import BadDocument
@@ -21,7 +22,7 @@ from ollim_bot.storage.files import (
     remove_durably,
     write_atomically,
 )
-from ollim_bot.storage.jobs.folder import LARGEST, JobFolder
+from ollim_bot.storage.jobs.folder import JobFolder
 from ollim_bot.storage.jobs.form import FieldProblem, JobFormat, JobReading
 from ollim_bot.storage.locks import FileLock
 
@@ -209,6 +210,6 @@ def _utf8(text: str) -> bytes:
     except UnicodeEncodeError as error:
         wrong = text[error.start : error.start + 1]
         raise BadJob([f"{wrong!r} is not a character that can be written to a file"]) from None
-    if len(data) > LARGEST:
-        raise BadJob([f"a job of {len(data)} bytes is too large; {LARGEST} is the most"])
+    if len(data) > Largest.JOB:
+        raise BadJob([f"a job of {len(data)} bytes is too large; {Largest.JOB} is the most"])
     return data

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from ollim_bot.environment.programs import program_path, search_path
 from ollim_bot.errors import OllimError
 
 _SETTINGS = (
@@ -119,12 +120,16 @@ class Git:
 
     def _process(self, *arguments: str) -> subprocess.Popen[bytes]:
         settings = (word for setting in _SETTINGS for word in ("-c", setting))
+        environment = _environment()
+        program = program_path(self.program, environment["PATH"])
+        if program is None:
+            raise GitMissing(self.program)
         try:
             # In a session of its own it has no terminal to ask on, and Ctrl-C does not reach it.
             return subprocess.Popen(
-                (self.program, *settings, *self.options, *arguments),
+                (program, *settings, *self.options, *arguments),
                 cwd=self.root,
-                env=_environment(),
+                env=environment,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -148,7 +153,9 @@ def _environment() -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith("GIT_") or name in _WHERE_GIT_AND_ITS_SETTINGS_ARE
     }
-    return inherited | _ENVIRONMENT
+    # Git, too, looks for programs while the data directory is current.
+    path = {"PATH": search_path(inherited.get("PATH", os.defpath))}
+    return inherited | _ENVIRONMENT | path
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+from ollim_bot.plain_files import Largest, TooLarge, unfitness
 from ollim_bot.storage.journal.git import Git, GitFailed, GitRefuses, GitUnfinished
 
 _UNFINISHED = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
@@ -14,6 +15,7 @@ _CONFLICTS = frozenset(("DD", "AU", "UD", "UA", "DU", "AA", "UU"))
 _AT_THE_TOP = b"true\n\n"
 _PATHS_FROM_STDIN = ("--pathspec-from-file=-", "--pathspec-file-nul")
 _MOST_REFUSALS = 200
+_READ_BY_GIT = frozenset((".gitignore", ".gitattributes", ".gitmodules"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class Repository:
 
         Raises `GitUnfinished` while a merge, a rebase or a conflict waits for its owner.
         """
+        self._refuse_to_wait()
         listed = self.git.run(
             "status", "--porcelain", "-z", "-uall", "--no-renames", "--ignore-submodules=all"
         )
@@ -61,8 +64,13 @@ class Repository:
     def stage(self, paths: Sequence[PurePosixPath]) -> dict[PurePosixPath, str]:
         """Put the files into the index. The ones that git will not take are returned, with why."""
         refused: dict[PurePosixPath, str] = {}
+        for path in paths:
+            unfit = unfitness(self.git.root / path, Largest.IN_HISTORY)
+            if isinstance(unfit, TooLarge):
+                refused[path] = f"it is {unfit.reason}"
         failures = 0
-        parts = [paths] if paths else []
+        fit = [path for path in paths if path not in refused]
+        parts: list[Sequence[PurePosixPath]] = [fit] if fit else []
         while parts:
             part = parts.pop()
             try:
@@ -98,6 +106,17 @@ class Repository:
     def tidy(self) -> None:
         """Pack what has piled up, if it is much. A commit does not do this: it would be held up."""
         self.git.run("gc", "--auto", "--quiet")
+
+    def _refuse_to_wait(self) -> None:
+        """Git opens these wherever it finds them, and would wait at a pipe until it is stopped."""
+        root = self.git.root
+        for folder, folders, names in os.walk(root):
+            folders[:] = [name for name in folders if name != ".git"]
+            for name in _READ_BY_GIT.intersection(names):
+                path = Path(folder, name)
+                if unfit := unfitness(path, Largest.IGNORED):
+                    where = path.relative_to(root)
+                    raise GitFailed(root, f"{where} is {unfit.reason}; move it away")
 
     def _is_untracked_on_purpose(self, entry: str) -> bool:
         return entry[:2] == "D " and os.path.lexists(self.git.root / entry[3:])

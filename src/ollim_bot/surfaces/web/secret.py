@@ -7,6 +7,7 @@ import secrets
 
 from ollim_bot.data_paths import DataPaths
 from ollim_bot.errors import Unreadable
+from ollim_bot.plain_files import Largest
 from ollim_bot.ports import Disk
 from ollim_bot.settings import Secret
 from ollim_bot.storage.files import PRIVATE, OsDisk, create_atomically, remove_durably
@@ -33,7 +34,7 @@ def address(port: int, secret: Secret) -> str:
 
 def _kept(paths: DataPaths, disk: Disk) -> Secret | None:
     try:
-        raw = disk.read(paths.web_token)
+        raw = disk.read(paths.web_token, Largest.NOTE)
     except OSError:
         return None
     return Secret(raw.decode("ascii").strip()) if _SHAPE.fullmatch(raw) else None

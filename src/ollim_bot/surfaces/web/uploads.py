@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -17,6 +18,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from ollim_bot.chat import IncomingFile
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.errors import WriteFailed
+from ollim_bot.plain_files import open_file
 from ollim_bot.surfaces.web import texts
 from ollim_bot.surfaces.web.limits import Limits
 from ollim_bot.surfaces.web.refusals import Refused
@@ -112,7 +114,7 @@ class Uploads:
             raise Refused(413, texts.too_many_files(self._limits.files))
         name = _plain_name(given)
         path = folder / str(len(upload.files))
-        with await _on_disk(name, lambda: path.open("xb")) as target:
+        with await _on_disk(name, lambda: _created(path)) as target:
             await self._save(part, name, target)
             await _on_disk(name, target.flush)
         upload.files.append(IncomingFile(name, path))
@@ -128,6 +130,10 @@ class Uploads:
     async def _in_time(self, step: Coroutine[Any, Any, T]) -> T:
         async with asyncio.timeout(self._limits.stall_seconds):
             return await step
+
+
+def _created(path: Path) -> BinaryIO:
+    return open(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
 async def _on_disk(name: str, step: Callable[..., R], *details: object) -> R:

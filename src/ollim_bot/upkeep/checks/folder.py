@@ -30,16 +30,42 @@ def data_directory(paths: DataPaths, may: May = os.access) -> Iterator[Finding]:
             f"{folder} cannot be read and written",
             f"Run `chmod u+rwx {_typed(folder)}`, as the account that it belongs to.",
         )
-    for folder in filter(_is_open_to_others, (paths.root, paths.state)):
-        yield warned(
-            NAME,
-            f"others on this machine can look into {folder}",
-            f"Run `chmod 700 {_typed(folder)}`.",
-        )
+    yield from _open_to_others(paths)
     if paths.state not in closed:
         yield from map(_set_aside, sorted(paths.state.glob(_SET_ASIDE)))
     if not closed:
         yield passed(NAME, f"{paths.root} can be written")
+
+
+def _open_to_others(paths: DataPaths) -> Iterator[Finding]:
+    open_folders = [each for each in (paths.root, paths.state) if _is_open_to_others(each)]
+    for folder in open_folders:
+        yield warned(
+            NAME,
+            f"others on this machine can look into {folder}",
+            f"Run `chmod 700 {_typed(folder)}`; the next start does so too.",
+        )
+    # Behind a closed folder nobody gets to them.
+    is_way_open = len(open_folders) == 2
+    opened = [path for path in _files(paths.state) if is_way_open and _is_open_to_others(path)]
+    if opened:
+        more = f" and {len(opened) - 1} more" if len(opened) > 1 else ""
+        yield warned(
+            NAME,
+            f"others may read {opened[0]}{more}",
+            f"Run `chmod -R go= {_typed(paths.state)}`; the next start does so too.",
+        )
+    if paths.root.stat().st_uid != os.geteuid():
+        yield warned(
+            NAME,
+            f"{paths.root} belongs to another account, which can read and change all of it",
+            "Run the bot as that account, or make the folder its own.",
+        )
+
+
+def _files(state: Path) -> Iterator[Path]:
+    for folder, _, names in os.walk(state):
+        yield from (path for name in names if not (path := Path(folder, name)).is_symlink())
 
 
 def _not_there(root: Path, may: May) -> Finding:

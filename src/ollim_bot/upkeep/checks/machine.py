@@ -51,7 +51,7 @@ def memory_of(pid: int) -> int | None:
 
 
 def _told_by_ps(pid: int) -> int | None:
-    command = ("ps", "-o", "rss=", "-p", str(pid))
+    command = ("/bin/ps", "-o", "rss=", "-p", str(pid))
     try:
         ran = subprocess.run(command, capture_output=True, timeout=_LONGEST_WAIT, check=False)
     except (OSError, subprocess.TimeoutExpired):

@@ -34,6 +34,7 @@ def version_in(environment: Mapping[str, str]) -> Version:
         """Raises `OSError` or `SubprocessError` if it does not say."""
         ran = subprocess.run(
             (cli, "--version"),
+            cwd="/",
             env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 import aiohttp
 
 from ollim_bot.errors import NotSent, Unreachable, WriteFailed
+from ollim_bot.plain_files import open_file
 from ollim_bot.surfaces.discord.channel import RemoteFile
 from ollim_bot.surfaces.discord.wire.refusals import OUT_OF_REACH, reading
 
@@ -47,12 +49,18 @@ async def _answer(file: RemoteFile) -> AsyncIterator[aiohttp.ClientResponse]:
 
 async def _keep(answer: aiohttp.ClientResponse, file: RemoteFile, target: Path, most: int) -> None:
     size = 0
-    with await _on_disk(target, lambda: target.open("wb")) as kept:
+    with await _on_disk(target, lambda: _created(target)) as kept:
         async for chunk in answer.content.iter_chunked(_CHUNK):
             size += len(chunk)
             if size > most:
                 raise NotSent(_TOO_LARGE.format(name=file.name))
             await _on_disk(target, partial(kept.write, chunk))
+
+
+def _created(target: Path) -> BinaryIO:
+    """In place of one that a crash left behind, and for nobody else to read."""
+    target.unlink(missing_ok=True)
+    return open(open_file(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
 async def _on_disk(target: Path, step: Callable[[], T]) -> T:

@@ -1,0 +1,133 @@
+"""Opens files that anybody may have put there: only regular ones, and none larger than expected.
+
+A pipe would be waited at for ever, a device may act on being opened, and a file of gigabytes would
+take all memory. What stands there is looked at first, and again once it is open, since it may have
+been replaced in between.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_KB, _MB = 1000, 1000**2
+# None of them changes anything for a regular file.
+_NEVER_WAITING = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_BLOCK = 65536
+
+
+class Largest:
+    """How many bytes a file of each kind may have; a larger one is refused unread."""
+
+    SETTINGS = 1 * _MB
+    PROFILE = 64 * _KB
+    POLICY = 1 * _MB
+    IGNORED = 1 * _MB
+    JOB = 1 * _MB
+    SKILL = 1 * _MB
+    # Git takes long to put large ones away, and keeps them for ever.
+    IN_HISTORY = 25 * _MB
+    # A job before it was changed, in JSON, where one byte may take six characters.
+    FORMER_JOB = 8 * _MB
+    STATE = 32 * _MB
+    # One month of it; nothing that a person and a bot do comes near.
+    LOG = 256 * _MB
+    # A request, a secret, a script of one line.
+    NOTE = 64 * _KB
+
+
+class Unfit(OSError):
+    """What stands there is nothing to be read; `reason` goes behind "it is"."""
+
+    def __init__(self, number: int, reason: str, path: str | Path) -> None:
+        super().__init__(number, reason, str(path))
+        self.reason = reason
+
+
+class NotAFile(Unfit):
+    """A folder, a pipe, a socket or a device stands where a file should be."""
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__(errno.EINVAL, "not a regular file", path)
+
+
+class TooLarge(Unfit):
+    def __init__(self, path: str | Path, most: int) -> None:
+        super().__init__(errno.EFBIG, f"larger than {size_in_words(most)}", path)
+
+
+def size_in_words(size: int) -> str:
+    """`64 kB`, `1 MB`."""
+    return f"{size // _MB} MB" if size >= _MB else f"{size // _KB} kB"
+
+
+def read_file(path: str | Path, most: int) -> bytes:
+    """All of it. Raises `NotAFile`, `TooLarge`, or what else `OSError` says."""
+    return read_with_status(path, most)[0]
+
+
+def read_with_status(path: str | Path, most: int) -> tuple[bytes, os.stat_result]:
+    """Also what the system says of the very file that was read."""
+    with opened_file(path, most=most) as descriptor:
+        status, data = os.fstat(descriptor), b""
+        # One byte more than there should be tells whether it has grown meanwhile.
+        while part := os.read(descriptor, min(max(status.st_size, _BLOCK), most - len(data)) + 1):
+            data = data + part if data else part
+            if len(data) > most:
+                raise TooLarge(path, most)
+        return data, status
+
+
+def unfitness(path: str | Path, most: int) -> Unfit | None:
+    """Why what stands there is nothing to be read, told without opening it; None if it is."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return NotAFile(path)
+    return TooLarge(path, most) if status.st_size > most else None
+
+
+@contextmanager
+def opened_file(
+    path: str | Path, flags: int = os.O_RDONLY, mode: int = 0, *, most: int | None = None
+) -> Iterator[int]:
+    """The descriptor of a regular file. Raises `NotAFile`, or `TooLarge` if it has over `most`."""
+    descriptor = open_file(path, flags, mode)
+    try:
+        if most is not None and os.fstat(descriptor).st_size > most:
+            raise TooLarge(path, most)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def open_file(
+    path: str | Path, flags: int = os.O_RDONLY, mode: int = 0, *, folder: int | None = None
+) -> int:
+    """As `os.open`, within the open `folder` if there is one. Raises `NotAFile`.
+
+    With `O_NOFOLLOW`, a link is no file either.
+    """
+    try:
+        _check(os.stat(path, dir_fd=folder, follow_symlinks=not flags & os.O_NOFOLLOW), path)
+    except FileNotFoundError:
+        if not flags & os.O_CREAT:
+            raise
+    descriptor = os.open(path, flags | _NEVER_WAITING, mode, dir_fd=folder)
+    try:
+        _check(os.fstat(descriptor), path)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _check(status: os.stat_result, path: str | Path) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise NotAFile(path)

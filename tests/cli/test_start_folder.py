@@ -1,0 +1,93 @@
+"""The folder in which the program is started, or the agent works, gives it no code to run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.terminal import PROGRAM
+
+from ollim_bot.engine.options import child_environment
+from ollim_bot.environment.programs import own_command, python_places
+
+NAMES = ("ollim_bot", "json", "argparse", "datetime", "sitecustomize", "usercustomize", "errors")
+
+
+@pytest.fixture
+def trap(tmp_path: Path) -> Path:
+    """A folder with modules that are named like ours and Python's, and tell when they are run."""
+    folder = tmp_path / "trap"
+    package = folder / "claude_agent_sdk" / "_bundled"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").write_text("")
+    (package / "claude").write_text(f"#!/bin/sh\ntouch {folder}/ran\n")
+    (package / "claude").chmod(0o755)
+    for name in NAMES:
+        text = f"open({str(folder / 'ran')!r}, 'a').write({name!r})\nraise SystemExit(9)\n"
+        (folder / f"{name}.py").write_text(text)
+    return folder
+
+
+def listed(command: list[str], trap: Path, environment: dict[str, str]) -> None:
+    """A command that loads most of what commands load, and works as if nothing were there."""
+    data = {"OLLIM_DATA_DIR": str(trap.parent / "data"), "OLLIM_TIMEZONE": "UTC"}
+    ran = subprocess.run(
+        [*command, "reminder", "list"],
+        cwd=trap,
+        env={"HOME": str(trap.parent), "PATH": os.environ["PATH"], **data, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert not (trap / "ran").exists(), (trap / "ran").read_text()
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_a_restart_takes_nothing_from_the_current_folder(trap: Path) -> None:
+    listed(own_command(), trap, python_places({"PYTHONPATH": ":"}, str(trap.parent)))
+
+
+def test_the_program_takes_nothing_from_the_current_folder(trap: Path) -> None:
+    listed([str(PROGRAM)], trap, {})
+
+
+def test_the_module_takes_nothing_more_from_the_current_folder_once_it_runs(trap: Path) -> None:
+    """That the folder has no `ollim_bot` of its own is up to who calls Python by hand."""
+    for name in ("ollim_bot", "sitecustomize", "usercustomize"):
+        (trap / f"{name}.py").unlink()
+    listed([sys.executable, "-m", "ollim_bot"], trap, {})
+    assert subprocess.run(
+        [sys.executable, "-m", "ollim_bot", "doctor", "--json"],
+        cwd=trap,
+        env={"HOME": str(trap.parent), "PATH": os.environ["PATH"]},
+        capture_output=True,
+        check=False,
+        timeout=60,
+    ).stdout.startswith(b"{")
+    assert not (trap / "ran").exists()
+
+
+@pytest.mark.parametrize("slip", [":/nowhere", "/nowhere:", "/nowhere::/else", ".", ""])
+def test_the_agents_commands_take_nothing_from_where_they_are_run(
+    trap: Path, slip: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their folder is the data directory, and an entry of a path that is empty means it."""
+    monkeypatch.chdir(trap.parent)
+    inherited = {"PYTHONPATH": slip, "PATH": f".:{os.environ['PATH']}:"}
+    environment = child_environment({}, inherited, PROGRAM.parent)
+    (trap / "ollim-bot").write_text(f"#!/bin/sh\ntouch {trap}/ran\n")
+    (trap / "ollim-bot").chmod(0o755)
+    listed(["/usr/bin/env", "ollim-bot"], trap, environment)
+
+
+def test_an_honest_path_still_leads_where_it_led(tmp_path: Path) -> None:
+    given = {"PYTHONPATH": "src:/opt/lib", "PYTHONUSERBASE": "base", "LANG": "C"}
+    assert python_places(given, str(tmp_path)) == {
+        "PYTHONPATH": f"{tmp_path}/src:/opt/lib",
+        "PYTHONUSERBASE": f"{tmp_path}/base",
+    }
+    assert python_places({}, str(tmp_path)) == {}
