@@ -21,7 +21,7 @@ LAYERS: list[list[str]] = [
     ["domain"],
     ["ports"],
     ["stores", "agent", "chat"],
-    ["data_paths", "clock"],
+    ["data_paths", "clock", "connections"],
     ["environment"],
     ["settings"],
     ["logs"],
