@@ -106,9 +106,10 @@ class Access:
     async def _enter(self, request: web.Request) -> web.Response:
         [code] = await self._words(request, "code")
         try:
-            return web.json_response(_key_json(await self._keys.enter(code)))
+            given = await self._keys.enter(code)
         except NotLetIn:
             raise Refused(401, texts.USED_ADDRESS) from None
+        return _with_empty_cache(web.json_response(_key_json(given)))
 
     async def _challenge(self, request: web.Request) -> web.Response:
         browser, nonce = await self._words(request, "browser", "nonce")
@@ -126,10 +127,7 @@ class Access:
             raise Refused(401, texts.NO_KEY) from None
         if isinstance(given, Session):
             return web.json_response({"session": given.bearer, "bot": encoded(given.bot_key)})
-        answer = web.json_response({"next": _key_json(given)})
-        # What somebody who had the port meanwhile may have left there.
-        answer.headers["Clear-Site-Data"] = '"cache"'
-        return answer
+        return _with_empty_cache(web.json_response({"next": _key_json(given)}))
 
     async def _words(self, request: web.Request, *names: str) -> list[str]:
         """Said by somebody who is not known yet, so it has to be short and quick."""
@@ -174,6 +172,12 @@ def forget_former_cookie(request: web.Request, response: web.StreamResponse) -> 
 def _without_service_workers() -> web.Response:
     """The page has none: who had the port meanwhile left one to answer in the bot's place."""
     return web.Response(status=404, headers={"Clear-Site-Data": '"cache", "storage"'})
+
+
+def _with_empty_cache(answer: web.Response) -> web.Response:
+    """Who had the port meanwhile may have left pages of their own there."""
+    answer.headers["Clear-Site-Data"] = '"cache"'
+    return answer
 
 
 def _bearer(request: web.Request) -> str:

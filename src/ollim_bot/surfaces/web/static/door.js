@@ -9,7 +9,7 @@ const WAYS_IN = {
     insecure: "Browsers open this page by https only. Open it so, or as 127.0.0.1.",
     foreign:
         "Who answers here could not show that it is your bot, so nothing is sent to it. " +
-        "Reload the page when the bot is back.",
+        "When the bot is back, the page goes on by itself; if it does not, reload it.",
 };
 
 /** @returns {string} the sentence for a page that is not let in; else empty */
