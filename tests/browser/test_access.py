@@ -19,6 +19,7 @@ from ollim_bot.surfaces.web.secret import new_web_secret
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 _LIMIT = 10.0
+_WORKERS = "navigator.serviceWorker.getRegistrations().then((found) => found.length)"
 _GONE = ("ERR_", "WebSocket", "status of", "Failed to load", "is not valid JSON")
 
 
@@ -170,11 +171,13 @@ async def test_a_service_worker_that_was_left_behind_goes(stage: Stage) -> None:
         await taken(squatter)
     await stage.start()
     await trapped.goto(f"{stage.scene.url}/")
-    await trapped.wait_for_function(
-        "async () => (await navigator.serviceWorker.getRegistrations()).length === 0"
-    )
-    await trapped.goto(f"{stage.scene.url}/")
-    await expect(trapped.locator("#door")).to_contain_text("ollim-bot web url")
+    async with asyncio.timeout(_LIMIT):
+        while await trapped.evaluate(_WORKERS):
+            await asyncio.sleep(0.05)
+    await trapped.close()
+    page = await stage.context.new_page()
+    await page.goto(f"{stage.scene.url}/")
+    await expect(page.locator("#door")).to_contain_text("ollim-bot web url")
 
 
 async def test_tabs_reloads_and_restarts_need_no_new_address(stage: Stage, page: Page) -> None:

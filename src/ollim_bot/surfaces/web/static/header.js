@@ -17,8 +17,10 @@ export function showHeader(store) {
         version ??= state.status?.version ?? null;
         byId("reload").hidden = (state.status?.version ?? null) === version;
         const way = wayIn(state.connection);
-        byId("connection").classList.toggle("is-long", way !== "");
-        say(byId("connection"), state.status === null && way ? "" : way || passing(state));
+        // Before it was ever let in, the page says it in its middle.
+        const shown = state.status === null && way !== "" ? "" : way || passing(state);
+        byId("connection").classList.toggle("is-long", shown !== "" && shown === way);
+        say(byId("connection"), shown);
         document.title = titleOf(state);
         if (state.status) {
             showStatus(state.status);
