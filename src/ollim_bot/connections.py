@@ -10,11 +10,23 @@ from __future__ import annotations
 import asyncio
 import resource
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import cast
 
+# Enough for everything else that the process does beside its connections.
+_DESCRIPTORS = 8192
 # Of all descriptors that the process may have, one in so many is for connections of one server.
 _SHARE = 4
+
+
+def allow_many_descriptors() -> None:
+    """As many as the system lets this process have, up to what it could make use of."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_DESCRIPTORS, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 @dataclass(eq=False, slots=True)

@@ -14,6 +14,7 @@ from ollim_bot.app.surfaces import MakeRemote
 from ollim_bot.chat import OpenAttachment, RemoteSurface
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note
+from ollim_bot.connections import allow_many_descriptors
 from ollim_bot.errors import OllimError
 from ollim_bot.logs import RedactingFilter, set_up_logging
 from ollim_bot.ports import Clock
@@ -44,6 +45,7 @@ def run(caller: Caller) -> None:
         zone=settings.zone,
         stream=sys.stderr,
     )
+    allow_many_descriptors()
     try:
         ending = asyncio.run(_until_stopped(settings, caller, redacting))
     except OllimError:
