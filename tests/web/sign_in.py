@@ -13,7 +13,7 @@ from ollim_bot.surfaces.web.secret import bot_key, decoded, entry_code, is_equal
 NONCE = "any-nonce"
 
 
-class NotLetIn(Exception):
+class NotLetIn(AssertionError):
     def __init__(self, status: int, answer: Any) -> None:
         super().__init__(status, answer)
         self.status = status
