@@ -20,8 +20,8 @@ async def test_twelve_hundred_idle_connections_cost_neither_time_nor_log(newcome
     crowd: list[socket.socket] = []
     try:
         logged = newcomer.output.stat().st_size
-        for _ in range(CROWD):
-            crowd.append(socket.create_connection(("127.0.0.1", newcomer.port), 10))
+        address = ("127.0.0.1", newcomer.port)
+        crowd.extend(socket.create_connection(address, 10) for _ in range(CROWD))
         async with aiohttp.ClientSession() as http:
             began = time.perf_counter()
             async with http.get(f"{newcomer.url}/healthz") as healthy:
