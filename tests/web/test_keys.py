@@ -239,7 +239,7 @@ async def test_a_key_that_was_replaced_tells_that_two_have_it(
             assert (await first.get("/api/messages")).status == 401
             assert await refused(first, first.key) == 401
             assert (await bystander.get("/api/messages")).status == 200
-    assert "ollim-bot web url --new" in caplog.text
+    assert "with `--new` if somebody else" in caplog.text
 
 
 async def test_a_key_that_came_but_was_never_used_is_given_again(tmp_path: Path) -> None:

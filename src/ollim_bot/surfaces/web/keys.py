@@ -49,6 +49,10 @@ CHALLENGE_SECONDS = 60.0
 SESSION_SECONDS = 15 * 60.0
 WATCH_SECONDS = 2.0
 
+_REPLACED = (
+    "A browser came to the page with a key that had been replaced, so it is shut out. Run "
+    "`ollim-bot web url` to let it in again, with `--new` if somebody else may have used it."
+)
 _MOST_SESSIONS = 200
 _TIME_BYTES, _RANDOM_BYTES, _SEAL_BYTES = 8, 12, 16
 
@@ -115,7 +119,8 @@ class Challenges:
 
 
 class Keys:
-    """`ended` is called with the browser whose sessions have ended, or with None for all of them.
+    """`ended` is called with the browser whose sessions have ended, or with None for all of them;
+    `report` with what the owner should know.
 
     A disk that takes nothing keeps nobody out: what it should keep is known until the next start.
     """
@@ -130,7 +135,8 @@ class Keys:
     ) -> None:
         self._paths = paths
         self._clock = clock
-        self._store = _store(paths, disk or OsDisk(), report or _logger.warning)
+        self._report = report or _logger.warning
+        self._store = _store(paths, disk or OsDisk(), self._report)
         self._secret: Secret | None = None
         self._file: tuple[int, int] | None = None
         self._browsers = KnownBrowsers()
@@ -284,10 +290,7 @@ class Keys:
         return Session(bearer, browser_id, bot_key(self.secret, browser_id))
 
     async def _forget(self, browser_id: str) -> None:
-        _logger.warning(
-            "A browser came to the page with a key that was replaced, so it has to be let in anew: "
-            "run `ollim-bot web url`. If that was not your browser, run `ollim-bot web url --new`."
-        )
+        self._report(_REPLACED)
         self._sessions = {
             name: held for name, held in self._sessions.items() if held[0] != browser_id
         }
