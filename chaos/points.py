@@ -58,7 +58,7 @@ POINTS: tuple[str, ...] = (
     *_points(_LINE[:2], "session_history.jsonl"),
     *_points(_TEXT, "inbox.jsonl", "memory.json", "pending_updates.json", "ping_budget.json"),
     *_points(_TEXT, "fork.json", "fork_messages.json", "inquiries.json", "sessions.json"),
-    *_points(_TEXT, "config.json", ".gitignore"),
+    *_points(_TEXT, "config.json", ".gitignore", "web_browsers.json"),
     *_points(_TEXT[1:], "outbox.jsonl"),
     *_points((Moment.REMOVAL, Moment.FOLDER, Moment.DONE), "reminders"),
     *_points((Moment.RENAMING, Moment.REMOVAL, Moment.FOLDER), "run_requests"),

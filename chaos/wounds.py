@@ -52,6 +52,7 @@ _MADE_AT_START = {
     ".gitignore": ".gitignore",
     "IDENTITY.md": "IDENTITY.md",
     "web_token": "state/web_token",
+    "web_browsers.json": "state/web_browsers.json",
 }
 ERRORS: Mapping[str, str] = {
     "the sync fails": "EIO",

@@ -21,7 +21,7 @@ LAYERS: list[list[str]] = [
     ["domain"],
     ["ports"],
     ["stores", "agent", "chat"],
-    ["data_paths", "clock", "plain_files"],
+    ["data_paths", "clock", "connections", "plain_files"],
     ["environment"],
     ["settings"],
     ["logs"],

@@ -56,6 +56,7 @@ class DataPaths:
     credentials = _Below("state/credentials.json")
     token = _Below("state/token.json")
     web_token = _Below("state/web_token")
+    web_browsers = _Below("state/web_browsers.json")
     attachments = _Below("state/attachments")
     locks = _Below("state/.locks")
 

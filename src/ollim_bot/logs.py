@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import logging
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from types import MappingProxyType
 from typing import TextIO
@@ -17,6 +20,9 @@ from ollim_bot.settings import LogFormat, LogLevel
 
 MARK = "[redacted]"
 SHORTEST_SECRET = 4
+THROTTLE_SECONDS = 60.0
+
+_MOST_REMEMBERED = 1000
 
 _FIELDS: ContextVar[Mapping[str, str]] = ContextVar("log_fields", default=MappingProxyType({}))
 _STANDARD_FIELDS = frozenset(logging.makeLogRecord({}).__dict__) | {
@@ -24,6 +30,8 @@ _STANDARD_FIELDS = frozenset(logging.makeLogRecord({}).__dict__) | {
     "asctime",
     "taskName",
 }
+# Found now: a process that has run out of descriptors must be able to say so.
+_ESCAPED = codecs.lookup("unicode_escape")
 _UNPRINTABLE = re.compile("[\0-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 # For each form of a secret: texts in lower case of which one stands in it or near it, so that most
 # lines need no closer look; and the look itself, which finds the secret as group 1.
@@ -57,13 +65,15 @@ def set_up_logging(
     secrets: Iterable[str],
     zone: tzinfo,
     stream: TextIO,
+    now: Callable[[], float] = time.monotonic,
 ) -> RedactingFilter:
     """Send the events of every logger to `stream` and nowhere else.
 
+    The same line from the same place is written once in a minute, and then how often it came.
     The filter that is returned can `learn` secrets that turn up later.
     """
     redacting = RedactingFilter(secrets)
-    handler = logging.StreamHandler(stream)
+    handler = ThrottledHandler(stream, now)
     handler.addFilter(_add_ambient_fields)
     handler.addFilter(redacting)
     formatter = JsonFormatter if log_format is LogFormat.JSON else TextFormatter
@@ -132,6 +142,53 @@ class RedactingFilter(logging.Filter):
         return value if clean == text and _fits_json(value) else clean
 
 
+@dataclass(slots=True)
+class _Written:
+    record: logging.LogRecord
+    since: float
+    left_out: int = 0
+
+
+class ThrottledHandler(logging.StreamHandler[TextIO]):
+    """Writes a line; but the same one from the same place not again within `THROTTLE_SECONDS`.
+
+    How often it came meanwhile is written with the first line after that time, and at the end.
+    Lines that differ in anything, their fields and exceptions included, are all written.
+    """
+
+    def __init__(self, stream: TextIO, now: Callable[[], float]) -> None:
+        super().__init__(stream)
+        self._now = now
+        self._written: dict[object, _Written] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        now = self._now()
+        self._count_up(lambda written: now - written.since >= THROTTLE_SECONDS)
+        key = _sameness(record)
+        if key in self._written:
+            self._written[key].left_out += 1
+            return
+        if len(self._written) >= _MOST_REMEMBERED:
+            oldest = next(iter(self._written.values()))
+            self._count_up(lambda written: written is oldest)
+        self._written[key] = _Written(record, now)
+        super().emit(record)
+
+    def close(self) -> None:
+        self._count_up(lambda _: True)
+        super().close()
+
+    def _count_up(self, is_over: Callable[[_Written], bool]) -> None:
+        """They are in the order of time, so the first that is not over ends it."""
+        while self._written:
+            key = next(iter(self._written))
+            if not is_over(self._written[key]):
+                return
+            written = self._written.pop(key)
+            if written.left_out:
+                super().emit(_counted(written))
+
+
 class TextFormatter(logging.Formatter):
     """`2026-11-15 09:00:00 INFO scheduling: message run=… session=…`, exceptions set in below."""
 
@@ -165,6 +222,24 @@ class JsonFormatter(logging.Formatter):
         }
         tail = {"exc": record.exc_text, "stack": record.stack_info}
         return json.dumps(event | {name: text for name, text in tail.items() if text})
+
+
+def _sameness(record: logging.LogRecord) -> object:
+    """Equal for the same line from the same place."""
+    place = (record.name, record.levelno, record.pathname, record.lineno)
+    fields = tuple((name, str(value)) for name, value in _fields(record).items())
+    return place, record.getMessage(), record.exc_text, record.stack_info, fields
+
+
+def _counted(written: _Written) -> logging.LogRecord:
+    """One line in place of all those that were left out."""
+    first = written.record
+    times = "once more" if written.left_out == 1 else f"{written.left_out} more times"
+    message = f"{first.getMessage()} ({times}, left out here)"
+    place = (first.name, first.levelno, first.pathname, first.lineno)
+    counted = logging.LogRecord(*place, message, None, None)
+    counted.__dict__.update(_fields(first))
+    return counted
 
 
 def _add_ambient_fields(record: logging.LogRecord) -> bool:
@@ -255,4 +330,4 @@ def _logger(record: logging.LogRecord) -> str:
 
 
 def _printable(text: str) -> str:
-    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _UNPRINTABLE.sub(lambda found: _ESCAPED.encode(found[0])[0].decode(), text)

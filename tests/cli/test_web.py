@@ -1,30 +1,102 @@
-"""`ollim-bot web url` prints the way to the page, and nothing else."""
+"""`ollim-bot web url` prints a way to the page that counts once, and nothing else."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.cli.terminal import Terminal, held
+import pytest
+from tests.browser.squatter import Squatter, squatting
+from tests.cli.terminal import Answer, Terminal, held
+from tests.web.browser import browser, stranger
+from tests.web.scene import SECRET, Scene, make_scene, running
+from tests.web.sign_in import NotLetIn
 
-ADDRESS = re.compile(r"http://127\.0\.0\.1:8421/\?token=[\w-]{43,}\n")
+from ollim_bot.storage.bootstrap import prepare_data_directory
 
-
-def test_the_address_is_printed_alone_and_stays_the_same(terminal: Terminal) -> None:
-    answer = terminal.run("web", "url")
-    assert (answer.code, answer.err) == (0, "")
-    assert ADDRESS.fullmatch(answer.out)
-    assert terminal.done("web", "url") == answer.out
-    kept = terminal.paths.web_token.read_text()
-    assert answer.out == f"http://127.0.0.1:8421/?token={kept}"
-    assert terminal.paths.web_token.stat().st_mode & 0o777 == 0o600
+ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/\?[0-9a-f]{8}#([\w.-]{60,})\n")
+SILENT = "The bot is running, but its page does not answer"
 
 
-def test_the_port_is_that_of_the_settings(terminal: Terminal) -> None:
-    terminal.environ["OLLIM_WEB_PORT"] = "9000"
-    assert terminal.done("web", "url").startswith("http://127.0.0.1:9000/?token=")
+@asynccontextmanager
+async def bot(terminal: Terminal) -> AsyncIterator[Scene]:
+    """Its page, and the sign that it runs."""
+    prepare_data_directory(terminal.paths)
+    with held("bot", terminal.paths.bot_pid):
+        async with running(make_scene(terminal.paths.root)) as scene:
+            terminal.environ["OLLIM_WEB_PORT"] = str(scene.surface.port)
+            yield scene
+
+
+async def run(terminal: Terminal, *words: str) -> Answer:
+    return await asyncio.to_thread(terminal.run, "web", "url", *words)
+
+
+async def test_the_address_is_printed_alone_and_lets_one_browser_in(terminal: Terminal) -> None:
+    async with bot(terminal) as scene, stranger(scene) as own:
+        first, second = await run(terminal), await run(terminal)
+        assert (first.code, first.err) == (0, "")
+        assert first.out != second.out
+        for answer in (first, second):
+            found = ADDRESS.fullmatch(answer.out)
+            assert found is not None
+            assert SECRET.reveal() not in answer.out
+            assert await own.door.session(await own.door.enter(found[1]))
+            with pytest.raises(NotLetIn):
+                await own.door.enter(found[1])
+
+
+async def test_a_new_one_ends_every_other_way_in(terminal: Terminal) -> None:
+    async with bot(terminal) as scene, browser(scene) as own:
+        earlier = await run(terminal)
+        answer = await run(terminal, "--new")
+        assert answer.code == 0
+        assert answer.err == "note: Every browser needs a new address now.\n"
+        assert (await own.get("/api/messages")).status == 401
+        for out, is_good in ((earlier.out, False), (answer.out, True)):
+            found = ADDRESS.fullmatch(out)
+            assert found is not None
+            if is_good:
+                assert await own.door.session(await own.door.enter(found[1]))
+            else:
+                with pytest.raises(NotLetIn):
+                    await own.door.enter(found[1])
+        assert terminal.paths.web_token.read_text().strip() != SECRET.reveal()
+        assert terminal.paths.web_token.stat().st_mode & 0o777 == 0o600
+
+
+def test_without_a_bot_there_is_no_address_and_nothing_is_made(terminal: Terminal) -> None:
+    assert terminal.refused("web", "url", code=1).startswith("The bot is not running, so its page")
+    assert not terminal.paths.root.exists()
+
+
+def test_every_way_in_can_be_ended_without_a_bot(terminal: Terminal) -> None:
+    prepare_data_directory(terminal.paths)
+    terminal.paths.web_token.write_text(SECRET.reveal())
+    answer = terminal.run("web", "url", "--new")
+    assert (answer.code, answer.out) == (0, "")
+    assert "Every browser needs a new address now." in answer.err
+    assert "The bot is not running" in answer.err
+    assert terminal.paths.web_token.read_text().strip() != SECRET.reveal()
+
+
+async def test_another_program_at_the_port_is_told_and_given_nothing(terminal: Terminal) -> None:
+    async with bot(terminal):
+        squatter = Squatter()
+        async with squatting(squatter) as port:
+            terminal.environ["OLLIM_WEB_PORT"] = str(port)
+            answer = await run(terminal)
+        assert (answer.code, answer.out) == (1, "")
+        assert answer.err.startswith(f"Another program answers at port {port}, not this bot.")
+        assert SECRET.reveal() not in str(squatter.heard)
+        silent = await run(terminal)
+        assert (silent.code, silent.out) == (1, "")
+        assert silent.err.startswith(SILENT)
 
 
 def test_a_page_that_is_off_has_no_address(terminal: Terminal) -> None:
@@ -33,20 +105,15 @@ def test_a_page_that_is_off_has_no_address(terminal: Terminal) -> None:
     assert not terminal.paths.root.exists()
 
 
-def test_it_works_while_the_bot_runs(terminal: Terminal) -> None:
-    first = terminal.done("web", "url")
-    with held("bot", terminal.paths.bot_pid):
-        assert terminal.done("web", "url") == first
-
-
 def test_the_secret_is_not_in_the_history(terminal: Terminal) -> None:
-    terminal.done("web", "url")
+    terminal.run("web", "url", "--new")
+    assert terminal.paths.web_token.exists()
     assert all("web_token" not in line for line in terminal.git("ls-files"))
 
 
 def test_it_explains_itself(terminal: Terminal) -> None:
     assert "ollim-bot web url" in terminal.done("web", "--help")
-    assert "ollim-bot web url" in terminal.done("help", "web", "url")
+    assert "--new" in terminal.done("help", "web", "url")
     assert "  web " in terminal.done("help")
 
 
@@ -57,7 +124,6 @@ def test_nothing_heavy_is_loaded_for_it(tmp_path: Path) -> None:
     )
     environ = {"OLLIM_DATA_DIR": str(tmp_path / "data"), "HOME": str(tmp_path), "PATH": ""}
     (tmp_path / "data").mkdir()
-    (tmp_path / "data" / ".gitignore").touch()
     ran = subprocess.run(
         [sys.executable, "-c", script],
         env=environ,

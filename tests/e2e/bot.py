@@ -17,6 +17,9 @@ from uuid import uuid4
 
 import aiohttp
 from tests.e2e import warm
+from tests.web.sign_in import Door, protocols
+
+from ollim_bot.settings import Secret
 
 LIMIT = 40.0
 PROGRAM = ("-m", "ollim_bot")
@@ -36,6 +39,7 @@ class Bot:
         self._settings = settings or {}
         self._process: warm.Process | None = None
         self._http: aiohttp.ClientSession | None = None
+        self._session = ""
         self._is_started = True
 
     @property
@@ -79,13 +83,12 @@ class Bot:
         await self.until(self._is_up)
         self._is_started = True
         self._http = aiohttp.ClientSession(
-            headers={"Origin": self.url},
-            cookie_jar=aiohttp.CookieJar(unsafe=True),
-            timeout=aiohttp.ClientTimeout(LIMIT),
+            headers={"Origin": self.url}, timeout=aiohttp.ClientTimeout(LIMIT)
         )
-        secret = (self.data / "state" / "web_token").read_text().strip()
-        async with self._http.get(f"{self.url}/?token={secret}") as page:
-            assert page.status == 200, await page.text()
+        secret = Secret((self.data / "state" / "web_token").read_text().strip())
+        door = Door(self._http, self.url)
+        self._session = await door.session(await door.enter(await door.code(secret)))
+        self._http.headers["Authorization"] = f"Bearer {self._session}"
 
     def environment(self) -> dict[str, str]:
         """Nothing of whoever runs the tests but the search path."""
@@ -211,7 +214,9 @@ class Bot:
 
     @asynccontextmanager
     async def socket(self) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-        async with self.http.ws_connect(f"{self.url}/api/socket") as opened:
+        async with self.http.ws_connect(
+            f"{self.url}/api/socket", protocols=protocols(self._session)
+        ) as opened:
             await opened.send_json({"type": "hello", "last": None})
             yield opened
 

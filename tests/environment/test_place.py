@@ -188,6 +188,7 @@ def test_the_data_directory_has_the_paths_that_are_documented(tmp_path: Path) ->
         "credentials": "state/credentials.json",
         "token": "state/token.json",
         "web_token": "state/web_token",
+        "web_browsers": "state/web_browsers.json",
         "locks": "state/.locks",
     }
 

@@ -249,3 +249,29 @@ async def test_a_model_that_raises_is_told_as_an_error(caplog: pytest.LogCapture
         assert response.status == 500
         assert (await response.json())["error"]["type"] == "api_error"
     assert "LookupError: oh" in caplog.text
+
+
+async def test_a_crowd_that_says_nothing_takes_few_descriptors_and_keeps_nobody_out() -> None:
+    idle = []
+    try:
+        async with client_of(HELLO) as client:
+            port = int(client.url.rpartition(":")[2])
+            for _ in range(200):
+                idle.append(socket.create_connection(("127.0.0.1", port)))
+                await asyncio.sleep(0)
+            assert joined(await client.stream(), "text") == "Hello, you there"
+            for each in idle:
+                each.setblocking(False)
+            assert sum(map(_is_open, idle)) <= 60
+    finally:
+        for each in idle:
+            each.close()
+
+
+def _is_open(wire: socket.socket) -> bool:
+    try:
+        return wire.recv(1) != b""
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import aiohttp
 from tests.web.scene import Scene
+from tests.web.sign_in import NONCE, Door, Key, protocols
 
 LIMIT = aiohttp.ClientTimeout(total=10)
 SECONDS = 10.0
@@ -76,18 +77,28 @@ class Browser:
     def __init__(self, http: aiohttp.ClientSession, scene: Scene) -> None:
         self._http = http
         self._scene = scene
+        self.key: Key | None = None
+        self.session = ""
 
     @property
     def origin(self) -> str:
         return self._scene.url
 
-    async def enter(self) -> Reply:
-        return await self.ask("GET", self._scene.surface.address().removeprefix(self._scene.url))
+    @property
+    def door(self) -> Door:
+        return Door(self._http, self._scene.url)
+
+    async def enter(self) -> None:
+        """By an address from the terminal, unless it was let in before; then by its key."""
+        if self.key is None:
+            self.key = await self.door.enter(self._scene.surface.address().partition("#")[2])
+        self.session = await self.door.session(self.key)
 
     async def ask(
         self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **more: Any
     ) -> Reply:
         own = {"Origin": self.origin} if method == "POST" else {}
+        own |= {"Authorization": f"Bearer {self.session}"} if self.session else {}
         given = {name: value for name, value in (own | dict(headers or {})).items() if value}
         async with self._http.request(
             method, self._scene.url + path, headers=given, allow_redirects=False, **more
@@ -121,7 +132,9 @@ class Browser:
         """An open socket on which nothing was said yet."""
         given = {"Origin": self.origin} | headers
         async with self._http.ws_connect(
-            f"{self._scene.url}/api/socket", headers={k: v for k, v in given.items() if v}
+            f"{self._scene.url}/api/socket",
+            headers={k: v for k, v in given.items() if v},
+            protocols=protocols(self.session),
         ) as socket:
             yield Tab(socket)
 
@@ -129,7 +142,7 @@ class Browser:
     async def tab(self, last: str | None = None) -> AsyncIterator[tuple[Tab, dict[str, Any]]]:
         """An open tab, and how it was greeted."""
         async with self.connection() as tab:
-            await tab.socket.send_json({"type": "hello", "last": last})
+            await tab.socket.send_json({"type": "hello", "last": last, "nonce": NONCE})
             yield tab, await tab.next()
 
 
@@ -157,8 +170,3 @@ async def raw(scene: Scene, request: str | bytes) -> bytes:
             return await reader.read()
     finally:
         writer.close()
-
-
-def cookie(entered: Reply) -> str:
-    """What a browser sends back after it was let in."""
-    return entered.headers["Set-Cookie"].partition(";")[0]

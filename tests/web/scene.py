@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.ports import Clock
 from ollim_bot.settings import Secret
 from ollim_bot.storage.attachments.opening import files_of
+from ollim_bot.surfaces.web.keys import Keys
 from ollim_bot.surfaces.web.limits import Limits
 from ollim_bot.surfaces.web.surface import WebSurface
 from ollim_bot.testing.clock import ManualClock
@@ -58,11 +60,14 @@ def make_scene(
     limits: Limits | None = None,
 ) -> Scene:
     manual = ManualClock(SUNDAY)
+    paths = DataPaths(folder)
+    paths.locks.mkdir(parents=True, exist_ok=True)
+    paths.web_token.write_text(f"{secret.reveal()}\n")
     mark = MarkInMemory()
     surface = WebSurface(
         port=port,
         hosts=hosts,
-        secret=secret,
+        keys=Keys(paths, clock or manual),
         open_attachment=files_of(folder, folder / "state" / "attachments"),
         uploads=folder / "state" / "uploads",
         read_mark=mark,

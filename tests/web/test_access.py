@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import aiohttp
 import pytest
-from tests.web.browser import Browser, browser, cookie, raw, stranger
+from tests.web.browser import Browser, browser, raw, stranger
 from tests.web.scene import SECRET, Scene, make_scene, running
 
-from ollim_bot.settings import Secret
 from ollim_bot.surfaces.web import texts
 
 GETS = (
-    "/",
-    "/static/main.js",
-    "/static/nothing.js",
     "/api/messages",
     "/api/completions",
     "/api/attachments/m1/0",
     "/api/socket",
+    "/api/enter",
     "/nothing",
     "/healthz/",
 )
+OPEN = ("/", "/static/main.js", "/healthz")
 POSTS = (
     "/api/messages",
     "/api/commands",
@@ -30,103 +29,102 @@ POSTS = (
     "/api/interrupt",
     "/api/read",
     "/",
+    "/static/main.js",
     "/nothing",
 )
 
 
-async def test_the_address_lets_in_and_takes_the_secret_out_of_the_address_bar(
+async def test_an_address_from_the_terminal_lets_in(scene: Scene) -> None:
+    async with stranger(scene) as own:
+        await own.enter()
+        assert (await own.get("/api/messages")).status == 200
+
+
+async def test_the_browser_is_given_no_cookie_and_an_old_one_is_taken_away(scene: Scene) -> None:
+    former = "ollim=" + "5a" * 32
+    async with stranger(scene) as own:
+        await own.enter()
+        replies = [await own.get(path) for path in ("/", "/static/main.js", "/api/messages")]
+        assert all("Set-Cookie" not in reply.headers for reply in replies)
+        assert (await own.ask("GET", "/api/messages", headers={"Cookie": former})).status == 200
+        shell = await own.get("/", Cookie=former)
+    assert shell.headers["Set-Cookie"].startswith('ollim=""; ')
+    assert "Max-Age=0" in shell.headers["Set-Cookie"]
+    async with stranger(scene) as other:
+        assert (await other.get("/api/messages", Cookie=former)).status == 401
+
+
+async def test_without_a_session_the_page_is_there_and_holds_nothing(scene: Scene) -> None:
+    await scene.reception.say("a private word")
+    async with stranger(scene) as other:
+        for path in OPEN:
+            assert (await other.get(path)).status == 200
+            assert (await other.ask("HEAD", path)).status == 200
+        shell = (await other.get("/")).body.decode()
+    assert "private" not in shell
+    assert SECRET.reveal() not in shell
+
+
+async def test_the_files_of_the_page_stand_where_nobody_could_know_before(tmp_path: Path) -> None:
+    """Else who had the port before could have left others in the browser's cache."""
+    names = set()
+    for _ in range(2):
+        async with running(make_scene(tmp_path)) as scene, stranger(scene) as other:
+            shell = (await other.get("/")).body.decode()
+            [script] = re.findall(r'src="(/static/[0-9a-f]{16}/main\.js)"', shell)
+            assert not re.search(r'="/static/[^/"]*"', shell)
+            assert (await other.get(script)).status == 200
+            assert (await other.get("/static/0123456789abcdef/main.js")).status == 404
+            names.add(script)
+    assert len(names) == 2
+
+
+async def test_under_a_name_that_is_not_only_ours_the_page_is_not_opened(scene: Scene) -> None:
+    port = scene.surface.port
+    async with stranger(scene) as other:
+        for host in (f"localhost:{port}", f"[::1]:{port}"):
+            reply = await other.get("/?12ab", Host=host)
+            assert (reply.status, reply.headers["Location"]) == (303, f"{scene.url}/")
+
+
+async def test_no_service_worker_is_served_and_one_that_is_there_is_cleared_away(
     scene: Scene,
 ) -> None:
-    async with stranger(scene) as own:
-        entered = await own.enter()
-        assert (entered.status, entered.headers["Location"]) == (303, "/")
-        assert (await own.get("/")).status == 200
-
-
-async def test_the_cookie_is_for_the_page_alone_and_stays(scene: Scene) -> None:
-    async with stranger(scene) as own:
-        given = (await own.enter()).headers["Set-Cookie"]
-    parts = [part.strip() for part in given.split(";")]
-    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(parts)
-    assert int(dict(part.split("=") for part in parts if "=" in part)["Max-Age"]) > 300 * 86400
-    assert "Secure" not in parts
-    assert "Domain" not in given
-
-
-async def test_behind_a_proxy_with_tls_the_cookie_never_goes_out_in_the_clear(scene: Scene) -> None:
-    async with stranger(scene) as own:
-        path = f"/?token={SECRET.reveal()}"
-        reply = await own.ask("GET", path, headers={"X-Forwarded-Proto": "https"})
-    assert "Secure" in reply.headers["Set-Cookie"]
-
-
-async def test_the_cookie_is_not_the_secret_and_does_not_open_the_address(scene: Scene) -> None:
-    async with stranger(scene) as own:
-        value = cookie(await own.enter()).partition("=")[2]
-    assert SECRET.reveal() not in value
     async with stranger(scene) as other:
-        assert (await other.get(f"/?token={value}")).status == 401
-
-
-async def test_the_cookie_counts_after_a_restart_and_not_with_another_secret(
-    tmp_path: Path,
-) -> None:
-    async with running(make_scene(tmp_path)) as scene, stranger(scene) as own:
-        before = cookie(await own.enter())
-    async with running(make_scene(tmp_path)) as scene, stranger(scene) as own:
-        assert (await own.get("/", Cookie=before)).status == 200
-    changed = make_scene(tmp_path, secret=Secret("another-secret-0123456789-abcdefghijk"))
-    async with running(changed) as scene, stranger(scene) as own:
-        assert (await own.get("/", Cookie=before)).status == 401
+        for path in ("/", "/static/main.js", "/worker.js", "/api/messages"):
+            reply = await other.ask("GET", path, headers={"Service-Worker": "script"})
+            assert reply.status == 404
+            assert reply.headers["Clear-Site-Data"] == '"cache", "storage"'
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 @pytest.mark.parametrize(
-    "value", ["", "ollim=", "ollim=wrong", f"ollim={SECRET.reveal()}", "other=1"]
+    "value", ["", "Bearer", "Bearer ", "Bearer wrong", f"Bearer {SECRET.reveal()}", "Basic eA=="]
 )
-async def test_without_the_right_cookie_nothing_is_shown(
-    scene: Scene, method: str, value: str
-) -> None:
+async def test_without_a_session_nothing_is_shown(scene: Scene, method: str, value: str) -> None:
     async with stranger(scene) as other:
         for path in GETS:
-            reply = await other.ask(method, path, headers={"Cookie": value})
+            reply = await other.ask(method, path, headers={"Authorization": value})
             assert reply.status == 401, path
-            assert method == "HEAD" or reply.error == texts.NO_SECRET
-            assert "Set-Cookie" not in reply.headers
+            assert method == "HEAD" or reply.error == texts.NO_KEY
 
 
 @pytest.mark.parametrize("path", POSTS)
-async def test_without_the_right_cookie_nothing_is_done(scene: Scene, path: str) -> None:
+async def test_without_a_session_nothing_is_done(scene: Scene, path: str) -> None:
     async with stranger(scene) as other:
         assert (await other.post(path, {"line": "/clear", "id": "m1"})).status == 401
     assert scene.reception.lines == []
     assert scene.mark.value is None
 
 
-@pytest.mark.parametrize(
-    "token", ["", "wrong", SECRET.reveal()[:-1], f"{SECRET.reveal()}x", "%00", "ü", "%ff"]
-)
-async def test_a_wrong_token_lets_nobody_in(scene: Scene, token: str) -> None:
-    async with stranger(scene) as other:
-        reply = await other.get(f"/?token={token}")
-    assert reply.status == 401
-    assert "Set-Cookie" not in reply.headers
-
-
-async def test_the_token_counts_at_the_door_alone(scene: Scene) -> None:
+async def test_the_secret_itself_opens_nothing(scene: Scene) -> None:
     async with stranger(scene) as other:
         query = f"?token={SECRET.reveal()}"
+        assert "Set-Cookie" not in (await other.get(f"/{query}")).headers
         assert (await other.get(f"/api/messages{query}")).status == 401
-        assert (await other.post(f"/{query}", {})).status == 401
         assert (await other.post(f"/api/interrupt{query}", {})).status == 401
-
-
-async def test_who_opens_the_page_by_hand_reads_a_plain_sentence(scene: Scene) -> None:
-    async with stranger(scene) as other:
-        reply = await other.get("/", Accept="text/html,application/xhtml+xml")
-    assert reply.headers["Content-Type"].startswith("text/plain")
-    assert reply.body.decode() == f"{texts.NO_SECRET}\n"
-    assert "ollim-bot web url" in texts.NO_SECRET
+        for words in ({"code": SECRET.reveal()}, {"code": f"x.{SECRET.reveal()}"}):
+            assert (await other.post("/api/enter", words)).status == 401
 
 
 WRONG_HOSTS = (
@@ -148,18 +146,17 @@ WRONG_HOSTS = (
 
 
 @pytest.mark.parametrize("host", WRONG_HOSTS)
-@pytest.mark.parametrize("path", ["/", "/healthz", "/?token=TOKEN"])
-async def test_another_name_for_this_machine_is_refused(scene: Scene, host: str, path: str) -> None:
-    async with stranger(scene) as own:
-        right = cookie(await own.enter())
+@pytest.mark.parametrize("path", ["/", "/healthz", "/api/messages"])
+async def test_another_name_for_this_machine_is_refused(
+    scene: Scene, own: Browser, host: str, path: str
+) -> None:
     host = host.format(port=scene.surface.port)
-    path = path.replace("TOKEN", SECRET.reveal())
+    right = f"Authorization: Bearer {own.session}"
     answer = await raw(
         scene,
-        f"GET {path} HTTP/1.1\r\nHost: {host}\r\nCookie: {right}\r\nConnection: close\r\n\r\n",
+        f"GET {path} HTTP/1.1\r\nHost: {host}\r\n{right}\r\nConnection: close\r\n\r\n",
     )
     assert answer.startswith(b"HTTP/1.1 403")
-    assert b"Set-Cookie" not in answer
     assert b"OLLIM_WEB_HOSTS" in answer
 
 
@@ -210,7 +207,7 @@ WRONG_ORIGINS = (
 
 
 @pytest.mark.parametrize("path", POSTS)
-async def test_nothing_is_done_for_another_site_though_the_cookie_comes_along(
+async def test_nothing_is_done_for_another_site_though_the_session_is_right(
     scene: Scene, own: Browser, path: str
 ) -> None:
     await scene.reception.say("hello")
@@ -239,7 +236,7 @@ async def test_no_socket_for_another_site(scene: Scene, own: Browser, origin: st
     assert refused.value.status == 403
 
 
-async def test_no_socket_without_the_cookie(scene: Scene) -> None:
+async def test_no_socket_without_a_session(scene: Scene) -> None:
     async with stranger(scene) as other:
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
             async with other.connection():
@@ -252,7 +249,9 @@ async def test_every_answer_carries_the_rules_for_the_browser(scene: Scene, own:
         replies = [
             *[await own.get(path) for path in GETS],
             await other.get("/"),
-            await other.enter(),
+            await other.get("/static/main.js"),
+            await other.post("/api/challenge", {"browser": "", "nonce": ""}),
+            await other.post("/api/enter", {"code": "wrong"}),
             await own.post("/api/interrupt", {}),
             await own.post("/api/interrupt", {}, Origin=""),
             await other.get("/healthz"),

@@ -235,10 +235,9 @@ async def test_a_body_that_is_too_large_is_refused_with_the_limit(own: Browser, 
 async def test_a_body_that_never_comes_is_not_waited_for(tmp_path: Path) -> None:
     scene = make_scene(tmp_path, limits=Limits(body_seconds=0.05))
     async with running(scene), browser(scene) as own:
-        entered = await own.enter()
         head = (
             f"POST /api/commands HTTP/1.1\r\nHost: 127.0.0.1:{scene.surface.port}\r\n"
-            f"Origin: {scene.url}\r\nCookie: {entered.headers['Set-Cookie'].partition(';')[0]}\r\n"
+            f"Origin: {scene.url}\r\nAuthorization: Bearer {own.session}\r\n"
             "Content-Length: 100\r\nConnection: close\r\n\r\n{"
         )
         answer = await raw(scene, head)
@@ -262,7 +261,7 @@ async def test_a_body_that_never_comes_is_not_waited_for(tmp_path: Path) -> None
         ("GET", "/api/interrupt", 405),
         ("GET", "/api/read", 405),
         ("POST", "/api/completions", 405),
-        ("GET", "/api/socket", 400),
+        ("GET", "/api/socket", 401),
         ("GET", "/api/attachments/m1/-1", 404),
         ("GET", "/api/attachments/m1/9999", 404),
         ("GET", "/api/attachments/m1/x", 404),

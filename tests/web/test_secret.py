@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +14,14 @@ from ollim_bot.errors import Unreadable, WriteFailed
 from ollim_bot.settings import Secret
 from ollim_bot.storage.bootstrap import prepare_data_directory
 from ollim_bot.storage.files import OsDisk
-from ollim_bot.surfaces.web.secret import address, web_secret
+from ollim_bot.surfaces.web.secret import (
+    address,
+    bot_key,
+    browser_key,
+    entry_code,
+    new_web_secret,
+    web_secret,
+)
 from ollim_bot.testing.disks import SteppedDisk
 
 
@@ -47,7 +55,26 @@ def test_no_two_are_the_same(tmp_path: Path) -> None:
 def test_it_does_not_show_itself(paths: DataPaths) -> None:
     secret = web_secret(paths)
     assert secret.reveal() not in f"{secret} {secret!r}"
-    assert address(8421, secret) == f"http://127.0.0.1:8421/?token={secret.reveal()}"
+    shown = address(8421, entry_code(secret, "a-challenge"))
+    assert re.fullmatch(r"http://127\.0\.0\.1:8421/\?[0-9a-f]{8}#a-challenge\.[\w-]{43}", shown)
+    assert secret.reveal() not in shown
+
+
+def test_a_new_one_takes_its_place_and_nothing_of_the_old_one_counts(paths: DataPaths) -> None:
+    before = web_secret(paths)
+    after = new_web_secret(paths)
+    assert before != after == web_secret(paths)
+    assert mode(paths.web_token) == 0o600
+    assert entry_code(before, "x") != entry_code(after, "x")
+    assert browser_key(before, "b", 1) != browser_key(after, "b", 1)
+    assert bot_key(before, "b") != bot_key(after, "b")
+
+
+def test_what_is_made_from_it_serves_one_purpose_only(paths: DataPaths) -> None:
+    secret = web_secret(paths)
+    made = {bot_key(secret, "b"), bot_key(secret, "b\n1"), entry_code(secret, "b").encode()}
+    made |= {browser_key(secret, "b", number) for number in (1, 2)} | {browser_key(secret, "c", 1)}
+    assert len(made) == 6
 
 
 @pytest.mark.parametrize(

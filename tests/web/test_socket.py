@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from tests.web.browser import Browser, browser, eventually, stranger
-from tests.web.scene import Scene, make_scene, running
+from tests.web.scene import SECRET, Scene, make_scene, running
+from tests.web.sign_in import NONCE
 
 from ollim_bot.chat import OpenFork
 from ollim_bot.domain.chat import Author
@@ -17,6 +18,7 @@ from ollim_bot.domain.events import TextStreamed
 from ollim_bot.surfaces.web.frames import status_json
 from ollim_bot.surfaces.web.limits import Limits
 from ollim_bot.surfaces.web.message_book import MessageBook
+from ollim_bot.surfaces.web.secret import bot_key, mac
 
 
 async def test_what_does_not_work_elsewhere_is_told_without_marks(scene: Scene) -> None:
@@ -35,6 +37,8 @@ async def test_a_new_tab_is_told_all_that_it_needs(scene: Scene, own: Browser) -
     async with own.tab() as (_, hello):
         messages = hello.pop("messages")
         commands = {command["name"]: command for command in hello.pop("commands")}
+        assert own.key is not None
+        assert hello.pop("proof") == mac(bot_key(SECRET, own.key.browser), "socket", NONCE)
         assert hello == {
             "type": "hello",
             "status": {
@@ -152,8 +156,10 @@ async def test_a_restart_of_the_bot_needs_no_reload(tmp_path: Path) -> None:
             await scene.reception.say("missed")
         again = make_scene(tmp_path, port=scene.surface.port)
         again.reception.messages = scene.reception.messages
-        async with running(again), own.tab(last="m1") as (_, hello):
-            assert (hello["messages"], ids(hello["missed"])) == (None, ["m2"])
+        async with running(again):
+            await own.enter()
+            async with own.tab(last="m1") as (_, hello):
+                assert (hello["messages"], ids(hello["missed"])) == (None, ["m2"])
 
 
 async def test_no_message_is_lost_or_doubled_round_the_greeting(scene: Scene, own: Browser) -> None:

@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 from tests.web.browser import SECONDS, Browser, browser, eventually, stranger
 from tests.web.scene import Scene, make_scene, running
+from tests.web.sign_in import protocols
 
 from ollim_bot.errors import WriteFailed
 from ollim_bot.surfaces.web.limits import Limits
@@ -36,7 +37,7 @@ async def test_a_tab_that_does_not_read_is_dropped_and_slows_nobody(tmp_path: Pa
 
 async def deaf_tab(scene: Scene, own: Browser) -> asyncio.StreamWriter:
     """A tab that says hello and then never reads what comes."""
-    entered = (await own.enter()).headers["Set-Cookie"].partition(";")[0]
+    offered = ", ".join(protocols(own.session))
     wire = socket.socket()
     wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     wire.connect(("127.0.0.1", scene.surface.port))
@@ -44,7 +45,7 @@ async def deaf_tab(scene: Scene, own: Browser) -> asyncio.StreamWriter:
     writer.write(
         (
             f"GET /api/socket HTTP/1.1\r\nHost: 127.0.0.1:{scene.surface.port}\r\n"
-            f"Origin: {scene.url}\r\nCookie: {entered}\r\nUpgrade: websocket\r\n"
+            f"Origin: {scene.url}\r\nSec-WebSocket-Protocol: {offered}\r\nUpgrade: websocket\r\n"
             "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
             "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
         ).encode()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from tests.web.browser import Browser, browser, cookie, eventually, stranger
+from tests.web.browser import Browser, browser, eventually, stranger
 from tests.web.scene import Scene, make_scene, running
 
 from ollim_bot.domain.chat import Author
@@ -174,11 +174,10 @@ async def upload(
     scene: Scene, own: Browser, *pieces: str
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A request that is not finished."""
-    entered = await own.enter()
     reader, writer = await asyncio.open_connection("127.0.0.1", scene.surface.port)
     head = (
         f"POST /api/messages HTTP/1.1\r\nHost: 127.0.0.1:{scene.surface.port}\r\n"
-        f"Origin: {scene.url}\r\nCookie: {cookie(entered)}\r\nContent-Length: 1000000\r\n"
+        f"Origin: {scene.url}\r\nAuthorization: Bearer {own.session}\r\nContent-Length: 1000000\r\n"
         f"Content-Type: {FORM['Content-Type']}\r\n\r\n"
     )
     writer.write("".join([head, *pieces]).encode())

@@ -74,7 +74,7 @@ class App:
     """`clock`, `engine`, `surfaces`, `stores`, `ground` take the place of the real ones in tests.
 
     `remote` makes the surface that is somebody else's service. `announce` is called when the bot is
-    up, with the port of the page, if there is one, and the secret that lets in whoever has it.
+    up, with the page, if there is one.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class App:
         stores: Stores | None = None,
         ground: Ground | None = None,
         remote: MakeRemote | None = None,
-        announce: Announce = lambda _, __: None,
+        announce: Announce = lambda _: None,
     ) -> None:
         self._settings = settings
         self._clock = clock or SystemClock(settings.zone)
@@ -125,7 +125,12 @@ class App:
                 open_brain(self._settings, stores, self._engine)
             )
             surfaces = self._surfaces or await open_surfaces(
-                self._settings, stores, self._clock, self._make_remote, self._heartbeat_age
+                self._settings,
+                stores,
+                self._clock,
+                self._make_remote,
+                self._heartbeat_age,
+                self._problem,
             )
             talk = self._talk(stores, brain, edits, surfaces)
             lifetime.push_async_callback(talk.forks.close)

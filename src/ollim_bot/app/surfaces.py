@@ -11,9 +11,10 @@ from ollim_bot.chat import ChatSurface, OpenAttachment, RemoteSurface
 from ollim_bot.conversation.assembly import Talk
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock
-from ollim_bot.settings import Secret, Settings
+from ollim_bot.settings import Settings
 from ollim_bot.storage.attachments.opening import files_of
 from ollim_bot.stores import Stores
+from ollim_bot.surfaces.web.keys import Keys
 from ollim_bot.surfaces.web.read_mark import RememberedMark
 from ollim_bot.surfaces.web.secret import web_secret
 from ollim_bot.surfaces.web.surface import WebSurface
@@ -22,7 +23,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 
 _logger = logging.getLogger(__name__)
 
-Announce = Callable[[int | None, Secret | None], None]
+Announce = Callable[[WebSurface | None], None]
 MakeRemote = Callable[[Stores, OpenAttachment, Clock], RemoteSurface]
 
 
@@ -36,12 +37,10 @@ class Surfaces:
         *,
         remote: RemoteSurface | None = None,
         page: WebSurface | None = None,
-        secret: Secret | None = None,
     ) -> None:
         self.all = surfaces
         self.remote = remote
         self._page = page
-        self._secret = secret
         self._clock = clock
 
     def services(self, talk: Talk, announce: Announce) -> list[Coroutine[None, None, None]]:
@@ -58,7 +57,7 @@ class Surfaces:
             await self._page.ready()
         elif self.remote is not None:
             await self.remote.connected()
-        announce(None if self._page is None else self._page.port, self._secret)
+        announce(self._page)
 
     async def _kept_up(self, surface: ChatSurface, talk: Talk) -> None:
         pause = _FIRST_PAUSE
@@ -89,6 +88,7 @@ async def open_surfaces(
     clock: Clock,
     make_remote: MakeRemote | None,
     heartbeat_age: Callable[[], float | None],
+    on_problem: Callable[[str], None],
 ) -> Surfaces:
     """The page if it is on, and the remote one if there is a way to make it."""
     paths = settings.paths
@@ -97,11 +97,11 @@ async def open_surfaces(
     elsewhere: list[ChatSurface] = [] if remote is None else [remote]
     if settings.web_port is None:
         return Surfaces(elsewhere, clock, remote=remote)
-    secret = await asyncio.to_thread(web_secret, paths)
+    await asyncio.to_thread(web_secret, paths)
     page = WebSurface(
         port=settings.web_port,
         hosts=settings.web_hosts,
-        secret=secret,
+        keys=Keys(paths, clock, report=on_problem),
         open_attachment=opener,
         uploads=paths.state / "uploads",
         read_mark=RememberedMark(stores.memory),
@@ -109,7 +109,7 @@ async def open_surfaces(
         version=__version__,
         heartbeat_age=heartbeat_age,
     )
-    return Surfaces([page, *elsewhere], clock, remote=remote, page=page, secret=secret)
+    return Surfaces([page, *elsewhere], clock, remote=remote, page=page)
 
 
 async def _greeted(remote: RemoteSurface, talk: Talk) -> None:

@@ -14,13 +14,14 @@ from ollim_bot.app.surfaces import MakeRemote
 from ollim_bot.chat import OpenAttachment, RemoteSurface
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note
+from ollim_bot.connections import allow_many_descriptors
 from ollim_bot.environment.programs import own_command, python_places
 from ollim_bot.errors import OllimError
 from ollim_bot.logs import RedactingFilter, set_up_logging
 from ollim_bot.ports import Clock
-from ollim_bot.settings import Secret, Settings
+from ollim_bot.settings import Settings
 from ollim_bot.stores import Stores
-from ollim_bot.surfaces.web.secret import address
+from ollim_bot.surfaces.web.surface import WebSurface
 
 _RUNNING = "ollim-bot {version} is running with its data in {root}. Ctrl-C stops it."
 _NOBODY = (
@@ -45,6 +46,7 @@ def run(caller: Caller) -> None:
         zone=settings.zone,
         stream=sys.stderr,
     )
+    allow_many_descriptors()
     try:
         ending = asyncio.run(_until_stopped(settings, caller, redacting))
     except OllimError:
@@ -58,12 +60,12 @@ def run(caller: Caller) -> None:
 
 
 async def _until_stopped(settings: Settings, caller: Caller, redacting: RedactingFilter) -> Ending:
-    def announce(port: int | None, secret: Secret | None) -> None:
+    def announce(page: WebSurface | None) -> None:
         root = caller.shown(settings.paths.root)
         print(_RUNNING.format(version=__version__, root=root), flush=True)
-        if port is not None and secret is not None:
-            redacting.learn(secret.reveal())
-            print(_page(port, secret), flush=True)
+        if page is not None:
+            redacting.learn(page.secret.reveal())
+            print(_page(page), flush=True)
         elif settings.discord_token is None:
             note(_NOBODY)
 
@@ -89,8 +91,8 @@ def _discord(settings: Settings) -> MakeRemote | None:
     return made
 
 
-def _page(port: int, secret: Secret) -> str:
-    """The address with the secret is for a terminal only: other outputs are kept somewhere."""
+def _page(page: WebSurface) -> str:
+    """The address that lets in is for a terminal only: other outputs are kept somewhere."""
     if sys.stdout.isatty():
-        return f"Talk to it here: {address(port, secret)}"
-    return f"Its page is at port {port}; `ollim-bot web url` shows the address that lets you in."
+        return f"Talk to it here: {page.address()}"
+    return f"Its page is at port {page.port}; `ollim-bot web url` prints an address that opens it."

@@ -5,31 +5,111 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.data import open_data, writable
-from ollim_bot.cli.verbs import Given, Verb, no_flags, run_verb
-from ollim_bot.errors import WrongInput
-from ollim_bot.surfaces.web.secret import address, web_secret
+from ollim_bot.cli.data import Data, note, open_data, writable
+from ollim_bot.cli.verbs import Flags, Given, Verb, run_verb
+from ollim_bot.errors import OllimError, WrongInput
+from ollim_bot.settings import Secret
+from ollim_bot.surfaces.web.secret import (
+    address,
+    bot_key,
+    entry_code,
+    is_equal,
+    kept_secret,
+    mac,
+    new_web_secret,
+)
+from ollim_bot.upkeep.instance import running_pid
 
 _OFF = "The page is off: OLLIM_WEB_PORT is 0. Set it to a port, such as 8421, and restart the bot."
+_NOT_RUNNING = (
+    "The bot is not running, so its page cannot be opened. Start it with `ollim-bot`, then run "
+    "`ollim-bot web url`."
+)
+_SILENT = (
+    "The bot is running, but its page does not answer at port {port}. Look into its log, or run "
+    "`ollim-bot doctor`."
+)
+_SOMEBODY_ELSE = (
+    "Another program answers at port {port}, not this bot. Stop that one, or set OLLIM_WEB_PORT to "
+    "another port, and restart the bot."
+)
+_REVOKED = "Every browser needs a new address now."
+
+_SECONDS = 5.0
+_LARGEST_ANSWER = 4096
+_TERMINAL = "terminal"
 
 
 def run(words: Sequence[str], caller: Caller) -> None:
     run_verb("web", _VERBS, words, caller)
 
 
-def _url(_: Given, caller: Caller) -> None:
+def _flags(flags: Flags) -> None:
+    flags.add_argument(
+        "--new", action="store_true", help="end every browser's access first, and every address"
+    )
+
+
+def _url(given: Given, caller: Caller) -> None:
     port = caller.settings().web_port
     if port is None:
         raise WrongInput(_OFF)
-    with writable(open_data(caller)) as data:
-        print(address(port, web_secret(data.paths)))
+    data = open_data(caller)
+    is_new = given.get("new", False)
+    secret = _revoked(data) if is_new else kept_secret(data.paths)
+    if secret is None or running_pid(data.paths.bot_pid) is None:
+        if not is_new:
+            raise OllimError(_NOT_RUNNING)
+        note(_NOT_RUNNING)
+        return
+    print(address(port, entry_code(secret, _challenge(port, secret))))
+
+
+def _revoked(data: Data) -> Secret:
+    with writable(data) as writing:
+        secret = new_web_secret(writing.paths)
+    note(_REVOKED)
+    return secret
+
+
+def _challenge(port: int, secret: Secret) -> str:
+    """Of the running bot; from nobody else, since an address would be no good there."""
+    import json
+    import secrets
+
+    nonce = secrets.token_hex(16)
+    try:
+        answer = json.loads(_asked(port, json.dumps({"browser": _TERMINAL, "nonce": nonce})))
+    except ValueError:
+        answer = None
+    except OSError:
+        raise OllimError(_SILENT.format(port=port)) from None
+    values = answer if isinstance(answer, dict) else {}
+    challenge, proof = str(values.get("challenge")), str(values.get("proof"))
+    if not is_equal(proof, mac(bot_key(secret, _TERMINAL), "challenge", challenge, nonce)):
+        raise OllimError(_SOMEBODY_ELSE.format(port=port))
+    return challenge
+
+
+def _asked(port: int, body: str) -> bytes:
+    from http.client import HTTPConnection, HTTPException
+
+    connection = HTTPConnection("127.0.0.1", port, timeout=_SECONDS)
+    headers = {"Origin": f"http://127.0.0.1:{port}", "Content-Type": "application/json"}
+    try:
+        connection.request("POST", "/api/challenge", body, headers)
+        return connection.getresponse().read(_LARGEST_ANSWER)
+    except HTTPException:
+        return b""
+    finally:
+        connection.close()
 
 
 _VERBS = {
     "url": Verb(
-        "the address of the page, with its secret",
-        "ollim-bot web url",
-        no_flags,
+        "an address that opens the page in one browser, within 15 minutes",
+        "ollim-bot web url --new",
+        _flags,
         _url,
         needs_words=False,
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import uuid
 from types import TracebackType
@@ -10,6 +11,7 @@ from typing import Self
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from ollim_bot.connections import Connections
 from ollim_bot.offline.delivery import Delivery, refusal
 from ollim_bot.offline.messages import Fail, Failure, Model, ModelRequest, Reply
 from ollim_bot.offline.reading import BadRequest, read_request
@@ -19,6 +21,9 @@ _logger = logging.getLogger(__name__)
 
 _HOST = "127.0.0.1"
 _LARGEST_BODY = 32 * 1024 * 1024
+_CONNECTIONS = 100
+_STRANGERS = 50
+_IDLE_SECONDS = 30.0
 
 
 class MessagesServer:
@@ -36,8 +41,14 @@ class MessagesServer:
         app.router.add_get("/", self._greeting)
         app.router.add_route("*", "/{path:.*}", self._unknown)
         self._runner = web.AppRunner(
-            app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1
+            app,
+            access_log=None,
+            handler_cancellation=True,
+            keepalive_timeout=_IDLE_SECONDS,
+            shutdown_timeout=0.1,
         )
+        self._connections = Connections(_CONNECTIONS, _STRANGERS, _IDLE_SECONDS)
+        self._server: asyncio.Server | None = None
 
     @property
     def url(self) -> str:
@@ -45,9 +56,11 @@ class MessagesServer:
 
     async def __aenter__(self) -> Self:
         await self._runner.setup()
-        site = web.TCPSite(self._runner, _HOST, 0)
-        await site.start()
-        self._port = self._runner.addresses[0][1]
+        serve = self._runner.server
+        assert serve is not None
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self._connections.guarded(serve), _HOST, 0)
+        self._port = self._server.sockets[0].getsockname()[1]
         return self
 
     async def __aexit__(
@@ -56,11 +69,14 @@ class MessagesServer:
         raised: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self._server is not None:
+            self._server.close()
         await self._runner.cleanup()
 
     async def _messages(self, http: web.Request) -> web.StreamResponse:
         body = await http.read()
         request = read_request(body)
+        self._connections.trust(http.transport)
         delivery = Delivery(http, f"msg_{uuid.uuid4().hex}", request.model, tokens(len(body)))
         return await delivery.send(self._answer(request), stream=request.stream)
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 from ollim_bot.data_paths import DataPaths
 from ollim_bot.errors import NewerFormat
 from ollim_bot.plain_files import Largest, Unfit
+from ollim_bot.storage.codecs.browsers import KnownBrowsersCodec
 from ollim_bot.storage.codecs.fork import ForkCodec
 from ollim_bot.storage.codecs.inbox import INBOX_ROWS
 from ollim_bot.storage.codecs.lines import SESSION_EVENTS
@@ -76,6 +77,7 @@ def _values(paths: DataPaths, now: datetime) -> Mapping[Path, Codec[Any]]:
         paths.ping_budget: PingBudgetCodec(lambda: now),
         paths.config: RuntimeConfigCodec(),
         paths.memory: MemoryCodec(),
+        paths.web_browsers: KnownBrowsersCodec(),
     }
 
 

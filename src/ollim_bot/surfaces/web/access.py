@@ -1,28 +1,40 @@
 """Who is let in: the owner's own browser, from the page itself, and nobody else.
 
 Every request is checked here first. The server listens on loopback only, so those to keep out are
-other sites in the owner's browser, and other users of the machine.
+other sites in the owner's browser, other servers on the machine, and its other users.
 """
 
 from __future__ import annotations
 
-import hmac
+import asyncio
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from ollim_bot.settings import Secret
 from ollim_bot.surfaces.web import texts
+from ollim_bot.surfaces.web.keys import BrowserKey, Keys, NotLetIn, Session
+from ollim_bot.surfaces.web.limits import Limits
 from ollim_bot.surfaces.web.refusals import Refused
+from ollim_bot.surfaces.web.secret import encoded
 
-COOKIE = "ollim"
 HEALTH = "/healthz"
 SOCKET = "/api/socket"
+PROTOCOL = "ollim"
+BROWSER = web.RequestKey("browser", str)
 
-_PURPOSE = b"cookie of the local page"
-_COOKIE_SECONDS = 400 * 24 * 3600
+_ENTER = "/api/enter"
+_CHALLENGE = "/api/challenge"
+_SESSION = "/api/session"
+_ENTRANCES = (_ENTER, _CHALLENGE, _SESSION)
+_STATIC = "/static/"
+# Kept by browsers that were let in by an earlier version; other ports were sent it too.
+_FORMER_COOKIE = "ollim"
+_SOCKET_SESSION = "ollim.session."
+_LARGEST_ENTRANCE = 4096
+_LONGEST_WORD = 512
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _HOST = re.compile(r"(\[::1\]|[a-z0-9.-]+)(:[0-9]{1,5})?")
 _HARMLESS = ("GET", "HEAD")
@@ -40,49 +52,98 @@ _HEADERS = {
 
 
 class Access:
-    def __init__(self, secret: Secret, hosts: Sequence[str]) -> None:
-        self._token = secret.reveal().encode()
-        # Derived, so that who sees the cookie does not know the secret; the same after a restart.
-        self._cookie = hmac.new(self._token, _PURPOSE, "sha256").hexdigest()
+    """`trust` is told of each request that was let in."""
+
+    def __init__(
+        self,
+        keys: Keys,
+        hosts: Sequence[str],
+        limits: Limits,
+        trust: Callable[[web.Request], None] = lambda _: None,
+    ) -> None:
+        self._keys = keys
         self._hosts = frozenset((*_LOOPBACK, *hosts))
+        self._limits = limits
+        self._trust = trust
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.post(_ENTER, self._enter),
+            web.post(_CHALLENGE, self._challenge),
+            web.post(_SESSION, self._session),
+        ]
 
     @web.middleware
     async def admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if not self._is_known_host(request):
+        host = self._known_host(request)
+        if host is None:
             raise Refused(403, texts.WRONG_HOST)
+        if "Service-Worker" in request.headers:
+            return _without_service_workers()
         is_harmless = request.method in _HARMLESS
-        if is_harmless and request.path == HEALTH:
+        if is_harmless and request.path == "/":
+            return _shell(request, host) or await handler(request)
+        if is_harmless and (request.path == HEALTH or request.path.startswith(_STATIC)):
             return await handler(request)
-        if is_harmless and request.path == "/" and self._has_token(request):
-            return self._entrance(request)
-        if not _equal(request.cookies.get(COOKIE, ""), self._cookie.encode()):
-            raise Refused(401, texts.NO_SECRET)
+        is_entrance = request.method == "POST" and request.path in _ENTRANCES
+        browser = None if is_entrance else self._keys.browser_of(_bearer(request))
+        if browser is None and not is_entrance:
+            raise Refused(401, texts.NO_KEY)
         can_do_something = not is_harmless or request.path == SOCKET
         if can_do_something and not _is_same_origin(request):
             raise Refused(403, texts.WRONG_ORIGIN)
+        if browser is not None:
+            request[BROWSER] = browser
+            self._trust(request)
         return await handler(request)
 
-    def _is_known_host(self, request: web.Request) -> bool:
+    def _known_host(self, request: web.Request) -> str | None:
         """Another site may have made its own name point to this machine (DNS rebinding)."""
         given = request.headers.getall("Host", [])
         found = _HOST.fullmatch(given[0].lower()) if len(given) == 1 else None
-        return found is not None and found[1] in self._hosts
+        return found[1] if found is not None and found[1] in self._hosts else None
 
-    def _has_token(self, request: web.Request) -> bool:
-        return _equal(request.query.get("token", ""), self._token)
+    async def _enter(self, request: web.Request) -> web.Response:
+        [code] = await self._words(request, "code")
+        try:
+            given = await self._keys.enter(code)
+        except NotLetIn:
+            raise Refused(401, texts.USED_ADDRESS) from None
+        return _with_empty_cache(web.json_response(_key_json(given)))
 
-    def _entrance(self, request: web.Request) -> web.Response:
-        answer = web.Response(status=303, headers={"Location": "/"})
-        answer.set_cookie(
-            COOKIE,
-            self._cookie,
-            path="/",
-            max_age=_COOKIE_SECONDS,
-            httponly=True,
-            samesite="Strict",
-            secure=request.headers.get("X-Forwarded-Proto") == "https",
-        )
-        return answer
+    async def _challenge(self, request: web.Request) -> web.Response:
+        browser, nonce = await self._words(request, "browser", "nonce")
+        challenge, proof = await self._keys.challenge(browser, nonce)
+        return web.json_response({"challenge": challenge, "proof": proof})
+
+    async def _session(self, request: web.Request) -> web.Response:
+        names = ("browser", "generation", "challenge", "proof")
+        browser, generation, challenge, proof = await self._words(request, *names)
+        if not re.fullmatch(r"[1-9][0-9]{0,8}", generation, re.ASCII):
+            raise Refused(400, texts.NOT_UNDERSTOOD)
+        try:
+            given = await self._keys.prove(browser, int(generation), challenge, proof)
+        except NotLetIn:
+            raise Refused(401, texts.NO_KEY) from None
+        if isinstance(given, Session):
+            return web.json_response({"session": given.bearer, "bot": encoded(given.bot_key)})
+        return _with_empty_cache(web.json_response({"next": _key_json(given)}))
+
+    async def _words(self, request: web.Request, *names: str) -> list[str]:
+        """Said by somebody who is not known yet, so it has to be short and quick."""
+        if (request.content_length or 0) > _LARGEST_ENTRANCE:
+            raise Refused(413, texts.NOT_UNDERSTOOD)
+        try:
+            async with asyncio.timeout(self._limits.entrance_seconds):
+                body = json.loads(await request.read())
+        except TimeoutError:
+            raise Refused(408, texts.TOO_SLOW) from None
+        except (ValueError, RecursionError, web.HTTPRequestEntityTooLarge):
+            body = None
+        words = [body.get(name) for name in names] if isinstance(body, dict) else [None]
+        if not all(isinstance(word, str) and len(word) <= _LONGEST_WORD for word in words):
+            raise Refused(400, texts.NOT_UNDERSTOOD)
+        return [str(word) for word in words]
 
 
 async def add_headers(_: web.Request, response: web.StreamResponse) -> None:
@@ -91,8 +152,52 @@ async def add_headers(_: web.Request, response: web.StreamResponse) -> None:
     response.headers["Server"] = "ollim-bot"
 
 
-def _equal(given: str, right: bytes) -> bool:
-    return hmac.compare_digest(given.encode("utf-8", "replace"), right)
+def _shell(request: web.Request, host: str) -> web.Response | None:
+    """Where the page is to be opened elsewhere.
+
+    `localhost` may lead to `::1`, where the port is not ours and another program may have it; so
+    nothing is to be kept in the browser under that name.
+    """
+    if host in _LOOPBACK[1:] and "X-Forwarded-Proto" not in request.headers:
+        port = request.headers["Host"].lower().removeprefix(host)
+        return web.Response(status=303, headers={"Location": f"http://127.0.0.1{port}/"})
+    return None
+
+
+def forget_former_cookie(request: web.Request, response: web.StreamResponse) -> None:
+    if _FORMER_COOKIE in request.cookies:
+        response.del_cookie(_FORMER_COOKIE, path="/", httponly=True, samesite="Strict")
+
+
+def _without_service_workers() -> web.Response:
+    """The page has none: who had the port meanwhile left one to answer in the bot's place."""
+    return web.Response(status=404, headers={"Clear-Site-Data": '"cache", "storage"'})
+
+
+def _with_empty_cache(answer: web.Response) -> web.Response:
+    """Who had the port meanwhile may have left pages of their own there."""
+    answer.headers["Clear-Site-Data"] = '"cache"'
+    return answer
+
+
+def _bearer(request: web.Request) -> str:
+    """A socket cannot be opened with a header of the page's own but for this one."""
+    if request.path == SOCKET:
+        offered = request.headers.get("Sec-WebSocket-Protocol", "")
+        words = [word.strip() for word in offered.split(",")]
+        return next(
+            (w.removeprefix(_SOCKET_SESSION) for w in words if w.startswith(_SOCKET_SESSION)), ""
+        )
+    kind, _, value = request.headers.get("Authorization", "").partition(" ")
+    return value if kind == "Bearer" else ""
+
+
+def _key_json(given: BrowserKey) -> dict[str, object]:
+    return {
+        "browser": given.browser,
+        "generation": given.generation,
+        "key": encoded(given.key),
+    }
 
 
 def _is_same_origin(request: web.Request) -> bool:

@@ -20,7 +20,11 @@ class Limits:
     upload_seconds: float = 30 * 60
     idle_seconds: float = 30
     linger_seconds: float = 2
+    connections: int = 200
+    strangers: int = 100
+    stranger_seconds: float = 20
     hello_seconds: float = 15
+    entrance_seconds: float = 5
     heartbeat_seconds: float = 20
     tabs: int = 40
     queued_frames: int = 400

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
+import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,14 +13,21 @@ from typing import Any
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from ollim_bot.connections import Connections
 from ollim_bot.errors import OllimError
 from ollim_bot.surfaces.web import texts
-from ollim_bot.surfaces.web.access import HEALTH, SOCKET, Access, add_headers
+from ollim_bot.surfaces.web.access import (
+    HEALTH,
+    SOCKET,
+    Access,
+    add_headers,
+    forget_former_cookie,
+)
 from ollim_bot.surfaces.web.api import Api
 from ollim_bot.surfaces.web.limits import Limits
-from ollim_bot.surfaces.web.refusals import refusals_in_shape
+from ollim_bot.surfaces.web.refusals import Refused, refusals_in_shape
 from ollim_bot.surfaces.web.socket import Socket
-from ollim_bot.surfaces.web.static_files import PAGE, send_static
+from ollim_bot.surfaces.web.static_files import send_page, send_static
 
 _logger = logging.getLogger(__name__)
 
@@ -29,10 +38,16 @@ _SHUTDOWN_SECONDS = 1.0
 def page_app(
     access: Access, api: Api, socket: Socket, limits: Limits, health: Callable[[], object]
 ) -> web.Application:
+    folder = secrets.token_hex(8)
+
     async def page(request: web.Request) -> web.Response:
-        return await send_static(request, PAGE)
+        answer = await send_page(folder)
+        forget_former_cookie(request, answer)
+        return answer
 
     async def static(request: web.Request) -> web.Response:
+        if request.match_info.get("folder", folder) != folder:
+            raise Refused(404, texts.NOT_FOUND)
         return await send_static(request, request.match_info["name"])
 
     async def healthy(_: web.Request) -> web.Response:
@@ -46,8 +61,10 @@ def page_app(
         [
             web.get("/", page),
             web.get("/static/{name}", static),
+            web.get("/static/{folder}/{name}", static),
             web.get(HEALTH, healthy),
             web.get(SOCKET, socket.serve),
+            *access.routes(),
             *api.routes(),
         ]
     )
@@ -55,7 +72,9 @@ def page_app(
 
 
 @asynccontextmanager
-async def serving(app: web.Application, port: int, limits: Limits) -> AsyncIterator[int]:
+async def serving(
+    app: web.Application, port: int, limits: Limits, connections: Connections
+) -> AsyncIterator[int]:
     """On loopback, at this port or, for 0, at a free one; gives which. Raises `OllimError`."""
     runner = web.AppRunner(
         app,
@@ -67,20 +86,41 @@ async def serving(app: web.Application, port: int, limits: Limits) -> AsyncItera
     )
     await runner.setup()
     try:
-        await _bind(runner, port)
+        await _bind(runner, port, connections)
         yield runner.addresses[0][1]
     finally:
         await runner.cleanup()
 
 
-async def _bind(runner: web.AppRunner, port: int) -> None:
+async def _bind(runner: web.AppRunner, port: int, connections: Connections) -> None:
     try:
-        await web.TCPSite(runner, _HOST, port).start()
+        await _Site(runner, port, connections).start()
     except OSError as refused:
         if refused.errno == errno.EADDRINUSE:
             raise OllimError(texts.port_taken(port)) from refused
         reason = refused.strerror or str(refused)
         raise OllimError(texts.port_refused(port, reason)) from refused
+
+
+class _Site(web.BaseSite):
+    """As a `TCPSite`, but with a bound on its connections."""
+
+    def __init__(self, runner: web.AppRunner, port: int, connections: Connections) -> None:
+        super().__init__(runner)
+        self._port = port
+        self._connections = connections
+
+    @property
+    def name(self) -> str:
+        return f"http://{_HOST}:{self._port}"
+
+    async def start(self) -> None:
+        await super().start()
+        server = self._runner.server
+        assert server is not None
+        self._server = await asyncio.get_running_loop().create_server(
+            self._connections.guarded(server), _HOST, self._port, backlog=self._backlog
+        )
 
 
 class _WireLog(logging.LoggerAdapter[logging.Logger]):

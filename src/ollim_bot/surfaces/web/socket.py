@@ -9,7 +9,9 @@ from aiohttp import WSCloseCode, WSMsgType, web
 
 from ollim_bot.chat import Reception
 from ollim_bot.domain.chat import MessageId
+from ollim_bot.surfaces.web.access import BROWSER, PROTOCOL
 from ollim_bot.surfaces.web.frames import Json, command_json, status_json
+from ollim_bot.surfaces.web.keys import Keys
 from ollim_bot.surfaces.web.limits import Limits
 from ollim_bot.surfaces.web.message_book import MessageBook
 from ollim_bot.surfaces.web.presenter import Presenter
@@ -28,6 +30,7 @@ class Socket:
         read: ReadMark,
         tabs: Tabs,
         limits: Limits,
+        keys: Keys,
     ) -> None:
         self._reception = reception
         self._book = book
@@ -35,6 +38,7 @@ class Socket:
         self._read = read
         self._tabs = tabs
         self._limits = limits
+        self._keys = keys
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         self._tabs.check_room()
@@ -42,21 +46,26 @@ class Socket:
             heartbeat=self._limits.heartbeat_seconds,
             max_msg_size=self._limits.body,
             compress=False,
+            protocols=(PROTOCOL,),
         )
         await socket.prepare(request)
-        with self._tabs.joined(socket, request.transport) as tab:
+        browser = request[BROWSER]
+        with self._tabs.joined(socket, request.transport, browser) as tab:
             try:
                 async with asyncio.timeout(self._limits.hello_seconds):
-                    last = _last(await socket.receive())
+                    last, nonce = _hello(await socket.receive())
             except (ValueError, RecursionError, TimeoutError):
                 await socket.close(code=WSCloseCode.POLICY_VIOLATION)
                 return socket
-            await self._greet(tab, last)
+            await self._greet(tab, last, self._keys.proof_on_socket(browser, nonce))
             await _serve(tab, socket)
         return socket
 
-    async def _greet(self, tab: Tab, last: MessageId | None) -> None:
-        """A tab that was there not long ago gets what it has missed, any other one the newest."""
+    async def _greet(self, tab: Tab, last: MessageId | None, proof: str) -> None:
+        """A tab that was there not long ago gets what it has missed, any other one the newest.
+
+        `proof` is how the page knows that it is told this by the bot.
+        """
         missed = None if last is None else await self._missed(last)
         if missed is None:
             messages, has_more = await self._newest()
@@ -69,6 +78,7 @@ class Socket:
         tab.greet(
             {
                 "type": "hello",
+                "proof": proof,
                 "status": status_json(self._reception.status),
                 "commands": [command_json(each) for each in self._reception.commands],
                 "messages": messages,
@@ -107,11 +117,17 @@ async def _serve(tab: Tab, socket: web.WebSocketResponse) -> None:
         await asyncio.gather(writing, return_exceptions=True)
 
 
-def _last(first: object) -> MessageId | None:
-    """The newest message that the tab has; raises `ValueError` for anything but a greeting."""
+def _hello(first: object) -> tuple[MessageId | None, str]:
+    """The newest message that the tab has, and what it wants a proof for.
+
+    Raises `ValueError` for anything but a greeting.
+    """
     kind, text = getattr(first, "type", None), getattr(first, "data", None)
     hello = json.loads(text) if kind is WSMsgType.TEXT and isinstance(text, str) else None
     if not isinstance(hello, dict) or hello.get("type") != "hello":
         raise ValueError("not a greeting")
-    last = hello.get("last")
-    return MessageId(last) if isinstance(last, str) and last else None
+    last, nonce = hello.get("last"), hello.get("nonce")
+    return (
+        MessageId(last) if isinstance(last, str) and last else None,
+        nonce if isinstance(nonce, str) else "",
+    )

@@ -22,11 +22,23 @@ _TYPES = {
 }
 
 
+async def send_page(folder: str) -> web.Response:
+    """`folder` stands for the one of the files: a name that nobody could know before this start.
+
+    So none of them can have been left in the browser's cache by who had the port before.
+    """
+    content = await asyncio.to_thread(_content, PAGE)
+    if content is None:
+        raise Refused(404, texts.NO_PAGE)
+    body = content.replace(b'"/static/', f'"/static/{folder}/'.encode())
+    return web.Response(body=body, content_type="text/html", charset="utf-8")
+
+
 async def send_static(request: web.Request, name: str) -> web.Response:
     """The browser asks each time and is sent only what has changed, so an update shows at once."""
     content = await asyncio.to_thread(_content, name)
     if content is None:
-        raise Refused(404, texts.NO_PAGE if name == PAGE else texts.NOT_FOUND)
+        raise Refused(404, texts.NOT_FOUND)
     tag = hashlib.sha256(content).hexdigest()[:32]
     headers = {"ETag": f'"{tag}"', "Cache-Control": "no-cache"}
     if any(each.value == tag or each.value == "*" for each in request.if_none_match or ()):

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 from ollim_bot.chat import OpenAttachment, Reception, Status, TurnStart
+from ollim_bot.connections import Connections
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.ports import Clock
@@ -14,6 +15,7 @@ from ollim_bot.settings import Secret
 from ollim_bot.surfaces.web.access import Access
 from ollim_bot.surfaces.web.api import NAME, Api
 from ollim_bot.surfaces.web.frames import message_frame, status_frame
+from ollim_bot.surfaces.web.keys import Keys
 from ollim_bot.surfaces.web.limits import Limits
 from ollim_bot.surfaces.web.message_book import MessageBook
 from ollim_bot.surfaces.web.presenter import Presenter
@@ -39,7 +41,7 @@ class WebSurface:
         *,
         port: int,
         hosts: Sequence[str],
-        secret: Secret,
+        keys: Keys,
         open_attachment: OpenAttachment,
         uploads: Path,
         read_mark: KeptMark,
@@ -50,15 +52,21 @@ class WebSurface:
     ) -> None:
         """`uploads` is a folder of its own, emptied at each start; port 0 is any free one."""
         self._port = port
-        self._secret = secret
-        self._access = Access(secret, hosts)
+        self._keys = keys
+        self._limits = limits = limits or Limits()
+        self._connections = Connections(
+            limits.connections, limits.strangers, limits.stranger_seconds
+        )
+        self._access = Access(
+            keys, hosts, limits, lambda request: self._connections.trust(request.transport)
+        )
         self._open_attachment = open_attachment
-        self._limits = limits or Limits()
         self._uploads = Uploads(uploads, self._limits)
         self._kept_mark = read_mark
         self._version = version
         self._heartbeat_age = heartbeat_age
         self._tabs = Tabs(self._limits)
+        keys.ended = self._tabs.hang_up
         self._presenter = Presenter(clock, self._tabs.send)
         self._book: MessageBook | None = None
         self._in_order = asyncio.Lock()
@@ -74,13 +82,23 @@ class WebSurface:
         """How many are open."""
         return len(self._tabs)
 
+    @property
+    def connections(self) -> int:
+        """How many are held, of tabs and of anybody else."""
+        return len(self._connections)
+
+    @property
+    def secret(self) -> Secret:
+        """What no log may show."""
+        return self._keys.secret
+
     async def ready(self) -> None:
         """Returns when the page can be opened."""
         await self._is_serving.wait()
 
     def address(self) -> str:
-        """With the secret in it: for the owner's terminal, and never for a log."""
-        return address(self._port, self._secret)
+        """It lets one browser in: for the owner's terminal, and never for a log."""
+        return address(self._port, self._keys.code())
 
     async def run(self, reception: Reception) -> None:
         """Raises `OllimError` if the port cannot be had."""
@@ -89,14 +107,17 @@ class WebSurface:
         read = ReadMark(self._kept_mark, reception, self._tabs.send)
         await read.load()
         api = Api(reception, book, read, self._uploads, self._open_attachment, self._limits)
-        socket = Socket(reception, book, self._presenter, read, self._tabs, self._limits)
+        socket = Socket(
+            reception, book, self._presenter, read, self._tabs, self._limits, self._keys
+        )
         app = page_app(self._access, api, socket, self._limits, self._health)
         app.on_shutdown.append(self._tabs.close)
-        async with serving(app, self._port, self._limits) as self._port:
+        await self._keys.open()
+        async with serving(app, self._port, self._limits, self._connections) as self._port:
             self._book = book
             self._is_serving.set()
             try:
-                await asyncio.Event().wait()
+                await self._keys.watch(self._tabs.browsers)
             finally:
                 self._is_serving.clear()
                 self._book = None

@@ -21,8 +21,13 @@ class Tab:
     """Frames wait here until the tab reads them; one that does not read is hung up on."""
 
     def __init__(
-        self, limit: int, socket: web.WebSocketResponse, wire: asyncio.Transport | None
+        self,
+        limit: int,
+        socket: web.WebSocketResponse,
+        wire: asyncio.Transport | None,
+        browser: str,
     ) -> None:
+        self.browser = browser
         self._waiting: asyncio.Queue[tuple[Json, str]] = asyncio.Queue(limit)
         self._socket = socket
         self._wire = wire
@@ -35,7 +40,7 @@ class Tab:
         try:
             self._waiting.put_nowait((frame, text))
         except asyncio.QueueFull:
-            self._hang_up()
+            self.hang_up()
 
     def greet(self, hello: Json, known: Mapping[str, Json]) -> None:
         """First of all the greeting, then what came since and is not in it."""
@@ -55,7 +60,7 @@ class Tab:
     async def close(self) -> None:
         await self._socket.close(code=WSCloseCode.GOING_AWAY)
 
-    def _hang_up(self) -> None:
+    def hang_up(self) -> None:
         if self._wire is not None:
             self._wire.abort()
 
@@ -74,9 +79,9 @@ class Tabs:
 
     @contextmanager
     def joined(
-        self, socket: web.WebSocketResponse, wire: asyncio.Transport | None
+        self, socket: web.WebSocketResponse, wire: asyncio.Transport | None, browser: str
     ) -> Iterator[Tab]:
-        tab = Tab(self._limits.queued_frames, socket, wire)
+        tab = Tab(self._limits.queued_frames, socket, wire, browser)
         self._tabs.add(tab)
         try:
             yield tab
@@ -89,6 +94,15 @@ class Tabs:
             text = json.dumps(frame)
             for tab in tuple(self._tabs):
                 tab.offer(frame, text)
+
+    def browsers(self) -> set[str]:
+        return {tab.browser for tab in self._tabs}
+
+    def hang_up(self, browser: str | None) -> None:
+        """On the tabs of that browser, or of all."""
+        for tab in tuple(self._tabs):
+            if browser in (None, tab.browser):
+                tab.hang_up()
 
     async def close(self, _: web.Application | None = None) -> None:
         """Say goodbye, without waiting long for an answer."""

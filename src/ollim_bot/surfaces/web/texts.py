@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-NO_SECRET = "This page needs its key. Run `ollim-bot web url` and open the address that it prints."
+NO_KEY = "This page needs its key. Run `ollim-bot web url` and open the address that it prints."
+USED_ADDRESS = (
+    "That address was used already, or is too old. Run `ollim-bot web url` and open the new one."
+)
 WRONG_HOST = (
     "This page does not go by that name. Open it as 127.0.0.1, or add the name to OLLIM_WEB_HOSTS."
 )

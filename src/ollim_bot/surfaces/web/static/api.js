@@ -1,15 +1,7 @@
-/** What the page asks of the server over HTTP. Unsuccessful answers are thrown. */
+/** What the page asks of the bot over HTTP. Unsuccessful answers are thrown, as in `wire.js`. */
 
-const KNOCK_MS = 3000;
-
-/** The server could not be reached; the same may work later. */
-export class Unreachable extends Error {}
-
-/** The server said no; the message is its sentence. */
-export class Refused extends Error {}
-
-/** The secret of this page does not count any more. */
-export class Locked extends Error {}
+import { forgetSession, ownSession } from "./access.js";
+import { Locked, Unreachable, jsonOf, request } from "./wire.js";
 
 export function postMessage(form) {
     return ask("/api/messages", { method: "POST", body: form });
@@ -35,9 +27,14 @@ export function olderThan(id, limit) {
     return ask(`/api/messages?${new URLSearchParams({ before: id, limit: String(limit) })}`);
 }
 
-/** Raises `Locked` or `Unreachable` where a socket only says that it did not open. */
-export function knock() {
-    return ask("/api/messages?limit=1", { signal: AbortSignal.timeout(KNOCK_MS) });
+/** @returns {Promise<Blob>} a file of a message: a link to it would not be let in */
+export async function attachment(url) {
+    const response = await asked(url);
+    try {
+        return await response.blob();
+    } catch (error) {
+        throw new Unreachable(String(error));
+    }
 }
 
 export async function completions(command, argument, typed, signal) {
@@ -50,22 +47,25 @@ function post(path, value) {
     return ask(path, { method: "POST", headers, body: JSON.stringify(value) });
 }
 
-async function ask(path, options = {}) {
-    const response = await reach(path, options);
-    if (response.status === 401) {
-        throw new Locked();
-    }
-    const answer = await response.json().catch(() => ({}));
-    if (!response.ok) {
-        throw new Refused(answer.error ?? `The bot could not do that (${response.status}).`);
-    }
-    return answer;
+async function ask(path, options) {
+    return jsonOf(await asked(path, options));
 }
 
-async function reach(path, options) {
+/** A session may have ended meanwhile; then a new one is asked for, once. */
+async function asked(path, options = {}) {
     try {
-        return await fetch(path, options);
+        return await askedNow(path, options);
     } catch (error) {
-        throw new Unreachable(String(error));
+        if (!(error instanceof Locked)) {
+            throw error;
+        }
+        forgetSession();
+        return askedNow(path, options);
     }
+}
+
+async function askedNow(path, options) {
+    const session = await ownSession();
+    const headers = { ...options.headers, Authorization: `Bearer ${session}` };
+    return request(path, { ...options, headers });
 }

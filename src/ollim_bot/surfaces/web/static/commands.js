@@ -1,10 +1,11 @@
 /** Runs a command that was typed, and shows its answer as a note that passes. */
 
-import { Refused, runCommand } from "./api.js";
+import { runCommand } from "./api.js";
 import { announce } from "./announcer.js";
 import { newId } from "./ids.js";
 import { escaped, plain } from "./rich.js";
 import { noteAnswered, noteDropped, noted } from "./state.js";
+import { Refused } from "./wire.js";
 
 const NOT_REACHED = "The bot cannot be reached now, so this was not run.";
 

@@ -27,7 +27,7 @@ export function showEmptyState(store, write) {
     let offline = null;
     store.watch((state) => {
         const said = [...state.messages, ...state.unsent, ...state.notes];
-        section.hidden = state.connection === "opening" || said.length > 0 || state.live !== null;
+        section.hidden = state.status === null || said.length > 0 || state.live !== null;
         if (state.status && state.status.is_offline !== offline) {
             offline = state.status.is_offline;
             section.replaceChildren(...contents(offline ? OFFLINE : CLAUDE, botName(state)));

@@ -1,17 +1,11 @@
 /** The bar at the top: who this is, what thinks for it, and whether it can be reached. */
 
 import { byId, icon, say } from "./dom.js";
+import { wayIn } from "./door.js";
 import { openFork } from "./leaving.js";
 import { botName } from "./names.js";
 import { isAsked } from "./questions.js";
 import { unread } from "./state.js";
-
-const CONNECTION = {
-    opening: "",
-    open: "",
-    lost: "reconnecting…",
-    locked: "This page needs its key. Run `ollim-bot web url` and open the address that it prints.",
-};
 
 const ASKED = "Answer needed";
 
@@ -22,13 +16,20 @@ export function showHeader(store) {
     store.watch((state) => {
         version ??= state.status?.version ?? null;
         byId("reload").hidden = (state.status?.version ?? null) === version;
-        byId("connection").dataset.state = state.connection;
-        say(byId("connection"), CONNECTION[state.connection]);
+        const way = wayIn(state.connection);
+        // Before it was ever let in, the page says it in its middle.
+        const shown = state.status === null && way !== "" ? "" : way || passing(state);
+        byId("connection").classList.toggle("is-long", shown !== "" && shown === way);
+        say(byId("connection"), shown);
         document.title = titleOf(state);
         if (state.status) {
             showStatus(state.status);
         }
     });
+}
+
+function passing({ connection }) {
+    return connection === "lost" ? "reconnecting…" : "";
 }
 
 function titleOf(state) {

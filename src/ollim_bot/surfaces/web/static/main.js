@@ -4,6 +4,7 @@ import { announceArrivals } from "./announcer.js";
 import { Composer } from "./composer.js";
 import { Conversation } from "./conversation.js";
 import { byId } from "./dom.js";
+import { showDoor } from "./door.js";
 import { showEmptyState } from "./empty.js";
 import { showFork } from "./fork.js";
 import { showHeader, showThemeSwitch } from "./header.js";
@@ -28,6 +29,7 @@ const conversation = new Conversation(store, () => older.load());
 const composer = new Composer(store, outbox, () => conversation.scroll.toEnd());
 
 showHeader(store);
+showDoor(store);
 showThemeSwitch();
 showStatusLine(store, (sentence) => composer.complain(sentence));
 showFork(store, conversation.scroll, () => composer.focus());

@@ -2,6 +2,7 @@
 
 import { cardElement, spokenCard } from "./card.js";
 import { arrange, icon, iconButton, make, patch, sizeInWords } from "./dom.js";
+import { showWhenNear } from "./files.js";
 import { plain, rich } from "./rich.js";
 import { describe } from "./time.js";
 
@@ -182,12 +183,13 @@ function attachmentList(attachments) {
 /** @param {import("./state.js").Attachment} attachment */
 function attachmentItem(attachment) {
     const label = `${attachment.name}, ${sizeInWords(attachment.size)}`;
-    const link = { href: attachment.url, target: "_blank", rel: "noopener", title: label };
     if (attachment.is_image) {
-        const image = make("img", { src: attachment.url, alt: attachment.name, loading: "lazy" });
-        return make("li", {}, make("a", { ...link, class: "picture" }, image));
+        const image = showWhenNear(make("img", { alt: attachment.name }), attachment.url);
+        const link = { target: "_blank", rel: "noopener", title: label, class: "picture" };
+        return make("li", {}, make("a", link, image));
     }
-    const download = { ...link, class: "file", download: attachment.name };
+    const save = { "data-action": "save", "data-name": attachment.name };
+    const download = { href: attachment.url, title: label, class: "file", ...save };
     const words = fileLabel(attachment.name, attachment.size);
     return make("li", {}, make("a", download, icon("file"), ...words));
 }

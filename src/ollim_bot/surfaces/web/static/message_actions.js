@@ -3,6 +3,7 @@
 import { copyBy } from "./clipboard.js";
 import { press } from "./clicks.js";
 import { byId } from "./dom.js";
+import { save } from "./files.js";
 import { spoken } from "./message.js";
 import { noteDropped, replying } from "./state.js";
 
@@ -16,7 +17,7 @@ export function listenToMessages(page) {
     byId("log").addEventListener("click", (event) => {
         const button = event.target.closest("[data-action]");
         if (button) {
-            ACTIONS[button.dataset.action]?.(page, button);
+            ACTIONS[button.dataset.action]?.(page, button, event);
         }
     });
 }
@@ -30,6 +31,13 @@ const ACTIONS = {
     },
     press: (page, button) => press(page.store, messageOf(page, button), button.dataset.customId),
     jump: (page, button) => jump(page, button.dataset.to),
+    save: async ({ composer }, link, event) => {
+        event.preventDefault();
+        const problem = await save(link.getAttribute("href"), link.dataset.name);
+        if (problem !== "") {
+            composer.complain(problem);
+        }
+    },
     again: ({ outbox }, button) => outbox.again(idOf(button)),
     discard: ({ outbox, composer }, button) => {
         outbox.drop(idOf(button));

@@ -3,12 +3,14 @@
  * under one id however often it is tried, so that none is lost and none comes twice.
  */
 
-import { Locked, Refused, Unreachable, postMessage } from "./api.js";
+import { postMessage } from "./api.js";
 import * as drawer from "./drawer.js";
 import { formOf } from "./form.js";
 import { newId } from "./ids.js";
 import { accepted, queued, unsentChanged, unsentDelayed, unsentDropped } from "./state.js";
+import { Foreign, Locked, Refused, Unreachable } from "./wire.js";
 
+const AWAY = [Unreachable, Locked, Foreign];
 const PREFIX = "ollim.unsent.";
 const MOST_TRIES = 3;
 const NOT_TAKEN = "The bot is there but did not take it.";
@@ -108,7 +110,7 @@ export class Outbox {
 
     #failed(entry, error, wasOpen) {
         const tries = entry.tries + (wasOpen ? 1 : 0);
-        const isAway = error instanceof Unreachable || error instanceof Locked;
+        const isAway = AWAY.some((kind) => error instanceof kind);
         if (isAway && tries < MOST_TRIES) {
             this.#store.change(unsentChanged, entry.id, { tries });
             this.#store.change(unsentDelayed);

@@ -1,7 +1,9 @@
 /** The connection to the server: opens, opens again after growing pauses, and tells what comes. */
 
-import { Locked, knock } from "./api.js";
+import { Insecure, Stale, forgetSession, isBot, ownSession } from "./access.js";
+import { randomText } from "./key.js";
 import { connected, received } from "./state.js";
+import { Foreign, Locked } from "./wire.js";
 
 const FIRST_PAUSE = 500;
 const LONGEST_PAUSE = 10_000;
@@ -19,11 +21,26 @@ export class Socket {
         document.addEventListener("visibilitychange", () => document.hidden || this.hurry());
     }
 
-    open() {
+    async open() {
         this.#timer = null;
-        const socket = new WebSocket(`${location.origin.replace("http", "ws")}/api/socket`);
-        socket.addEventListener("open", () => this.#greet(socket));
-        socket.addEventListener("message", (event) => this.#take(JSON.parse(event.data)));
+        let session;
+        try {
+            session = await ownSession();
+        } catch (error) {
+            this.#openLater(stateAfter(error));
+            return;
+        }
+        const address = `${location.origin.replace("http", "ws")}/api/socket`;
+        const socket = new WebSocket(address, ["ollim", `ollim.session.${session}`]);
+        const greeting = new Greeting(socket, () => this.#store.state.messages.at(-1)?.id ?? null);
+        greeting.isDone.then(
+            (frame) => {
+                this.#pause = FIRST_PAUSE;
+                this.#take(frame);
+                greeting.pass((next) => this.#take(next));
+            },
+            () => socket.close(),
+        );
         socket.addEventListener("close", () => this.#lost());
         this.#socket = socket;
     }
@@ -42,34 +59,56 @@ export class Socket {
         this.#socket?.close();
     }
 
-    #greet(socket) {
-        const last = this.#store.state.messages.at(-1)?.id ?? null;
-        socket.send(JSON.stringify({ type: "hello", last }));
-    }
-
     #take(frame) {
-        if (frame.type === "hello") {
-            this.#pause = FIRST_PAUSE;
-        }
         this.#store.change(received, frame, performance.now());
     }
 
-    async #lost() {
-        // A page that was locked says so until it is known to be otherwise, without a flicker.
-        if (this.#store.state.connection !== "locked") {
-            this.#store.change(connected, "lost");
-        }
-        this.#store.change(connected, (await isLocked()) ? "locked" : "lost");
+    #lost() {
+        forgetSession();
+        this.#openLater("lost");
+    }
+
+    #openLater(state) {
+        this.#store.change(connected, state);
         this.#timer = setTimeout(() => this.open(), this.#pause);
         this.#pause = Math.min(this.#pause * 2, LONGEST_PAUSE);
     }
 }
 
-async function isLocked() {
-    try {
-        await knock();
-    } catch (error) {
-        return error instanceof Locked;
+/** The first words on a socket. Nothing that comes there counts before the bot has shown itself. */
+class Greeting {
+    #waiting = [];
+    #next = (frame) => this.#waiting.push(frame);
+
+    /** @param {() => string | null} last  the newest message that is here */
+    constructor(socket, last) {
+        const nonce = randomText();
+        socket.addEventListener("open", () => {
+            socket.send(JSON.stringify({ type: "hello", last: last(), nonce }));
+        });
+        this.isDone = new Promise((resolve, reject) => {
+            socket.addEventListener("message", async (event) => {
+                const frame = JSON.parse(event.data);
+                if (!this.#isBegun) {
+                    this.#isBegun = true;
+                    (await isBot(frame.proof, nonce)) ? resolve(frame) : reject(new Foreign());
+                } else {
+                    this.#next(frame);
+                }
+            });
+        });
     }
-    return false;
+
+    #isBegun = false;
+
+    /** From now on, and what has waited until now. */
+    pass(next) {
+        this.#next = next;
+        this.#waiting.splice(0).forEach(next);
+    }
+}
+
+function stateAfter(error) {
+    const states = [[Stale, "stale"], [Insecure, "insecure"], [Locked, "locked"], [Foreign, "foreign"]];
+    return states.find(([kind]) => error instanceof kind)?.[1] ?? "lost";
 }

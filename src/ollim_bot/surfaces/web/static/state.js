@@ -27,7 +27,7 @@
  *     isTaken: boolean}} Unsent
  * @typedef {{key: string, after: string | null, line?: string, label?: string, html: string,
  *     isError: boolean, isRunning?: boolean}} Note
- * @typedef {"opening" | "open" | "lost" | "locked"} Connection
+ * @typedef {"opening" | "open" | "lost" | "locked" | "stale" | "insecure" | "foreign"} Connection
  *
  * @typedef {object} State
  * @property {Connection} connection

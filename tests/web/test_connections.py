@@ -1,0 +1,175 @@
+"""Strangers who connect and say nothing take nothing away from the owner."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import resource
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from tests.log_sink import root_logger_restored, sink
+from tests.web.browser import SECONDS, browser, eventually, raw, stranger
+from tests.web.scene import Scene, make_scene, running
+
+from ollim_bot.connections import Connections, allow_many_descriptors
+from ollim_bot.settings import LogFormat, LogLevel
+from ollim_bot.surfaces.web.limits import Limits
+
+CROWD = 1200
+HELD = Limits().strangers
+
+
+@pytest.fixture(autouse=True)
+def descriptors() -> Iterator[None]:
+    """For both sides of a crowd, since both are in this process."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allow_many_descriptors()
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+async def gathered(
+    port: int, count: int, said: bytes = b"", source: str = ""
+) -> list[socket.socket]:
+    """In steps, since the server is in this loop and has to accept them."""
+    made = []
+    for _ in range(count):
+        each = socket.socket()
+        each.setblocking(False)
+        if source:
+            each.bind((source, 0))
+        await asyncio.get_running_loop().sock_connect(each, ("127.0.0.1", port))
+        with suppress(OSError):
+            each.send(said)
+        made.append(each)
+    return made
+
+
+def is_open(wire: socket.socket) -> bool:
+    try:
+        return wire.recv(65536) != b""
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nHost: loc"])
+async def test_a_crowd_that_says_nothing_keeps_nobody_out(tmp_path: Path, said: bytes) -> None:
+    with root_logger_restored():
+        log = sink(LogFormat.TEXT, level=LogLevel.DEBUG)
+        scene = make_scene(tmp_path)
+        async with running(scene), browser(scene) as own, own.tab() as (tab, _):
+            idle = await gathered(scene.surface.port, CROWD, said)
+            try:
+                await check_service(scene, log)
+                await scene.reception.say("news")
+                assert (await tab.next())["type"] == "message"
+                assert sum(map(is_open, idle)) <= HELD
+            finally:
+                for each in idle:
+                    each.close()
+
+
+async def check_service(scene: Scene, log: io.StringIO) -> None:
+    async with stranger(scene) as supervisor, browser(scene) as owner:
+        began = time.perf_counter()
+        assert (await supervisor.get("/healthz")).status == 200
+        assert time.perf_counter() - began < 1
+        assert (await owner.get("/")).status == 200
+        assert (await owner.send("hello")).status == 200
+        async with owner.tab() as (_, hello):
+            assert hello["type"] == "hello"
+        assert scene.surface.connections <= HELD + 20
+    assert len(log.getvalue()) < 20_000
+
+
+async def test_a_stranger_that_only_drips_is_hung_up_on(tmp_path: Path) -> None:
+    """However often it says a little: headers, or a body, or one request after another."""
+    limits = Limits(stranger_seconds=0.3)
+    pieces = (
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n",
+        b"POST /api/enter HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 4000\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+    )
+    async with running(make_scene(tmp_path, limits=limits)) as scene:
+
+        async def drip(head: bytes) -> None:
+            [wire] = await gathered(scene.surface.port, 1, head)
+            drop = head if b"healthz" in head else b"X"
+            async with asyncio.timeout(SECONDS):
+                while is_open(wire):
+                    with suppress(OSError):
+                        wire.send(drop)
+                    await asyncio.sleep(0.01)
+            wire.close()
+
+        await asyncio.gather(*map(drip, pieces))
+        await eventually(lambda: scene.surface.connections == 0)
+
+
+async def test_the_owners_connections_stay_however_old_they_are(tmp_path: Path) -> None:
+    limits = Limits(stranger_seconds=0.1, strangers=3, connections=8)
+    scene = make_scene(tmp_path, limits=limits)
+    async with running(scene), browser(scene) as own, own.tab() as (tab, _):
+        for _ in range(3):
+            idle = await gathered(scene.surface.port, 20)
+            await eventually(lambda: scene.surface.connections <= 3)
+            for each in idle:
+                each.close()
+        await scene.reception.say("still here")
+        assert (await tab.next())["message"]["text"] == "still here"
+
+
+async def test_who_has_spoken_stays_longer_than_who_has_not(tmp_path: Path) -> None:
+    limits = Limits(strangers=4)
+    async with running(make_scene(tmp_path, limits=limits)) as scene:
+        [speaking] = await gathered(scene.surface.port, 1, b"GET /healthz HTTP/1.1\r\n")
+        idle = await gathered(scene.surface.port, 12)
+        await eventually(lambda: sum(map(is_open, idle)) == 3)
+        assert is_open(speaking)
+        assert [is_open(each) for each in idle] == [False] * 9 + [True] * 3
+        for each in (speaking, *idle):
+            each.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs more loopback addresses")
+async def test_many_peers_have_no_more_than_all_together_may(tmp_path: Path) -> None:
+    limits = Limits(strangers=10, connections=30)
+    async with running(make_scene(tmp_path, limits=limits)) as scene, browser(scene) as own:
+        idle = []
+        for number in range(2, 9):
+            idle += await gathered(scene.surface.port, 12, source=f"127.0.0.{number}")
+        await eventually(lambda: scene.surface.connections <= 30)
+        assert (await own.get("/api/messages")).status == 200
+        for each in idle:
+            each.close()
+
+
+async def test_where_all_places_are_the_owners_a_stranger_finds_none(tmp_path: Path) -> None:
+    limits = Limits(connections=2, strangers=2)
+    async with running(make_scene(tmp_path, limits=limits)) as scene, browser(scene) as own:
+        async with own.tab(), own.tab():
+            assert await raw(scene, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") == b""
+        await eventually(lambda: scene.surface.connections < 2)
+        async with stranger(scene) as other:
+            assert (await other.get("/healthz")).status == 200
+
+
+def test_the_bounds_stay_far_below_what_the_process_may_open() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+        few = Connections(200, 100, 1)
+        assert (few.most, few.most_strangers) == (64, 48)
+        allow_many_descriptors()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == min(8192, before[1])
+        assert Connections(200, 100, 1).most == 200
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
