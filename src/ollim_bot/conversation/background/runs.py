@@ -162,20 +162,19 @@ class BackgroundRuns:
         """What is to be tried again leaves nothing but its row."""
         if outcome.state is not OccurrenceState.ATTEMPT_FAILED:
             try:
-                await asyncio.to_thread(self._give_back, occurrence)
                 await self._settle(run, occurrence, outcome)
+                if run.job is not None and is_initiative(run.job):
+                    await asyncio.to_thread(self._give_back, occurrence)
             except Exception:  # the row is worth more than the word about it
                 _logger.exception("What a background run leaves could not be kept")
         await self._close(run, occurrence, outcome, number, hurry)
 
     def _give_back(self, occurrence: Occurrence) -> None:
         """What was set aside for a ping that did not come."""
-        pings, now = self._around.stores.pings, self._around.clock.now()
-        try:
-            if occurrence.id in pings.read().held:
-                pings.transact(lambda budget: (budget.released(occurrence.id, now), None))
-        except StorageError:
-            _logger.warning("A ping that was set aside could not be given back", exc_info=True)
+        now = self._around.clock.now()
+        self._around.stores.pings.transact(
+            lambda budget: (budget.released(occurrence.id, now), None)
+        )
 
     async def _settle(self, run: Run, occurrence: Occurrence, outcome: Outcome) -> None:
         """The duty to report is met by the program if the agent did not, and a failure is told."""
