@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ollim_bot.domain.catch_up import verdict
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.facts import Facts
+from ollim_bot.domain.forward_schedule import build_upcoming_schedule
 from ollim_bot.domain.initiative import (
     MOST_PER_DAY,
     MOST_PER_RUN,
@@ -22,11 +24,14 @@ from ollim_bot.domain.initiative import (
     set_by,
     setter_of,
 )
-from ollim_bot.domain.jobs import Chain, JobSpec, Reminder, Routine
+from ollim_bot.domain.jobs import Chain, JobSpec, Late, Reminder, Routine
+from ollim_bot.domain.occurrences import SkipReason
 from ollim_bot.domain.outgoing import Charge, Sending
 from ollim_bot.domain.ping_rules import Allowed, charged
 from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.rehearsal import Circumstances, Ping, rehearse
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
+from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.snoozing import note_of, reminder_from
 
 NOW = datetime(2026, 11, 16, 9, tzinfo=UTC)
@@ -259,3 +264,27 @@ def test_no_more_reaches_the_owner_in_a_day_than_the_budget_has_paid_for(steps: 
         assert at.messages + at.budget.tokens <= at.budget.capacity + refills
         assert at.critical <= 5
         assert at.asked <= MOST_PER_DAY
+
+
+def test_what_was_missed_of_it_is_not_told() -> None:
+    own = reminder(late=Late.TELL, **OWN)
+    late = NOW + timedelta(hours=3)
+    assert verdict(reminder(late=Late.TELL), NOW, late, UTC) is Late.TELL
+    assert verdict(own, NOW, late, UTC) is Late.SKIP
+    assert verdict(routine(**OWN), NOW, late, UTC) is Late.SKIP
+    assert verdict(reminder(**OWN), NOW, late, UTC) is Late.RUN
+
+
+def test_a_rehearsal_knows_that_the_budget_may_refuse_it() -> None:
+    jobs = [replace(reminder(id=f"r{n}", **OWN), run_at=NOW + timedelta(hours=1)) for n in range(3)]
+    one_left = replace(PingBudget.full(NOW), capacity=1, available=1.0, refill_rate_minutes=900)
+    given_ = Circumstances(NOW, UTC, one_left, RuntimeConfig())
+    fires = rehearse(jobs, given_, 1).fires
+    assert [fire.reason for fire in fires] == [None, SkipReason.BUDGET, SkipReason.BUDGET]
+    assert [fire.ping for fire in fires] == [Ping.SENT, Ping.REFUSED, Ping.REFUSED]
+
+
+def test_the_forward_schedule_says_that_it_needs_a_ping() -> None:
+    soon = replace(reminder(**OWN), run_at=NOW + timedelta(hours=1))
+    (entry,) = build_upcoming_schedule([soon], NOW, None, UTC, {}).entries
+    assert entry.label == "Reminder if the budget has a ping then"
