@@ -14,6 +14,7 @@ from ollim_bot.domain.facts import Facts, Move
 from ollim_bot.domain.fork_messages import ForkMessage
 from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.inbox import InboxRow
+from ollim_bot.domain.initiative import Setter
 from ollim_bot.domain.inquiries import Inquiries, Inquiry
 from ollim_bot.domain.jobs import Reminder, Routine, WebhookSpec
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
@@ -86,6 +87,19 @@ class Stores:
             return after, None
 
         self.updates.transact(step)
+
+    def count_set(self, setter: Setter, now: datetime) -> str:
+        """Note that a background run sets one more job; not empty is why it may not.
+
+        `now` is in the owner's zone. It counts across processes and restarts.
+        """
+
+        def step(raw: Mapping[str, object]) -> tuple[Mapping[str, object], str]:
+            facts = Facts(raw)
+            after, refusal = facts.set_in_background.one_more(setter.run, now.date())
+            return facts.with_set_in_background(after).raw, refusal
+
+        return self.memory.transact(step)
 
     def store_inquiry(self, prompt: str, now: datetime, untrusted: tuple[str, ...] = ()) -> str:
         """Keep the prompt behind a button that is to be shown; gives the key that it carries."""

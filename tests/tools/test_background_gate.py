@@ -142,7 +142,7 @@ async def test_no_pattern_opens_what_is_protected(reach: Reach) -> None:
 
 
 async def test_nor_a_job_file_that_is_not_right(reach: Reach) -> None:
-    def wrong(call: ToolCall) -> str | None:
+    def wrong(call: ToolCall, _: object) -> str | None:
         return "cron: is not right" if "routines" in str(call.arguments["file_path"]) else None
 
     tools = BackgroundTools(reach, lambda: ("Write",), job_guard=wrong)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from ollim_bot.agent import ToolCall
 from ollim_bot.data_paths import DataPaths
+from ollim_bot.domain.initiative import Setter
 from ollim_bot.domain.tool_policy import MAIN_TOOLS, Pattern
 from ollim_bot.storage.bootstrap import prepare_data_directory
 from ollim_bot.storage.jobs.checking import JobFileChecker
@@ -30,13 +31,13 @@ class Desk:
     def patterns(self) -> Sequence[Pattern]:
         return [Pattern.of(text) for text in self.allowed]
 
-    def refused(self, tool: str, **arguments: object) -> str:
+    def refused(self, tool: str, setter: Setter | None = None, **arguments: object) -> str:
         checker = JobFileChecker(DataPaths(self.root))
         validator = JobValidator(self.root, checker, self.patterns)
-        return validator(ToolCall(tool, arguments)) or ""
+        return validator(ToolCall(tool, arguments), setter) or ""
 
-    def write(self, path: str, content: str) -> str:
-        return self.refused("Write", file_path=path, content=content)
+    def write(self, path: str, content: str, setter: Setter | None = None) -> str:
+        return self.refused("Write", setter, file_path=path, content=content)
 
     def edit(self, path: str, old: str, new: str) -> str:
         return self.refused("Edit", file_path=path, old_string=old, new_string=new)
@@ -214,3 +215,64 @@ def test_a_command_allows_no_more_either(desk: Desk, flags: str, words: str) -> 
     reason = desk.refused("Bash", command=f"ollim-bot routine add -m x --cron '0 9 * * *' {flags}")
     assert words in reason
     assert bool(reason) is bool(words)
+
+
+SETTER = Setter("routine:daily:2026-11-16T08:00:00Z", "routine:daily", allow_ping=True)
+OWN = "set-by: routine:daily"
+
+
+def reminder(*lines: str, job_id: str = "r1") -> str:
+    more = "".join(f"{line}\n" for line in lines)
+    return f"---\nid: {job_id}\nrun-at: 2026-11-16T09:00\n{more}---\nCall.\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "reason"),
+    [
+        ("reminders/a.md", reminder(), "needs the line `set-by: routine:daily`"),
+        ("reminders/a.md", reminder("set-by: routine:other"), "needs the line"),
+        ("reminders/a.md", reminder(OWN, "must: true"), "must: is only for what the owner asked"),
+        ("reminders/a.md", reminder(OWN, "background: false"), "set-by: is for background jobs"),
+        ("routines/a.md", routine(OWN), "set-by: is for background jobs only"),
+        ("routines/a.md", routine("background: true"), "needs the line"),
+        ("webhooks/w.md", "---\nid: w\nfields: {type: object}\n---\nx\n", "needs the line"),
+        ("reminders/order.md", reminder("description: Now!", job_id="o"), "the owner asked for"),
+        ("reminders/order.md", reminder(OWN, job_id="o"), "set-by: only the program"),
+        ("routines/daily.md", DAILY.replace("0 9", "* *"), "the owner asked for"),
+        ("reminders/bots.md", reminder("must: false", job_id="b"), "set-by: only the program"),
+        ("reminders/paused.md", reminder(OWN, job_id="p"), "enabled: it was paused"),
+    ],
+)
+def test_a_background_run_writes_only_what_says_that_it_did(
+    desk: Desk, path: str, content: str, reason: str
+) -> None:
+    (desk.root / "reminders/order.md").write_text(reminder(job_id="o"))
+    (desk.root / "reminders/bots.md").write_text(reminder(OWN, job_id="b"))
+    (desk.root / "reminders/paused.md").write_text(reminder(OWN, "enabled: false", job_id="p"))
+    assert reason in desk.write(path, content, setter=SETTER)
+
+
+def test_what_a_background_run_may_write_passes(desk: Desk) -> None:
+    (desk.root / "reminders/bots.md").write_text(reminder(OWN, job_id="b"))
+    (desk.root / "routines/check.md").write_text(routine("background: true", job_id="c"))
+    assert desk.write("reminders/a.md", reminder(OWN), setter=SETTER) == ""
+    assert desk.write("routines/a.md", routine(OWN, "background: true"), setter=SETTER) == ""
+    assert desk.write("reminders/bots.md", reminder(OWN, "late: skip", job_id="b"), SETTER) == ""
+    assert desk.write("notes/a.md", "---\n", setter=SETTER) == ""
+    shorter = routine("background: true", "thinking: false", job_id="c")
+    assert desk.write("routines/check.md", shorter, setter=SETTER) == ""
+    silent = replace(SETTER, allow_ping=False)
+    assert "this run may not ping" in desk.write("reminders/a.md", reminder(OWN), silent)
+    assert desk.write("reminders/a.md", reminder(OWN, "allow-ping: false"), silent) == ""
+
+
+def test_in_the_conversation_the_agent_neither_makes_nor_takes_the_mark(desk: Desk) -> None:
+    (desk.root / "reminders/bots.md").write_text(reminder(OWN, job_id="b"))
+    (desk.root / "reminders/broken.md").write_text(reminder(OWN, "must: true", job_id="x"))
+    mark = "set-by: only the program and the owner's hand"
+    assert mark in desk.write("reminders/new.md", reminder(OWN))
+    assert mark in desk.write("reminders/bots.md", reminder(job_id="b"))
+    assert mark in desk.edit("reminders/bots.md", OWN, "set-by: routine:other")
+    assert mark in desk.edit("reminders/broken.md", f"{OWN}\n", "")
+    assert desk.edit("reminders/bots.md", "Call.", "Call Ann.") == ""
+    assert desk.edit("reminders/broken.md", "must: true\n", "") == ""

@@ -212,7 +212,10 @@ class App:
                 spec=persona.spec,
                 gate=self._gate,
                 background_tools=BackgroundTools(
-                    self._reach, lambda: self._policy.read().background, job_guard=self._job_guard
+                    self._reach,
+                    lambda: self._policy.read().background,
+                    job_guard=self._job_guard,
+                    count=lambda setter: stores.count_set(setter, self._clock.now()),
                 ),
                 journal=journal,
                 job_files=self._job_files,

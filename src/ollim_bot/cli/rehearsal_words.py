@@ -31,6 +31,7 @@ _PINGS = {
 _SKIPS = {
     SkipReason.OVERLAP: "skipped, its last run is still going",
     SkipReason.POLICY: "skipped, as you wanted",
+    SkipReason.BUDGET: "not sent, the ping budget is empty",
 }
 
 Row = tuple[str, str, str]

@@ -10,6 +10,7 @@ from pathlib import Path
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import open_data
 from ollim_bot.cli.instants import is_past, later, rounded_up, zone_of
+from ollim_bot.cli.jobs import initiative
 from ollim_bot.cli.jobs.changes import amend
 from ollim_bot.cli.jobs.flags import Flag, whole_number
 from ollim_bot.cli.jobs.noun import JobNoun
@@ -105,7 +106,8 @@ def _snooze(given: Given, caller: Caller) -> None:
     data, noun = open_data(caller), ReminderNoun()
     reminder = noun.shelf(data).get(given["job"]).item
     run_at = _snoozed(reminder, given, data.now).isoformat()
-    amend(noun, data, "snoozed", given["job"], {"run-at": run_at})
+    by = initiative.setter(caller, data)
+    amend(noun, data, "snoozed", given["job"], {"run-at": run_at}, by=by)
 
 
 def _snoozed(reminder: Reminder, given: Given, now: datetime) -> datetime:

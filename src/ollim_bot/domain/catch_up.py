@@ -101,12 +101,15 @@ def missed_since(
 def verdict(job: ScheduledJob, newest: datetime, now: datetime, zone: tzinfo) -> Late:
     """What to do with a moment that has passed, by the wish of its author or else by its kind.
 
-    What is not late yet is simply run.
+    What is not late yet is simply run. What the bot has set by itself is not worth a message.
     """
     if not is_late(newest, now):
         return Late.RUN
-    if job.spec.late is not None:
-        return job.spec.late
+    late = job.spec.late or _usual(job, newest, now, zone)
+    return Late.SKIP if late is Late.TELL and job.spec.set_by else late
+
+
+def _usual(job: ScheduledJob, newest: datetime, now: datetime, zone: tzinfo) -> Late:
     if isinstance(job, Reminder) or elapsed(newest, now) < _patience(job, newest, zone):
         return Late.RUN
     return Late.TELL

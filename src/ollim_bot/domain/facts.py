@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.initiative import SetInBackground
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.provider import ProviderKind
 from ollim_bot.domain.sessions import SessionId
@@ -246,6 +247,18 @@ class Facts:
         return self._with(granted=None)
 
     @property
+    def set_in_background(self) -> SetInBackground:
+        """What background runs have set since yesterday."""
+        stored = self.raw.get("set_in_background")
+        pairs = (dict(_mapping(each)) for each in (stored if isinstance(stored, list) else ()))
+        entries = ((_text(each.get("run")) or "", _day(each.get("day"))) for each in pairs)
+        return SetInBackground(tuple((run, day) for run, day in entries if day))
+
+    def with_set_in_background(self, known: SetInBackground) -> Facts:
+        stored = [{"run": run, "day": day.isoformat()} for run, day in known.entries]
+        return self._with(set_in_background=stored or None)
+
+    @property
     def _is_untried(self) -> bool:
         return self.raw.get("untried") is True
 
@@ -284,6 +297,13 @@ def _number(value: object) -> str | None:
     """An id as Discord gives them."""
     text = _text(value) or ""
     return text if re.fullmatch(r"[0-9]{1,20}", text) else None
+
+
+def _day(value: object) -> date | None:
+    try:
+        return date.fromisoformat(_text(value) or "")
+    except ValueError:
+        return None
 
 
 def _session(value: object) -> SessionId | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from enum import StrEnum
 
+from ollim_bot.domain.initiative import is_initiative
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.schedule import Agenda, JobKey, ScheduledJob, key_of, last_due, next_due
@@ -168,6 +169,7 @@ def _entry(
 def _label(job: ScheduledJob) -> str:
     if not isinstance(job, Reminder):
         return job.spec.short_title if job.spec.description else "Routine"
+    own = " if the budget has a ping then" if is_initiative(job) else ""
     if job.chain.max == 0:
-        return "Reminder"
-    return f"Chain reminder ({job.chain.depth + 1}/{job.chain.max + 1})"
+        return f"Reminder{own}"
+    return f"Chain reminder ({job.chain.depth + 1}/{job.chain.max + 1}){own}"

@@ -37,10 +37,12 @@ class FileReading:
     """What a text would be in a file. `problems` are sentences with file and line.
 
     `job` is None for a skill, and where there are problems. `tools` are its `allowed-tools`, also
-    where something else is wrong, and `tools_line` is where they stand.
+    where something else is wrong, and `tools_line` is where they stand. `set_by` is what it says of
+    who has set it, also where something is wrong.
     """
 
     problems: tuple[str, ...] = ()
     job: Job | None = None
     tools: tuple[str, ...] = ()
     tools_line: int | None = None
+    set_by: str = ""

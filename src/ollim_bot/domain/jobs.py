@@ -49,7 +49,11 @@ class Late(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """What all jobs have in common. `message` is the body of the file."""
+    """What all jobs have in common. `message` is the body of the file.
+
+    `set_by` is the job whose background run has set this one, such as `routine:plan`: it is then
+    the bot's initiative, and never comes whatever happens.
+    """
 
     id: str
     message: str
@@ -66,6 +70,7 @@ class JobSpec:
     late: Late | None = None
     enabled: bool = True
     must: bool | None = None
+    set_by: str | None = None
 
     @property
     def title(self) -> str:
@@ -89,7 +94,7 @@ class Routine:
 
     @property
     def must(self) -> bool:
-        return bool(self.spec.must)
+        return bool(self.spec.must) and self.spec.set_by is None
 
     def next_after(self, moment: datetime, default_zone: tzinfo) -> datetime:
         return self.cron.next(moment, self.spec.zone(default_zone))
@@ -119,6 +124,8 @@ class Reminder:
     @property
     def must(self) -> bool:
         """Whether it is delivered whatever happens: the default where no chain decides."""
+        if self.spec.set_by is not None:
+            return False
         if self.spec.must is None:
             return self.chain.max == 0 and self.spec.allow_ping
         return self.spec.must

@@ -96,6 +96,7 @@ class SkipReason(StrEnum):
     MISSING_SKILL = "missing skill"
     COST_CAP = "cost cap"
     SCREENING = "screening"
+    BUDGET = "budget"
 
 
 @dataclass(frozen=True, slots=True)

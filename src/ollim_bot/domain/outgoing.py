@@ -51,7 +51,7 @@ class Sending:
         if self.charge is Charge.CRITICAL:
             after, _ = budget.critical_spent(now, sys.maxsize)
         else:
-            after, _ = budget.spent(now)
+            after, _ = budget.spent_by(self.message.occurrence, now)
         return replace(after, payments=self.payment)
 
     def is_paid(self, budget: PingBudget) -> bool:

@@ -58,7 +58,7 @@ def charged(
         return budget, Refused(f"This run has pinged once already. {_instead(run)}")
     if is_busy:
         return budget, Refused(f"The owner is in the middle of a conversation. {_instead(run)}")
-    paid, is_paid = budget.spent(now)
+    paid, is_paid = budget.spent_by(run.occurrence, now)
     if is_paid:
         return paid, Allowed(Charge.TOKEN)
     line = paid.status_line(now)

@@ -15,6 +15,8 @@ LARGEST_LIMIT = 1_000_000
 
 # Sums of fractions of a token must not leave the owner at 0.9999999 of one.
 _TOLERANCE = 1e-9
+# Each is due to be used or given back soon; what is left over by crashes is not kept for ever.
+_MOST_HELD = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,7 @@ class PingBudget:
     """`available` lies between 0 and `capacity`; `now` is always in the owner's zone.
 
     `payments` counts what was ever paid for, so that after a crash nothing is paid for twice.
+    `held` are the occurrences for which one token each is set aside.
     """
 
     capacity: int
@@ -33,6 +36,7 @@ class PingBudget:
     daily_used: int
     daily_used_reset: date
     payments: int = 0
+    held: tuple[str, ...] = ()
 
     @classmethod
     def full(cls, now: datetime) -> PingBudget:
@@ -85,6 +89,30 @@ class PingBudget:
             return budget, False
         left = max(0.0, budget.available - 1)
         return replace(budget, available=left, daily_used=budget.daily_used + 1), True
+
+    def set_aside(self, occurrence: str, now: datetime) -> tuple[PingBudget, bool]:
+        """With one token taken for the ping of that occurrence, once however often it is asked.
+
+        False if there is none to take.
+        """
+        if occurrence in self.held:
+            return self, True
+        budget, is_paid = self.spent(now)
+        held = (*budget.held, occurrence)[-_MOST_HELD:]
+        return (replace(budget, held=held) if is_paid else budget), is_paid
+
+    def spent_by(self, occurrence: str, now: datetime) -> tuple[PingBudget, bool]:
+        """Like `spent`, with the token that was set aside for that occurrence, if there is one."""
+        if occurrence not in self.held:
+            return self.spent(now)
+        return self.refilled(now)._without(occurrence), True
+
+    def released(self, occurrence: str, now: datetime) -> PingBudget:
+        """With the token that was set aside for that occurrence, if it was not used."""
+        return self.given_back(now)._without(occurrence) if occurrence in self.held else self
+
+    def _without(self, occurrence: str) -> PingBudget:
+        return replace(self, held=tuple(each for each in self.held if each != occurrence))
 
     def given_back(self, now: datetime) -> PingBudget:
         """With the token of a ping that is known not to have been sent."""

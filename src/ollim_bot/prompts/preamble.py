@@ -35,6 +35,7 @@ _ORDERED = (
     "The owner asked to be reminded of this, so deliver it: ping once, also if nothing is new. "
     "That ping is never refused, and costs nothing of the budget."
 )
+_PAID = "Beyond that, one ping is set aside for this run, which you set yourself in an earlier one."
 # Where a task of several paragraphs begins.
 TASK = "YOUR TASK:"
 
@@ -45,7 +46,8 @@ _NO_CHAIN = Chain()
 class Briefing:
     """`budget` is a status line and `schedule` comes from `upcoming_lines`; empty is left out.
 
-    `must` is what the owner has ordered: whether to ping is not for the run to weigh.
+    `must` is what the owner has ordered: whether to ping is not for the run to weigh. `is_paid`:
+    one ping of the budget is set aside for it.
     """
 
     report: ReportMode
@@ -57,6 +59,7 @@ class Briefing:
     skills: tuple[str, ...] = ()
     chain: Chain = _NO_CHAIN
     must: bool = False
+    is_paid: bool = False
 
     @property
     def is_ordered(self) -> bool:
@@ -136,7 +139,8 @@ def _budget_section(briefing: Briefing) -> str:
         return ""
     instead = "report, or stay silent" if briefing.can_report else "stay silent"
     rule = _ORDERED if briefing.is_ordered else _REGRET.format(instead=instead)
-    return joined("\n", briefing.budget, briefing.schedule, rule)
+    paid = _PAID if briefing.is_paid else ""
+    return joined("\n", briefing.budget, paid, briefing.schedule, rule)
 
 
 def _upcoming_task(entry: ScheduleEntry, now: datetime) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from ollim_bot.agent import ToolCall
 from ollim_bot.domain.file_changes import OwnersFile
+from ollim_bot.domain.initiative import NOT_ONES_OWN, Setter, objections
 from ollim_bot.domain.job_files import FileReading, JobFile
 from ollim_bot.domain.pattern_cover import beyond_main
 from ollim_bot.domain.shell_words import shell_words
@@ -36,6 +37,12 @@ class JobChecker(Protocol):
         """Other files of that folder that have the id."""
 
 
+def written_jobs(root: Path, call: ToolCall) -> Sequence[JobFile]:
+    """The job and skill files that a call would write."""
+    path = call.arguments.get(FILE_ARGUMENTS.get(call.tool, ""))
+    return [*job_files(root, path)] if call.tool in _WRITING and isinstance(path, str) else []
+
+
 class JobValidator:
     """Gives a reason to refuse a call, or None; asked after `state_dir_guard`, in a thread.
 
@@ -50,23 +57,22 @@ class JobValidator:
         self._checker = checker
         self._allowed = allowed
 
-    def __call__(self, call: ToolCall) -> str | None:
-        found = [*(self._of_command(call) if call.tool == "Bash" else self._of_files(call))]
+    def __call__(self, call: ToolCall, setter: Setter | None = None) -> str | None:
+        """`setter` is the background run that calls; None in the conversation."""
+        is_command = call.tool == "Bash"
+        found = [*(self._of_command(call) if is_command else self._of_files(call, setter))]
         return "\n".join([_NOT_DONE, *found]) if found else None
 
-    def _of_files(self, call: ToolCall) -> Iterator[str]:
-        path = call.arguments.get(FILE_ARGUMENTS.get(call.tool, ""))
-        if call.tool not in _WRITING or not isinstance(path, str):
-            return
-        for file in job_files(self._root, path):
+    def _of_files(self, call: ToolCall, setter: Setter | None) -> Iterator[str]:
+        for file in written_jobs(self._root, call):
             try:
-                yield from self._wrong(file, call)
+                yield from self._wrong(file, call, setter)
             except UnclearEdit as unclear:
                 yield str(unclear)
             except StorageError as unreadable:
                 yield str(unreadable)
 
-    def _wrong(self, file: JobFile, call: ToolCall) -> Iterator[str]:
+    def _wrong(self, file: JobFile, call: ToolCall, setter: Setter | None) -> Iterator[str]:
         before = self._checker.text(file)
         text = written(str(file), before, call.tool, call.arguments)
         was = FileReading() if before is None else self._checker.read(file, before)
@@ -76,6 +82,7 @@ class JobValidator:
             line = text.count("\n", 0, lone.start()) + 1
             yield f"{file}:{line}: a carriage return stands in it; lines end with a line feed"
         yield from self._doubled(file, was, will_be)
+        yield from (f"{file}: {each}" for each in _against_initiative(was, will_be, setter))
         added = [each for each in will_be.tools if each not in was.tools]
         where = str(file) if will_be.tools_line is None else f"{file}:{will_be.tools_line}"
         yield from (f"{where}: allowed-tools: {each}" for each in self._beyond(added))
@@ -99,3 +106,12 @@ class JobValidator:
 
     def _beyond(self, patterns: Sequence[str]) -> Iterator[str]:
         return beyond_main(patterns, self._allowed() if patterns else ())
+
+
+def _against_initiative(
+    was: FileReading, will_be: FileReading, setter: Setter | None
+) -> Iterable[str]:
+    """What the agent sets by itself says so, and what says so is not made the owner's by it."""
+    if setter is None:
+        return [] if will_be.set_by == was.set_by else [f"set-by: {NOT_ONES_OWN}"]
+    return [] if will_be.job is None else objections(was.job, will_be.job, setter)

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, note, open_data, writable
-from ollim_bot.cli.jobs import flags
+from ollim_bot.cli.jobs import flags, initiative
 from ollim_bot.cli.jobs.json import job_object
 from ollim_bot.cli.jobs.making import new_job, shelved
 from ollim_bot.cli.jobs.noun import JobNoun, S
@@ -16,6 +16,7 @@ from ollim_bot.cli.jobs.words import promise
 from ollim_bot.cli.json_output import print_json
 from ollim_bot.cli.verbs import Given
 from ollim_bot.cli.wording import small, title
+from ollim_bot.domain.initiative import NOT_ONES_OWN, Setter
 from ollim_bot.errors import BadJob, NotFound, WrongInput
 from ollim_bot.storage.jobs.shelf import MarkdownShelf
 from ollim_bot.upkeep.instance import running_pid
@@ -31,7 +32,9 @@ def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
         raise WrongInput(f"Say when: {noun.say_when}. Example: {noun.add_example}")
     _refuse_more_power(fields, (), data, caller)
     job = new_job(noun.form, fields, message)
+    by = initiative.setter(caller, data)
     with writable(data) as data:
+        job = initiative.set_in_background(job, by, data)
         added = shelved(noun.shelf(data), job, keep_id="id" in fields)
         if "json" in given:
             print_json(job_object(noun, added, data.now))
@@ -54,7 +57,10 @@ def edit_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
         raise WrongInput(f"Say what to change. Example: {noun.edit_example}")
     _refuse_more_power(changes, job.spec.allowed_tools if job else (), data, caller)
     _refuse_taken_id(shelf, given["job"], changes.get("id"))
-    amend(noun, data, "changed", given["job"], changes, message)
+    if caller.agent and "set-by" in changes:
+        raise WrongInput(f"set-by: {NOT_ONES_OWN}.")
+    by = initiative.setter(caller, data)
+    amend(noun, data, "changed", given["job"], changes, message, by=by)
 
 
 def pause_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
@@ -62,7 +68,9 @@ def pause_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
 
 
 def resume_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
-    amend(noun, open_data(caller), "resumed", given["job"], {"enabled": None})
+    data = open_data(caller)
+    by = initiative.setter(caller, data)
+    amend(noun, data, "resumed", given["job"], {"enabled": None}, by=by)
 
 
 def cancel_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
@@ -81,12 +89,18 @@ def amend(
     job_id: str,
     changes: Mapping[str, object],
     message: str | None = None,
+    *,
+    by: Setter | None = None,
 ) -> None:
-    """Change a job, and repeat what it promises now. `done` says in a word what was done."""
+    """Change a job, and repeat what it promises now. `done` says in a word what was done.
+
+    `by` is the background run that wants it, where one does.
+    """
     _known(noun.shelf(data), job_id)
     with writable(data) as data:
         body = None if message is None else message.strip()
-        job = noun.shelf(data).amend(job_id, changes, body)
+        approve = initiative.approval(by, data)
+        job = noun.shelf(data).amend(job_id, changes, body, approve)
         print(_news(noun, done, job, data.now), flush=True)
         _tell_if_asleep(job, data)
 

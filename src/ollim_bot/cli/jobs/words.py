@@ -62,6 +62,8 @@ def _marks(noun: JobNoun[S], job: S) -> str:
         marks.append("background" if job.spec.background else "foreground")
     if not job.spec.allow_ping:
         marks.append("silent")
+    if job.spec.set_by:
+        marks.append(f"set by {job.spec.set_by}")
     if isinstance(job, Reminder) and job.chain.max:
         marks.append(f"chain {job.chain.depth + 1}/{job.chain.max + 1}")
     return f"  ({', '.join(marks)})" if marks else ""
@@ -79,6 +81,8 @@ def _common_facts(job: S, now: datetime) -> Iterator[tuple[str, str]]:
     yield "skills", ", ".join(spec.skills) or "none"
     yield "time zone", spec.timezone.key if spec.timezone else f"yours ({now.tzinfo})"
     yield "if missed", _if_missed(job)
+    if spec.set_by:
+        yield "set by", f"{spec.set_by}, by itself: it takes a ping of the budget when it is due"
     if job.must:
         yield "delivery", "it comes whatever happens"
     elif spec.background:

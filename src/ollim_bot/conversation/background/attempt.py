@@ -208,6 +208,7 @@ class Attempt:
             skills=job.spec.skills,
             chain=job.chain if isinstance(job, Reminder) else Chain(),
             must=policy.must,
+            is_paid=self.run.occurrence in budget.held,
         )
         return background_prompt(
             job,

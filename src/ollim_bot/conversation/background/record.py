@@ -58,12 +58,17 @@ def why_silent(run: Run, error: str) -> str:
     if not run.policy.allow_ping:
         return "pings are switched off for this job"
     if run.refused_pings:
-        return f"its ping was refused: {_first_sentence(run.refused_pings[-1].reason)}"
+        return f"its ping was refused: {why_refused(run)}"
     if run.reports:
         return "it reported to the main conversation instead"
     if run.policy.report is ReportMode.BLOCKED:
         return "it had nothing to say, and may not report"
     return "it had nothing to say"
+
+
+def why_refused(run: Run) -> str:
+    """In the words of its last ping that was."""
+    return _first_sentence(run.refused_pings[-1].reason)
 
 
 def _first_sentence(reason: str) -> str:

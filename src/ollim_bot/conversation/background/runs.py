@@ -10,11 +10,13 @@ from functools import partial
 
 from ollim_bot.conversation.background import texts
 from ollim_bot.conversation.background.attempt import Attempt, Surroundings, Try
-from ollim_bot.conversation.background.record import Outcome, end_facts
+from ollim_bot.conversation.background.record import Outcome, end_facts, why_refused
 from ollim_bot.conversation.background.slots import Slots
 from ollim_bot.conversation.patient_ledger import PatientLedger
+from ollim_bot.domain.initiative import is_initiative
 from ollim_bot.domain.jobs import Job, Reminder
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
+from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.runs import Run, RunPolicy
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.tool_policy import problems
@@ -76,6 +78,8 @@ class BackgroundRuns:
         with log_fields(run=occurrence.id):
             if reason := await self._obstacle(job):
                 return await self._skip(job, occurrence, *reason)
+            if not await self._is_paid(job, occurrence):
+                return await self._leave_unsaid(job, occurrence)
             config = await self._config()
             due = occurrence.scheduled_at or self._around.clock.now()
             rank = (not isinstance(job, Reminder), due.timestamp())
@@ -92,6 +96,24 @@ class BackgroundRuns:
         if missing := await self._around.tools.missing_skills(job):
             return SkipReason.MISSING_SKILL, texts.no_such_skill(missing[0])
         return None
+
+    async def _is_paid(self, job: Job, occurrence: Occurrence) -> bool:
+        """What the bot has set by itself pays for its ping when it is due, or is not run.
+
+        The token is set aside once, however often it is begun; its ping uses it, and what ends
+        without one gives it back.
+        """
+        if not is_initiative(job) or occurrence.manual:
+            return True
+
+        def step(budget: PingBudget) -> tuple[PingBudget, bool]:
+            return budget.set_aside(occurrence.id, self._around.clock.now())
+
+        while True:
+            try:
+                return await asyncio.to_thread(self._around.stores.pings.transact, step)
+            except StorageError as refused:
+                await self._ledger.wait_for_room(refused)
 
     async def _run(
         self, job: Job, occurrence: Occurrence, limit: int, this: Try
@@ -141,19 +163,43 @@ class BackgroundRuns:
         if outcome.state is not OccurrenceState.ATTEMPT_FAILED:
             try:
                 await self._settle(run, occurrence, outcome)
+                if run.job is not None and is_initiative(run.job):
+                    await asyncio.to_thread(self._give_back, occurrence)
             except Exception:  # the row is worth more than the word about it
                 _logger.exception("What a background run leaves could not be kept")
         await self._close(run, occurrence, outcome, number, hurry)
 
+    def _give_back(self, occurrence: Occurrence) -> None:
+        """What was set aside for a ping that did not come."""
+        now = self._around.clock.now()
+        self._around.stores.pings.transact(
+            lambda budget: (budget.released(occurrence.id, now), None)
+        )
+
     async def _settle(self, run: Run, occurrence: Occurrence, outcome: Outcome) -> None:
         """The duty to report is met by the program if the agent did not, and a failure is told."""
-        around = self._around
+        assert run.job is not None
         if outcome.error:
             sentence = texts.failed(run.label, outcome.error)
-            await around.notices.tell(sentence, key=f"run {occurrence.id}")
+            await self._tell(run.job, sentence, key=f"run {occurrence.id}")
         elif run.owes_report:
-            sentence = texts.without_report(run.label)
-            await asyncio.to_thread(around.stores.leave_update, sentence, around.clock.now())
+            await self._leave(texts.without_report(run.label))
+        elif run.job.spec.set_by and run.refused_pings and not (run.pings or run.reports):
+            await self._leave(texts.unsaid(run.job, why_refused(run)))
+
+    async def _tell(self, job: Job, sentence: str, *, key: str) -> None:
+        """The owner, or only the agent where the bot has set the job by itself.
+
+        Else what such a job is called would reach the owner without a ping of the budget.
+        """
+        if job.spec.set_by is None:
+            await self._around.notices.tell(sentence, key=key)
+        else:
+            await self._leave(sentence, key)
+
+    async def _leave(self, sentence: str, update_id: str | None = None) -> None:
+        now = self._around.clock.now()
+        await asyncio.to_thread(self._around.stores.leave_update, sentence, now, update_id)
 
     async def _close(
         self, run: Run, occurrence: Occurrence, outcome: Outcome, number: int, hurry: asyncio.Event
@@ -167,14 +213,34 @@ class BackgroundRuns:
         self, job: Job, occurrence: Occurrence, reason: SkipReason, sentence: str
     ) -> OccurrenceState:
         name = texts.label(job)
-        await self._around.notices.tell(texts.not_run(name, sentence))
-        facts = {
-            "job": name,
-            "reason": reason.value,
-            "error": sentence,
-            "silent_because": "it was not run",
-        }
-        row = self._row(occurrence, OccurrenceState.SKIPPED, facts)
+        told = texts.not_run(name, sentence)
+        if job.spec.set_by is None:
+            await self._around.notices.tell(told)
+        else:
+            await self._leave_patiently(told, occurrence)
+        facts = {"error": sentence, "silent_because": "it was not run"}
+        return await self._skipped(job, occurrence, reason, facts)
+
+    async def _leave_unsaid(self, job: Job, occurrence: Occurrence) -> OccurrenceState:
+        """Nothing of the budget is left for it: the agent hears of it instead of the owner."""
+        text = texts.unsaid(job, texts.BUDGET_USED_UP)
+        await self._leave_patiently(text, occurrence)
+        facts = {"report": text, "silent_because": texts.BUDGET_USED_UP}
+        return await self._skipped(job, occurrence, SkipReason.BUDGET, facts)
+
+    async def _leave_patiently(self, text: str, occurrence: Occurrence) -> None:
+        """Before the ledger says so, and under one id: a crash in between leads here again."""
+        while True:
+            try:
+                return await self._leave(text, f"skipped {occurrence.id}")
+            except StorageError as refused:
+                await self._ledger.wait_for_room(refused)
+
+    async def _skipped(
+        self, job: Job, occurrence: Occurrence, reason: SkipReason, facts: Mapping[str, object]
+    ) -> OccurrenceState:
+        named = {"job": texts.label(job), "reason": reason.value, **facts}
+        row = self._row(occurrence, OccurrenceState.SKIPPED, named)
         await _to_its_end(partial(self._last_row, row))
         return OccurrenceState.SKIPPED
 

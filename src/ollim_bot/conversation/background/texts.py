@@ -9,10 +9,12 @@ from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.shortening import shortened
 
 _LONGEST_LABEL = 60
+_LONGEST_MESSAGE = 2000
 
 ENGINE_SILENT = "the engine stopped without a word."
 STOPPED = "it was stopped before its end."
 BOT_STOPPED = "the bot was stopped in the middle of it."
+BUDGET_USED_UP = "the ping budget is used up"
 FAULT = "the bot made a mistake. The log says more."
 
 
@@ -36,6 +38,12 @@ def no_such_skill(name: str) -> str:
 
 def without_report(name: str) -> str:
     return f"“{name}” ended without its report."
+
+
+def unsaid(job: Job, why: str) -> str:
+    """What the bot wanted to say by itself and may not."""
+    message = shortened(" ".join(job.spec.message.split()), _LONGEST_MESSAGE)
+    return f"“{label(job)}” was due and not sent, because {why}. Its text: {message}"
 
 
 def took_too_long(seconds: float) -> str:

@@ -89,6 +89,8 @@ def _lines(job: Job, now: datetime) -> Iterator[str]:
         yield f"{'Due' if due > now else 'Was due'}: {describe_with_distance(due, now)}."
     else:
         yield "It runs when something is sent to it."
+    if job.spec.set_by:
+        yield f"Set by {job.spec.set_by} in the background, within the ping budget."
     yield from _tools(job.spec.allowed_tools)
 
 

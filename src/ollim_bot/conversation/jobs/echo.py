@@ -212,6 +212,8 @@ class ChangeWatch:
             found = self._echo.stores.reminders.get(reminder_id)
         except OllimError:  # then it cannot be cancelled either
             return
+        if found.item.spec.set_by:  # else a run could set and cancel its own to write for nothing
+            return
         watched = self._note(JobFile(JobFolder.REMINDERS, found.path.name))
         watched.is_writing = watched.may_go = True
 

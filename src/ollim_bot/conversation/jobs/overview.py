@@ -63,6 +63,8 @@ def _lines(job: ScheduledJob, facts: Facts, now: datetime) -> Iterator[str]:
             yield f"Skipped: {describe(skipped, now)}."
         if following is not None:
             yield f"Next: {describe_with_distance(following, now)}."
+    if job.spec.set_by:
+        yield f"Set by {job.spec.set_by} in the background, within the ping budget."
 
 
 def _buttons(job: ScheduledJob, *, is_skipped: bool) -> Iterator[Button]:

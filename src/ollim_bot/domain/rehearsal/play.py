@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from itertools import count
 
+from ollim_bot.domain.initiative import is_initiative
 from ollim_bot.domain.jobs import Reminder, Routine
 from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
 from ollim_bot.domain.ping_rules import Refused, charged
@@ -56,7 +57,7 @@ class Play:
             _skip(fire, SkipReason.OVERLAP)
         elif not fire.job.spec.background:
             self._take_turn(fire)
-        elif reason := self._obstacle(fire.job):
+        elif reason := self._obstacle(fire.job) or self._unpaid(fire):
             _skip(fire, reason)
         else:
             self._go(fire)
@@ -83,6 +84,15 @@ class Play:
             return SkipReason.MISSING_SKILL
         return None
 
+    def _unpaid(self, fire: Fire) -> SkipReason | None:
+        """What the bot has set by itself sets its ping aside when it is due."""
+        if not is_initiative(fire.job):
+            return None
+        now = fire.at.astimezone(self._given.zone)
+        self._budget, is_paid = self._budget.set_aside(_name(fire), now)
+        fire.ping = Ping.NONE if is_paid else Ping.REFUSED
+        return None if is_paid else SkipReason.BUDGET
+
     def _go(self, fire: Fire) -> None:
         if isinstance(fire.job, Routine):
             self._routines.add(fire.job.spec.id)
@@ -107,15 +117,20 @@ class Play:
     def _ping(self, fire: Fire, now: datetime) -> None:
         if fire.is_ordered or not fire.job.spec.allow_ping:
             return
+        name = _name(fire) if self._budget.held else ""
         self._budget, verdict = charged(
             self._budget,
-            Run(RunPolicy.of_job(fire.job, ()), now),
+            Run(RunPolicy.of_job(fire.job, ()), now, occurrence=name),
             now.astimezone(self._given.zone),
             wants_critical=False,
             is_busy=False,
             daily_cap=self._given.config.critical_daily_cap,
         )
         fire.ping = Ping.REFUSED if isinstance(verdict, Refused) else Ping.SENT
+
+
+def _name(fire: Fire) -> str:
+    return occurrence_at(fire.job, fire.due).id
 
 
 def _skip(fire: Fire, reason: SkipReason) -> None:

@@ -125,6 +125,7 @@ class PingBudgetCodec:
             daily_used=fields.whole("daily_used"),
             daily_used_reset=fields.day("daily_used_reset"),
             payments=fields.whole_or_none("payments") or 0,
+            held=tuple(fields.texts("held")),
         )
         return budget, ()
 
@@ -142,6 +143,8 @@ class PingBudgetCodec:
         }
         if value.payments:
             stored["payments"] = value.payments
+        if value.held:
+            stored["held"] = list(value.held)
         return render_json(stored, indent=1)
 
 

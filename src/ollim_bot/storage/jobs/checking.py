@@ -55,7 +55,9 @@ class JobFileChecker:
             problems = tuple(skill_problems(file.name, text, document))
             return FileReading(_sentences(file, problems), None, tools, line)
         reading = _FORMS[file.folder].read(document)
-        return FileReading(_sentences(file, reading.problems), reading.job, tools, line)
+        said = document.fields.get("set-by")
+        set_by = "" if said is None else str(said.value)
+        return FileReading(_sentences(file, reading.problems), reading.job, tools, line, set_by)
 
     def others_with(self, file: JobFile, job_id: str) -> Sequence[str]:
         readings = self._folders[file.folder].readings()

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from ollim_bot.domain.jobs import Late, Model, ReportMode
+from ollim_bot.domain.jobs import JobKind, Late, Model, ReportMode
 from ollim_bot.environment.time_zones import zone_named
 from ollim_bot.storage.documents.document import Field
 
@@ -61,6 +61,14 @@ def job_id(field: Field) -> str:
     return value
 
 
+def setter(field: Field) -> str:
+    value = text(field)
+    kind, _, name = value.partition(":")
+    if kind not in (*JobKind,) or not JOB_ID.fullmatch(name):
+        raise wrong(field, "the job that has set it, such as routine:3f2a9c1b")
+    return value
+
+
 def zone(field: Field) -> ZoneInfo:
     found = zone_named(text(field))
     if found is None:
@@ -107,4 +115,5 @@ COMMON = (
     FieldRule("late", one_of(Late)),
     FieldRule("enabled", flag, restricts=True),
     FieldRule("must", flag),
+    FieldRule("set-by", setter, restricts=True),
 )

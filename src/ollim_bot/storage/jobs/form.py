@@ -148,7 +148,15 @@ class JobFormat(Generic[J]):
                     yield name, "is for background jobs only; add background: true or remove it"
         if values.get("must") and values.get("allow-ping") is False:
             yield "must", "cannot be kept with allow-ping: false; remove one of the two"
+        if "set-by" in values:
+            yield from self._faults_of_initiative(values)
         yield from self._own_faults(values)
+
+    def _faults_of_initiative(self, values: Mapping[str, Any]) -> Iterator[Fault]:
+        if values.get("must"):
+            yield "must", "is only for what the owner asked for; remove it, or the line set-by"
+        if not values.get("background", self.background_by_default):
+            yield "set-by", "is for background jobs only; add background: true or remove it"
 
     def _built(self, values: Mapping[str, Any], message: str) -> J:
         common = {_COMMON[name]: value for name, value in values.items() if name in _COMMON}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
@@ -95,12 +95,21 @@ class MarkdownShelf(Generic[J]):
         self._journal.note(path, f"add {self._form.kind} {job_id}")
         return path
 
-    def amend(self, item_id: str, changes: Mapping[str, object], body: str | None = None) -> J:
+    def amend(
+        self,
+        item_id: str,
+        changes: Mapping[str, object],
+        body: str | None = None,
+        approve: Callable[[J | None, J], None] | None = None,
+    ) -> J:
+        """`approve` is given the job before and after, and may raise; then nothing is changed."""
         with self._lock.held():
-            name, _ = self._find(item_id)
+            name, reading = self._find(item_id)
             path = self._path / name
             before, after = self._edited(name, changes, body)
             job = self._right(self._shown(name), after)
+            if approve is not None:
+                approve(reading.job, job)
             if after != before:
                 data = _utf8(after)
                 if self._notes is not None:

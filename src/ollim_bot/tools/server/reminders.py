@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from ollim_bot.agent import Tool, ToolAnswer
+from ollim_bot.domain.initiative import MOST_PER_DAY, MOST_PER_RUN, objections, set_by, setter_of
 from ollim_bot.domain.jobs import Chain, JobSpec, Reminder
 from ollim_bot.domain.moments import describe_with_distance, later
 from ollim_bot.domain.phrases import parse_moment
@@ -27,19 +28,37 @@ _LAST_CHECK = (
     "resolved, ping the owner now."
 )
 
+_BY_ITSELF = (
+    "You set it by yourself: it takes a ping of the budget when it is due, and becomes an update "
+    "if there is none then."
+)
+_LIMITS = (
+    f"In a background run: {MOST_PER_RUN} at most and {MOST_PER_DAY} a day, without `must` and "
+    "`foreground`, each for a ping of the budget when it is due."
+)
+
 
 def add_reminder(bench: Workbench) -> Tool:
     async def run(given: Mapping[str, object]) -> ToolAnswer:
         reminder = Reminder(_spec(given), _moment(given, bench.clock.now()), _chain(given))
+        setter = setter_of(bench.run)
+        if setter is not None:
+            reminder = set_by(reminder, setter)
+            refusals = [f"{each}." for each in objections(None, reminder, setter)]
+            refusal = " ".join(refusals) or await asyncio.to_thread(
+                bench.stores.count_set, setter, bench.clock.now()
+            )
+            if refusal:
+                return ToolAnswer(refusal, is_error=True)
         reminder, path = await asyncio.to_thread(_shelved, bench, reminder)
         when = _when(reminder, bench.clock.now())
         warned = await asyncio.to_thread(_warnings, bench, reminder)
         answer = f"Reminder {reminder.spec.id} set: {when}. File: {path}"
-        return ToolAnswer("\n".join([answer, *warned]))
+        return ToolAnswer("\n".join([answer, *warned, *([_BY_ITSELF] if setter else [])]))
 
     return Tool(
         "add_reminder",
-        "Promise something for a moment. Confirm to the owner exactly what this answers.",
+        f"Promise something for a moment. Confirm to the owner what this answers. {_LIMITS}",
         arguments(
             ["prompt"],
             prompt=text("what to remind of or to do then, in full"),
@@ -178,7 +197,8 @@ def _forget(bench: Workbench, earlier: str) -> None:
 def _line(reminder: Reminder, now: datetime) -> str:
     spec = reminder.spec
     paused = [] if spec.enabled else ["paused"]
-    return " · ".join([spec.id, _when(reminder, now), *paused, spec.title])
+    by = [f"set by {spec.set_by}"] if spec.set_by else []
+    return " · ".join([spec.id, _when(reminder, now), *paused, *by, spec.title])
 
 
 def _when(reminder: Reminder, now: datetime) -> str:

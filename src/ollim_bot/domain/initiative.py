@@ -1,0 +1,113 @@
+"""What a background run sets is the bot's initiative: bounded, and within the ping budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from typing import TypeVar
+
+from ollim_bot.domain.jobs import Job, WebhookSpec, kind_of
+from ollim_bot.domain.runs import Run
+
+MOST_PER_RUN = 3
+MOST_PER_DAY = 10
+
+NOT_ONES_OWN = (
+    "only the program and the owner's hand say who has set a job; leave this line as it was"
+)
+NO_RUN = (
+    "A background run cannot run another job. Set a reminder for it, or leave it with "
+    "`report_updates`."
+)
+_INSTEAD = "Leave the rest with `report_updates`, or end without it."
+_UNKNOWN = "routine:unknown"
+
+J = TypeVar("J", bound=Job)
+
+
+@dataclass(frozen=True, slots=True)
+class Setter:
+    """The background run that sets something: the id of its occurrence, and its job."""
+
+    run: str
+    job: str
+    allow_ping: bool
+
+
+def setter_of(run: Run) -> Setter | None:
+    """None where the owner is part of it: in the conversation and its forks."""
+    if not run.policy.kind.is_background:
+        return None
+    job = _UNKNOWN if run.job is None else f"{kind_of(run.job)}:{run.job.spec.id}"
+    return Setter(run.occurrence, job, run.policy.allow_ping)
+
+
+def set_by(job: J, setter: Setter) -> J:
+    """The job with the mark of who has set it, and no louder than that one is."""
+    may_ping = job.spec.allow_ping and setter.allow_ping
+    return replace(job, spec=replace(job.spec, set_by=setter.job, allow_ping=may_ping))
+
+
+def is_initiative(job: Job) -> bool:
+    """Whether its run needs a ping of the budget when it is due."""
+    return job.spec.set_by is not None and job.spec.allow_ping
+
+
+def comes_unpaid(job: Job) -> bool:
+    """Whether it reaches the owner without the ping budget."""
+    is_must = not isinstance(job, WebhookSpec) and job.must
+    return is_must or not job.spec.background
+
+
+def objections(before: Job | None, after: Job, setter: Setter) -> Iterator[str]:
+    """Why a background run may not make `after` of `before`; `before` is None for a new job."""
+    if before is None:
+        yield from _to_new(after, setter)
+    else:
+        yield from _to_change(before, after)
+    if after.spec.allow_ping and not setter.allow_ping:
+        yield "allow-ping: this run may not ping, so what it sets may not either; make it false"
+
+
+def _to_new(job: Job, setter: Setter) -> Iterator[str]:
+    if job.spec.must:
+        yield "must: only what the owner asked for comes whatever happens; leave it out"
+    if not job.spec.background:
+        yield "background: what a background run sets runs in the background; make it true"
+    if job.spec.set_by != setter.job:
+        yield f"set-by: a background run sets this, so it needs the line `set-by: {setter.job}`"
+
+
+def _to_change(before: Job, after: Job) -> Iterator[str]:
+    if after.spec.set_by != before.spec.set_by:
+        yield f"set-by: {NOT_ONES_OWN}"
+    if comes_unpaid(before) or comes_unpaid(after):
+        yield (
+            "what the owner asked for cannot be changed in the background; leave what should "
+            "change with `report_updates`"
+        )
+    if after.spec.enabled and not before.spec.enabled:
+        yield "enabled: it was paused, and a background run does not resume it"
+    if after.spec.allow_ping and not before.spec.allow_ping:
+        yield "allow-ping: only the owner can let a silent job ping"
+
+
+@dataclass(frozen=True, slots=True)
+class SetInBackground:
+    """What background runs have set of late: for each, the run and the day, oldest first."""
+
+    entries: tuple[tuple[str, date], ...] = ()
+
+    def one_more(self, run: str, today: date) -> tuple[SetInBackground, str]:
+        """With one that `run` sets today, or as it was and the reason why it may not.
+
+        A run that goes on past midnight stays the same run; a clock that went back makes no room.
+        """
+        if sum(each == run for each, _ in self.entries) >= MOST_PER_RUN:
+            return self, f"A run sets {MOST_PER_RUN} jobs at most, and this one has. {_INSTEAD}"
+        if sum(day >= today for _, day in self.entries) >= MOST_PER_DAY:
+            most = f"Background runs set {MOST_PER_DAY} jobs a day at most, and today they have."
+            return self, f"{most} {_INSTEAD}"
+        recent = (entry for entry in self.entries if today - entry[1] <= timedelta(days=1))
+        return SetInBackground((*recent, (run, today))), ""

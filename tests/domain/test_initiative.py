@@ -1,0 +1,290 @@
+"""What a background run sets: whose it is, what it may be, how often, and who pays for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ollim_bot.domain.catch_up import verdict
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.facts import Facts
+from ollim_bot.domain.forward_schedule import build_upcoming_schedule
+from ollim_bot.domain.initiative import (
+    MOST_PER_DAY,
+    MOST_PER_RUN,
+    SetInBackground,
+    Setter,
+    objections,
+    set_by,
+    setter_of,
+)
+from ollim_bot.domain.jobs import Chain, JobSpec, Late, Reminder, Routine
+from ollim_bot.domain.occurrences import SkipReason
+from ollim_bot.domain.outgoing import Charge, Sending
+from ollim_bot.domain.ping_rules import Allowed, charged
+from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.rehearsal import Circumstances, Ping, rehearse
+from ollim_bot.domain.runs import Run, RunKind, RunPolicy
+from ollim_bot.domain.runtime_config import RuntimeConfig
+from ollim_bot.domain.snoozing import note_of, reminder_from
+
+NOW = datetime(2026, 11, 16, 9, tzinfo=UTC)
+TODAY = NOW.date()
+LOUD = Setter("routine:plan:2026-11-16T08:00:00Z", "routine:plan", allow_ping=True)
+SILENT = replace(LOUD, allow_ping=False)
+NO_CHAIN = Chain()
+
+
+def reminder(chain: Chain = NO_CHAIN, **fields: Any) -> Reminder:
+    spec = JobSpec(**{"id": "r1", "message": "Call.", "background": True, **fields})
+    return Reminder(spec, NOW, chain)
+
+
+def routine(**fields: Any) -> Routine:
+    spec = JobSpec(**{"id": "r1", "message": "Call.", "background": True, **fields})
+    return Routine(spec, Cron.parse("0 9 * * *"))
+
+
+def test_it_carries_the_mark_and_is_never_an_order() -> None:
+    assert reminder().must
+    made = set_by(reminder(), LOUD)
+    assert (made.spec.set_by, made.must, made.spec.allow_ping) == ("routine:plan", False, True)
+    assert not replace(made, spec=replace(made.spec, must=True)).must
+    assert not routine(must=True, set_by="routine:plan").must
+    assert not set_by(reminder(), SILENT).spec.allow_ping
+    assert not set_by(reminder(allow_ping=False), LOUD).spec.allow_ping
+
+
+def test_a_snooze_keeps_the_mark() -> None:
+    again = reminder_from(note_of(set_by(reminder(), LOUD)), "r2", NOW)
+    assert again.spec.set_by == "routine:plan"
+
+
+def test_only_background_runs_set_by_themselves() -> None:
+    for kind in RunKind:
+        run = Run(RunPolicy(kind, (), allow_ping=False), NOW, job=routine(), occurrence="o")
+        expected = Setter("o", "routine:r1", allow_ping=False) if kind.is_background else None
+        assert setter_of(run) == expected
+
+
+OWN: dict[str, Any] = {"set_by": "routine:plan"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "field"),
+    [
+        pytest.param(None, reminder(must=True, **OWN), "must", id="must"),
+        pytest.param(None, routine(background=False, **OWN), "background", id="foreground"),
+        pytest.param(None, reminder(), "set-by", id="no mark"),
+        pytest.param(None, reminder(set_by="routine:other"), "set-by", id="the mark of another"),
+        pytest.param(reminder(**OWN), reminder(must=False), "set-by", id="mark taken away"),
+        pytest.param(reminder(), reminder(message="Buy."), "the owner asked", id="other words"),
+        pytest.param(reminder(), reminder(must=False), "the owner asked", id="order taken back"),
+        pytest.param(
+            routine(background=False),
+            routine(background=False, message="x"),
+            "the owner",
+            id="turn",
+        ),
+        pytest.param(routine(), routine(background=False), "the owner asked", id="to foreground"),
+        pytest.param(routine(), routine(must=True), "the owner asked", id="to must"),
+        pytest.param(routine(enabled=False), routine(), "enabled", id="resumed"),
+        pytest.param(
+            routine(allow_ping=False), routine(allow_ping=True), "allow-ping", id="made louder"
+        ),
+    ],
+)
+def test_what_would_be_louder_is_refused(before: Any, after: Any, field: str) -> None:
+    (reason,) = objections(before, after, LOUD)
+    assert reason.startswith((field, "what the owner asked for"))
+    assert field.partition(" ")[0] in reason
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (None, reminder(**OWN)),
+        (None, routine(**OWN)),
+        (reminder(**OWN), reminder(message="Call Ann.", **OWN)),
+        (routine(), routine(message="Look at all mail.")),
+        (routine(), routine(allow_ping=False)),
+        (reminder(Chain(2)), reminder(Chain(3))),
+    ],
+)
+def test_what_speaks_within_the_budget_may_be_set_and_changed(before: Any, after: Any) -> None:
+    assert [*objections(before, after, LOUD)] == []
+    louder = replace(after, spec=replace(after.spec, allow_ping=True))
+    assert any("may not ping" in each for each in objections(before, louder, SILENT))
+
+
+def test_so_many_in_a_run_and_so_many_a_day() -> None:
+    known, refusals = SetInBackground(), []
+    for number in range(6 * MOST_PER_RUN):
+        known, refusal = known.one_more(f"run {number // 4}", TODAY)
+        refusals.append(refusal)
+    assert refusals[:4] == ["", "", "", refusals[3]]
+    assert "3 jobs at most" in refusals[3]
+    assert len(known.entries) == MOST_PER_DAY
+    assert "10 jobs a day" in refusals[-1]
+    assert "`report_updates`" in refusals[-1]
+
+
+def test_midnight_makes_room_for_the_day_but_not_for_the_run() -> None:
+    known = SetInBackground(tuple((f"run {n // 3}", TODAY) for n in range(MOST_PER_DAY)))
+    tomorrow = TODAY + timedelta(days=1)
+    assert known.one_more("run 0", tomorrow)[1]
+    assert known.one_more("run 9", tomorrow)[1] == ""
+    assert known.one_more("run 9", TODAY - timedelta(days=1))[1]
+    after, _ = known.one_more("run 9", TODAY + timedelta(days=2))
+    assert len(after.entries) == 1
+
+
+@given(st.lists(st.tuples(st.text(), st.dates())))
+def test_what_was_set_is_remembered_as_it_was(entries: list[tuple[str, date]]) -> None:
+    known = SetInBackground(tuple(entries))
+    assert Facts({}).with_set_in_background(known).set_in_background == known
+
+
+def test_what_is_set_aside_is_used_once_or_given_back() -> None:
+    full = PingBudget.full(NOW)
+    held, is_paid = full.set_aside("o", NOW)
+    assert (is_paid, held.tokens, held.daily_used) == (True, 4, 1)
+    assert held.set_aside("o", NOW) == (held, True)
+    assert held.released("o", NOW) == full
+    assert held.released("other", NOW) == held
+    used, is_paid = held.spent_by("o", NOW)
+    assert (is_paid, used.tokens, used.held) == (True, 4, ())
+    assert used.released("o", NOW) == used
+    assert used.spent_by("o", NOW)[0].tokens == 3
+
+
+def test_a_crash_between_the_row_and_the_payment_uses_what_was_set_aside() -> None:
+    held, _ = PingBudget.full(NOW).set_aside("o", NOW)
+    message = ChatMessage(MessageId("1"), NOW, Author.BACKGROUND, "Hi.", occurrence="o")
+    sending = Sending(NOW, message, Charge.TOKEN, payment=1)
+    paid = sending.paid(held, NOW)
+    assert (paid.tokens, paid.held, paid.payments) == (4, (), 1)
+    assert sending.paid(paid, NOW) == paid
+
+
+@dataclass
+class Household:
+    """A day of background runs that set, fire and ping, however they like."""
+
+    now: datetime = NOW
+    known: SetInBackground = field(default_factory=SetInBackground)
+    budget: PingBudget = field(default_factory=lambda: PingBudget.full(NOW))
+    waiting: list[Run] = field(default_factory=list)
+    going: list[Run] = field(default_factory=list)
+    fired: int = 0
+    asked: int = 0
+    messages: int = 0
+    critical: int = 0
+
+    def begin_routine(self) -> None:
+        self.fired += 1
+        self.going.append(_run(f"routine {self.fired}", routine()))
+
+    def set(self, which: int, *, must: bool) -> None:
+        if not self.going:
+            return
+        run = self.going[which % len(self.going)]
+        setter = setter_of(run)
+        assert setter is not None
+        made = set_by(reminder(must=must or None), setter)
+        if [*objections(None, made, setter)]:
+            return
+        self.known, refusal = self.known.one_more(setter.run, self.now.date())
+        if not refusal:
+            self.asked += 1
+            self.waiting.append(_run(f"reminder {self.asked}", made))
+
+    def fire(self) -> None:
+        if self.waiting:
+            run = self.waiting.pop()
+            self.budget, is_paid = self.budget.set_aside(run.occurrence, self.now)
+            if is_paid:
+                self.going.append(run)
+
+    def ping(self, which: int, *, critical: bool) -> None:
+        if not self.going:
+            return
+        run = self.going[which % len(self.going)]
+        self.budget, verdict = charged(
+            self.budget, run, self.now, wants_critical=critical, is_busy=False, daily_cap=5
+        )
+        if isinstance(verdict, Allowed):
+            run.pings.append(MessageId("m"))
+            run.critical_used |= verdict.charge is Charge.CRITICAL
+            self.messages += verdict.charge is not Charge.CRITICAL
+            self.critical += verdict.charge is Charge.CRITICAL
+
+    def end(self, which: int) -> None:
+        if self.going:
+            run = self.going.pop(which % len(self.going))
+            self.budget = self.budget.released(run.occurrence, self.now)
+
+
+def _run(occurrence: str, job: Reminder | Routine) -> Run:
+    return Run(RunPolicy.of_job(job, ()), NOW, job=job, occurrence=occurrence)
+
+
+STEPS = st.one_of(
+    st.just(("begin_routine", {})),
+    st.tuples(
+        st.just("set"), st.fixed_dictionaries({"which": st.integers(0, 9), "must": st.booleans()})
+    ),
+    st.just(("fire", {})),
+    st.tuples(
+        st.just("ping"),
+        st.fixed_dictionaries({"which": st.integers(0, 9), "critical": st.booleans()}),
+    ),
+    st.tuples(st.just("end"), st.fixed_dictionaries({"which": st.integers(0, 9)})),
+    st.tuples(st.just("wait"), st.fixed_dictionaries({"minutes": st.integers(0, 100)})),
+)
+
+
+@given(st.lists(STEPS, max_size=120))
+def test_no_more_reaches_the_owner_in_a_day_than_the_budget_has_paid_for(steps: list[Any]) -> None:
+    at = Household()
+    for name, given_ in steps:
+        if name == "wait":
+            later = at.now + timedelta(**given_)
+            at.now = later if later.date() == TODAY else at.now
+        else:
+            getattr(at, name)(**given_)
+        refills = (at.now - NOW) / timedelta(minutes=at.budget.refill_rate_minutes)
+        assert at.messages + len(at.budget.held) <= at.budget.daily_used
+        assert at.messages + at.budget.tokens <= at.budget.capacity + refills
+        assert at.critical <= 5
+        assert at.asked <= MOST_PER_DAY
+
+
+def test_what_was_missed_of_it_is_not_told() -> None:
+    own = reminder(late=Late.TELL, **OWN)
+    late = NOW + timedelta(hours=3)
+    assert verdict(reminder(late=Late.TELL), NOW, late, UTC) is Late.TELL
+    assert verdict(own, NOW, late, UTC) is Late.SKIP
+    assert verdict(routine(**OWN), NOW, late, UTC) is Late.SKIP
+    assert verdict(reminder(**OWN), NOW, late, UTC) is Late.RUN
+
+
+def test_a_rehearsal_knows_that_the_budget_may_refuse_it() -> None:
+    jobs = [replace(reminder(id=f"r{n}", **OWN), run_at=NOW + timedelta(hours=1)) for n in range(3)]
+    one_left = replace(PingBudget.full(NOW), capacity=1, available=1.0, refill_rate_minutes=900)
+    given_ = Circumstances(NOW, UTC, one_left, RuntimeConfig())
+    fires = rehearse(jobs, given_, 1).fires
+    assert [fire.reason for fire in fires] == [None, SkipReason.BUDGET, SkipReason.BUDGET]
+    assert [fire.ping for fire in fires] == [Ping.SENT, Ping.REFUSED, Ping.REFUSED]
+
+
+def test_the_forward_schedule_says_that_it_needs_a_ping() -> None:
+    soon = replace(reminder(**OWN), run_at=NOW + timedelta(hours=1))
+    (entry,) = build_upcoming_schedule([soon], NOW, None, UTC, {}).entries
+    assert entry.label == "Reminder if the budget has a ping then"

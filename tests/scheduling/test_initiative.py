@@ -1,0 +1,218 @@
+"""What a background run sets is the bot's initiative: bounded, paid for when due, never louder."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from tests.scheduling.scene import NOW, Day, day
+
+from ollim_bot.chat import Incoming
+from ollim_bot.domain.events import FailureKind
+from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.pings import PingBudget
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.engine import Calls, Fails, Says, ScriptedEngine, Waits
+
+MINUTE = timedelta(minutes=1)
+
+
+def pings(words: str, **more: object) -> Calls:
+    return Calls("mcp__discord__ping_user", {"message": words, **more})
+
+
+def sets(words: str, minutes: float = 1, **more: object) -> Calls:
+    given = {"prompt": words, "delay_minutes": minutes, **more}
+    return Calls("mcp__discord__add_reminder", given)
+
+
+def budget(at: Day) -> PingBudget:
+    return at.stores.pings.read()
+
+
+def pending(at: Day) -> list[str]:
+    return [each.message for each in at.stores.updates.read().entries]
+
+
+def set_jobs(at: Day) -> list[str]:
+    return [one.item.spec.id for one in at.stores.reminders.all()]
+
+
+def quiet_routine(at: Day, name: str, cron: str, **more: Any) -> None:
+    at.routine(name, cron, background="true", **{"update-main-session": "freely", **more})
+
+
+async def fired(at: Day, jobs: list[str]) -> None:
+    await at.passes(70)
+    await at.until(lambda: all(at.ended(job) for job in jobs) and at.reminders == [])
+
+
+async def test_a_run_that_sets_twelve_gets_three_and_each_costs_a_ping(tmp_path: Path) -> None:
+    engine = ScriptedEngine().then(*(sets(f"Number {n}.") for n in range(12)))
+    for n in range(3):
+        engine.then(pings(f"Number {n}."))
+    async with day(engine, tmp_path) as at:
+        quiet_routine(at, "plan", "16 10 * * *")
+        await at.passes(65)
+        await at.until(lambda: at.ended("plan"))
+        jobs = set_jobs(at)
+        assert len(jobs) == 3
+        await fired(at, jobs)
+        assert sorted(at.pings) == ["Number 0.", "Number 1.", "Number 2."]
+        assert (budget(at).tokens, budget(at).daily_used, budget(at).held) == (2, 3, ())
+        assert at.told == []
+
+
+async def test_beyond_the_budget_its_text_becomes_an_update_and_nothing_is_sent(
+    tmp_path: Path,
+) -> None:
+    engine = ScriptedEngine().then(*(sets(f"Number {n}.") for n in range(3)))
+    engine.then(pings("The first.")).then(pings("The second."))
+    async with day(engine, tmp_path) as at:
+        at.stores.pings.transact(lambda known: (_small(known), None))
+        quiet_routine(at, "plan", "16 10 * * *")
+        await at.passes(65)
+        await at.until(lambda: at.ended("plan"))
+        jobs = set_jobs(at)
+        await fired(at, jobs)
+        assert at.pings == ["The first."]
+        rows = [row for job in jobs for row in at.ended(job)]
+        ends = sorted((row.state, str(row.facts.get("reason"))) for row in rows)
+        assert ends == [("done", "None"), ("skipped", "budget"), ("skipped", "budget")]
+        left = [each for each in pending(at) if "the ping budget is used up" in each]
+        assert len(left) == 2
+        assert len({each.rpartition("Its text: ")[2] for each in left}) == 2
+        assert (budget(at).tokens, at.told) == (0, [])
+
+
+async def test_the_runs_of_a_job_that_may_not_ping_set_nothing_that_may(tmp_path: Path) -> None:
+    engine = ScriptedEngine().then(sets("Look here!"), sets("And here!", must=True))
+    engine.then(pings("Look here!"), pings("Look here!", critical=True), sets("Again!"))
+    engine.then(pings("Again!", critical=True))
+    async with day(engine, tmp_path) as at:
+        quiet_routine(at, "plan", "16 10 * * *", **{"allow-ping": "false"})
+        await at.passes(65)
+        await at.until(lambda: at.ended("plan"))
+        (first,) = set_jobs(at)
+        await at.passes(70)
+        await at.until(lambda: at.ended(first))
+        (second,) = set_jobs(at)
+        await fired(at, [second])
+        assert (at.pings, at.told) == ([], [])
+        assert (budget(at).daily_used, budget(at).critical_used) == (0, 0)
+
+
+async def test_reminders_that_set_reminders_come_to_an_end_within_a_day(tmp_path: Path) -> None:
+    engine = ScriptedEngine()
+    for _ in range(30):
+        engine.then(*(sets("And on.") for _ in range(4)))
+    async with day(engine, tmp_path) as at:
+        quiet_routine(at, "plan", "16 10 * * *")
+        await at.passes(30 * 60, step=10)
+        begun = {row.occurrence.job_id for row in at.rows if row.occurrence}
+        assert len(begun - {"plan"}) == 10
+        assert at.reminders == []
+
+
+async def test_what_stays_silent_gives_its_ping_back(tmp_path: Path) -> None:
+    engine = ScriptedEngine().then(sets("Has Ann answered?")).then(Says("She has."))
+    async with day(engine, tmp_path) as at:
+        quiet_routine(at, "plan", "16 10 * * *")
+        await at.passes(65)
+        await at.until(lambda: at.ended("plan"))
+        (job,) = set_jobs(at)
+        await fired(at, [job])
+        assert at.states(job) == ["due", "running", "done"]
+        assert (budget(at).tokens, budget(at).daily_used, budget(at).held) == (5, 0, ())
+        assert "one ping is set aside for this run" in engine.prompts[1]
+        assert "one ping is set aside" not in engine.prompts[0]
+
+
+async def test_a_ping_that_is_refused_leaves_its_text(tmp_path: Path) -> None:
+    """While the owner is being answered, and if the run does not report it itself."""
+    engine = ScriptedEngine().then(sets("Water the plants.")).then(Waits()).then(pings("Water!"))
+    async with day(engine, tmp_path) as at:
+        quiet_routine(at, "plan", "16 10 * * *")
+        await at.passes(65)
+        await at.until(lambda: at.ended("plan"))
+        (job,) = set_jobs(at)
+        await at.talk.conversation.receive(Incoming(InputId("m1"), "test", "hello"))
+        await at.until(lambda: len(engine.prompts) == 2)
+        await fired(at, [job])
+        assert at.pings == []
+        (left,) = pending(at)
+        assert left.endswith("Its text: Water the plants.")
+        assert (budget(at).tokens, budget(at).held) == (5, ())
+
+
+async def test_a_failure_of_what_it_set_is_told_to_the_agent_alone(tmp_path: Path) -> None:
+    engine = ScriptedEngine().then(sets("Buy this now!"))
+    for _ in range(3):
+        engine.then(Fails(FailureKind.OTHER))
+    async with day(engine, tmp_path) as at:
+        quiet_routine(at, "plan", "16 10 * * *")
+        await at.passes(65)
+        await at.until(lambda: at.ended("plan"))
+        (job,) = set_jobs(at)
+        await at.passes(300)
+        await at.until(lambda: at.ended(job))
+        assert [row.state for row in at.ended(job)] == ["failed"]
+        assert (at.pings, at.told) == ([], [])
+        assert [each for each in pending(at) if "Buy this now!" in each]
+        assert (budget(at).tokens, budget(at).held) == (5, ())
+
+
+async def test_what_the_owner_asked_for_comes_without_the_budget(tmp_path: Path) -> None:
+    engine = ScriptedEngine().then(pings("Drink!"))
+    async with day(engine, tmp_path) as at:
+        at.stores.pings.transact(lambda known: (_empty(known), None))
+        at.remind("w1", MINUTE)
+        await fired(at, ["w1"])
+        assert at.pings == ["Drink!"]
+        assert budget(at).daily_used == 0
+
+
+async def test_a_crash_after_the_payment_pays_once_and_pings_once(tmp_path: Path) -> None:
+    engine = ScriptedEngine().then(sets("Has Ann answered?")).then(Waits())
+    clock = ManualClock(NOW)
+    async with day(engine, tmp_path, clock=clock) as at:
+        quiet_routine(at, "plan", "16 10 * * *")
+        await at.passes(65)
+        await at.until(lambda: at.ended("plan"))
+        (job,) = set_jobs(at)
+        await at.passes(70)
+        await at.until(lambda: len(engine.prompts) == 2)
+        assert (budget(at).tokens, len(budget(at).held)) == (4, 1)
+    async with day(ScriptedEngine().then(pings("She has not.")), tmp_path, clock=clock) as at:
+        await at.passes(30)
+        await at.until(lambda: at.ended(job) and at.reminders == [])
+        assert at.pings == ["She has not."]
+        assert (budget(at).tokens, budget(at).daily_used, budget(at).held) == (4, 1, ())
+
+
+async def test_the_next_check_of_a_chain_stays_its_initiative_and_is_not_counted(
+    tmp_path: Path,
+) -> None:
+    follow_up = Calls("mcp__discord__follow_up_chain", {"minutes_from_now": 1})
+    engine = ScriptedEngine().then(*(sets(f"Check {n}.", max_chain=2) for n in range(3)))
+    for _ in range(3):
+        engine.then(follow_up)
+    async with day(engine, tmp_path) as at:
+        quiet_routine(at, "plan", "16 10 * * *")
+        await at.passes(65)
+        await at.until(lambda: at.ended("plan"))
+        await at.passes(70)
+        await at.until(lambda: len(engine.prompts) == 4)
+        await at.passes(1)
+        checks = [one.item for one in at.stores.reminders.all() if one.item.chain.depth == 1]
+        assert [(each.spec.set_by, each.must) for each in checks] == [("routine:plan", False)] * 3
+
+
+def _empty(known: PingBudget) -> PingBudget:
+    return replace(known, available=0.0)
+
+
+def _small(known: PingBudget) -> PingBudget:
+    return known.resized(NOW, capacity=1, refill_rate_minutes=900)
