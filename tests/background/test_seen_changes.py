@@ -7,7 +7,7 @@ from tests.background.scene import reminder, routine
 
 from ollim_bot.domain.occurrences import OccurrenceState
 
-ADD = 'ollim-bot routine add --id daily -m "Plan the day." --cron "30 8 * * 1-5"'
+ADD = 'ollim-bot routine add --id daily -m "Plan the day." --cron "30 8 * * 1-5" --background'
 
 
 async def test_a_routine_and_a_cancelled_reminder_are_shown(real: RealScene) -> None:
@@ -15,7 +15,11 @@ async def test_a_routine_and_a_cancelled_reminder_are_shown(real: RealScene) -> 
     (real.home / ".ollim-bot").symlink_to(real.root)
     stage, model = real.stage, real.model
     path = stage.stores.reminders.add(reminder("bo", message="Call Bo.", description=""))
+    own = reminder("own", message="Look at me!", description="", set_by="routine:abc123")
+    stage.stores.reminders.add(own)
     model.then(
+        # Else it could write to the owner for nothing, by setting reminders and cancelling them.
+        calls("mcp__discord__cancel_reminder", reminder_id="own"),
         calls("Bash", command=ADD),
         calls("mcp__discord__cancel_reminder", reminder_id="bo"),
         calls("mcp__discord__add_reminder", prompt="Call Eve.", delay_minutes=20),

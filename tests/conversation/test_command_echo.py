@@ -22,7 +22,8 @@ from ollim_bot.testing.clock import ManualClock
 ADD = 'routine add --id daily -m "Plan the day." --description Plan --cron "30 8 * * 1-5"'
 FILE = "routines/plan.md"
 NOON = 'routine edit daily --cron "0 12 * * *"'
-RUN = "routine:mail:2026-02-24T09:00:00+01:00"
+RUN = "routine:mail:2026-02-24T08:00:00Z"
+ADD_IN_RUN = f"{ADD} --background"
 
 
 @pytest.fixture
@@ -174,7 +175,7 @@ async def test_an_undo_never_takes_what_the_owner_did_in_between(stage: Stage) -
 
 async def test_what_two_runs_change_at_once_is_told_by_each(stage: Stage) -> None:
     """A run shows what its own commands did, under its own name."""
-    stage.command(ADD, by=RUN)
+    stage.command(ADD_IN_RUN, by=RUN)
     await stage.commands("routine list", by="another")
     assert stage.cards == []
     await stage.commands("routine list", by=RUN, job="Morning mail", in_fork=False)
@@ -199,7 +200,7 @@ async def test_a_command_that_was_cut_off_after_its_change_is_told(stage: Stage)
 async def test_what_nobody_lived_to_tell_is_told_once_at_the_next_start(
     stage: Stage, by: str
 ) -> None:
-    stage.command(ADD, by=by)
+    stage.command(ADD_IN_RUN, by=by)
     with looking(stage):
         await shown(stage, 1)
         await settled(stage)
