@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
 from uuid import uuid4
@@ -65,7 +65,7 @@ class Watch(Protocol):
 
 
 class Answering:
-    """One turn at a time."""
+    """One turn at a time. `hurry` is called when the question that is being made is not wanted."""
 
     def __init__(
         self,
@@ -77,6 +77,8 @@ class Answering:
         watch: Watch,
         jobs: ForegroundJobs,
         clock: Clock,
+        *,
+        hurry: Callable[[], None],
     ) -> None:
         self._inbox = inbox
         self._forks = forks
@@ -86,6 +88,7 @@ class Answering:
         self._watch = watch
         self._jobs = jobs
         self._clock = clock
+        self._hurry = hurry
         self._unwanted: frozenset[InputId] = frozenset()
         self.running: RunningTurn | None = None
 
@@ -142,6 +145,7 @@ class Answering:
         """Stop the turn that runs, if there is one."""
         if self.running is not None:
             self.running.is_interrupted = True
+            self._hurry()
             await self._forks.current.interrupt()
 
     async def make_way(self, turn: RunningTurn | None, newer: InputId) -> None:
