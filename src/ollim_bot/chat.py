@@ -210,8 +210,11 @@ class AttachmentKeeper(Protocol):
     def keep(self, input_id: InputId, file: IncomingFile) -> Attachment:
         """Move it to its place for good; raises `WrongInput` with what is wrong with it."""
 
-    def image(self, attachment: Attachment) -> tuple[str, bytes]:
-        """Media type and bytes of an image as the model takes it; raises `WrongInput`."""
+    async def image(self, attachment: Attachment) -> tuple[str, bytes]:
+        """Media type and bytes of an image as the model takes it; raises `WrongInput`.
+
+        It takes seconds at most, whatever the image is, and ends at once when it is cancelled.
+        """
 
     def clean(self, now: datetime) -> int:
         """Remove what is older than 30 days; gives how many files."""

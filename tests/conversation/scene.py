@@ -53,10 +53,22 @@ STATUS = Status(
 
 
 class FakeKeeper:
-    """Doubles `AttachmentKeeper`: a file is an image by its name, and broken by its name too."""
+    """Doubles `AttachmentKeeper`: a file is an image by its name, and broken by its name too.
+
+    `reading` has the images that were asked for.
+    """
 
     def __init__(self) -> None:
         self.kept: list[str] = []
+        self.reading: list[str] = []
+        self._held = ""
+        self._hold: asyncio.Future[None] | None = None
+
+    def hold(self, name: str) -> asyncio.Future[None]:
+        """The image of that name is not read, the next time, until the future is done."""
+        hold: asyncio.Future[None] = asyncio.Future()
+        self._held, self._hold = name, hold
+        return hold
 
     def keep(self, input_id: InputId, file: IncomingFile) -> Attachment:
         if file.name.startswith("refused"):
@@ -65,7 +77,11 @@ class FakeKeeper:
         media_type = "image/png" if file.name.endswith(".png") else "text/plain"
         return Attachment(file.name, f"downloads/{input_id}/{file.name}", media_type, 3)
 
-    def image(self, attachment: Attachment) -> tuple[str, bytes]:
+    async def image(self, attachment: Attachment) -> tuple[str, bytes]:
+        self.reading.append(attachment.name)
+        if attachment.name == self._held and self._hold is not None:
+            self._held = ""
+            await self._hold
         if attachment.name.startswith("broken"):
             raise WrongInput(f"{attachment.name} is no picture that can be read.")
         return attachment.media_type, attachment.name.encode()

@@ -99,6 +99,47 @@ async def test_a_picture_that_cannot_be_read_is_said_and_the_rest_is_answered() 
             if isinstance(each, Noted)
         ]
         assert notes == ["broken.png is no picture that can be read. It was left out."]
+        assert "- [image: broken.png, left out since it could not be read]" in engine.prompts[0]
+        assert "- [image: cat.png]" in engine.prompts[0]
+
+
+async def test_nobody_waits_for_a_picture_that_takes_long() -> None:
+    """A message is accepted meanwhile, and ends the reading: both are asked together."""
+    engine = SeeingEngine()
+    async with scene(engine) as at:
+        hold = at.keeper.hold("slow.png")
+        await at.send("see", "m1", files=(IncomingFile("slow.png", Path("x")),))
+        await at.until(lambda: at.keeper.reading == ["slow.png"])
+
+        assert await at.ask("never mind", "m2") == "ok"
+        assert hold.cancelled()
+        assert len(engine.prompts) == 1
+        assert "see" in engine.prompts[0]
+        assert engine.seen == [(Image("image/png", b"slow.png"),)]
+        assert at.ends == {"m1": InputEnd.ANSWERED, "m2": InputEnd.ANSWERED}
+
+
+async def test_an_interrupt_also_ends_the_reading_of_a_picture() -> None:
+    engine = SeeingEngine()
+    async with scene(engine) as at:
+        hold = at.keeper.hold("slow.png")
+        await at.send("see", "m1", files=(IncomingFile("slow.png", Path("x")),))
+        await at.until(lambda: at.keeper.reading == ["slow.png"])
+
+        assert await at.chat.interrupt()
+        await at.quiet()
+        assert hold.cancelled()
+        assert engine.prompts == []
+        assert at.ends == {"m1": InputEnd.STOPPED}
+        assert await at.ask("and now?", "m2") == "ok"
+
+
+async def test_a_picture_that_takes_long_does_not_keep_the_bot_from_ending() -> None:
+    async with scene(SeeingEngine()) as at:
+        hold = at.keeper.hold("slow.png")
+        await at.send("see", "m1", files=(IncomingFile("slow.png", Path("x")),))
+        await at.until(lambda: at.keeper.reading == ["slow.png"])
+    assert hold.cancelled()
 
 
 async def test_a_reply_quotes_what_it_replies_to() -> None:

@@ -34,6 +34,7 @@ async def test_after_the_same_time_again_it_ends_as_a_report() -> None:
         await at.enter("Rome")
         await passes(at, 10)
         await at.at.until(lambda: len(engine.prompts) == 2)
+        await at.at.quiet()
         await passes(at, 9.9)
         assert at.fork is not None
         await passes(at, 0.2)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from html import unescape
+
 import pytest
 from hypothesis import example, given, settings
 from tests.web.markdown_texts import chunked
 
-from ollim_bot.surfaces.web.drafts import Draft
+from ollim_bot.surfaces.web.drafts import Draft, is_much_work
 from ollim_bot.surfaces.web.markdown import render
 
 
@@ -77,3 +79,27 @@ def test_a_long_answer_is_rendered_in_pieces() -> None:
         draft = draft.added(f"Paragraph {number} of a long answer.\n\n").settled()
         assert len(draft.rest) < 100
     assert len(draft.blocks) == 199
+
+
+@pytest.mark.parametrize("unit", ["![[](", "[", "- a\n", "x\n\n", "a", "| a |\n|---|\n"])
+def test_a_draft_that_would_hold_up_others_stands_as_it_was_written(unit: str) -> None:
+    """The message that takes its place is rendered apart from the event loop."""
+    draft = Draft(rest=unit * (100_000 // len(unit))).settled()
+    assert draft.blocks == ()
+    assert is_much_work(draft.rest)
+    assert unescape(draft.tail()).replace("<br>", "\n").removeprefix("<p>").rstrip("\n") == (
+        f"{draft.rest.rstrip()}</p>"
+    )
+
+
+def test_what_stands_as_it_was_written_is_no_html() -> None:
+    tail = Draft(rest="<script>alert('&\ud83d')</script>" * 1000).tail()
+    assert "<script" not in tail
+    assert tail.encode()
+
+
+def test_an_honest_answer_is_drafted_in_its_form() -> None:
+    entry = "- **Tuesday**: call [the dentist](https://example.org/a_b) about *both* teeth\n"
+    assert not is_much_work(entry * 100)
+    assert not is_much_work("    value = table[row]\n" * 200)
+    assert not is_much_work("word " * 3000)

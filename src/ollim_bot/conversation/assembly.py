@@ -28,7 +28,6 @@ from ollim_bot.conversation.jobs.by_hand import ByHand
 from ollim_bot.conversation.reminders.buttons import ReminderButtons
 from ollim_bot.conversation.reminders.delivery import ReminderDelivery
 from ollim_bot.conversation.turns.compaction import Compaction
-from ollim_bot.conversation.turns.questions import Questions
 from ollim_bot.conversation.turns.recovery import Recovery
 from ollim_bot.domain.inputs import CommandCall
 from ollim_bot.prompts.set_up import read_set_up
@@ -110,10 +109,6 @@ class Talk(Foundations):
             name=self._world.status.bot_name,
             prompt=self._set_up,
         )
-
-    @cached_property
-    def _questions(self) -> Questions:
-        return Questions(self._world.keeper)
 
     @cached_property
     def _recovery(self) -> Recovery:

@@ -28,6 +28,7 @@ from ollim_bot.conversation.sessions.conversation_tools import conversation_tool
 from ollim_bot.conversation.sessions.main_session import MainSession, main_run
 from ollim_bot.conversation.stage import Stage
 from ollim_bot.conversation.turns.answering import Answering
+from ollim_bot.conversation.turns.questions import Questions
 from ollim_bot.conversation.turns.tainting import Tainting
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.forks import Fork
@@ -216,6 +217,10 @@ class Foundations:
         return ForegroundJobs(self._stores, self._inbox, self._chat, self._clock)
 
     @cached_property
+    def _questions(self) -> Questions:
+        return Questions(self._world.keeper)
+
+    @cached_property
     def _answering(self) -> Answering:
         return Answering(
             self._inbox,
@@ -227,6 +232,7 @@ class Foundations:
             self.foreground,
             Tainting(self._chat, self._inbox),
             self._clock,
+            hurry=self._questions.hurry,
         )
 
     def _watched(

@@ -48,6 +48,11 @@ def picture_unreadable(reason: str) -> str:
     return f"{reason} It was left out."
 
 
+def picture_left_out(name: str) -> str:
+    """For the agent."""
+    return f"{name}, left out since it could not be read"
+
+
 def _words(message: OwnerMessage) -> str:
     """The agent is told too, to whom the words of a stranger come in a fence only."""
     if message.untrusted is not None:

@@ -8,6 +8,9 @@ from unicodedata import category, normalize
 
 LONGEST_SLUG = 50
 
+# Of a longer text only the beginning is looked at.
+_READ = 1000
+
 # Letters and marks that show nothing by themselves: fillers, joiners, and what picks the look of
 # an emoji. Format characters, the other invisible ones, have a category of their own.
 _INVISIBLE = re.compile(
@@ -17,7 +20,7 @@ _INVISIBLE = re.compile(
 
 def slug(text: str) -> str:
     """Lower-case letters and digits with single hyphens between; empty if there are none."""
-    visible = "".join(sign for sign in _INVISIBLE.sub("", text) if category(sign) != "Cf")
+    visible = "".join(sign for sign in _INVISIBLE.sub("", text[:_READ]) if category(sign) != "Cf")
     # Some capitals come apart when they are lowered, and have to be put together again.
     folded = normalize("NFKC", normalize("NFKC", visible).lower())
     kept = "".join(sign if sign.isalnum() or _is_mark(sign) else "-" for sign in folded)

@@ -11,7 +11,7 @@ _MOST_SHOWN = 15
 _REMINDER = re.compile(
     r"- (?P<id>\S+) · (?P<when>[^·\n]+?)(?P<paused> · paused)? · (?P<title>.*) \([^()\n]*\)"
 )
-_ROUTINE = re.compile(r"(?P<id>\S+) {2,}(?P<when>\S.*?) {2,}(?P<title>\S.*)")
+_ROUTINE = re.compile(r"(?P<id>\S+) {2,}(?P<when>\S+(?: \S+)*) {2,}(?P<title>\S.*)")
 _WORD = re.compile(r"[^\W_]+")
 _FILLING = frozenset(
     [

@@ -59,5 +59,31 @@ def gif_bomb(width: int, height: int) -> bytes:
     return screen + b"\x2c" + struct.pack("<HHHHB", 0, 0, width, height, 0) + b"\x02\x02\x4c\x01\0;"
 
 
+def many_chunks(count: int) -> bytes:
+    """A picture of one pixel in a file of so many parts."""
+    header = struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)
+    parts = _chunk(b"IHDR", header) + _chunk(b"teSt", b"") * count
+    end = _chunk(b"IDAT", zlib.compress(bytes(2))) + _chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + parts + end
+
+
+def many_scans(count: int, edge: int = 5000) -> bytes:
+    """A grey JPEG that goes over the whole picture so many times, each time without a word."""
+    frame = struct.pack(">BHHBBBB", 8, edge, edge, 1, 1, 0x11, 0)
+    # One code of one bit: `0` and 14 bits, "nothing more in the next 27306 blocks".
+    tables = bytes([0x10, 1, *bytes(15), 0xE0, 0x00, 1, *bytes(15), 0])
+    runs = (edge // 8 + 1) ** 2 // 27306 + 1
+    bits = "010101010101010" * runs
+    bits += "1" * (-len(bits) % 8)
+    data = int(bits, 2).to_bytes(len(bits) // 8)
+    scan = _segment(0xDA, bytes([1, 1, 0, 1, 63, 0])) + data
+    start = b"\xff\xd8" + _segment(0xDB, bytes([0, *[1] * 64])) + _segment(0xC2, frame)
+    return start + _segment(0xC4, tables) + scan * count + b"\xff\xd9"
+
+
+def _segment(marker: int, body: bytes) -> bytes:
+    return bytes([0xFF, marker]) + struct.pack(">H", len(body) + 2) + body
+
+
 def _chunk(name: bytes, body: bytes) -> bytes:
     return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))

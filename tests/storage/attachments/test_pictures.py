@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from contextlib import suppress
 from io import BytesIO
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given as each
+from hypothesis import settings
 from hypothesis import strategies as st
 from PIL import Image
 from tests.storage.attachments.pictures import (
@@ -21,22 +21,23 @@ from tests.storage.attachments.pictures import (
     webp_bomb,
 )
 
-from ollim_bot.errors import WrongInput
+from ollim_bot.storage.attachments.decoding import Limits, TooManyPixels, fitted
 from ollim_bot.storage.attachments.kinds import media_type_of
-from ollim_bot.storage.attachments.pictures import (
-    LONGEST_EDGE,
-    MOST_BYTES,
-    check_picture,
-    fitted,
-)
+from ollim_bot.storage.attachments.pictures import LONGEST_EDGE, MOST_BYTES, MOST_PIXELS
 
 ORIENTATION = 0x0112
 RED, BLUE = (255, 0, 0), (0, 0, 255)
 
 
-def fit(data: bytes, name: str = "photo.png") -> tuple[str, Image.Image, bytes]:
+def given(data: bytes) -> tuple[str, bytes]:
+    media_type = media_type_of(data)
+    limits = Limits(LONGEST_EDGE, MOST_BYTES, MOST_PIXELS[media_type], memory=0, cpu=0, wall=0)
+    return fitted(media_type, data, limits)
+
+
+def fit(data: bytes) -> tuple[str, Image.Image, bytes]:
     """What the model would get; in every case something that it takes."""
-    media_type, out = fitted(name, media_type_of(data), data)
+    media_type, out = given(data)
     image = opened(out)
     assert media_type_of(out) == media_type
     assert len(out) <= MOST_BYTES
@@ -52,7 +53,7 @@ def is_close(found: object, expected: tuple[int, ...]) -> bool:
 @pytest.mark.parametrize("media_type", FORMATS)
 def test_a_picture_that_fits_stays_as_it_is(media_type: str) -> None:
     data = picture(media_type, (LONGEST_EDGE, 20))
-    assert fitted("photo", media_type, data) == (media_type, data)
+    assert given(data) == (media_type, data)
 
 
 @pytest.mark.parametrize("media_type", FORMATS)
@@ -172,36 +173,32 @@ def test_a_small_animation_stays_one(form: str) -> None:
     ],
 )
 def test_what_only_begins_like_a_picture_is_none(data: bytes) -> None:
-    for refuse in (check_picture, fitted):
-        with pytest.raises(WrongInput) as wrong:
-            refuse("photo.png", media_type_of(data), data)
-        assert str(wrong.value) == "photo.png is not a picture that can be read."
+    with pytest.raises((OSError, SyntaxError, ValueError)):
+        given(data)
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "count"),
     [
-        (png_bomb(50_000, 50_000), "2500"),
-        (png_bomb(2**31 - 1, 2**31 - 1), "4611686014132"),
-        (gif_bomb(65_000, 65_000), "4225"),
-        (gif_bomb(5001, 5001), "25"),
+        (png_bomb(50_000, 50_000), 50_000**2),
+        (png_bomb(2**31 - 1, 2**31 - 1), (2**31 - 1) ** 2),
+        (gif_bomb(65_000, 65_000), 65_000**2),
+        (gif_bomb(5001, 5001), 5001**2),
     ],
 )
-def test_a_picture_that_would_fill_the_memory_is_never_unfolded(data: bytes, said: str) -> None:
-    with pytest.raises(WrongInput) as wrong:
-        check_picture("photo.png", media_type_of(data), data)
-    assert str(wrong.value) == (
-        f"photo.png has {said} million pixels. Send it with at most 25 million."
-    )
+def test_a_picture_that_would_fill_the_memory_is_never_unfolded(data: bytes, count: int) -> None:
+    with pytest.raises(TooManyPixels) as wrong:
+        given(data)
+    assert wrong.value.count == count
 
 
 def test_a_canvas_that_nothing_is_painted_on_is_no_picture() -> None:
-    with pytest.raises(WrongInput, match=r"photo\.png is not a picture that can be read\."):
-        check_picture("photo.png", "image/webp", webp_bomb(16_000, 10_000))
+    with pytest.raises(OSError, match="could not create decoder"):
+        given(webp_bomb(16_000, 10_000))
 
 
 @settings(max_examples=100)
-@given(st.sampled_from(sorted(FORMATS)), st.integers(0, 2**32))
+@each(st.sampled_from(sorted(FORMATS)), st.integers(0, 2**32))
 def test_damaged_pictures_are_readable_or_refused_and_nothing_else(
     media_type: str, seed: int
 ) -> None:
@@ -212,5 +209,9 @@ def test_damaged_pictures_are_readable_or_refused_and_nothing_else(
     del data[luck.randrange(len(data)) + 20 :]
     if media_type_of(bytes(data)) != media_type:
         return
-    with suppress(WrongInput):
-        fit(bytes(data))
+    try:
+        out_type, out = given(bytes(data))
+    except Exception:  # noqa: BLE001 - whatever it is, the process takes it for a refusal
+        return
+    assert media_type_of(out) == out_type
+    opened(out)

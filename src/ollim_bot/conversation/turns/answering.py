@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
 from uuid import uuid4
@@ -66,7 +66,7 @@ class Watch(Protocol):
 
 
 class Answering:
-    """One turn at a time."""
+    """One turn at a time. `hurry` is called when the question that is being made is not wanted."""
 
     def __init__(
         self,
@@ -79,6 +79,8 @@ class Answering:
         jobs: ForegroundJobs,
         tainting: Tainting,
         clock: Clock,
+        *,
+        hurry: Callable[[], None],
     ) -> None:
         self._inbox = inbox
         self._forks = forks
@@ -89,6 +91,7 @@ class Answering:
         self._jobs = jobs
         self._tainting = tainting
         self._clock = clock
+        self._hurry = hurry
         self._unwanted: frozenset[InputId] = frozenset()
         self.running: RunningTurn | None = None
 
@@ -145,6 +148,7 @@ class Answering:
         """Stop the turn that runs, if there is one."""
         if self.running is not None:
             self.running.is_interrupted = True
+            self._hurry()
             await self._forks.current.interrupt()
 
     async def make_way(self, turn: RunningTurn | None, newer: InputId) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from ollim_bot.agent import Image
@@ -39,14 +39,15 @@ class Question:
     """What a turn is about.
 
     From the second attempt on, `tools` are those that were called already, and `known_in` is the
-    session that has what was asked, so that it is only told to go on. `notes` are sentences for the
-    owner: about pictures that had to be left out, say.
+    session that has what was asked, so that it is only told to go on. `left_out` has the places of
+    pictures that could not be read. `notes` are sentences for the owner, about those pictures, say.
     """
 
     asked: tuple[Asked, ...]
     attempt: int = 1
     images: tuple[Image, ...] = ()
     notes: tuple[str, ...] = ()
+    left_out: frozenset[str] = frozenset()
     tools: tuple[ToolCalled, ...] = ()
     known_in: SessionId | None = None
 
@@ -62,7 +63,7 @@ class Question:
         if isinstance(first, JobTurn):
             # Of a job whose prompt was never taken, no call can have been made.
             return foreground_prompt(first.as_of(now), now, updates)
-        messages = _messages(self.asked)
+        messages = tuple(self._as_seen(each) for each in _messages(self.asked))
         if self.tools:
             return continued_prompt(self.tools, now, again=messages, updates=updates)
         if resumed_at is not None:
@@ -75,14 +76,32 @@ class Question:
     def images_for(self, session: SessionId) -> tuple[Image, ...]:
         return () if session == self.known_in else self.images
 
+    def _as_seen(self, message: OwnerMessage) -> OwnerMessage:
+        """The agent must not believe that it was shown what was left out."""
+        seen = (
+            replace(each, name=texts.picture_left_out(each.name))
+            if each.path in self.left_out
+            else each
+            for each in message.attachments
+        )
+        return replace(message, attachments=tuple(seen))
+
+
+@dataclass(frozen=True, slots=True)
+class _LeftOut:
+    """A file that the agent can make nothing of, and what has to be said about it."""
+
+    attachment: Attachment
+    sentence: str
+
 
 class Questions:
     def __init__(self, keeper: AttachmentKeeper) -> None:
         self._keeper = keeper
+        self._reading: asyncio.Future[list[Image | _LeftOut | None]] | None = None
 
     async def first(self, asked: tuple[Asked, ...]) -> Question:
-        images, unreadable = await asyncio.to_thread(self._pictures, _messages(asked))
-        return Question(asked, images=images, notes=unreadable)
+        return await self._with_pictures(Question(asked))
 
     async def again(
         self,
@@ -91,30 +110,44 @@ class Questions:
         tools: tuple[ToolCalled, ...],
         known_in: SessionId | None,
     ) -> Question:
-        images, unreadable = await asyncio.to_thread(self._pictures, _messages(asked))
-        return Question(asked, attempt, images, unreadable, tools, known_in)
+        question = Question(asked, attempt, tools=tools, known_in=known_in)
+        return await self._with_pictures(question)
 
-    def _pictures(
-        self, messages: tuple[OwnerMessage, ...]
-    ) -> tuple[tuple[Image, ...], tuple[str, ...]]:
-        images: list[Image] = []
-        unreadable: list[str] = []
-        for attachment in (each for message in messages for each in message.attachments):
-            if attachment.is_image:
-                self._take_picture(attachment, images, unreadable)
-            elif attachment.unread_note:
-                unreadable.append(attachment.unread_note)
-        return tuple(images), tuple(unreadable)
+    def hurry(self) -> None:
+        """The question that is being made will not be asked: its pictures need not be read."""
+        if self._reading is not None:
+            self._reading.cancel()
 
-    def _take_picture(
-        self, attachment: Attachment, images: list[Image], unreadable: list[str]
-    ) -> None:
+    async def _with_pictures(self, question: Question) -> Question:
+        messages = _messages(question.asked)
+        attachments = [each for message in messages for each in message.attachments]
+        self._reading = asyncio.gather(*map(self._seen, attachments))
         try:
-            media_type, data = self._keeper.image(attachment)
+            seen = await self._reading
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            return question
+        finally:
+            self._reading = None
+        unseen = [each for each in seen if isinstance(each, _LeftOut)]
+        return replace(
+            question,
+            images=tuple(each for each in seen if isinstance(each, Image)),
+            notes=tuple(each.sentence for each in unseen),
+            left_out=frozenset(each.attachment.path for each in unseen if each.attachment.is_image),
+        )
+
+    async def _seen(self, attachment: Attachment) -> Image | _LeftOut | None:
+        """None for a file that the agent reads by itself."""
+        if not attachment.is_image:
+            note = attachment.unread_note
+            return _LeftOut(attachment, note) if note else None
+        try:
+            return Image(*await self._keeper.image(attachment))
         except WrongInput as wrong:
-            unreadable.append(texts.picture_unreadable(str(wrong)))
-        else:
-            images.append(Image(media_type, data))
+            return _LeftOut(attachment, texts.picture_unreadable(str(wrong)))
 
 
 def _messages(asked: Iterable[Asked]) -> tuple[OwnerMessage, ...]:

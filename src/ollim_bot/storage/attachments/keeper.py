@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
 from ollim_bot.chat import IncomingFile
 from ollim_bot.data_paths import DataPaths
@@ -21,11 +22,13 @@ from ollim_bot.ports import Disk
 from ollim_bot.storage.attachments.folders import KeptFile, KeptFolder, too_much
 from ollim_bot.storage.attachments.kinds import media_type_of
 from ollim_bot.storage.attachments.names import numbered_names, safe_name
-from ollim_bot.storage.attachments.pictures import check_picture, fitted
+from ollim_bot.storage.attachments.pictures import PictureLimits, Pictures
 from ollim_bot.storage.files import PRIVATE, OsDisk, create_atomically
 from ollim_bot.storage.locks import FileLock
 
 MB = 1024 * 1024
+# By its first bytes it is known whether a file is a picture.
+_HEAD = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class AttachmentLimits:
     file: int = 25 * MB
     downloads: int = 2048 * MB
     age: timedelta = timedelta(days=30)
+    picture: PictureLimits = field(default_factory=PictureLimits)
 
 
 class FileAttachments:
@@ -53,19 +57,18 @@ class FileAttachments:
         self._now = now
         self._disk = disk or OsDisk()
         self._limits = limits or AttachmentLimits()
-        self._one_picture = threading.Lock()
+        self._pictures = Pictures(self._limits.picture)
 
     def keep(self, input_id: InputId, file: IncomingFile) -> Attachment:
         """On disk for good when it returns; a repeated message keeps its pictures once.
 
-        Raises `WriteFailed` where the disk refuses; the file is then still where it was.
+        No picture is looked into: no message is to wait for that. Raises `WriteFailed` where the
+        disk refuses; the file is then still where it was.
         """
         name = safe_name(file.name)
         data = self._arrived(name, file.path)
         media_type = media_type_of(data)
         if media_type in IMAGES:
-            with self._one_picture:
-                check_picture(name, media_type, data)
             path = self._keep_picture(input_id, media_type, data)
         else:
             path = self._keep_download(name, data)
@@ -74,19 +77,19 @@ class FileAttachments:
         place = path.relative_to(self._paths.root).as_posix()
         return Attachment(name, place, media_type, len(data))
 
-    def image(self, attachment: Attachment) -> tuple[str, bytes]:
+    async def image(self, attachment: Attachment) -> tuple[str, bytes]:
         name = safe_name(attachment.name)
         # Nothing but the last part counts, so that no other folder is ever looked into.
         path = self._paths.attachments / PurePosixPath(attachment.path).name
         try:
-            data = _read(path, self._limits.file)
+            file = await asyncio.to_thread(_file, path)
         except (OSError, ValueError) as refused:
             raise WrongInput(f"{name} is not kept any more.") from refused
-        media_type = media_type_of(data)
-        if media_type not in IMAGES:
-            raise WrongInput(f"{name} is not a picture that can be read.")
-        with self._one_picture:
-            return fitted(name, media_type, data)
+        with file:
+            media_type = media_type_of(await asyncio.to_thread(file.read, _HEAD))
+            if media_type not in IMAGES:
+                raise WrongInput(f"{name} is not a picture that can be read.")
+            return await self._pictures.fitted(name, media_type, file)
 
     def clean(self, now: datetime) -> int:
         """Also what is too much in `downloads`. Raises `WriteFailed` where that is refused."""
@@ -171,6 +174,10 @@ class FileAttachments:
 
 
 def _read(path: Path, most: int) -> bytes:
-    """At most that many bytes of a file; raises `OSError` if it is something else, or a link."""
-    with open(open_file(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+    with _file(path) as file:
         return file.read(most)
+
+
+def _file(path: Path) -> BinaryIO:
+    """Raises `OSError` if it is something else than a file, or a link."""
+    return open(open_file(path, os.O_RDONLY | os.O_NOFOLLOW), "rb")

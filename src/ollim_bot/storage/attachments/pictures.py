@@ -1,29 +1,29 @@
 """Pictures as the model takes them: readable, upright, and of a sensible size.
 
-One at a time: a picture may need some hundred megabytes while it is looked at.
+Each is looked at by a process of its own, `decoding.py`: a small file can be made to cost any time
+and any memory, and only a process can be ended.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from io import BytesIO
-
-from PIL import ImageOps
-from PIL.GifImagePlugin import GifImageFile
-from PIL.Image import Image, Resampling, new
-from PIL.ImageFile import ImageFile
-from PIL.JpegImagePlugin import JpegImageFile
-from PIL.PngImagePlugin import PngImageFile
-from PIL.WebPImagePlugin import WebPImageFile
+import asyncio
+import json
+import os
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
 
 from ollim_bot.errors import WrongInput
 
 LONGEST_EDGE = 1568
 MOST_BYTES = 5 * 1024 * 1024
-# A small file can unfold to more memory than the machine has. Phones make up to 50 million pixels;
-# of JPEG the decoder can give a smaller picture at once, of the others it cannot.
+# Phones make up to 50 million pixels; of JPEG the decoder can give a smaller picture at once, of
+# the others it cannot.
 MOST_PIXELS = {
     "image/jpeg": 50_000_000,
     "image/png": 25_000_000,
@@ -31,101 +31,135 @@ MOST_PIXELS = {
     "image/webp": 25_000_000,
 }
 
-_MOST_PNG_BYTES = 1024 * 1024
-_JPEG_QUALITY = 85
-_WHITE = (255, 255, 255)
-# Opened as what they begin like, so that no other decoder is ever given the bytes of a stranger.
-_FORMATS: Mapping[str, type[ImageFile]] = {
-    "image/png": PngImageFile,
-    "image/jpeg": JpegImageFile,
-    "image/gif": GifImageFile,
-    "image/webp": WebPImageFile,
-}
+_PROGRAM = Path(__file__).with_name("decoding.py")
+# As that program says them, which cannot be imported without its decoders.
+UNREADABLE = 3
+TOO_MANY_PIXELS = 4
+TOO_MUCH_MEMORY = 5
+_LONGEST_HEAD = 100
+# By its processor time, by its time, and by a machine that has no memory left.
+_ENDED_BY_LIMITS = (-signal.SIGXCPU, -signal.SIGALRM, -signal.SIGKILL)
 
 
-def check_picture(name: str, media_type: str, data: bytes) -> None:
-    """Raises `WrongInput` if the model could not be given it."""
-    with _quietly(name):
-        _loaded(name, media_type, data)
+@dataclass(frozen=True, slots=True)
+class PictureLimits:
+    """Times are in seconds, `memory` in bytes, each for one picture.
 
-
-def fitted(name: str, media_type: str, data: bytes) -> tuple[str, bytes]:
-    """Media type and bytes: the same ones where they fit; of an animation, else, the first frame.
-
-    Raises `WrongInput` if it is not a picture that can be read.
+    `at_once` are looked at together; another one waits at most `waiting` seconds for its turn.
     """
-    with _quietly(name):
-        image, edge = _loaded(name, media_type, data)
-        if len(data) <= MOST_BYTES and edge <= LONGEST_EDGE:
-            return media_type, data
-        return _encoded(_shrunk(image), is_photo=media_type == "image/jpeg")
+
+    cpu: int = 5
+    # Beside others that are busy, it gets a part of the processor only.
+    wall: float = 10
+    memory: int = 768 * 1024 * 1024
+    at_once: int = 2
+    waiting: float = 20
 
 
-@contextmanager
-def _quietly(name: str) -> Iterator[None]:
-    """Small damages that the decoder can get over are nobody's concern; others are a refusal."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+class Pictures:
+    def __init__(self, limits: PictureLimits | None = None) -> None:
+        self._limits = limits or PictureLimits()
+        self._places = asyncio.Semaphore(self._limits.at_once)
+
+    async def fitted(self, name: str, media_type: str, file: BinaryIO) -> tuple[str, bytes]:
+        """Media type and bytes: the same ones where they fit; of an animation, else, the first
+        frame. Raises `WrongInput` with what is wrong with it.
+
+        Nothing is left of the process, however this ends.
+        """
+        async with self._place(name):
+            try:
+                code, output = await self._decoded(media_type, file)
+            except TimeoutError:
+                raise WrongInput(_too_slow(name)) from None
+            except OSError as refused:
+                raise WrongInput(f"{name} could not be read now. Send it again.") from refused
+            if code == 0 and not output:
+                return media_type, await asyncio.to_thread(_whole, file)
+        head, _, shown = output.partition(b"\n")
+        if code == 0 and len(shown) <= MOST_BYTES:
+            return head.decode(), shown
+        raise WrongInput(_refusal(name, media_type, code, head))
+
+    @asynccontextmanager
+    async def _place(self, name: str) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self._limits.waiting):
+                await self._places.acquire()
+        except TimeoutError:
+            raise WrongInput(_too_slow(name)) from None
+        try:
             yield
-    except WrongInput:
-        raise
-    except Exception as broken:  # with the bytes of a stranger it may fail in any way
-        raise WrongInput(f"{name} is not a picture that can be read.") from broken
+        finally:
+            self._places.release()
+
+    async def _decoded(self, media_type: str, file: BinaryIO) -> tuple[int, bytes]:
+        """How the program ended, and what it wrote. Raises `TimeoutError`."""
+        limits = self._limits
+        allowed = {
+            "edge": LONGEST_EDGE,
+            "size": MOST_BYTES,
+            "pixels": MOST_PIXELS[media_type],
+            "memory": limits.memory,
+            "cpu": limits.cpu,
+            "wall": limits.wall,
+        }
+        os.lseek(file.fileno(), 0, os.SEEK_SET)
+        async with asyncio.timeout(limits.wall), _running(media_type, allowed, file) as process:
+            output = await _output(process, _LONGEST_HEAD + MOST_BYTES)
+            # One that writes too much is not waited for.
+            is_ending = len(output) <= _LONGEST_HEAD + MOST_BYTES
+            return await process.wait() if is_ending else UNREADABLE, output
 
 
-def _loaded(name: str, media_type: str, data: bytes) -> tuple[Image, int]:
-    """The first frame, perhaps smaller already, and how long its longer edge really is."""
-    image = _FORMATS[media_type](BytesIO(data))
-    width, height = image.size
-    if width * height > MOST_PIXELS[media_type]:
-        raise WrongInput(
-            f"{name} has {width * height // 1_000_000} million pixels. Send it with at most "
+@asynccontextmanager
+async def _running(
+    media_type: str, allowed: dict[str, float], file: BinaryIO
+) -> AsyncIterator[Process]:
+    """It gets the one file and nothing else of ours: no other descriptor, no environment."""
+    command = [sys.executable, "-I", str(_PROGRAM), media_type, json.dumps(allowed)]
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        str(os.getpid()),
+        stdin=file,
+        stdout=PIPE,
+        stderr=DEVNULL,
+        env={},
+        cwd="/",
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def _output(process: Process, most: int) -> bytes:
+    """Up to one byte more than `most`."""
+    assert process.stdout is not None
+    try:
+        return await process.stdout.readexactly(most + 1)
+    except asyncio.IncompleteReadError as ended:
+        return ended.partial
+
+
+def _whole(file: BinaryIO) -> bytes:
+    file.seek(0)
+    return file.read(MOST_BYTES)
+
+
+def _refusal(name: str, media_type: str, code: int, head: bytes) -> str:
+    if code == TOO_MANY_PIXELS and head.isdigit():
+        return (
+            f"{name} has {int(head) // 1_000_000} million pixels. Send it with at most "
             f"{MOST_PIXELS[media_type] // 1_000_000} million."
         )
-    image.draft(None, (LONGEST_EDGE, LONGEST_EDGE))
-    image.load()
-    return image, max(width, height)
+    if code == TOO_MUCH_MEMORY or code in _ENDED_BY_LIMITS:
+        return _too_slow(name)
+    return f"{name} is not a picture that can be read."
 
 
-def _shrunk(image: Image) -> Image:
-    # First by a whole number, which needs no second copy of the large one.
-    factor = max(image.size) // LONGEST_EDGE
-    is_plain = factor > 1 and image.mode in ("L", "LA", "RGB", "RGBA")
-    small = _in_plain_colours(image.reduce(factor) if is_plain else image)
-    small.thumbnail((LONGEST_EDGE, LONGEST_EDGE), Resampling.LANCZOS)
-    # What the camera wrote about the orientation may be damaged; the picture is shown as it lies.
-    with suppress(Exception):
-        small = ImageOps.exif_transpose(small)
-    small.info.clear()
-    return small
-
-
-def _in_plain_colours(image: Image) -> Image:
-    if image.has_transparency_data:
-        return image.convert("RGBA")
-    if image.mode.startswith("I;16"):
-        return image.convert("I").point(lambda value: value / 256).convert("L")
-    return image if image.mode in ("L", "RGB") else image.convert("RGB")
-
-
-def _encoded(image: Image, *, is_photo: bool) -> tuple[str, bytes]:
-    if not is_photo:
-        data = _saved(image, "PNG")
-        if len(data) <= _MOST_PNG_BYTES:
-            return "image/png", data
-    return "image/jpeg", _saved(_on_white(image), "JPEG", quality=_JPEG_QUALITY)
-
-
-def _on_white(image: Image) -> Image:
-    if image.mode != "RGBA":
-        return image
-    flat = new("RGB", image.size, _WHITE)
-    flat.paste(image, mask=image.getchannel("A"))
-    return flat
-
-
-def _saved(image: Image, form: str, **options: int) -> bytes:
-    buffer = BytesIO()
-    image.save(buffer, form, **options)
-    return buffer.getvalue()
+def _too_slow(name: str) -> str:
+    return f"{name} takes too long to read. Send a smaller copy of it."

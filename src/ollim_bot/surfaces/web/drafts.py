@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from html import escape
 from itertools import pairwise
 
 from ollim_bot.surfaces.web.markdown import block_starts, render
+
+# Drafts are drawn on the event loop, for which this is a tenth of a second at most.
+_MOST_WORK = 20_000
+# How much more work a sign is than a letter.
+_WORK_OF_SIGNS = {"[": 30, "*": 4, "_": 4, "~": 4, "<": 4, "&": 4, "\n": 16}
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +19,8 @@ class Draft:
     """`blocks` is HTML that stays as it is, whatever is added; `rest` is text.
 
     However a text is cut into what is added, the blocks and the tail at the end are together the
-    HTML of the whole text.
+    HTML of the whole text. Only if too much of it comes without an end of a block, then it stands
+    there as it was written, until its message takes the place of the draft.
     """
 
     blocks: tuple[str, ...] = ()
@@ -28,6 +35,8 @@ class Draft:
         The last block may always go on. A line does not count before its end has come: `***` ends
         a paragraph, but `***word***` goes on with it.
         """
+        if is_much_work(self.rest):
+            return self
         text, held_back = _with_plain_newlines(self.rest)
         end = text.rfind("\n") + 1
         *done, last = _sources(text[:end])
@@ -37,7 +46,18 @@ class Draft:
         return Draft(blocks, last + text[end:] + held_back)
 
     def tail(self) -> str:
-        return render(self.rest)
+        return _as_written(self.rest) if is_much_work(self.rest) else render(self.rest)
+
+
+def is_much_work(text: str) -> bool:
+    """Whether to render it would take so long that others had to wait."""
+    signs = sum(work * text.count(sign) for sign, work in _WORK_OF_SIGNS.items())
+    return len(text) + signs > _MOST_WORK
+
+
+def _as_written(text: str) -> str:
+    lines = escape(text.rstrip().encode("utf-8", "replace").decode()).splitlines()
+    return f"<p>{'<br>'.join(lines)}</p>\n"
 
 
 def _sources(text: str) -> list[str]:

@@ -1,0 +1,141 @@
+"""Texts from outside that are made to be slow: twice the input takes about twice the time.
+
+To add a reader, add a line to `READERS`: its name, what makes an input of n characters, and the
+function that reads it. Inputs that nobody would write are the point: what repeats a sign that opens
+something, what almost fits a pattern, what has no end. A refusal is an answer, too, so whatever is
+raised counts as done; a reader with a limit on the length is measured up to that limit by itself.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from bench.measure import Result
+from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.phrases import parse_duration, parse_moment
+from ollim_bot.domain.slugs import slug
+from ollim_bot.logs import RedactingFilter
+from ollim_bot.offline.listings import reminders_in, routines_in
+from ollim_bot.offline.prompt import read_prompt
+from ollim_bot.offline.understanding import meant
+from ollim_bot.offline.wishes import wish_of
+from ollim_bot.prompts.first_words import first_words
+from ollim_bot.prompts.tags import neutralised, one_line, restored
+from ollim_bot.storage.attachments.kinds import media_type_of
+from ollim_bot.storage.attachments.names import safe_name
+from ollim_bot.storage.documents.frontmatter import parse
+from ollim_bot.surfaces.discord.words.graphemes import shortened
+from ollim_bot.surfaces.discord.words.split import split
+from ollim_bot.surfaces.web.drafts import Draft
+from ollim_bot.surfaces.web.markdown import block_starts, plain, render
+
+# Characters; the other input of a row has twice as many.
+SIZE = 8_000
+# Linear is 2, quadratic is 4; the rest is how much two measurements can differ.
+MOST_TIMES = 3.0
+
+_ROUNDS = 3
+# What takes less is not worth a row, however it grows.
+_NOTHING = 0.002
+_NOW = datetime(2026, 2, 3, 9, tzinfo=UTC)
+
+Make = Callable[[int], str]
+
+
+class Reader(NamedTuple):
+    name: str
+    make: Make
+    read: Callable[[str], object]
+
+
+def repeated(unit: str, before: str = "", after: str = "") -> Make:
+    return lambda size: f"{before}{unit * (size // len(unit))}{after}"
+
+
+def _each(name: str, read: Callable[[str], object], *units: str, before: str = "") -> list[Reader]:
+    return [Reader(f"{name} of {unit!r}", repeated(unit, before), read) for unit in units]
+
+
+def _fields(text: str) -> object:
+    return parse(f"---\n{text}\n---\nbody")
+
+
+def _drafted(text: str) -> str:
+    return Draft(rest=text).settled().tail()
+
+
+_redacted = RedactingFilter(["a secret", "aaaa"]).redacted
+
+READERS: list[Reader] = [
+    *_each("page", render, "[", "![", "![[](", "> ", "- ", "`", "``a`", "*a ", "**a", "a|b\n"),
+    *_each("page", render, "x\n\n", "](", "<a ", "&a", "\\", "http://a(", "| a |\n|---|\n", "_"),
+    *_each("words of the page", plain, "[", "![", "*a "),
+    *_each("blocks of the page", block_starts, "> ", "- a\n", "a|b\n", "```\n", "  - "),
+    *_each("draft", _drafted, "![[](", "- a\n", "x\n\n"),
+    *_each("fields", _fields, "[", "{a: ", "- ", "? ", "a:\n ", "&a ", "*a, ", before="a: "),
+    *_each("fields", _fields, "a", " ", "a ", "_ ", "- a\n", before="a: "),
+    *_each("fields", _fields, "a", " ", "- - ", "\r\n", "a:\n ", "? "),
+    *_each("cron line", lambda text: Cron.parse(text), "*/1,", "1,", "1-", "*", "9"),
+    *_each("moment", lambda text: parse_moment(text, _NOW), "1h ", "at 9 ", "9", "and ", "."),
+    *_each("duration", parse_duration, "1h ", "and ", "9", "an hour and ", "few "),
+    *_each("tags", neutralised, "[", "[ ", "[routine:", "< ", "recent ", "\\", " ", "\u0301"),
+    *_each("tags, one line", one_line, "[", "\n", "\u3164"),
+    *_each("tags, restored", restored, "\\", "\\["),
+    *_each("first words", first_words, "> a\n", "[late:", "\n", "- ", before="[system] "),
+    *_each("messages of 2000", split, "a", "\n", "```\n", "| ", "。", "a. ", "\u0301", "> ", "~"),
+    *_each("shortened", lambda text: shortened(text, len(text) - 1), "\u0301", "\U0001f1e6", "a"),
+    *_each("log line", _redacted, "a", "aaaa", "a.", "bearer ", 'token"', "://", "sk-ant-", "1//"),
+    *_each("log line", _redacted, "authorization ", "/webhooks/1/", "key= ", "token' : "),
+    *_each("slug", slug, "a-", "\u0301", "ﷺ", "<"),
+    *_each("file name", safe_name, ".", "/", "\u0301", "a.", " "),
+    *_each("kind of file", lambda text: media_type_of(text.encode()), "hdlr", before="0000ftyp"),
+    *_each("wish", lambda text: wish_of(text, _NOW), "at 9 ", "and ", before="remind me to "),
+    *_each("meaning", meant, "hi ", "please ", "and "),
+    *_each("prompt, offline", read_prompt, "> a\n", "- a\n", "[", "\n"),
+    *_each("list of reminders", reminders_in, " · ", "a ", before="- a · "),
+    *_each("list of routines", routines_in, "  ", "a  ", " a", before="a  b"),
+]
+
+
+def measure(_: Path) -> list[Result]:
+    return [
+        Result(
+            f"read: {name}",
+            twice,
+            "half of it",
+            once,
+            most_times=MOST_TIMES if twice > _NOTHING else None,
+        )
+        for name, once, twice in _worst_of_each(READERS)
+    ]
+
+
+def _worst_of_each(readers: list[Reader]) -> Iterator[tuple[str, float, float]]:
+    """For each kind of reader the input whose time grows most, if it takes any time at all."""
+    worst: dict[str, tuple[float, str, float, float]] = {}
+    for reader in readers:
+        once, twice = seconds_for(reader, SIZE), seconds_for(reader, 2 * SIZE)
+        growth = twice / once if twice > _NOTHING else 0
+        kind = reader.name.rpartition(" of ")[0] or reader.name
+        worst[kind] = max(worst.get(kind, (-1, "", 0, 0)), (growth, reader.name, once, twice))
+    for _, name, once, twice in worst.values():
+        yield name, once, twice
+
+
+def seconds_for(reader: Reader, size: int) -> float:
+    """Of the processor, the least of some rounds, so that others on the machine count little."""
+    text = reader.make(size)
+    times = []
+    for _ in range(_ROUNDS):
+        gc.collect()
+        began = time.thread_time()
+        with suppress(Exception):
+            reader.read(text)
+        times.append(time.thread_time() - began)
+    return max(min(times), 1e-7)
