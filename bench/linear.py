@@ -17,9 +17,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.measure import Result
+from ollim_bot.agent import ToolCall
 from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.globs import covers, fits
+from ollim_bot.domain.pattern_cover import beyond_main
+from ollim_bot.domain.permissions import grant_for
 from ollim_bot.domain.phrases import parse_duration, parse_moment
+from ollim_bot.domain.shell_words import shell_words
 from ollim_bot.domain.slugs import slug
+from ollim_bot.domain.taint import addresses_in
+from ollim_bot.domain.text_difference import difference
+from ollim_bot.domain.tool_policy import MAIN_TOOLS, Pattern, matches, problems
 from ollim_bot.logs import RedactingFilter
 from ollim_bot.offline.listings import reminders_in, routines_in
 from ollim_bot.offline.prompt import read_prompt
@@ -34,6 +42,10 @@ from ollim_bot.surfaces.discord.words.graphemes import shortened
 from ollim_bot.surfaces.discord.words.split import split
 from ollim_bot.surfaces.web.drafts import Draft
 from ollim_bot.surfaces.web.markdown import block_starts, plain, render
+from ollim_bot.tools.addresses import address_problem
+from ollim_bot.tools.guards import state_dir_guard
+from ollim_bot.tools.reach import Reach
+from ollim_bot.tools.skills import may_have_hooks
 
 # Characters; the other input of a row has twice as many.
 SIZE = 8_000
@@ -72,7 +84,47 @@ def _drafted(text: str) -> str:
 
 _redacted = RedactingFilter(["a secret", "aaaa"]).redacted
 
+_MAIN = [Pattern.of(text) for text in MAIN_TOOLS]
+_WIDEST = Pattern.of(f"Bash(ollim-bot {'** a ' * 8}b)")
+_NOWHERE = Reach(Path("/nowhere"))
+
+
+def _fitting(glob: str) -> Callable[[str], bool]:
+    # A text of more than 8192 characters fits nothing.
+    return lambda text: fits(glob, f"./{text[: len(text) // 4]}")
+
+
+def _covering(glob: str) -> Callable[[str], bool]:
+    return lambda text: covers(glob, text[: len(text) // 4])
+
+
+def _matched(text: str) -> bool:
+    return matches(_WIDEST, "Bash", {"command": f"ollim-bot {text}"}, "/nowhere")
+
+
+def _guarded(text: str) -> str | None:
+    return state_dir_guard(ToolCall("Bash", {"command": f"cat {text}"}), _NOWHERE)
+
+
+def _named(text: str) -> str | None:
+    return state_dir_guard(ToolCall("Read", {"file_path": text}), _NOWHERE)
+
+
 READERS: list[Reader] = [
+    *_each("glob", _fitting("./" + "*a" * 8 + "b"), "a", "ab", "/a", "*"),
+    *_each("deep glob", _fitting("**a" * 8 + "b"), "a", "ab", "/a", "\n"),
+    *_each("wider glob", _covering("**a" * 8 + "b"), "a", "*a", "**/", "?"),
+    *_each("pattern", problems, "(", "*", "a", "mcp__", "_", "$(", before="Bash("),
+    *_each("pattern of a job", lambda text: list(beyond_main([text], _MAIN)), "** ", "a ", "*"),
+    *_each("command", shell_words, "a ", "'a' ", "'", '"', "a/b/", "=", " "),
+    *_each("command, allowed", _matched, "a ", "a b ", "'a'"),
+    *_each("command, guarded", _guarded, "a/b ", "a", "..", "../", "a:b@c=", "-a ", "a,b,", "./"),
+    *_each("path, guarded", _named, "a/", "../", "./", "a", ".", "~"),
+    *_each("grant", lambda text: grant_for("Bash", {"command": text}, "/x"), "a ", "a", "git "),
+    *_each("address", lambda text: address_problem(text, list), "a.", "%", "[", before="http://"),
+    *_each("addresses in words", addresses_in, "a.b ", "https://", "((", ".", "<"),
+    *_each("difference", lambda text: difference("a\nb\n", text), "a\n", "b\na\n", "a", "\n"),
+    *_each("hooks of a skill", may_have_hooks, "- ", "a: b\n", "#\n", " ", before="---\n"),
     *_each("page", render, "[", "![", "![[](", "> ", "- ", "`", "``a`", "*a ", "**a", "a|b\n"),
     *_each("page", render, "x\n\n", "](", "<a ", "&a", "\\", "http://a(", "| a |\n|---|\n", "_"),
     *_each("words of the page", plain, "[", "![", "*a "),

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.tools.house import SECRET, House
 
-from ollim_bot.tools.reach import Reach
+from ollim_bot.tools.reach import LONGEST_PATH, Reach
 
 OPEN_TO_READ = [
     "note.md",
@@ -291,3 +291,13 @@ def test_the_servers_of_the_owner_are_neither_read_nor_written(reach: Reach) -> 
             assert reason is not None
             assert "mcp.json is protected" in reason
     assert reach.to_read("notes/mcp.json") is None
+
+
+def test_no_path_is_longer_than_a_disk_knows(reach: Reach) -> None:
+    long = "notes/" + "a/" * 2045
+    assert len(long) == LONGEST_PATH
+    assert reach.to_read(long) is None
+    assert "4096 characters at most" in str(reach.to_read(f"{long}a"))
+    assert "4096 characters at most" in str(reach.to_write(f"{long}a"))
+    # It names nothing, and may be a text.
+    assert reach.to_name([f"{long}a"]) is None

@@ -17,6 +17,8 @@ _UNCLEAR_GLOB = re.compile(r"[!\[\]{}(),\\\s]")
 _WILD = re.compile(r"[*?]")
 _NOWHERE = ("/", "/dev/null")
 
+# No disk knows a longer one.
+LONGEST_PATH = 4096
 # A folder with more in it is handed over to no program: looking through it takes too long.
 MOST_THINGS = 20_000
 
@@ -64,7 +66,8 @@ class Reach:
     def to_name(self, paths: Iterable[str]) -> str | None:
         """For a command that may do anything with a path, or nothing."""
         ground = Ground.of(self.root)
-        leading = [(path, place) for path in paths for place in self._places(path)]
+        short = (path for path in paths if len(path) <= LONGEST_PATH)
+        leading = [(path, place) for path in short for place in self._places(path)]
         for _, place in leading:
             if name := ground.protected_name(place, writing=True):
                 return texts.protected(name)
@@ -74,7 +77,8 @@ class Reach:
     def to_hand_over(self, paths: Iterable[str]) -> str | None:
         """For a program that may do anything with a path and all that is below it."""
         ground = Ground.of(self.root)
-        reasons = (self._handed_over(path, ground) for path in dict.fromkeys(paths))
+        short = dict.fromkeys(path for path in paths if len(path) <= LONGEST_PATH)
+        reasons = (self._handed_over(path, ground) for path in short)
         return next(filter(None, reasons), None)
 
     def _handed_over(self, path: str, ground: Ground) -> str | None:
@@ -127,8 +131,9 @@ def _is_above(places: Sequence[str], ground: Ground) -> bool:
 
 def _is_plain(path: str) -> bool:
     """Whether nobody could read it as another path: the engine trims spaces and knows `~`."""
-    odd = any(unicodedata.category(char) == "Cc" for char in path)
-    return bool(path) and path == path.strip() and not path.startswith("~") and not odd
+    if not path or len(path) > LONGEST_PATH or path != path.strip() or path.startswith("~"):
+        return False
+    return not any(unicodedata.category(char) == "Cc" for char in path)
 
 
 def _folder_of(glob: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 UNCLEAR_PATH = (
     "This path can be read in more than one way. Write it plainly, such as `notes/plan.md`: "
-    "no `~`, no `..` in a pattern, no line breaks, no spaces at its ends."
+    "no `~`, no `..` in a pattern, no line breaks, no spaces at its ends, 4096 characters at most."
 )
 REACHES_TOO_FAR = (
     "This would reach protected files too. Name one folder, such as `routines`, or search with the "
