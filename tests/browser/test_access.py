@@ -116,6 +116,8 @@ async def test_an_open_page_tells_nothing_to_who_has_the_port_now(stage: Stage, 
 
 
 async def test_a_server_at_another_port_is_sent_and_shown_nothing(stage: Stage, page: Page) -> None:
+    for complaint in _GONE:
+        stage.expect_complaint(complaint)
     await expect(box(page)).to_be_visible()
     squatter = Squatter(["x"])
     async with squatting(squatter) as port:
@@ -171,9 +173,10 @@ async def test_a_service_worker_that_was_left_behind_goes(stage: Stage) -> None:
         await taken(squatter)
     await stage.start()
     await trapped.goto(f"{stage.scene.url}/")
-    async with asyncio.timeout(_LIMIT):
-        while await trapped.evaluate(_WORKERS):
-            pass
+    # The browser looks for a newer one in its own time.
+    async with asyncio.timeout(3 * _LIMIT):
+        while await trapped.evaluate(_WORKERS):  # noqa: ASYNC110 - it rings no bell
+            await asyncio.sleep(0.1)
     await trapped.close()
     page = await stage.context.new_page()
     await page.goto(f"{stage.scene.url}/")

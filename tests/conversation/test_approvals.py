@@ -120,7 +120,7 @@ async def test_what_was_granted_since_the_call_was_judged_is_not_asked_about(
 
 
 async def test_a_call_that_fits_no_pattern_can_be_allowed_once_only(questions: Questions) -> None:
-    await questions.asked(ToolCall("Bash", {"command": "echo 'a b'"}))
+    await questions.asked(ToolCall("Bash", {"command": "cat 'a b'"}))
     assert [each.data.partition(":")[2] for each in questions.cards[0].buttons] == ["once", "no"]
     await questions.approvals.cancel()
 

@@ -219,9 +219,9 @@ async def test_a_restart_in_the_middle_closes_the_question_and_answers_the_messa
 
 
 def card_grant(card: Message) -> str:
-    """What it offers to allow, as it stood there at first."""
+    """The pattern that it offers to allow, as it stood there at first."""
     first: str = card.versions[0].embeds[0]["fields"][0]["value"]
-    return first
+    return first.partition(" (")[0]
 
 
 async def _goes_on(talk: Talk, *, is_asked: bool) -> None:
