@@ -1,17 +1,20 @@
-"""The real bot serves its owner while a crowd of strangers holds on to its port."""
+"""The real bot serves its owner while strangers hold on to its port and a picture takes long."""
 
 from __future__ import annotations
 
 import resource
 import socket
-import time
+from datetime import timedelta
 
-import aiohttp
 from tests.e2e.bot import Bot
+from tests.e2e.test_freezing import watched
+from tests.e2e.test_reminders import left, remind, said
+from tests.storage.attachments.pictures import many_scans
 
 from ollim_bot.connections import allow_many_descriptors
 
 CROWD = 1200
+PICTURE = many_scans(8000)
 
 
 async def test_twelve_hundred_idle_connections_cost_neither_time_nor_log(newcomer: Bot) -> None:
@@ -22,13 +25,15 @@ async def test_twelve_hundred_idle_connections_cost_neither_time_nor_log(newcome
         logged = newcomer.output.stat().st_size
         address = ("127.0.0.1", newcomer.port)
         crowd.extend(socket.create_connection(address, 10) for _ in range(CROWD))
-        async with aiohttp.ClientSession() as http:
-            began = time.perf_counter()
-            async with http.get(f"{newcomer.url}/healthz") as healthy:
-                assert healthy.status == 200
-            assert time.perf_counter() - began < 1
-        await newcomer.reconnect()
-        assert await newcomer.ask("hello")
+        async with watched(newcomer) as watch:
+            moment = remind(newcomer, "water", 2)
+            await newcomer.reconnect()
+            await newcomer.say("what is this?", files={"slow.jpg": PICTURE})
+            assert await newcomer.ask("hello")
+            await newcomer.until(lambda: not left(newcomer))
+        (came,) = await said(newcomer, "Drink water.")
+        assert came - moment < timedelta(seconds=60)
+        assert watch.worst < 1.0
         assert newcomer.output.stat().st_size - logged < 200_000
     finally:
         for each in crowd:
