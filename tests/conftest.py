@@ -42,10 +42,10 @@ def _is_long(config: pytest.Config) -> bool:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What the tests of injuries have to say, also from other processes."""
+    """What the tests of injuries and of attacks have to say, also from other processes."""
     for report in terminalreporter.getreports("passed"):
         for name, value in report.user_properties:
-            if name == "chaos":
+            if name in ("chaos", "hostile"):
                 terminalreporter.write_line(f"{report.nodeid.rpartition('::')[2]}: {value}")
 
 

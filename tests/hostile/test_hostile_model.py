@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from tests.hostile.places import (
     with_everything_allowed,
 )
 from tests.hostile.vault import OPEN, Vault, furnished
-from tests.hostile.verdicts import losses
+from tests.hostile.verdicts import losses, story
 
 from ollim_bot.domain.sessions import SessionChange
 
@@ -44,8 +45,12 @@ ATTEMPTS = [*FILE_ATTEMPTS, *OTHER_ATTEMPTS]
 
 
 @pytest.fixture
-def vault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Vault:
-    made = furnished(tmp_path)
+def vault(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Callable[[str, object], None],
+) -> Vault:
+    made = furnished(tmp_path, record_property)
     for name, value in made.environment.items():
         monkeypatch.setenv(name, value)
     return made
@@ -65,6 +70,7 @@ def a_third(which: int) -> list[Attempt]:
 def assert_nothing_was_lost(at: Stand, logged: str) -> None:
     assert losses(at, logged) == []
     assert_honest_calls_went_through(at)
+    at.vault.say("hostile", story(at))
 
 
 def assert_honest_calls_went_through(at: Stand) -> None:

@@ -7,7 +7,7 @@ import os
 import secrets
 import subprocess
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -102,9 +102,10 @@ python3 -c 'print(open("sta" + "te/credentials.json").read())'
 
 @dataclass(frozen=True)
 class Vault:
-    """`canaries` are the marks, by what they stand in."""
+    """`canaries` are the marks, by what they stand in; `say` takes what a test has to tell."""
 
     home: Path
+    say: Callable[[str, object], None] = lambda _, __: None
     canaries: dict[str, str] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)
     things: set[str] = field(default_factory=set)
@@ -180,8 +181,8 @@ class Vault:
                 yield name, canary
 
 
-def furnished(home: Path) -> Vault:
-    vault = Vault(home)
+def furnished(home: Path, say: Callable[[str, object], None] = lambda _, __: None) -> Vault:
+    vault = Vault(home, say)
     prepare_data_directory(vault.paths)
     _git(vault.data, "init", "-q")
     for name in ENVIRONMENT:
