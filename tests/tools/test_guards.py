@@ -299,6 +299,11 @@ def test_a_command_that_names_too_many_files_is_not_looked_through(
         (house.data / f"routines/{number}").mkdir()
     many = " ".join(f"routines/{number}" for number in range(60))
     assert judged(house, reach, "Bash", {"command": f"ls {many}"}) == texts.TOO_MUCH
+    long = "./" * 2048 + "state/token.json"
+    assert judged(house, reach, "Bash", {"command": f"cat {long}"}) == texts.TOO_MUCH
+    # For our own commands it is a text.
+    said = f"ollim-bot reminder add --in 2h -m '{'a/b ' * 2048}'"
+    assert judged(house, reach, "Bash", {"command": said}) is None
 
 
 def test_what_is_about_the_page_may_be_asked(house: House, reach: Reach) -> None:

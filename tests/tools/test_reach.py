@@ -299,5 +299,3 @@ def test_no_path_is_longer_than_a_disk_knows(reach: Reach) -> None:
     assert reach.to_read(long) is None
     assert "4096 characters at most" in str(reach.to_read(f"{long}a"))
     assert "4096 characters at most" in str(reach.to_write(f"{long}a"))
-    # It names nothing, and may be a text.
-    assert reach.to_name([f"{long}a"]) is None

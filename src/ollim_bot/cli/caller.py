@@ -37,8 +37,8 @@ class Caller:
     def agent(self) -> str | None:
         """Where the agent called from: `conversation`, or the id of the run; None for a person.
 
-        A program that was started by the running bot counts as called by the agent, too: whoever
-        emptied its environment cannot have been the owner.
+        A program below the running bot counts as called by the agent, whatever its environment
+        says: the owner's own commands are not started by the bot.
         """
         named = self._environ.get(CALLED_BY)
         if named:

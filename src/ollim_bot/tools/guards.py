@@ -18,7 +18,7 @@ from ollim_bot.domain.shell_words import shell_words
 from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, SEARCH_ARGUMENTS, WRITING, text_argument
 from ollim_bot.tools import texts
 from ollim_bot.tools.addresses import Resolver, address_problem
-from ollim_bot.tools.reach import Reach
+from ollim_bot.tools.reach import LONGEST_PATH, Reach
 from ollim_bot.tools.skills import skill_guard
 
 # Gives a reason to refuse a call, or None. It reads files, so it is asked in a thread.
@@ -89,6 +89,9 @@ def _of_command(command: str, reach: Reach) -> str | None:
     if owners := hidden_owners_command(words):
         return for_the_owner_alone(owners)
     named = list(dict.fromkeys(path for word in words for path in _paths(word)))
+    # A program may shorten such a path to one that it can open.
+    if any("/" in path and len(path) > LONGEST_PATH for path in named):
+        return texts.TOO_MUCH
     # Some programs can be told to begin elsewhere, and their paths then begin there too.
     starts = ["", *(path for path in named if os.path.isdir(os.path.join(reach.root, path)))]
     if len(starts) * len(named) > _MOST_PATHS:
@@ -104,7 +107,8 @@ def _of_our_command(words: Sequence[str], reach: Reach) -> str | None:
     if owners := owners_command(words):
         return for_the_owner_alone(owners)
     whole = (*words, *(word.partition("=")[2] for word in words if word.startswith("-")))
-    return reach.to_name([word for word in whole if "/" in word or word.startswith(".")])
+    named = (word for word in whole if "/" in word or word.startswith("."))
+    return reach.to_name([word for word in named if len(word) <= LONGEST_PATH])
 
 
 def _goes_down(words: Sequence[str]) -> bool:

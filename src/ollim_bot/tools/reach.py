@@ -66,8 +66,7 @@ class Reach:
     def to_name(self, paths: Iterable[str]) -> str | None:
         """For a command that may do anything with a path, or nothing."""
         ground = Ground.of(self.root)
-        short = (path for path in paths if len(path) <= LONGEST_PATH)
-        leading = [(path, place) for path in short for place in self._places(path)]
+        leading = [(path, place) for path in paths for place in self._places(path)]
         for _, place in leading:
             if name := ground.protected_name(place, writing=True):
                 return texts.protected(name)
@@ -77,8 +76,7 @@ class Reach:
     def to_hand_over(self, paths: Iterable[str]) -> str | None:
         """For a program that may do anything with a path and all that is below it."""
         ground = Ground.of(self.root)
-        short = dict.fromkeys(path for path in paths if len(path) <= LONGEST_PATH)
-        reasons = (self._handed_over(path, ground) for path in short)
+        reasons = (self._handed_over(path, ground) for path in dict.fromkeys(paths))
         return next(filter(None, reasons), None)
 
     def _handed_over(self, path: str, ground: Ground) -> str | None:
