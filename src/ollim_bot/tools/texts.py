@@ -17,7 +17,7 @@ UNCLEAR_COMMAND = (
     "`>`, `$`, `*`, `?`, `~`, backticks, backslashes, brackets, braces or line breaks. Put a text "
     "with such characters into single quotes."
 )
-TOO_MUCH = "This command names too many files, or one too long, to be looked through. Name fewer at a time."
+TOO_MUCH = "This command names too many files to be looked through, or one too long. Name fewer."
 STAYS_HERE = "Commands always run in the data directory. Give the path to the command itself."
 
 NO_HOOKS = (
