@@ -48,6 +48,19 @@ async def test_a_message_that_was_changed_is_edited_once(scene: Scene) -> None:
     assert [each.letter for each in scene.channel.bot.values()] == letters_of(changed)
 
 
+@pytest.mark.parametrize("text", ["", LONG], ids=["a card", "several parts"])
+async def test_a_change_counts_though_the_log_does_not_say_yet_where_it_stands(
+    scene: Scene, text: str
+) -> None:
+    """It has arrived, and only the row that says so is not written yet."""
+    question = replace(scene.answer(None, text), card=CARD)
+    await scene.deliver(question)
+    changed = delivered(with_used_buttons(question))
+    scene.courier.changed(changed)
+    await scene.settle()
+    assert [each.letter for each in scene.channel.bot.values()] == letters_of(changed)
+
+
 async def test_a_message_of_an_earlier_life_is_edited_once(scene: Scene) -> None:
     question = replace(scene.answer(None, ""), card=CARD)
     refs = [await scene.channel.send(letters_of(question)[0], "0" * 24)]

@@ -33,7 +33,7 @@ PLACES = (
     ("owner", True, ELSEWHERE),
 )
 # Written again and again, whatever happens.
-_BEATS = ("heartbeat", ".git")
+_BEATS = ("heartbeat", ".git", "state/engine/for-the-engine-")
 
 
 def kept(data: Path) -> Mapping[str, bytes]:

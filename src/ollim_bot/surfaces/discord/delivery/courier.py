@@ -36,6 +36,7 @@ class DiscordCourier:
         self._clock = clock
         self._revisions = Revisions(channel, errands)
         self._arrived: Recent[str] = Recent()
+        self._refs: Recent[dict[int, str]] = Recent()
         self._on_its_way: dict[MessageId, Sequence[ChatMessage]] = {}
         self._newest: dict[MessageId, ChatMessage] = {}
         self._has_moved = asyncio.Event()
@@ -100,8 +101,11 @@ class DiscordCourier:
             self._drafts.announce(message)
         if not ref or message.id in self._on_its_way:
             self._newest[message.id] = message
-        for each, part in zip(ref.split(), parts_of(message), strict=False):
-            self._revisions.want(each, letter_of(part))
+        # What has arrived may not be written down yet.
+        refs = dict(enumerate(ref.split())) or self._refs.get(message.id) or {}
+        for index, part in enumerate(parts_of(message)):
+            if index in refs:
+                self._revisions.want(refs[index], letter_of(part))
 
     def knows(self, ref: str) -> bool:
         """Whether it was delivered since the start, though the log may not say so yet."""
@@ -154,6 +158,7 @@ class DiscordCourier:
         """`letter` is what it shows, unless that is known."""
         is_last = index + 1 >= len(self._on_its_way.get(part.id, ()))
         self._arrived.put(nonce, ref)
+        self._refs.put(part.id, {**(self._refs.get(part.id) or {}), index: ref})
         if letter is not None:
             self._revisions.shown(ref, letter)
         self._drafts.arrived(part, ref, is_last=is_last)
