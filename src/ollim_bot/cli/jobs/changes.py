@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from ollim_bot.cli.caller import Caller
@@ -16,10 +17,12 @@ from ollim_bot.cli.jobs.words import promise
 from ollim_bot.cli.json_output import print_json
 from ollim_bot.cli.verbs import Given
 from ollim_bot.cli.wording import small, title
-from ollim_bot.domain.initiative import NOT_ONES_OWN, Setter
 from ollim_bot.errors import BadJob, NotFound, WrongInput
 from ollim_bot.storage.jobs.shelf import MarkdownShelf
 from ollim_bot.upkeep.instance import running_pid
+
+if TYPE_CHECKING:
+    from ollim_bot.domain.initiative import Setter
 
 
 def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
@@ -58,6 +61,8 @@ def edit_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     _refuse_more_power(changes, job.spec.allowed_tools if job else (), data, caller)
     _refuse_taken_id(shelf, given["job"], changes.get("id"))
     if caller.agent and "set-by" in changes:
+        from ollim_bot.domain.initiative import NOT_ONES_OWN
+
         raise WrongInput(f"set-by: {NOT_ONES_OWN}.")
     by = initiative.setter(caller, data)
     amend(noun, data, "changed", given["job"], changes, message, by=by)

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, note
 from ollim_bot.cli.jobs.noun import S
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
-from ollim_bot.domain.initiative import Setter, objections, set_by
 from ollim_bot.domain.jobs import JobKind
-from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, WrongInput
-from ollim_bot.storage.jobs.form import JobFormat
-from ollim_bot.storage.jobs.reminders import REMINDERS
-from ollim_bot.storage.jobs.routines import ROUTINES
-from ollim_bot.storage.jobs.webhooks import WEBHOOKS
+
+# A listing needs none of the rest, and would take half as long again with it.
+if TYPE_CHECKING:
+    from ollim_bot.domain.initiative import Setter
+    from ollim_bot.domain.occurrences import Occurrence
+    from ollim_bot.storage.jobs.form import JobFormat
 
 
 def setter(caller: Caller, data: Data) -> Setter | None:
     """The background run that calls; None for a person, and for the agent in the conversation."""
     if caller.agent in (None, CONVERSATION):
         return None
+    from ollim_bot.domain.initiative import Setter
+    from ollim_bot.domain.occurrences import Occurrence
+
     try:
         run = Occurrence.parse(caller.agent)
     except ValueError:
@@ -34,6 +37,8 @@ def set_in_background(job: S, by: Setter | None, data: Data) -> S:
     """The new job as the caller may set it, counted. Raises `WrongInput` where it may not."""
     if by is None:
         return job
+    from ollim_bot.domain.initiative import objections, set_by
+
     job = set_by(job, by)
     _refuse(objections(None, job, by))
     _count(by, data)
@@ -44,6 +49,7 @@ def approval(by: Setter | None, data: Data) -> Callable[[S | None, S], None] | N
     """Raises `WrongInput` where the caller may not make the second job of the first."""
     if by is None:
         return None
+    from ollim_bot.domain.initiative import objections
 
     def approve(before: S | None, after: S) -> None:
         if before is None:
@@ -66,6 +72,10 @@ def _count(by: Setter, data: Data) -> None:
 
 def _may_ping(run: Occurrence, data: Data) -> bool:
     """As its job's file says; where there is none, it may not."""
+    from ollim_bot.storage.jobs.reminders import REMINDERS
+    from ollim_bot.storage.jobs.routines import ROUTINES
+    from ollim_bot.storage.jobs.webhooks import WEBHOOKS
+
     forms: dict[JobKind, tuple[Any, JobFormat[Any]]] = {
         JobKind.ROUTINE: (data.paths.routines, ROUTINES),
         JobKind.REMINDER: (data.paths.reminders, REMINDERS),

@@ -10,7 +10,6 @@ from ollim_bot.cli.jobs import initiative
 from ollim_bot.cli.jobs.noun import JobNoun, S
 from ollim_bot.cli.verbs import Given
 from ollim_bot.cli.wording import title
-from ollim_bot.domain.initiative import NO_RUN
 from ollim_bot.errors import OllimError
 from ollim_bot.storage.run_requests import RequestFolder
 from ollim_bot.upkeep.instance import running_pid
@@ -22,6 +21,8 @@ _BETWEEN_LOOKS = 0.02
 def run_job(noun: JobNoun[S], given: Given, caller: Caller, *, patience: float = _PATIENCE) -> None:
     data = open_data(caller)
     if initiative.setter(caller, data) is not None:
+        from ollim_bot.domain.initiative import NO_RUN
+
         raise OllimError(NO_RUN)
     job = noun.shelf(data).get(given["job"]).item
     if running_pid(data.paths.bot_pid) is None:
