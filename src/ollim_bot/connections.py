@@ -2,7 +2,7 @@
 
 A connection is a stranger's until it is trusted. Strangers are held in small numbers and for a
 short time; when there are too many, the oldest one that never said anything makes room for the
-newest, so that there is always a place for somebody who has a right to it.
+newest, so that the owner always finds a place.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Connections:
         return lambda: _Guarded(make(), self)
 
     def trust(self, transport: asyncio.BaseTransport | None) -> None:
-        """It is no stranger's: somebody who has a right to it has spoken there."""
+        """Keep the connection: an authenticated request came over it."""
         held = None if transport is None else self._held.get(transport)
         if held is not None and not held.is_trusted:
             held.is_trusted = True

@@ -1,4 +1,4 @@
-"""Opens files that anybody may have put there: only regular ones, and none larger than expected.
+"""Opens files of unknown origin: only regular ones, and none larger than expected.
 
 A pipe would be waited at for ever, a device may act on being opened, and a file of gigabytes would
 take all memory. What stands there is looked at first, and again once it is open, since it may have
@@ -41,7 +41,7 @@ class Largest:
 
 
 class Unfit(OSError):
-    """What stands there is nothing to be read; `reason` goes behind "it is"."""
+    """The path leads to nothing that may be read; `reason` completes the sentence "it is"."""
 
     def __init__(self, number: int, reason: str, path: str | Path) -> None:
         super().__init__(number, reason, str(path))
@@ -83,7 +83,7 @@ def read_with_status(path: str | Path, most: int) -> tuple[bytes, os.stat_result
 
 
 def unfitness(path: str | Path, most: int) -> Unfit | None:
-    """Why what stands there is nothing to be read, told without opening it; None if it is."""
+    """The reason not to read a path, found without opening it; None if it may be read."""
     try:
         status = os.stat(path)
     except OSError:

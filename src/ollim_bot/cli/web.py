@@ -73,7 +73,7 @@ def _revoked(data: Data) -> Secret:
 
 
 def _challenge(port: int, secret: Secret) -> str:
-    """Of the running bot; from nobody else, since an address would be no good there."""
+    """Ask the running bot for a challenge; another program at the port is refused."""
     import json
     import secrets
 

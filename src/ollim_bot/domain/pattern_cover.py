@@ -71,7 +71,7 @@ def _covers_argument(tool: str, wider: str, narrower: str) -> bool:
 
 
 def _covers_words(wider: Sequence[str], narrower: Sequence[str]) -> bool:
-    """What stands for any number of words is covered only by what does so, too."""
+    """A part that stands for any number of words is covered only by another such part."""
     last = len(narrower) - 1
     marked = [
         _ANY_NUMBER if word == "**" or (word == "*" and at == last) else word

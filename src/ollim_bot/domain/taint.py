@@ -1,4 +1,4 @@
-"""Text that nobody vouches for, and what a turn that has read some needs the owner's word for."""
+"""Untrusted text, and which calls need the owner's approval in a turn that has read some."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ollim_bot.domain.agent_caller import PROGRAM
 from ollim_bot.domain.permissions import Verdict
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.domain.shell_words import shell_words
 from ollim_bot.domain.tool_policy import WRITING, text_argument
 
-_OURS = "ollim-bot"
 _JOBS = ("routine", "reminder", "webhook")
 _READING = frozenset({"list", "show"})
 _TOOLS: Mapping[str, str] = {
@@ -87,7 +87,7 @@ def tainted_verdict(mode: PermissionMode) -> Verdict:
 
 
 def addresses_in(text: str) -> frozenset[str]:
-    """Whatever in a text may be an address of the web, as `tainted_call` compares them."""
+    """Every part of a text that may be a web address, as `tainted_call` compares them."""
     words = (word.strip(_AROUND_ADDRESSES) for word in _BETWEEN_ADDRESSES.split(text))
     return frozenset(_plain_address(_without_brackets(word)) for word in words if "." in word)
 
@@ -112,7 +112,7 @@ def _lasting_change(path: str) -> str | None:
 
 def _command(words: Sequence[str]) -> str | None:
     """What another program would change cannot be told, so each needs the owner's word."""
-    if not words or words[0] != _OURS:
+    if not words or words[0] != PROGRAM:
         return "run a program"
     noun, verb = [*words[1:3], "", ""][:2]
     if noun.startswith("-"):

@@ -1,4 +1,4 @@
-"""Which addresses of the web may be fetched: those of nobody's own machine or network.
+"""Which addresses of the web may be fetched: public ones only.
 
 A name is judged by every address that it has at this moment, and the engine asks for them again
 when it fetches. So a server of names that answers differently from one second to the next can still
@@ -75,7 +75,7 @@ def resolve(
 
 
 def address_problem(url: str, resolver: Resolver) -> str | None:
-    """A reason not to fetch, also where nobody can say now what would be reached."""
+    """A reason not to fetch; a name that cannot be resolved is one."""
     if not _FORM.fullmatch(url):
         return texts.NO_WEB_ADDRESS
     try:

@@ -118,6 +118,6 @@ def _goes_down(words: Sequence[str]) -> bool:
 
 
 def _paths(word: str) -> Iterator[str]:
-    """Whatever in a word may be a path."""
+    """Every part of a word that may be a path."""
     parts = [word, word[2:] if word.startswith("-") else ""]
     yield from filter(None, [*parts, *_BETWEEN_PATHS.split(_ADDRESS.sub(" ", word))])

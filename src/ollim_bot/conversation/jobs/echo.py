@@ -51,7 +51,7 @@ class Former(Protocol):
         """In place of an earlier change with that key."""
 
     def unseen(self) -> Sequence[FileChange]:
-        """What commands of the agent have changed and nobody has shown, the oldest first."""
+        """Changes by the agent's commands that were not shown yet, the oldest first."""
 
     def forget(self, key: str) -> None:
         """That one was shown."""

@@ -130,7 +130,7 @@ class Access:
         return _with_empty_cache(web.json_response({"next": _key_json(given)}))
 
     async def _words(self, request: web.Request, *names: str) -> list[str]:
-        """Said by somebody who is not known yet, so it has to be short and quick."""
+        """Read the named words of an unauthenticated request, within a size and a time limit."""
         if (request.content_length or 0) > _LARGEST_ENTRANCE:
             raise Refused(413, texts.NOT_UNDERSTOOD)
         try:
@@ -170,12 +170,12 @@ def forget_former_cookie(request: web.Request, response: web.StreamResponse) -> 
 
 
 def _without_service_workers() -> web.Response:
-    """The page has none: who had the port meanwhile left one to answer in the bot's place."""
+    """Remove service workers: the page has none, so another program at the port left it."""
     return web.Response(status=404, headers={"Clear-Site-Data": '"cache", "storage"'})
 
 
 def _with_empty_cache(answer: web.Response) -> web.Response:
-    """Who had the port meanwhile may have left pages of their own there."""
+    """Clear the browser's cache: another program at the port may have left pages in it."""
     answer.headers["Clear-Site-Data"] = '"cache"'
     return answer
 

@@ -88,7 +88,7 @@ class Challenges:
         self._answered: dict[str, float] = {}
 
     def make(self) -> str:
-        """Nothing is kept of it, so that asking for many takes nothing away from anybody."""
+        """Make a fresh challenge; none is stored, so asking for many costs no memory."""
         now = int(self._clock.monotonic() * 1000).to_bytes(_TIME_BYTES, "big", signed=True)
         body = now + secrets.token_bytes(_RANDOM_BYTES)
         return encoded(body + self._seal(body))
@@ -152,7 +152,7 @@ class Keys:
         return self._secret
 
     async def open(self) -> None:
-        """To be done before the port is taken: somebody else may have had it until then."""
+        """Load the secret and the known browsers; call it before the port is bound."""
         self._challenges = Challenges(self._clock)
         self._sessions.clear()
         self._offered.clear()
@@ -231,7 +231,7 @@ class Keys:
         return browser
 
     async def watch(self, in_use: Callable[[], set[str]]) -> None:
-        """Notice a new secret though nobody asks; and that a browser is in use by its open tabs."""
+        """Watch for a new secret, and count an open tab as use of its browser."""
         while True:
             await self._clock.sleep(WATCH_SECONDS)
             await self.look()
@@ -242,7 +242,7 @@ class Keys:
             await self._keep(browsers)
 
     async def look(self) -> None:
-        """Whether `ollim-bot web url --new` was run meanwhile."""
+        """End every session if `ollim-bot web url --new` has replaced the secret."""
         found, stamp = await asyncio.to_thread(self._look)
         if found is None or found == self._secret:
             self._file = stamp

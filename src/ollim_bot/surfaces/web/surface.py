@@ -84,7 +84,7 @@ class WebSurface:
 
     @property
     def connections(self) -> int:
-        """How many are held, of tabs and of anybody else."""
+        """How many connections are held, authenticated or not."""
         return len(self._connections)
 
     @property

@@ -109,7 +109,7 @@ def _is_typed(message: discord.Message) -> bool:
 
 
 def _is_forward(message: discord.Message) -> bool:
-    """Whether any sign says so: a message that may be somebody else's is not the sender's own."""
+    """Whether a message shows any sign of a forward."""
     reference, flags = message.reference, message.flags
     is_plain = reference is None or reference.type is discord.MessageReferenceType.reply
     is_copy = flags.forwarded or flags.is_crossposted
