@@ -187,7 +187,11 @@ async def test_tabs_share_what_was_read(stage: Stage, page: Page) -> None:
 async def test_a_page_whose_key_is_gone_says_what_to_do(stage: Stage, page: Page) -> None:
     async with stage.without_server():
         await send(page, "kept")
-        await page.evaluate("indexedDB.deleteDatabase('ollim-key')")
+        await page.evaluate("""() => new Promise((resolve) => {
+            indexedDB.deleteDatabase("ollim-key").addEventListener("success", resolve);
+        })""")
+        # Before the server is back: an attempt that had read the key could still get in.
+        await expect(page.locator("#connection")).to_contain_text("Run `ollim-bot web url`")
     await expect(page.locator("#connection")).to_contain_text("Run `ollim-bot web url`")
     await page.evaluate("""() => {
         window.said = [];
