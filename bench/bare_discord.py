@@ -7,7 +7,7 @@ import os
 
 import discord
 
-from ollim_bot.surfaces.discord.wire.endpoint import point_at
+from ollim_bot.surfaces.discord.client import point_at
 
 
 class Bare(discord.Client):

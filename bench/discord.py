@@ -10,14 +10,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from statistics import median
 
+from devtools.localdiscord.server import LocalDiscord, RequestNote
+
 from bench.bars import Bar
 from bench.measure import Result, Unit
 from bench.places import BOT, a_process, resident_bytes, unused_port
 from ollim_bot.offline.messages import Reply, Say
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
-from ollim_bot.testing.discord.door import RequestNote
-from ollim_bot.testing.discord.server import LocalDiscord
 
 BARE = ("-m", "bench.bare_discord")
 LIMIT = 300.0

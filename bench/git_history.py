@@ -10,9 +10,9 @@ from pathlib import Path
 from bench.bars import Bar
 from bench.measure import Result, Unit, compare
 from bench.places import prepared
-from ollim_bot.data_paths import DataPaths
-from ollim_bot.storage.journal.git_journal import GitJournal
-from ollim_bot.storage.locks import FileLock
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.files import FileLock
+from ollim_bot.store.journal import GitJournal
 
 BATCH = 50
 LIMIT = 30.0

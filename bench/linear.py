@@ -20,32 +20,27 @@ from bench.measure import Result
 from ollim_bot.agent import ToolCall
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.globs import covers, fits
-from ollim_bot.domain.pattern_cover import beyond_main
-from ollim_bot.domain.permissions import grant_for
+from ollim_bot.domain.permissions import beyond_main, grant_for
 from ollim_bot.domain.phrases import parse_duration, parse_moment
 from ollim_bot.domain.shell_words import shell_words
-from ollim_bot.domain.slugs import slug
 from ollim_bot.domain.taint import addresses_in
-from ollim_bot.domain.text_difference import difference
+from ollim_bot.domain.text import difference, slug
 from ollim_bot.domain.tool_policy import MAIN_TOOLS, Pattern, matches, problems
 from ollim_bot.logs import RedactingFilter
-from ollim_bot.offline.listings import reminders_in, routines_in
-from ollim_bot.offline.prompt import read_prompt
-from ollim_bot.offline.understanding import meant
-from ollim_bot.offline.wishes import wish_of
+from ollim_bot.offline.actions import reminders_in, routines_in
+from ollim_bot.offline.intents import wish_of
+from ollim_bot.offline.phrasings import meant
+from ollim_bot.offline.situation import read_prompt
+from ollim_bot.prompts.context import neutralised, one_line, restored
 from ollim_bot.prompts.first_words import first_words
-from ollim_bot.prompts.tags import neutralised, one_line, restored
-from ollim_bot.storage.attachments.kinds import media_type_of
-from ollim_bot.storage.attachments.names import safe_name
-from ollim_bot.storage.documents.frontmatter import parse
-from ollim_bot.surfaces.discord.words.graphemes import shortened
-from ollim_bot.surfaces.discord.words.split import split
-from ollim_bot.surfaces.web.drafts import Draft
+from ollim_bot.store.attachments.files import media_type_of, safe_name
+from ollim_bot.store.frontmatter import parse
+from ollim_bot.surfaces.discord.split import shortened, split
 from ollim_bot.surfaces.web.markdown import block_starts, plain, render
+from ollim_bot.surfaces.web.presenter import Draft
 from ollim_bot.tools.addresses import address_problem
-from ollim_bot.tools.guards import state_dir_guard
-from ollim_bot.tools.reach import Reach
-from ollim_bot.tools.skills import may_have_hooks
+from ollim_bot.tools.guards import may_have_hooks, state_dir_guard
+from ollim_bot.tools.path_rules import PathPolicy
 
 # Characters; the other input of a row has twice as many.
 SIZE = 8_000
@@ -86,7 +81,7 @@ _redacted = RedactingFilter(["a secret", "aaaa"]).redacted
 
 _MAIN = [Pattern.of(text) for text in MAIN_TOOLS]
 _WIDEST = Pattern.of(f"Bash(ollim-bot {'** a ' * 8}b)")
-_NOWHERE = Reach(Path("/nowhere"))
+_NOWHERE = PathPolicy(Path("/nowhere"))
 
 
 def _fitting(glob: str) -> Callable[[str], bool]:

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ollim_bot.data_paths import DataPaths
-from ollim_bot.storage.bootstrap import prepare_data_directory
-from ollim_bot.storage.stores import open_stores
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.store.stores import open_stores
 from ollim_bot.stores import Stores
 from ollim_bot.testing.journal import RememberingJournal
 

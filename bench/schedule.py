@@ -16,14 +16,14 @@ from bench.bars import Bar
 from bench.measure import Result, Unit, seconds
 from bench.places import prepared, write_reminders, write_routines
 from ollim_bot.clock import SystemClock
-from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.definitions import ARMED, CHANGED
-from ollim_bot.scheduling.dispatch import Dispatch
-from ollim_bot.scheduling.hand_edits import HandEdits
-from ollim_bot.scheduling.job_book import JobBook
-from ollim_bot.scheduling.scheduler import Scheduler
-from ollim_bot.scheduling.watcher import Watcher
-from ollim_bot.storage.stores import open_stores
+from ollim_bot.paths import DataPaths
+from ollim_bot.schedule.dispatch import Dispatch
+from ollim_bot.schedule.hand_edits import HandEdits
+from ollim_bot.schedule.job_index import JobBook
+from ollim_bot.schedule.scheduler import Scheduler
+from ollim_bot.schedule.watcher import Watcher
+from ollim_bot.store.stores import open_stores
 from ollim_bot.stores import Stores
 from ollim_bot.testing.journal import RememberingJournal
 

@@ -22,16 +22,16 @@ from bench.places import prepared
 from bench.storage import bare_append
 from bench.watch import WatchingSurface
 from ollim_bot.app.app import App
-from ollim_bot.data_paths import DataPaths
-from ollim_bot.domain.profile import Names
+from ollim_bot.domain.shared_files import Names
 from ollim_bot.engine.claude import ClaudeEngine
 from ollim_bot.engine.launcher import launcher
 from ollim_bot.engine.options import child_environment
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
+from ollim_bot.paths import DataPaths
 from ollim_bot.prompts.system import build_system_prompt, read_manual
 from ollim_bot.settings import Settings
-from ollim_bot.storage.profile import ProfileFiles
+from ollim_bot.store.profile_files import ProfileFiles
 
 WARM_UP = 3
 ROUNDS = 40

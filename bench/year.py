@@ -18,13 +18,13 @@ from tests.scheduling.hurrying import HurryingLoop
 from tests.scheduling.year import Agent, Machine
 
 from bench.places import resident_bytes
-from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import JobSpec, Routine
+from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk
-from ollim_bot.storage.bootstrap import prepare_data_directory
-from ollim_bot.storage.files import OsDisk
-from ollim_bot.storage.stores import open_stores
+from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.store.files import OsDisk
+from ollim_bot.store.stores import open_stores
 
 START = datetime(2025, 1, 1, tzinfo=UTC)
 DAYS = 365

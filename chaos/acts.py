@@ -9,9 +9,9 @@ from datetime import datetime
 from uuid import uuid4
 
 import aiohttp
+from devtools.localdiscord.state import Message
 
 from chaos.stage import Stage, soon
-from ollim_bot.testing.discord.state import Message
 
 # Whoever waits longer for the page thinks that it is gone, and goes on.
 PATIENCE = 4.0

@@ -10,6 +10,8 @@ import signal
 from collections.abc import Mapping
 from functools import partial
 
+from devtools.localdiscord import faults
+
 from chaos.acts import Act, remind, say_on_discord, say_on_page
 from chaos.evidence import TORN
 from chaos.orders import ANY, CUT, Order
@@ -18,25 +20,24 @@ from chaos.stage import REFUSALS, Stage
 from chaos.wounded import descendants
 from chaos.wounds import REFUSING, until_dead
 from ollim_bot.offline.messages import Cut, Fail, Failure, Hang, Reply, Say, Stall
-from ollim_bot.testing.discord import faults as wire
 
 _SEND, _EDIT = "POST /channels/*/messages", "PATCH /channels/*/messages/*"
 _READ, _ANY = "GET /channels/*", "* /channels/*"
 _LOGS = ("inbox", "outbox", "messages", "ledger", "session_history")
 _GARBAGE = (b"\xff\xfe\x00", b"---\ncron: [\n---\n", b"", b"---\nid: minutely\n---\n", b"words\n")
 
-DISCORD: Mapping[str, tuple[str, wire.Fault]] = {
-    "Discord: answer to a sending lost": (_SEND, wire.AnswerLost()),
-    "Discord: sending dropped": (_SEND, wire.Dropped()),
-    "Discord: sending hangs, done": (_SEND, wire.AnswerHanging()),
-    "Discord: sending fails with 500": (_SEND, wire.Fail(500)),
-    "Discord: sending is slow": (_SEND, wire.Delayed(0.8)),
-    "Discord: answer to an edit lost": (_EDIT, wire.AnswerLost()),
-    "Discord: edit fails with 502": (_EDIT, wire.Fail(502)),
-    "Discord: edit is slow": (_EDIT, wire.Delayed(0.8)),
-    "Discord: 429": (_ANY, wire.Fail(429, after=0.4)),
-    "Discord: reading fails with 503": (_READ, wire.Fail(503)),
-    "Discord: gateway refused": ("WS /gateway", wire.Dropped()),
+DISCORD: Mapping[str, tuple[str, faults.Fault]] = {
+    "Discord: answer to a sending lost": (_SEND, faults.AnswerLost()),
+    "Discord: sending dropped": (_SEND, faults.Dropped()),
+    "Discord: sending hangs, done": (_SEND, faults.AnswerHanging()),
+    "Discord: sending fails with 500": (_SEND, faults.Fail(500)),
+    "Discord: sending is slow": (_SEND, faults.Delayed(0.8)),
+    "Discord: answer to an edit lost": (_EDIT, faults.AnswerLost()),
+    "Discord: edit fails with 502": (_EDIT, faults.Fail(502)),
+    "Discord: edit is slow": (_EDIT, faults.Delayed(0.8)),
+    "Discord: 429": (_ANY, faults.Fail(429, after=0.4)),
+    "Discord: reading fails with 503": (_READ, faults.Fail(503)),
+    "Discord: gateway refused": ("WS /gateway", faults.Dropped()),
 }
 MODEL: Mapping[str, Failure] = {
     "model: 429": Fail(429, "rate_limit_error", "Slow down", retry_after=1),

@@ -31,7 +31,7 @@ class Planted:
 PLANTED = (
     Planted(
         "nothing is synced",
-        "storage/files.py",
+        "store/files.py",
         "        os.fsync(descriptor)\n",
         "        return\n",
     ),
@@ -70,19 +70,19 @@ PLANTED = (
     ),
     Planted(
         "a click is not marked as used",
-        "conversation/reminders/buttons.py",
+        "conversation/jobs/reminders.py",
         "            return known.taken(key, now)\n",
         "            return known, known.taken(key, now)[1]\n",
     ),
     Planted(
         "catch-up begins at the wrong message",
-        "surfaces/discord/input/catch_up.py",
+        "surfaces/discord/catch_up.py",
         "found = await self._channel.after(start)",
         "found = (await self._channel.after(start))[1:]",
     ),
     Planted(
         "a moment is run without a claim",
-        "scheduling/dispatch.py",
+        "schedule/dispatch.py",
         "                return await asyncio.to_thread(\n"
         "                    self._stores.claims.claim, work.occurrence, found_at, facts\n"
         "                )\n",
@@ -90,7 +90,7 @@ PLANTED = (
     ),
     Planted(
         "a reminder is removed before it is delivered",
-        "scheduling/dispatch.py",
+        "schedule/dispatch.py",
         "        run = asyncio.create_task(self._run(work, order, first))\n",
         "        if isinstance(work.job, Reminder):\n"
         "            await self.put_away(work.job)\n"
@@ -98,9 +98,9 @@ PLANTED = (
     ),
     Planted(
         "drafts of a crash are left behind",
-        "surfaces/discord/turns/orphans.py",
-        "        await self._deliveries.caught_up()\n        seen: list[Seen] = []\n",
-        "        if refs or newest:\n            return\n        seen: list[Seen] = []\n",
+        "surfaces/discord/stale_drafts.py",
+        "        await self._deliveries.caught_up()\n        seen: list[ReceivedMessage] = []\n",
+        "        if refs or newest:\n            return\n        seen: list[ReceivedMessage] = []\n",
     ),
 )
 

@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from devtools.localdiscord.server import LocalDiscord
+from devtools.localdiscord.state import Message
+
 from chaos.evidence import lines_of
-from ollim_bot.testing.discord.server import LocalDiscord
-from ollim_bot.testing.discord.state import Message
 
 _SHORTENED = ("inbox", "outbox")
 

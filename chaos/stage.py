@@ -14,13 +14,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import aiohttp
+from devtools.localdiscord.server import LocalDiscord
 from tests.e2e.bot import LIMIT, Bot
 
 from chaos.companion import Companion
 from chaos.orders import CUT, DIE, Orders
 from chaos.record import Record
 from ollim_bot.offline.server import MessagesServer
-from ollim_bot.testing.discord.server import LocalDiscord
 
 _BUDGET = {
     "version": 1,

@@ -9,13 +9,13 @@ from bench.linear import READERS, Reader
 
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.phrases import parse_duration, parse_moment
-from ollim_bot.domain.slugs import LONGEST_SLUG, slug
+from ollim_bot.domain.text import LONGEST_SLUG, slug
 from ollim_bot.errors import BadCron, BadPhrase
-from ollim_bot.offline.understanding import meant
-from ollim_bot.offline.wishes import wish_of
-from ollim_bot.storage.attachments.names import LONGEST_NAME, safe_name
-from ollim_bot.storage.documents.document import BadDocument
-from ollim_bot.storage.documents.frontmatter import parse
+from ollim_bot.offline.intents import wish_of
+from ollim_bot.offline.phrasings import meant
+from ollim_bot.store.attachments.files import LONGEST_NAME, safe_name
+from ollim_bot.store.document import BadDocument
+from ollim_bot.store.frontmatter import parse
 
 NOW = datetime(2026, 2, 3, 9, tzinfo=UTC)
 LONG = 100_000

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from tests.environment.machine import Machine
 from tests.environment.wrong_settings import SECRET, WRONG_VALUES
 
-from ollim_bot.data_paths import DataPaths
 from ollim_bot.errors import BadSettings
+from ollim_bot.paths import DataPaths
 from ollim_bot.settings import LogFormat, LogLevel, ModelChoice, Secret, Settings
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ollim_bot.storage.files import OsDisk
+from ollim_bot.store.files import OsDisk
 
 
 class Killed(BaseException):

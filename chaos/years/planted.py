@@ -16,7 +16,7 @@ PLANTED = (
     *(each for each in OF_MINUTES if each.name == "a token is not reserved"),
     Planted(
         "what was missed twice is noted once",
-        "scheduling/ended_rows.py",
+        "schedule/scheduler.py",
         "        for moment in missed.older:\n",
         "        for moment in missed.older[1:]:\n",
     ),
@@ -28,7 +28,7 @@ PLANTED = (
     ),
     Planted(
         "a file takes its place before it is synced",
-        "storage/files.py",
+        "store/files.py",
         "        disk.sync(temporary)\n",
         "",
     ),

@@ -190,7 +190,7 @@ class ThrottledHandler(logging.StreamHandler[TextIO]):
 
 
 class TextFormatter(logging.Formatter):
-    """`2026-11-15 09:00:00 INFO scheduling: message run=… session=…`, exceptions set in below."""
+    """`2026-11-15 09:00:00 INFO schedule: message run=… session=…`, exceptions set in below."""
 
     def __init__(self, zone: tzinfo) -> None:
         super().__init__()

@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ollim_bot.domain.provider import SENT_ALONG
-from ollim_bot.environment.place import Place, find_place
-from ollim_bot.environment.sources import EnvSources, WrongValue
-from ollim_bot.environment.time_zones import ETC
+from ollim_bot.environment import ETC, EnvSources, Place, WrongValue, find_place
 
 Choice = TypeVar("Choice", bound=StrEnum)
 

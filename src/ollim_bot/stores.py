@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from ollim_bot.domain.cards import Inquiries, Inquiry
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.definitions import Armed
 from ollim_bot.domain.facts import Facts, Move
-from ollim_bot.domain.fork_messages import ForkMessage
-from ollim_bot.domain.forks import Fork
+from ollim_bot.domain.forks import Fork, ForkMessage
 from ollim_bot.domain.inbox import InboxRow
 from ollim_bot.domain.initiative import Setter
-from ollim_bot.domain.inquiries import Inquiries, Inquiry
 from ollim_bot.domain.jobs import Reminder, Routine, WebhookSpec
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.outgoing import OutboxRow

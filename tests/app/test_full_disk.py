@@ -15,13 +15,13 @@ from tests.scheduling.test_full_disk import SmallDisk
 
 from ollim_bot.app.app import App
 from ollim_bot.chat import Incoming
-from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.errors import StorageError
-from ollim_bot.storage.bootstrap import prepare_data_directory
-from ollim_bot.storage.stores import open_stores
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.store.stores import open_stores
 from ollim_bot.surfaces.web.secret import web_secret
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine

@@ -13,7 +13,7 @@ from ollim_bot.app.app import App, Ground
 from ollim_bot.chat import Incoming
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.inputs import InputId
-from ollim_bot.storage.bootstrap import prepare_data_directory
+from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.testing.journal import RememberingJournal

@@ -22,8 +22,8 @@ from ollim_bot.domain.tool_policy import MAIN_TOOLS
 from ollim_bot.engine.claude import ClaudeEngine
 from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say
 from ollim_bot.offline.scripted import ScriptedModel
-from ollim_bot.tools.server.bench import Workbench
-from ollim_bot.tools.server.toolset import toolset
+from ollim_bot.tools.context import ToolContext
+from ollim_bot.tools.toolset import toolset
 
 PING = "mcp__discord__ping_user"
 REPORT = "mcp__discord__report_updates"
@@ -45,7 +45,7 @@ class RealScene:
     def main_tools(self) -> Toolset:
         stage = self.stage
         run = Run(RunPolicy(RunKind.MAIN, MAIN_TOOLS), stage.clock.now())
-        bench = Workbench(run, stage.stores, stage.clock, self.root, stage.poster, lambda: False)
+        bench = ToolContext(run, stage.stores, stage.clock, self.root, stage.poster, lambda: False)
         return toolset(bench, _everything)
 
     async def gone(self) -> None:

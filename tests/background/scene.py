@@ -13,14 +13,13 @@ from typing import Any, Generic, TypeVar
 
 from ollim_bot.agent import AgentEngine, SessionSpec, Toolset
 from ollim_bot.conversation.auto_commit import AutoCommit
-from ollim_bot.conversation.background.attempt import Surroundings, Try
-from ollim_bot.conversation.background.runs import BackgroundRuns
+from ollim_bot.conversation.background import BackgroundRuns
+from ollim_bot.conversation.background_attempt import Surroundings, Try
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.jobs.echo import ChangeEcho
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.outbox.outbox import DurableOutbox
 from ollim_bot.conversation.stage import Stage
-from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, Routine, WebhookSpec, kind_of
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
@@ -28,16 +27,17 @@ from ollim_bot.domain.run_history import EFFECT
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import SessionEvent, SessionId
 from ollim_bot.domain.tool_policy import DEFAULT_BG_TOOLS
-from ollim_bot.storage.jobs.checking import JobFileChecker
-from ollim_bot.storage.jobs.former import FormerTexts
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.job_checker import JobFileChecker
+from ollim_bot.store.undo import UndoStore
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import Calls, ScriptedEngine, ScriptedSession
 from ollim_bot.testing.journal import RememberingJournal
 from ollim_bot.testing.memory import MemoryLog, memory_stores
 from ollim_bot.testing.surface import RecordingSurface
-from ollim_bot.tools.background_gate import BackgroundTools
-from ollim_bot.tools.reach import Reach
+from ollim_bot.tools.gates import BackgroundTools
+from ollim_bot.tools.path_rules import PathPolicy
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 HOME = Path("/data")
@@ -148,7 +148,7 @@ class Scene:
                 self.root,
                 self.poster,
                 self.notices,
-                BackgroundTools(Reach(self.root), lambda: self._usual()),
+                BackgroundTools(PathPolicy(self.root), lambda: self._usual()),
                 self.echo,
                 AutoCommit(self.journal, self.root),
                 spec=lambda: self._spec(),
@@ -159,7 +159,7 @@ class Scene:
 
     def _echo(self) -> ChangeEcho:
         paths = DataPaths(self.root)
-        former = FormerTexts(paths, self.journal)
+        former = UndoStore(paths, self.journal)
         files = JobFileChecker(paths)
         return ChangeEcho(self.root, files, former, self.stores, self.surface.post, self.clock)
 

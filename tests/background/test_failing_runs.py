@@ -19,7 +19,7 @@ from tests.background.scene import (
 )
 from tests.conversation.scene import AtOnce
 
-from ollim_bot.conversation.background.attempt import Try
+from ollim_bot.conversation.background_attempt import Try
 from ollim_bot.domain.events import EndCause, FailureKind, TurnEnded, Usage, UsageReported
 from ollim_bot.domain.jobs import ReportMode
 from ollim_bot.domain.occurrences import OccurrenceState

@@ -10,7 +10,7 @@ from tests.background.real_scene import PING, REPORT, RealScene, calls, says
 from tests.background.scene import MAIN, Scene, reminder, routine
 from tests.engine.scene import ask, spoken
 
-from ollim_bot.conversation.background.attempt import Try
+from ollim_bot.conversation.background_attempt import Try
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.jobs import Chain, ReportMode
 from ollim_bot.domain.occurrences import OccurrenceState

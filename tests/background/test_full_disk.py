@@ -9,7 +9,7 @@ import pytest
 from tests.background.scene import BrokenLog, WatchedEngine, reminder, report, routine, scene
 from tests.conversation.scene import AtOnce
 
-from ollim_bot.conversation.background.attempt import Try
+from ollim_bot.conversation.background_attempt import Try
 from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.occurrences import LedgerRow, OccurrenceState
 from ollim_bot.errors import WriteFailed

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.background.scene import NOW
 
-from ollim_bot.conversation.commands.pings import PingCommands
+from ollim_bot.conversation.commands.program import PingCommands
 from ollim_bot.domain.pings import LARGEST_LIMIT, PingBudget
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import Store

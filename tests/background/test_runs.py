@@ -20,7 +20,7 @@ from tests.background.scene import (
     webhook,
 )
 
-from ollim_bot.conversation.background.attempt import Try
+from ollim_bot.conversation.background_attempt import Try
 from ollim_bot.domain.events import EndCause, SessionNamed, TurnEnded, Usage
 from ollim_bot.domain.jobs import Job, Model, ReportMode
 from ollim_bot.domain.occurrences import OccurrenceState

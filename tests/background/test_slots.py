@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.background.scene import NOW, WatchedEngine, reminder, routine, scene
 
-from ollim_bot.conversation.background.slots import Slots
+from ollim_bot.conversation.background import Slots
 from ollim_bot.domain.jobs import Job
 from ollim_bot.testing.engine import Waits
 

@@ -10,7 +10,7 @@ from tests.background.real_scene import RealScene, as_bytes, history, instructio
 from tests.background.scene import NOW, reminder, routine, webhook
 from tests.engine.scene import ask, end_of, spoken
 
-from ollim_bot.conversation.background.attempt import Try
+from ollim_bot.conversation.background_attempt import Try
 from ollim_bot.domain.jobs import Chain, Job, Model
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.sessions import SessionChange

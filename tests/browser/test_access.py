@@ -12,7 +12,7 @@ from tests.browser.squatter import Squatter, squatting
 from tests.browser.stage import Stage, box, message, send, sent
 from tests.web.sign_in import Door, NotLetIn
 
-from ollim_bot.data_paths import DataPaths
+from ollim_bot.paths import DataPaths
 from ollim_bot.surfaces.web import texts
 from ollim_bot.surfaces.web.secret import new_web_secret
 

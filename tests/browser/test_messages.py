@@ -24,8 +24,9 @@ from tests.web.browser import eventually
 
 from ollim_bot.domain.chat import Author
 from ollim_bot.errors import OllimError, WrongInput
-from ollim_bot.offline.understanding import meant
-from ollim_bot.offline.wishes import Remind, wish_of
+from ollim_bot.offline.intents import wish_of
+from ollim_bot.offline.phrasings import meant
+from ollim_bot.offline.vocabulary import Remind
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -19,7 +19,7 @@ from tests.storage.places import NOW, DataDirectory
 
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.occurrences import LedgerRow
-from ollim_bot.storage.files import OsDisk
+from ollim_bot.store.files import OsDisk
 from ollim_bot.stores import Stores
 from ollim_bot.testing.disks import SteppedDisk
 

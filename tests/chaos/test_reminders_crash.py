@@ -21,9 +21,9 @@ from tests.storage.places import DataDirectory
 from ollim_bot.domain.outgoing import Unsure
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.offline.messages import CallTool, Fail, Hang, ModelRequest, Reply, Say
+from ollim_bot.offline.rules import side_answer
 from ollim_bot.offline.scripted import Answer
 from ollim_bot.offline.server import MessagesServer
-from ollim_bot.offline.side_requests import side_answer
 
 pytestmark = pytest.mark.chaos
 

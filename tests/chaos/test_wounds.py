@@ -21,7 +21,7 @@ import os, sys
 from pathlib import Path
 from chaos.orders import Orders
 from chaos.wounded import WoundedSystem
-from ollim_bot.storage.files import OsDisk, append_line, remove_durably, write_atomically
+from ollim_bot.store.files import OsDisk, append_line, remove_durably, write_atomically
 data = Path(sys.argv[1])
 WoundedSystem(data, Orders(data.parent / "orders")).install()
 """

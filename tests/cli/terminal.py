@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from ollim_bot.cli.main import main
-from ollim_bot.data_paths import DataPaths
+from ollim_bot.paths import DataPaths
 
 BERLIN = ZoneInfo("Europe/Berlin")
 SUNDAY = datetime(2026, 11, 15, 14, 30, tzinfo=BERLIN)
@@ -25,7 +25,7 @@ _HOLD = """
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from ollim_bot.storage.locks import FileLock
+from ollim_bot.store.files import FileLock
 from ollim_bot.upkeep.instance import single_instance
 hold = single_instance if sys.argv[1] == "bot" else lambda path: FileLock(path).held()
 with hold(Path(sys.argv[2])):

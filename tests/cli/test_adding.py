@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.cli.terminal import SUNDAY, Terminal
 
-from ollim_bot.cli.jobs.flags import LONGEST_MESSAGE
+from ollim_bot.cli.jobs.fields import LONGEST_MESSAGE
 
 ROUTINE = ("routine", "add", "-m", "plan my day", "--cron", "30 8 * * 1-5", "--id", "plan")
 REMINDER = ("reminder", "add", "-m", "call the dentist", "--id", "dentist")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.cli.terminal import Terminal, held
 
-from ollim_bot.cli.jobs.flags import COMMON, ID, MESSAGE
+from ollim_bot.cli.jobs.fields import COMMON, ID, MESSAGE
 from ollim_bot.cli.reminder import ReminderNoun
 from ollim_bot.cli.routine import RoutineNoun
 

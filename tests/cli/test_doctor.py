@@ -12,7 +12,7 @@ import pytest
 from tests.cli.terminal import Answer, Terminal, held
 
 from ollim_bot.domain.provider import ProviderKind
-from ollim_bot.storage.bootstrap import prepare_data_directory
+from ollim_bot.store.data_directory import prepare_data_directory
 
 PAGE = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text()
 NAMES = [

@@ -17,8 +17,8 @@ from ollim_bot import __version__
 FORBIDDEN = (
     *("aiohttp", "asyncio", "claude_agent_sdk", "difflib", "discord", "jsonschema", "logging"),
     *(
-        "ollim_bot.storage.journal.git_journal",
-        "ollim_bot.storage.stores",
+        "ollim_bot.store.journal",
+        "ollim_bot.store.stores",
         "pydantic",
         "random",
         "shutil",

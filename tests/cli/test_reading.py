@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from tests.cli.terminal import Terminal
 
-from ollim_bot.storage.jobs.reminders import REMINDERS
-from ollim_bot.storage.jobs.routines import ROUTINES
+from ollim_bot.store.job_formats import REMINDERS, ROUTINES
 
 WRONG = "---\nid: wrong\nrun-at: someday\ncolour: red\n---\nx\n"
 

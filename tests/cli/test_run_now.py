@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from tests.cli.terminal import SUNDAY, Terminal, held
 
-from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.jobs.running import run_job
+from ollim_bot.cli.framework import Caller
+from ollim_bot.cli.jobs.changes import run_job
 from ollim_bot.cli.routine import RoutineNoun
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.errors import OllimError
-from ollim_bot.storage.run_requests import RequestFolder, RunRequest
+from ollim_bot.store.run_requests import RequestFolder, RunRequest
 
 LIMIT = 20.0
 

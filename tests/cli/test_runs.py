@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from tests.cli.terminal import Terminal
 from tests.test_architecture import HEAVY
 
-from ollim_bot.cli.run_stories import listing, stories
-from ollim_bot.cli.runs import meant
+from ollim_bot.cli.runs import listing, meant, stories
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 

@@ -12,8 +12,8 @@ from tests.storage.places import QuickDisk
 
 from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.occurrences import LedgerRow
-from ollim_bot.storage.bootstrap import prepare_data_directory
-from ollim_bot.storage.stores import open_stores
+from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.store.stores import open_stores
 from ollim_bot.stores import Stores
 from ollim_bot.testing.journal import RememberingJournal
 

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.terminal import PROGRAM
 
 from ollim_bot.engine.options import child_environment
-from ollim_bot.environment.programs import own_command, python_places
+from ollim_bot.environment import own_command, python_places
 
 NAMES = ("ollim_bot", "json", "argparse", "datetime", "sitecustomize", "usercustomize", "errors")
 

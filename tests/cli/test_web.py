@@ -17,7 +17,7 @@ from tests.web.browser import browser, stranger
 from tests.web.scene import SECRET, Scene, make_scene, running
 from tests.web.sign_in import NotLetIn
 
-from ollim_bot.storage.bootstrap import prepare_data_directory
+from ollim_bot.store.data_directory import prepare_data_directory
 
 ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/\?[0-9a-f]{8}#([\w.-]{60,})\n")
 SILENT = "The bot is running, but its page does not answer"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ollim_bot.agent import Refusal, ToolCall
-from ollim_bot.conversation.approvals.approvals import Approvals
+from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.stage import Stage
 from ollim_bot.domain.cards import Button, Card

@@ -14,7 +14,6 @@ from zoneinfo import ZoneInfo
 from ollim_bot.agent import Refusal, ToolCall
 from ollim_bot.cli.main import main
 from ollim_bot.conversation.jobs.echo import ChangeEcho, ChangeWatch
-from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import ChatMessage
@@ -28,10 +27,11 @@ from ollim_bot.domain.events import (
     TurnEnded,
 )
 from ollim_bot.errors import WriteFailed
-from ollim_bot.storage.bootstrap import prepare_data_directory
-from ollim_bot.storage.files import OsDisk
-from ollim_bot.storage.jobs.checking import JobFileChecker
-from ollim_bot.storage.jobs.former import FormerTexts
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.store.files import OsDisk
+from ollim_bot.store.job_checker import JobFileChecker
+from ollim_bot.store.undo import UndoStore
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.journal import RememberingJournal
@@ -81,7 +81,7 @@ class Stage:
         """As after a restart."""
         paths = DataPaths(self.root)
         disk = BrokenDisk() if self.is_full else OsDisk()
-        former = FormerTexts(paths, self.journal, disk)
+        former = UndoStore(paths, self.journal, disk)
         files = JobFileChecker(paths)
         return ChangeEcho(self.root, files, former, self.stores, self.post, self.clock)
 

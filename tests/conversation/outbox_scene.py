@@ -16,8 +16,8 @@ from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.outbox.outbox import DurableOutbox
 from ollim_bot.conversation.stage import Stage
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, numbered_id
-from ollim_bot.domain.outgoing import Charge, Outbox, OutboxRow
-from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.outgoing import Outbox, OutboxRow
+from ollim_bot.domain.pings import Charge, PingBudget
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.stores import Stores

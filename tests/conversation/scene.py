@@ -17,7 +17,6 @@ from ollim_bot.chat import ChatSurface, Incoming, IncomingFile, Status
 from ollim_bot.conversation.assembly import Talk
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.conversation.foundations import World
-from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
 from ollim_bot.domain.events import TurnEnded
 from ollim_bot.domain.inbox import Accepted, Ended, InboxRow, InputEnd
@@ -25,16 +24,17 @@ from ollim_bot.domain.inputs import InputId, OwnerMessage
 from ollim_bot.domain.sessions import SessionChange
 from ollim_bot.domain.tool_policy import DEFAULT_BG_TOOLS
 from ollim_bot.errors import WrongInput
-from ollim_bot.storage.jobs.checking import JobFileChecker
-from ollim_bot.storage.jobs.former import FormerTexts
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.job_checker import JobFileChecker
+from ollim_bot.store.undo import UndoStore
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.testing.journal import RememberingJournal
 from ollim_bot.testing.memory import memory_stores
 from ollim_bot.testing.surface import RecordingSurface
-from ollim_bot.tools.background_gate import BackgroundTools
-from ollim_bot.tools.reach import Reach
+from ollim_bot.tools.gates import BackgroundTools
+from ollim_bot.tools.path_rules import PathPolicy
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 HOME = Path("/data")
@@ -232,9 +232,9 @@ def world(
         "spec": plain_spec,
         "gate": lambda *_: let_through,
         "journal": RememberingJournal(),
-        "background_tools": BackgroundTools(Reach(HOME), lambda: DEFAULT_BG_TOOLS),
+        "background_tools": BackgroundTools(PathPolicy(HOME), lambda: DEFAULT_BG_TOOLS),
         "job_files": JobFileChecker(DataPaths(HOME)),
-        "former": FormerTexts(DataPaths(HOME), RememberingJournal()),
+        "former": UndoStore(DataPaths(HOME), RememberingJournal()),
         "working_directory": HOME,
         "status": STATUS,
         "doctor": all_well,

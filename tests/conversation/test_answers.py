@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.conversation.scene import scene
 
-from ollim_bot.conversation.turns.answer_text import NO_RESPONSE, AnswerText
+from ollim_bot.conversation.turns.runner import NO_RESPONSE, AnswerText
 from ollim_bot.domain.events import (
     AgentEvent,
     EndCause,

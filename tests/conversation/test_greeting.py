@@ -17,7 +17,7 @@ from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.facts import Facts
 from ollim_bot.errors import WriteFailed
-from ollim_bot.prompts.set_up import read_set_up
+from ollim_bot.prompts.system import read_set_up
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine

@@ -20,8 +20,8 @@ from tests.conversation.outbox_scene import (
 from tests.conversation.scene import LIMIT, NOW
 
 from ollim_bot.domain.chat import MessageId
-from ollim_bot.domain.outgoing import Charge, Sending
-from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.outgoing import Sending
+from ollim_bot.domain.pings import Charge, PingBudget
 from ollim_bot.domain.runs import RunKind
 
 BACKGROUND = run_of(RunKind.BACKGROUND)

@@ -19,7 +19,7 @@ from tests.conversation.outbox_scene import (
 
 from ollim_bot.domain.outgoing import Sending
 from ollim_bot.domain.runs import RunKind
-from ollim_bot.tools.server.bench import Payment
+from ollim_bot.tools.context import Payment
 
 pytestmark = pytest.mark.usefixtures("at_once")
 

@@ -11,7 +11,6 @@ from tests.conversation.scene import NOW
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.outgoing import (
-    Charge,
     NotSent,
     Outbox,
     OutboxRow,
@@ -22,8 +21,8 @@ from ollim_bot.domain.outgoing import (
     Unsure,
     as_number,
 )
-from ollim_bot.domain.pings import PingBudget
-from ollim_bot.storage.codecs.outbox import OUTBOX_ROWS
+from ollim_bot.domain.pings import Charge, PingBudget
+from ollim_bot.store.codecs.rows import OUTBOX_ROWS
 
 ids = st.integers(1, 3).map(lambda number: MessageId(str(number)))
 words = st.text(max_size=5)

@@ -20,7 +20,7 @@ from tests.conversation.scene import NOW
 from ollim_bot.chat import Courier
 from ollim_bot.conversation.outbox.outbox import DurableOutbox
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, numbered_id
-from ollim_bot.domain.fork_messages import ForkLife, lookup_fork_session
+from ollim_bot.domain.forks import ForkLife, lookup_fork_session
 from ollim_bot.domain.runs import RunKind
 from ollim_bot.errors import NotSent
 from ollim_bot.testing.clock import ManualClock

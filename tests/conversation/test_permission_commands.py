@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.conversation.approval_scene import Questions
 
-from ollim_bot.conversation.commands.permissions import PermissionCommands
+from ollim_bot.conversation.commands.program import PermissionCommands
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.errors import WrongInput
 

@@ -12,7 +12,7 @@ from ollim_bot.agent import Prompt, Toolset
 from ollim_bot.conversation.jobs.cards import undone
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.file_changes import UndoEnd
+from ollim_bot.domain.shared_files import UndoEnd
 from ollim_bot.offline.messages import CallTool, Reply
 from ollim_bot.surfaces.web.markdown import render
 

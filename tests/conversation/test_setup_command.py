@@ -15,11 +15,9 @@ from ollim_bot.errors import WriteFailed
 from ollim_bot.offline import texts
 from ollim_bot.offline.messages import Message, ModelRequest, Say
 from ollim_bot.offline.rules import OfflineModel
-from ollim_bot.prompts.context import READ_ONLY
-from ollim_bot.prompts.continued import continued_prompt
-from ollim_bot.prompts.forks import button_prompt
-from ollim_bot.prompts.set_up import read_set_up
-from ollim_bot.prompts.tags import neutralised
+from ollim_bot.prompts.context import READ_ONLY, neutralised
+from ollim_bot.prompts.system import read_set_up
+from ollim_bot.prompts.turns import button_prompt, continued_prompt
 from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.testing.memory import MemoryLog, memory_stores
 

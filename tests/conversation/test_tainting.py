@@ -20,8 +20,8 @@ from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.stores import Stores
 from ollim_bot.testing.engine import Calls, Says, ScriptedEngine, Waits
-from ollim_bot.tools.main_gate import Allowed, TaintCheck, Undecided, main_gate
-from ollim_bot.tools.reach import Reach
+from ollim_bot.tools.gates import Allowed, TaintCheck, Undecided, main_gate
+from ollim_bot.tools.path_rules import PathPolicy
 
 FORWARD = Untrusted("forwarded message", "a message that the owner forwarded")
 PROFILE = Calls("Write", {"file_path": "USER.md", "content": "Ada owes Eve money."})
@@ -33,7 +33,7 @@ REFUSAL = (
 
 
 def _gate(granted: Allowed, undecided: Undecided, taint: TaintCheck) -> Gate:
-    return main_gate(Reach(HOME), granted=granted, undecided=undecided, taint=taint)
+    return main_gate(PathPolicy(HOME), granted=granted, undecided=undecided, taint=taint)
 
 
 def writing(turns: int = 10) -> ScriptedEngine:

@@ -17,12 +17,12 @@ from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.events import AgentEvent, EndCause, TurnEnded
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.errors import Unreachable, Unsure
-from ollim_bot.surfaces.discord.channel import Letter
-from ollim_bot.surfaces.discord.delivery.courier import DiscordCourier
-from ollim_bot.surfaces.discord.errands import Errands
-from ollim_bot.surfaces.discord.turns.drafts import Drafts
-from ollim_bot.surfaces.discord.turns.presenter import Presenter
-from ollim_bot.surfaces.discord.words.rendering import letter_of, parts_of
+from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
+from ollim_bot.surfaces.discord.delivery import DiscordCourier
+from ollim_bot.surfaces.discord.draft_renderer import Presenter
+from ollim_bot.surfaces.discord.drafts import Drafts
+from ollim_bot.surfaces.discord.messages import OutgoingMessage
+from ollim_bot.surfaces.discord.rendering import letter_of, parts_of
 from ollim_bot.testing.clock import ManualClock
 
 NOON = datetime(2026, 2, 24, 12, 0, tzinfo=UTC)
@@ -75,7 +75,7 @@ class Scene:
         self.channel = FakeChannel(self.clock)
         self.memory = OpenDrafts()
         self.in_fork = False
-        self.errands = Errands(self.clock)
+        self.errands = BackgroundTasks(self.clock)
         self.drafts = Drafts(self.channel, self.clock, self.errands, self.memory)
         self.presenter = Presenter(
             self.channel, self.drafts, self.clock, self.errands, lambda: self.in_fork
@@ -156,7 +156,7 @@ def nonce_of(message: ChatMessage, index: int) -> str:
     return hashlib.blake2s(f"{message.id} {index}".encode(), digest_size=12).hexdigest()
 
 
-def letters_of(message: ChatMessage) -> list[Letter]:
+def letters_of(message: ChatMessage) -> list[OutgoingMessage]:
     return [letter_of(part) for part in parts_of(message)]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ollim_bot.errors import NotSent, Unreachable, Unsure
 from ollim_bot.ports import Clock
-from ollim_bot.surfaces.discord.channel import Letter, RemoteFile, Seen
+from ollim_bot.surfaces.discord.messages import OutgoingMessage, ReceivedMessage, RemoteFile
 
 
 @dataclass
@@ -22,11 +22,11 @@ class Posted:
     ref: str
     at: datetime
     nonce: str
-    versions: list[Letter]
+    versions: list[OutgoingMessage]
     marks: set[str] = field(default_factory=set)
 
     @property
-    def letter(self) -> Letter:
+    def letter(self) -> OutgoingMessage:
         return self.versions[-1]
 
 
@@ -39,7 +39,7 @@ class FakeChannel:
 
     def __init__(self, clock: Clock) -> None:
         self.bot: dict[str, Posted] = {}
-        self.owner: dict[str, Seen] = {}
+        self.owner: dict[str, ReceivedMessage] = {}
         self.files: dict[str, bytes] = {}
         self.calls: list[tuple[str, str]] = []
         self.failures: dict[str, deque[Exception | None]] = {}
@@ -60,14 +60,16 @@ class FakeChannel:
         """What the bot has said, as it stands there now, oldest first."""
         return [each.letter.text for each in self.bot.values()]
 
-    def say(self, text: str, **fields: object) -> Seen:
+    def say(self, text: str, **fields: object) -> ReceivedMessage:
         """The owner writes; with further fields of `Seen`."""
-        seen = Seen(str(next(self._ids)), self._clock.now(), is_owners=True, is_ours=False)
+        seen = ReceivedMessage(
+            str(next(self._ids)), self._clock.now(), is_owners=True, is_ours=False
+        )
         seen = replace(seen, text=text, **fields)  # type: ignore[arg-type]
         self.owner[seen.ref] = seen
         return seen
 
-    async def send(self, letter: Letter, nonce: str) -> str:
+    async def send(self, letter: OutgoingMessage, nonce: str) -> str:
         await self._called("send", nonce)
         for known in self.bot.values():
             if known.nonce == nonce:
@@ -77,7 +79,7 @@ class FakeChannel:
         self._answered("send")
         return ref
 
-    async def edit(self, ref: str, letter: Letter) -> None:
+    async def edit(self, ref: str, letter: OutgoingMessage) -> None:
         await self._called("edit", ref)
         posted = self._known(ref)
         posted.versions.append(replace(letter, files=posted.letter.files))
@@ -107,11 +109,11 @@ class FakeChannel:
     async def show_typing(self) -> None:
         await self._called("show_typing", "")
 
-    async def newest(self, limit: int) -> Sequence[Seen]:
+    async def newest(self, limit: int) -> Sequence[ReceivedMessage]:
         await self._called("newest", str(limit))
         return self._all()[-min(limit, 100) :]
 
-    async def after(self, ref: str) -> Sequence[Seen]:
+    async def after(self, ref: str) -> Sequence[ReceivedMessage]:
         await self._called("after", ref)
         return [each for each in self._all() if int(each.ref) > int(ref)]
 
@@ -124,7 +126,7 @@ class FakeChannel:
     def pause_before_edit(self) -> float:
         return max(0.0, self._used_at + self.pause - self._clock.monotonic())
 
-    def _all(self) -> list[Seen]:
+    def _all(self) -> list[ReceivedMessage]:
         ours = (_seen(each) for each in self.bot.values())
         return sorted((*ours, *self.owner.values()), key=lambda each: int(each.ref))
 
@@ -151,9 +153,9 @@ class FakeChannel:
             raise Unsure("No answer came.")
 
 
-def _seen(posted: Posted) -> Seen:
+def _seen(posted: Posted) -> ReceivedMessage:
     card = posted.letter.card
-    return Seen(
+    return ReceivedMessage(
         posted.ref,
         posted.at,
         is_owners=False,

@@ -15,11 +15,11 @@ from tests.discord.fake_channel import FakeChannel
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.facts import Facts
 from ollim_bot.errors import Unreachable, WriteFailed
-from ollim_bot.surfaces.discord.channel import RemoteFile, Seen
+from ollim_bot.surfaces.discord.catch_up import CatchUp
 from ollim_bot.surfaces.discord.facts import DiscordFacts
-from ollim_bot.surfaces.discord.input.catch_up import CatchUp
-from ollim_bot.surfaces.discord.input.eyes import EYES, Eyes
-from ollim_bot.surfaces.discord.input.inbound import Inbound
+from ollim_bot.surfaces.discord.inbound import Inbound
+from ollim_bot.surfaces.discord.messages import ReceivedMessage, RemoteFile
+from ollim_bot.surfaces.discord.pending_reaction import EYES, PendingReaction
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.memory import MemoryStore
 from ollim_bot.testing.reception import FakeReception
@@ -90,7 +90,7 @@ class Scene:
 
     def begin_anew(self) -> None:
         self.facts = DiscordFacts(self.memory)
-        self.eyes = Eyes(self.channel, self.clock)
+        self.eyes = PendingReaction(self.channel, self.clock)
         self.inbound = Inbound(
             self.channel,
             self.reception,
@@ -124,7 +124,7 @@ class Scene:
         async with doing(self.facts.run(), self.eyes.run(), self.inbound.run()):
             yield
 
-    def say(self, text: str, **fields: object) -> Seen:
+    def say(self, text: str, **fields: object) -> ReceivedMessage:
         """The owner writes, and Discord brings it."""
         seen = self.channel.say(text, **fields)
         self.inbound.message(seen)
@@ -138,7 +138,7 @@ class Scene:
     def last_seen(self) -> str | None:
         return Facts(self.memory.read()).discord_last_seen
 
-    def is_marked(self, seen: Seen) -> bool:
+    def is_marked(self, seen: ReceivedMessage) -> bool:
         return EYES in self.channel.owner[seen.ref].marks
 
     async def until(self, condition: Callable[[], object]) -> None:

@@ -10,20 +10,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import discord
+from devtools.localdiscord.server import LocalDiscord
 from discord.gateway import DiscordWebSocket
 from discord.http import Route
 
-from ollim_bot.conversation.commands.table import COMMANDS
+from ollim_bot.conversation.commands.dispatcher import COMMANDS
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
-from ollim_bot.surfaces.discord.interactions.command_menu import sync
-from ollim_bot.surfaces.discord.interactions.commands import PATIENCE
-from ollim_bot.surfaces.discord.interactions.door import Interactions
-from ollim_bot.surfaces.discord.wire.endpoint import point_at
-from ollim_bot.surfaces.discord.wire.forms import view_of
+from ollim_bot.surfaces.discord.client import point_at
+from ollim_bot.surfaces.discord.command_menu import sync
+from ollim_bot.surfaces.discord.forms import view_of
+from ollim_bot.surfaces.discord.interactions import PATIENCE, InteractionRouter
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.discord.server import LocalDiscord
 from ollim_bot.testing.reception import FakeReception
 
 SUNDAY = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -65,7 +64,7 @@ class Core(FakeReception):
 
 
 class Client(discord.Client):
-    def __init__(self, interactions: Interactions) -> None:
+    def __init__(self, interactions: InteractionRouter) -> None:
         super().__init__(intents=discord.Intents.none(), guild_ready_timeout=0.05)
         self._interactions = interactions
 
@@ -86,7 +85,7 @@ class Scene:
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[Client]:
-        client = Client(Interactions(self.core, self._tell, patience=self.patience))
+        client = Client(InteractionRouter(self.core, self._tell, patience=self.patience))
         async with client:
             await client.login(self.discord.token)
             serving = asyncio.create_task(client.connect())

@@ -10,6 +10,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from devtools.localdiscord.server import LocalDiscord
 from tests.conversation.scene import NOW, world
 from tests.discord.wire import usual_addresses
 
@@ -21,7 +22,6 @@ from ollim_bot.settings import Secret
 from ollim_bot.stores import Stores
 from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.discord.server import LocalDiscord
 from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.testing.memory import memory_stores
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.surfaces.discord.wire.allowance import NEVER, UNKNOWN_PAUSE, Allowance
+from ollim_bot.surfaces.discord.rate_limits import NEVER, UNKNOWN_PAUSE, EditAllowance
 
 
 @dataclass
@@ -29,14 +29,16 @@ def headers(limit: int, remaining: int, reset_after: float) -> dict[str, str]:
     }
 
 
-def told(allowance: Allowance, limit: int, remaining: int, after: float, by: str = "PATCH") -> None:
+def told(
+    allowance: EditAllowance, limit: int, remaining: int, after: float, by: str = "PATCH"
+) -> None:
     allowance.began()
     allowance.answered(by, 200, headers(limit, remaining, after))
 
 
 def test_before_anything_is_known_it_is_a_little_more_than_a_second() -> None:
     time = Time()
-    allowance = Allowance(time)
+    allowance = EditAllowance(time)
     assert allowance.pause() == pytest.approx(UNKNOWN_PAUSE)
 
     time.now += UNKNOWN_PAUSE
@@ -49,7 +51,7 @@ def test_before_anything_is_known_it_is_a_little_more_than_a_second() -> None:
 
 def test_what_is_left_is_spread_over_the_time_that_is_left() -> None:
     time = Time()
-    allowance = Allowance(time)
+    allowance = EditAllowance(time)
     told(allowance, 5, 4, 5.0)
     assert allowance.pause() == pytest.approx(1.25)
 
@@ -59,7 +61,7 @@ def test_what_is_left_is_spread_over_the_time_that_is_left() -> None:
 
 def test_the_last_one_is_kept_for_what_matters() -> None:
     time = Time()
-    allowance = Allowance(time)
+    allowance = EditAllowance(time)
     told(allowance, 5, 1, 3.0)
     assert allowance.pause() == pytest.approx(3)
 
@@ -68,14 +70,14 @@ def test_the_last_one_is_kept_for_what_matters() -> None:
 
 
 def test_the_tighter_of_sending_and_editing_counts() -> None:
-    allowance = Allowance(Time())
+    allowance = EditAllowance(Time())
     told(allowance, 5, 1, 4.0, by="POST")
     told(allowance, 5, 4, 5.0, by="PATCH")
     assert allowance.pause() == pytest.approx(4)
 
 
 def test_what_is_on_its_way_counts_as_used() -> None:
-    allowance = Allowance(Time())
+    allowance = EditAllowance(Time())
     told(allowance, 5, 2, 4.0)
     assert allowance.pause() == pytest.approx(2)
 
@@ -87,7 +89,7 @@ def test_what_is_on_its_way_counts_as_used() -> None:
 
 
 def test_what_makes_no_sense_is_not_believed() -> None:
-    allowance = Allowance(Time())
+    allowance = EditAllowance(Time())
     allowance.began()
     allowance.answered("PATCH", 200, {**headers(5, 4, 5.0), "X-RateLimit-Reset-After": "soon"})
     assert allowance.pause() == pytest.approx(UNKNOWN_PAUSE)
@@ -139,7 +141,7 @@ class Traffic:
     time: Time
     edit_count: Server
     send_count: Server
-    allowance: Allowance
+    allowance: EditAllowance
     edits: int = 0
 
     @property
@@ -174,7 +176,7 @@ def test_no_call_is_refused_and_no_urgent_one_has_to_wait(
     time = Time()
     edit_count = Server(time, limit, per, is_steady)
     send_count = Server(time, limit, per, is_steady) if is_apart else edit_count
-    traffic = Traffic(time, edit_count, send_count, Allowance(time))
+    traffic = Traffic(time, edit_count, send_count, EditAllowance(time))
     traffic.call("POST")
     for gap in gaps:
         traffic.run_until(time.now + gap * per)
@@ -187,7 +189,7 @@ def test_most_of_what_is_allowed_is_used(limits: tuple[int, float]) -> None:
     limit, per = limits
     time = Time()
     server = Server(time, limit, per, is_steady=False)
-    traffic = Traffic(time, server, server, Allowance(time))
+    traffic = Traffic(time, server, server, EditAllowance(time))
     traffic.call("POST")
     traffic.run_until(time.now + 10 * per)
     assert traffic.edits >= 10 * (limit - 1) * 0.8 - limit
@@ -195,7 +197,7 @@ def test_most_of_what_is_allowed_is_used(limits: tuple[int, float]) -> None:
 
 def test_where_one_call_is_all_there_is_no_edit_takes_it() -> None:
     time = Time()
-    allowance = Allowance(time)
+    allowance = EditAllowance(time)
     told(allowance, 1, 0, 10.0, by="POST")
     time.now += 10
     assert allowance.pause() == NEVER
@@ -211,9 +213,9 @@ def test_where_one_call_is_all_there_is_no_edit_takes_it() -> None:
     ],
 )
 def test_a_call_whose_outcome_is_not_known_is_counted(
-    happens: Callable[[Allowance], None], doubts: int
+    happens: Callable[[EditAllowance], None], doubts: int
 ) -> None:
-    allowance = Allowance(Time())
+    allowance = EditAllowance(Time())
     allowance.began()
     happens(allowance)
     assert allowance.doubts == doubts

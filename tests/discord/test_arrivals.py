@@ -8,16 +8,16 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.surfaces.discord.channel import Seen
-from ollim_bot.surfaces.discord.input.arrivals import Arrivals
+from ollim_bot.surfaces.discord.inbound import Arrivals
+from ollim_bot.surfaces.discord.messages import ReceivedMessage
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 
 refs = st.integers(1, 40)
 
 
-def seen(ref: int, text: str = "") -> Seen:
-    return Seen(str(ref), NOW, is_owners=True, is_ours=False, text=text or f"text {ref}")
+def seen(ref: int, text: str = "") -> ReceivedMessage:
+    return ReceivedMessage(str(ref), NOW, is_owners=True, is_ours=False, text=text or f"text {ref}")
 
 
 async def taken(arrivals: Arrivals) -> list[tuple[int, str, bool]]:

@@ -17,15 +17,15 @@ from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.events import AgentEvent, EndCause, TextStreamed, TurnEnded
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.errors import NotSent
-from ollim_bot.surfaces.discord.channel import Seen
-from ollim_bot.surfaces.discord.delivery.courier import DiscordCourier
-from ollim_bot.surfaces.discord.errands import Errands
+from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
+from ollim_bot.surfaces.discord.catch_up import CatchUp
+from ollim_bot.surfaces.discord.delivery import DiscordCourier
+from ollim_bot.surfaces.discord.draft_renderer import Presenter
+from ollim_bot.surfaces.discord.drafts import Drafts
 from ollim_bot.surfaces.discord.facts import DiscordFacts
-from ollim_bot.surfaces.discord.input.catch_up import CatchUp
-from ollim_bot.surfaces.discord.input.eyes import Eyes
-from ollim_bot.surfaces.discord.input.inbound import Inbound
-from ollim_bot.surfaces.discord.turns.drafts import Drafts
-from ollim_bot.surfaces.discord.turns.presenter import Presenter
+from ollim_bot.surfaces.discord.inbound import Inbound
+from ollim_bot.surfaces.discord.messages import ReceivedMessage
+from ollim_bot.surfaces.discord.pending_reaction import PendingReaction
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.memory import MemoryStore
 from ollim_bot.testing.reception import FakeReception
@@ -55,11 +55,11 @@ class Machine:
         self.clock = ManualClock(SUNDAY)
         self.channel = FakeChannel(self.clock)
         self.reception = FakeReception(self.clock, folder)
-        self.errands = Errands(self.clock)
+        self.errands = BackgroundTasks(self.clock)
         self.facts = DiscordFacts(MemoryStore({}))
         self.drafts = Drafts(self.channel, self.clock, self.errands, self.facts)
         self.courier = DiscordCourier(self.channel, self.drafts, self.errands, self.clock)
-        self.eyes = Eyes(self.channel, self.clock)
+        self.eyes = PendingReaction(self.channel, self.clock)
         self.presenter = Presenter(self.channel, self.drafts, self.clock, self.errands)
         channel, reception, facts = self.channel, self.reception, self.facts
         files = folder / "discord"
@@ -86,7 +86,7 @@ class Machine:
         for number, each in enumerate(seen, begin):
             await self.answer(each, number)
 
-    async def answer(self, seen: Seen, number: int) -> None:
+    async def answer(self, seen: ReceivedMessage, number: int) -> None:
         """In a turn; some are refused, and some never come."""
         turn = TurnId(f"turn-{number}")
         start = TurnStart(turn, self.clock.now(), (InputId(f"discord-{seen.ref}"),))

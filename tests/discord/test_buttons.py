@@ -10,6 +10,8 @@ from pathlib import Path
 
 import discord
 import pytest
+from devtools.localdiscord.faults import AnswerLost
+from devtools.localdiscord.interactions import Answer
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.discord.interaction_scene import Client, Scene, make_scene, until
@@ -18,11 +20,8 @@ from tests.garbage import forget_what_others_left
 from ollim_bot.domain.cards import Button, ButtonStyle, Card
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.errors import Unreadable
-from ollim_bot.surfaces.discord.interactions.asides import FAILED
-from ollim_bot.surfaces.discord.interactions.buttons import UNKNOWN
-from ollim_bot.surfaces.discord.wire.forms import view_of
-from ollim_bot.testing.discord.faults import AnswerLost
-from ollim_bot.testing.discord.interactions import Answer
+from ollim_bot.surfaces.discord.forms import view_of
+from ollim_bot.surfaces.discord.interactions import FAILED, UNKNOWN
 
 BUTTONS = (
     Button("✅ Allow once", "approve", "k1:once", ButtonStyle.SUCCESS),

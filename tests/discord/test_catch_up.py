@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.discord.input_scene import Scene, had_begun, reads
 
-from ollim_bot.surfaces.discord.channel import Letter
+from ollim_bot.surfaces.discord.messages import OutgoingMessage
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ async def test_what_another_life_has_taken_is_not_taken_again(scene: Scene) -> N
 
 async def test_messages_of_others_and_our_own_are_not_answered(scene: Scene) -> None:
     await had_begun(scene)
-    await scene.channel.send(Letter("from the bot"), "nonce")
+    await scene.channel.send(OutgoingMessage("from the bot"), "nonce")
     scene.channel.say("from a stranger", is_owners=False)
     scene.channel.say("from the owner")
     scene.catch_up.ready()

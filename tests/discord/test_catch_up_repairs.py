@@ -11,8 +11,8 @@ from tests.discord.input_scene import POLL, SILENT, Scene, at_rest
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.facts import Facts
-from ollim_bot.surfaces.discord.channel import Letter, Seen, input_of
-from ollim_bot.surfaces.discord.input.eyes import EYES
+from ollim_bot.surfaces.discord.messages import OutgoingMessage, ReceivedMessage, input_of
+from ollim_bot.surfaces.discord.pending_reaction import EYES
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
 
 
-async def waiting(scene: Scene, *texts: str) -> list[Seen]:
+async def waiting(scene: Scene, *texts: str) -> list[ReceivedMessage]:
     """Messages that an earlier life has accepted; they still wait."""
     scene.channel.say("before")
     said = []
@@ -67,7 +67,7 @@ async def test_one_that_came_a_moment_ago_is_not_taken_for_deleted(scene: Scene)
 async def test_one_that_is_too_old_to_be_found_is_not_taken_for_deleted(scene: Scene) -> None:
     old, new = await waiting(scene, "old", "new")
     for _ in range(99):
-        await scene.channel.send(Letter("chatter"), str(len(scene.channel.bot)))
+        await scene.channel.send(OutgoingMessage("chatter"), str(len(scene.channel.bot)))
     await scene.clock.advance(31)
     scene.catch_up.ready()
     async with scene.running():
@@ -95,9 +95,9 @@ def card(*, is_used: bool) -> Card:
 
 async def test_buttons_that_were_used_and_look_unused_are_mended_once(scene: Scene) -> None:
     for number, is_used in enumerate([True, False, True]):
-        ref = await scene.channel.send(Letter(card=card(is_used=False)), str(number))
+        ref = await scene.channel.send(OutgoingMessage(card=card(is_used=False)), str(number))
         await scene.reception.say(f"{number}", card=card(is_used=is_used), refs={"discord": ref})
-    await scene.channel.edit(ref, Letter(card=card(is_used=True)))
+    await scene.channel.edit(ref, OutgoingMessage(card=card(is_used=True)))
     scene.catch_up.ready()
     async with scene.running():
         await scene.until(lambda: scene.changed)

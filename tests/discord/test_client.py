@@ -7,14 +7,14 @@ import logging
 from datetime import UTC, datetime
 
 import pytest
+from devtools.localdiscord.faults import Dropped, Fail, Fault, Hanging
+from devtools.localdiscord.server import LocalDiscord
 from tests.discord.wire import Scene, scene_of
 
 from ollim_bot.errors import Unreachable
-from ollim_bot.surfaces.discord.wire.client import WATCH_PAUSE
-from ollim_bot.surfaces.discord.wire.refusals import NO_INTENTS, NO_OWNER, NO_TOKEN, NotAdmitted
+from ollim_bot.surfaces.discord.client import WATCH_PAUSE
+from ollim_bot.surfaces.discord.refusals import NO_INTENTS, NO_OWNER, NO_TOKEN, NotAdmitted
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.discord.faults import Dropped, Fail, Fault, Hanging
-from ollim_bot.testing.discord.server import LocalDiscord
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 

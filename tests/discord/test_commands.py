@@ -6,17 +6,16 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from devtools.localdiscord.faults import AnswerLost, Delayed, Dropped, Fail
+from devtools.localdiscord.interactions import Answer
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.discord.interaction_scene import Scene, make_scene, until
 
-from ollim_bot.conversation.commands.table import COMMANDS, read_line
+from ollim_bot.conversation.commands.dispatcher import COMMANDS, read_line
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
 from ollim_bot.errors import Unreadable, WrongInput
-from ollim_bot.surfaces.discord.interactions.asides import FAILED
-from ollim_bot.surfaces.discord.interactions.commands import PATIENCE, line_of
-from ollim_bot.testing.discord.faults import AnswerLost, Delayed, Dropped, Fail
-from ollim_bot.testing.discord.interactions import Answer
+from ollim_bot.surfaces.discord.interactions import FAILED, PATIENCE, line_of
 
 BY_NAME = {spec.name: spec for spec in COMMANDS}
 WORDS = st.text() | st.text("ab \n\t\u2003", max_size=5)

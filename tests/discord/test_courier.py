@@ -14,7 +14,7 @@ from ollim_bot.chat import Courier
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.domain.events import TextStreamed
 from ollim_bot.errors import NotSent, OllimError, Unreachable, Unsure
-from ollim_bot.surfaces.discord.channel import Hidden
+from ollim_bot.surfaces.discord.messages import Hidden
 from ollim_bot.testing.courier import CourierContract
 
 LONG = "One sentence of some words, as they come. " * 150

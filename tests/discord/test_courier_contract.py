@@ -6,18 +6,18 @@ from collections.abc import AsyncIterator
 from datetime import UTC
 
 import pytest
+from devtools.localdiscord.faults import AnswerLost
+from devtools.localdiscord.server import LocalDiscord
 from tests.discord.draft_scene import OpenDrafts
 from tests.discord.wire import Scene, scene_of
 
 from ollim_bot.chat import Courier
 from ollim_bot.clock import SystemClock
 from ollim_bot.errors import Unsure
-from ollim_bot.surfaces.discord.delivery.courier import DiscordCourier
-from ollim_bot.surfaces.discord.errands import Errands
-from ollim_bot.surfaces.discord.turns.drafts import Drafts
+from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
+from ollim_bot.surfaces.discord.delivery import DiscordCourier
+from ollim_bot.surfaces.discord.drafts import Drafts
 from ollim_bot.testing.courier import CourierContract
-from ollim_bot.testing.discord.faults import AnswerLost
-from ollim_bot.testing.discord.server import LocalDiscord
 
 SEND = "POST /channels/*/messages"
 
@@ -34,7 +34,7 @@ class TestOnTheWire(CourierContract):
     def make(self) -> Courier:
         """As a program that has just begun: it remembers nothing of an earlier one."""
         clock = SystemClock(UTC)
-        errands = Errands(clock)
+        errands = BackgroundTasks(clock)
         return DiscordCourier(
             self.scene.dm, Drafts(self.scene.dm, clock, errands, OpenDrafts()), errands, clock
         )

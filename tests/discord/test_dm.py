@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from devtools.localdiscord.server import LocalDiscord
 from tests.discord.wire import Scene, scene_of
 
 from ollim_bot.domain.cards import Button, Card, Color, Field
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.errors import NotSent
-from ollim_bot.surfaces.discord.channel import Letter
-from ollim_bot.testing.discord.server import LocalDiscord
+from ollim_bot.surfaces.discord.messages import OutgoingMessage
 
 NONCE = "a" * 24
 CARD = Card(
@@ -36,7 +36,7 @@ def kept(name: str, size: int = 3) -> Attachment:
 
 async def test_a_letter_arrives_with_all_that_is_in_it(scene: Scene) -> None:
     scene.files["state/attachments/a.txt"] = b"abc"
-    ref = await scene.dm.send(Letter("Here.", CARD, "small", (kept("a.txt"),)), NONCE)
+    ref = await scene.dm.send(OutgoingMessage("Here.", CARD, "small", (kept("a.txt"),)), NONCE)
 
     (message,) = scene.local.said
     (embed,) = message.embeds
@@ -48,7 +48,7 @@ async def test_a_letter_arrives_with_all_that_is_in_it(scene: Scene) -> None:
 
 
 async def test_a_used_button_cannot_be_pressed(scene: Scene) -> None:
-    ref = await scene.dm.send(Letter(card=CARD), NONCE)
+    ref = await scene.dm.send(OutgoingMessage(card=CARD), NONCE)
 
     buttons = scene.local.message(ref).buttons
     assert [each["custom_id"] for each in buttons] == ["act:done:1", "act:snooze:1"]
@@ -56,8 +56,8 @@ async def test_a_used_button_cannot_be_pressed(scene: Scene) -> None:
 
 
 async def test_nobody_is_called_by_what_is_said(scene: Scene) -> None:
-    ref = await scene.dm.send(Letter("@everyone"), NONCE)
-    await scene.dm.edit(ref, Letter("@here"))
+    ref = await scene.dm.send(OutgoingMessage("@everyone"), NONCE)
+    await scene.dm.edit(ref, OutgoingMessage("@here"))
 
     said = (each for each in scene.local.requests if each.method in ("POST", "PATCH"))
     bodies = [each.body for each in said if "messages" in each.path]
@@ -65,30 +65,30 @@ async def test_nobody_is_called_by_what_is_said(scene: Scene) -> None:
 
 
 async def test_what_is_sent_again_stands_there_once(scene: Scene) -> None:
-    refs = {await scene.dm.send(Letter("Once."), NONCE) for _ in range(2)}
+    refs = {await scene.dm.send(OutgoingMessage("Once."), NONCE) for _ in range(2)}
     assert [each.id for each in scene.local.said] == list(refs)
 
 
 async def test_an_edit_replaces_all_but_the_files(scene: Scene) -> None:
     scene.files["state/attachments/a.txt"] = b"abc"
-    ref = await scene.dm.send(Letter("Before.", CARD, files=(kept("a.txt"),)), NONCE)
-    await scene.dm.edit(ref, Letter("After."))
+    ref = await scene.dm.send(OutgoingMessage("Before.", CARD, files=(kept("a.txt"),)), NONCE)
+    await scene.dm.edit(ref, OutgoingMessage("After."))
 
     message = scene.local.message(ref)
     assert (message.text, message.embeds, message.buttons) == ("After.", [], [])
     assert [each.name for each in message.files] == ["a.txt"]
 
-    await scene.dm.edit(ref, Letter(card=CARD))
+    await scene.dm.edit(ref, OutgoingMessage(card=CARD))
     assert (message.text, len(message.embeds), len(message.buttons)) == ("", 1, 2)
 
 
 async def test_what_is_gone_can_be_deleted_and_not_edited(scene: Scene) -> None:
-    ref = await scene.dm.send(Letter("Away."), NONCE)
+    ref = await scene.dm.send(OutgoingMessage("Away."), NONCE)
     await scene.dm.delete(ref)
     await scene.dm.delete(ref)
     assert scene.local.said == []
     with pytest.raises(NotSent, match=r"^That message is gone\.$"):
-        await scene.dm.edit(ref, Letter("Back."))
+        await scene.dm.edit(ref, OutgoingMessage("Back."))
 
 
 async def test_a_mark_is_put_and_taken_away(scene: Scene) -> None:
@@ -114,7 +114,7 @@ async def test_the_bot_is_seen_to_type(scene: Scene) -> None:
 
 
 async def test_what_stands_there_is_read_as_it_is(scene: Scene) -> None:
-    ours = await scene.dm.send(Letter(card=CARD), NONCE)
+    ours = await scene.dm.send(OutgoingMessage(card=CARD), NONCE)
     theirs = scene.local.say("Thanks.", reply_to=ours, files={"a.txt": b"abc"})
     scene.local.edit(theirs, "Thank you.")
     first, second = await scene.dm.newest(5)
@@ -129,7 +129,7 @@ async def test_what_stands_there_is_read_as_it_is(scene: Scene) -> None:
 
 
 async def test_a_reply_to_what_is_gone_has_no_words_to_quote(scene: Scene) -> None:
-    ours = await scene.dm.send(Letter("Away."), NONCE)
+    ours = await scene.dm.send(OutgoingMessage("Away."), NONCE)
     scene.local.say("What was that?", reply_to=ours)
     await scene.dm.delete(ours)
     (seen,) = await scene.dm.newest(1)
@@ -138,7 +138,7 @@ async def test_a_reply_to_what_is_gone_has_no_words_to_quote(scene: Scene) -> No
 
 async def test_buttons_that_are_all_used_are_none(scene: Scene) -> None:
     used = Card("Tea", buttons=(Button("Done", "done", is_used=True),))
-    await scene.dm.send(Letter(card=used), NONCE)
+    await scene.dm.send(OutgoingMessage(card=used), NONCE)
     (seen,) = await scene.dm.newest(1)
     assert not seen.has_buttons
 
@@ -161,14 +161,14 @@ async def test_edits_keep_their_pace_and_a_place_for_what_matters(scene: Scene) 
     """None of them waits in discord.py's own line, where the last one would wait for a second."""
     loop = asyncio.get_running_loop()
     scene.local.allowance(5, 1.0)
-    ref = await scene.dm.send(Letter("0"), NONCE)
+    ref = await scene.dm.send(OutgoingMessage("0"), NONCE)
     waits = []
     for number in range(1, 8):
         await wait_in_turn(scene)
         began = loop.time()
-        await scene.dm.edit(ref, Letter(str(number)))
+        await scene.dm.edit(ref, OutgoingMessage(str(number)))
         if number % 3 == 0:
-            await scene.dm.send(Letter("urgent"), f"{number:024}")
+            await scene.dm.send(OutgoingMessage("urgent"), f"{number:024}")
         waits.append(loop.time() - began)
 
     assert scene.local.rate_limited == 0

@@ -7,15 +7,15 @@ import socket
 from collections.abc import AsyncIterator
 
 import pytest
+from devtools.localdiscord.faults import AnswerHanging, AnswerLost, Dropped, Fail, Fault
+from devtools.localdiscord.server import LocalDiscord
 from discord.http import Route
 from tests.discord.wire import Scene, scene_of
 
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.errors import NotSent, OllimError, Unreachable, Unsure
-from ollim_bot.surfaces.discord.channel import Hidden, Letter
-from ollim_bot.surfaces.discord.wire.refusals import reading, writing
-from ollim_bot.testing.discord.faults import AnswerHanging, AnswerLost, Dropped, Fail, Fault
-from ollim_bot.testing.discord.server import LocalDiscord
+from ollim_bot.surfaces.discord.messages import Hidden, OutgoingMessage
+from ollim_bot.surfaces.discord.refusals import reading, writing
 
 NONCE = "a" * 24
 SEND, EDIT, READ = "POST /channels/*/messages", "PATCH /channels/*", "GET /channels/*/messages"
@@ -44,13 +44,13 @@ REFUSALS = [
 async def test_a_failure_to_send_or_edit_says_what_is_certain(
     scene: Scene, fault: Fault | int, error: type[OllimError]
 ) -> None:
-    ref = await scene.dm.send(Letter("Before."), "b" * 24)
+    ref = await scene.dm.send(OutgoingMessage("Before."), "b" * 24)
     scene.local.next_fail(SEND, fault)
     scene.local.next_fail(EDIT, fault)
     with pytest.raises(error):
-        await scene.dm.send(Letter("Hello."), NONCE)
+        await scene.dm.send(OutgoingMessage("Hello."), NONCE)
     with pytest.raises(error):
-        await scene.dm.edit(ref, Letter("After."))
+        await scene.dm.edit(ref, OutgoingMessage("After."))
 
 
 @pytest.mark.parametrize("fault", [400, 401, 403, 404, 503, Fail(429, after=100.0)])
@@ -71,14 +71,14 @@ async def test_a_read_that_breaks_off_is_out_of_reach(scene: Scene) -> None:
 
 
 async def test_what_never_got_through_was_not_sent_for_certain(scene: Scene) -> None:
-    ref = await scene.dm.send(Letter("Before."), "b" * 24)
+    ref = await scene.dm.send(OutgoingMessage("Before."), "b" * 24)
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         Route.BASE = f"http://127.0.0.1:{nobody.getsockname()[1]}/api/v10"
         with pytest.raises(Unreachable):
-            await scene.dm.send(Letter("Hello."), NONCE)
+            await scene.dm.send(OutgoingMessage("Hello."), NONCE)
         with pytest.raises(Unreachable):
-            await scene.dm.edit(ref, Letter("After."))
+            await scene.dm.edit(ref, OutgoingMessage("After."))
 
 
 async def test_what_failed_in_an_unknown_way_before_it_was_refused_may_have_arrived(
@@ -87,20 +87,20 @@ async def test_what_failed_in_an_unknown_way_before_it_was_refused_may_have_arri
     scene.local.next_fail(SEND, 502)
     scene.local.next_fail(SEND, 403)
     with pytest.raises(Unsure):
-        await scene.dm.send(Letter("Hello."), NONCE)
+        await scene.dm.send(OutgoingMessage("Hello."), NONCE)
 
 
 async def test_a_refusal_says_why(scene: Scene) -> None:
     with pytest.raises(NotSent, match=r"^Discord refused it: In content: .*2000"):
-        await scene.dm.send(Letter("x" * 2001), NONCE)
+        await scene.dm.send(OutgoingMessage("x" * 2001), NONCE)
 
 
 async def test_before_the_login_and_after_the_end_nothing_can_be_reached() -> None:
     async with scene_of(LocalDiscord()) as scene:
         with pytest.raises(Unreachable):
-            await scene.dm.send(Letter("Hello."), NONCE)
+            await scene.dm.send(OutgoingMessage("Hello."), NONCE)
         async with scene.served():
-            await scene.dm.send(Letter("Hello."), NONCE)
+            await scene.dm.send(OutgoingMessage("Hello."), NONCE)
         with pytest.raises(Unreachable):
             await scene.dm.newest(5)
 
@@ -111,7 +111,7 @@ async def test_a_client_that_was_closed_can_send_nothing() -> None:
             wire = scene.connection.wire
         late = scene.channel(lambda: wire)
         with pytest.raises(Unreachable):
-            await late.send(Letter("Hello."), NONCE)
+            await late.send(OutgoingMessage("Hello."), NONCE)
         with pytest.raises(Unreachable):
             await late.newest(5)
 
@@ -120,22 +120,22 @@ async def test_a_call_under_way_when_the_connection_ends_does_not_hang() -> None
     async with scene_of(LocalDiscord()) as scene:
         async with scene.served():
             scene.local.next_fail(SEND, AnswerHanging())
-            sending = asyncio.create_task(scene.dm.send(Letter("Hello."), NONCE))
+            sending = asyncio.create_task(scene.dm.send(OutgoingMessage("Hello."), NONCE))
             await scene.local.until(lambda: scene.local.texts)
         with pytest.raises((Unsure, Unreachable)):
             await asyncio.wait_for(sending, 5)
 
 
 async def test_an_edit_can_be_cancelled_without_harm(scene: Scene) -> None:
-    ref = await scene.dm.send(Letter("Before."), NONCE)
+    ref = await scene.dm.send(OutgoingMessage("Before."), NONCE)
     scene.local.next_fail(EDIT, AnswerHanging())
-    editing = asyncio.create_task(scene.dm.edit(ref, Letter("Between.")))
+    editing = asyncio.create_task(scene.dm.edit(ref, OutgoingMessage("Between.")))
     await scene.local.until(lambda: scene.local.texts == ["Between."])
     editing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(editing, 5)
 
-    await asyncio.wait_for(scene.dm.edit(ref, Letter("After.")), 5)
+    await asyncio.wait_for(scene.dm.edit(ref, OutgoingMessage("After.")), 5)
     assert scene.local.texts == ["After."]
 
 
@@ -157,5 +157,5 @@ async def test_a_mistake_of_our_own_is_not_taken_for_an_outage() -> None:
 async def test_a_file_that_is_gone_is_said_and_nothing_sent(scene: Scene) -> None:
     gone = Attachment("a.txt", "state/attachments/a.txt", "text/plain", 3)
     with pytest.raises(NotSent, match=r"`a\.txt`"):
-        await scene.dm.send(Letter("Here.", files=(gone,)), NONCE)
+        await scene.dm.send(OutgoingMessage("Here.", files=(gone,)), NONCE)
     assert scene.local.said == []

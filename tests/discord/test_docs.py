@@ -13,9 +13,7 @@ from tests.conversation.scene import NOW
 from ollim_bot.conversation.outbox.regrets import sentence_about
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.outgoing import NotSent, Unsure
-from ollim_bot.surfaces.discord.input import fetching, inbound
-from ollim_bot.surfaces.discord.interactions import buttons
-from ollim_bot.surfaces.discord.wire import refusals
+from ollim_bot.surfaces.discord import inbound, interactions, refusals
 
 TOLD = ChatMessage(MessageId("1"), NOW, Author.BACKGROUND, "…")
 DOCS = (Path(__file__).parents[2] / "docs" / "discord.md").read_text()
@@ -40,7 +38,7 @@ SENTENCES = (
     sentence_about(TOLD, Unsure(NOW, TOLD.id, service="discord")),
     inbound.not_kept_yet("…"),
     inbound.NOTHING_TO_READ,
-    buttons.UNKNOWN,
+    interactions.UNKNOWN,
 )
 
 
@@ -50,6 +48,6 @@ def test_every_refusal_is_explained(sentence: str) -> None:
 
 
 def test_the_limits_are_the_real_ones() -> None:
-    megabytes = fetching.MOST_BYTES // 1024**2
-    assert fetching.MOST_FILES == 10
+    megabytes = inbound.MOST_BYTES // 1024**2
+    assert inbound.MOST_FILES == 10
     assert f"Up to ten with a message, {megabytes} MB each." in DOCS

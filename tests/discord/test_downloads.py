@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from devtools.localdiscord.faults import Dropped, Fail, Fault
+from devtools.localdiscord.server import LocalDiscord
 from tests.discord.wire import Scene, scene_of
 
 from ollim_bot.errors import NotSent, Unreachable, WriteFailed
-from ollim_bot.surfaces.discord.channel import RemoteFile
-from ollim_bot.testing.discord.faults import Dropped, Fail, Fault
-from ollim_bot.testing.discord.server import LocalDiscord
+from ollim_bot.surfaces.discord.messages import RemoteFile
 
 
 @pytest.fixture

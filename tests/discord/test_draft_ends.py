@@ -18,8 +18,8 @@ from ollim_bot.domain.events import (
     ToolStarted,
 )
 from ollim_bot.errors import Unreachable
-from ollim_bot.surfaces.discord.channel import Letter
-from ollim_bot.surfaces.discord.turns.orphans import GOES_ON_BELOW, Orphans
+from ollim_bot.surfaces.discord.messages import OutgoingMessage
+from ollim_bot.surfaces.discord.stale_drafts import GOES_ON_BELOW, StaleDrafts
 
 
 @pytest.fixture
@@ -29,11 +29,11 @@ async def scene() -> AsyncIterator[Scene]:
     await scene.close()
 
 
-def orphans_of(scene: Scene, known: Collection[str] = ()) -> Orphans:
+def orphans_of(scene: Scene, known: Collection[str] = ()) -> StaleDrafts:
     async def is_known(ref: str) -> bool:
         return ref in known
 
-    return Orphans(scene.channel, scene.errands, scene.memory, scene.courier, is_known)
+    return StaleDrafts(scene.channel, scene.errands, scene.memory, scene.courier, is_known)
 
 
 async def test_a_turn_that_ends_without_words_leaves_nothing(scene: Scene) -> None:
@@ -125,7 +125,7 @@ async def test_the_next_start_closes_what_a_crash_has_left(scene: Scene) -> None
     first, _ = scene.channel.texts
     next_life = Scene()
     next_life.channel, next_life.memory = scene.channel, scene.memory
-    status = await next_life.channel.send(Letter("-# Thinking… (3s)"), "s" * 24)
+    status = await next_life.channel.send(OutgoingMessage("-# Thinking… (3s)"), "s" * 24)
     scene.memory.add_draft(status)
     scene.channel.fail("newest", Unreachable("no"))
     scene.channel.fail("edit", Unreachable("no"))
@@ -139,14 +139,14 @@ async def test_the_next_start_closes_what_a_crash_has_left(scene: Scene) -> None
 
 async def test_each_turn_that_a_crash_has_cut_off_says_so(scene: Scene) -> None:
     texts = ("one\n-# Thinking… (3s)", "two, which is full", "three")
-    refs = [await scene.channel.send(Letter(text), text) for text in texts]
+    refs = [await scene.channel.send(OutgoingMessage(text), text) for text in texts]
     await orphans_of(scene).close(refs, 0)
     ends = [f"one\n{GOES_ON_BELOW}", "two, which is full", f"three\n{GOES_ON_BELOW}"]
     assert scene.channel.texts == ends
 
 
 async def test_a_full_draft_of_an_earlier_life_has_room_for_the_line(scene: Scene) -> None:
-    ref = await scene.channel.send(Letter("```\n" + "x " * 990 + "\n```"), "n" * 24)
+    ref = await scene.channel.send(OutgoingMessage("```\n" + "x " * 990 + "\n```"), "n" * 24)
     await orphans_of(scene).close([ref], 0)
     [text] = scene.channel.texts
     assert len(text) <= 2000
@@ -164,8 +164,8 @@ async def test_drafts_that_could_not_be_noted_any_more_are_known_by_their_looks(
         "I think…",
         "-# Retrying (1 of 10)… (3s)\n-# in a fork · apart from the main conversation",
     )
-    newest = [await scene.channel.send(Letter(text), text) for text in texts][-1]
-    await scene.channel.send(Letter("-# Thinking… (2s)"), "of this life")
+    newest = [await scene.channel.send(OutgoingMessage(text), text) for text in texts][-1]
+    await scene.channel.send(OutgoingMessage("-# Thinking… (2s)"), "of this life")
     await orphans_of(scene).close((), int(newest))
     assert scene.channel.texts == [
         f"Half an\n{GOES_ON_BELOW}",
@@ -178,13 +178,13 @@ async def test_drafts_that_could_not_be_noted_any_more_are_known_by_their_looks(
 
 async def test_a_draft_of_two_lives_ago_is_found_before_that_of_the_last(scene: Scene) -> None:
     texts = ("-# Thinking…", "-# Thinking… (3s)")
-    refs = [await scene.channel.send(Letter(text), text) for text in texts]
+    refs = [await scene.channel.send(OutgoingMessage(text), text) for text in texts]
     await orphans_of(scene).close(refs[1:], int(refs[1]))
     assert scene.channel.texts == []
 
 
 async def test_a_draft_that_is_far_up_is_closed_too(scene: Scene) -> None:
-    refs = [await scene.channel.send(Letter("-# Thinking…"), "n" * 24)]
+    refs = [await scene.channel.send(OutgoingMessage("-# Thinking…"), "n" * 24)]
     for number in range(60):
         scene.channel.say(f"words {number}")
     await orphans_of(scene).close(refs, 0)
@@ -192,7 +192,7 @@ async def test_a_draft_that_is_far_up_is_closed_too(scene: Scene) -> None:
 
 
 async def test_what_has_become_an_answer_is_no_orphan(scene: Scene) -> None:
-    refs = [await scene.channel.send(Letter("whole"), "n" * 24)]
+    refs = [await scene.channel.send(OutgoingMessage("whole"), "n" * 24)]
     answer = scene.answer(None, "whole")
     [part] = scene.courier.parts(answer)
     known: list[str] = []
@@ -207,13 +207,16 @@ async def test_what_has_become_an_answer_is_no_orphan(scene: Scene) -> None:
 
 
 async def test_words_that_are_said_again_below_do_not_stay(scene: Scene) -> None:
-    refs = [await scene.channel.send(Letter(text), text) for text in ("A whole", "A whole answer.")]
+    refs = [
+        await scene.channel.send(OutgoingMessage(text), text)
+        for text in ("A whole", "A whole answer.")
+    ]
     await orphans_of(scene, refs[1:]).close(refs[:1], 0)
     assert scene.channel.texts == ["A whole answer."]
 
 
 async def test_a_message_that_will_never_arrive_keeps_no_orphan_open(scene: Scene) -> None:
-    refs = [await scene.channel.send(Letter("-# Thinking…"), "n" * 24)]
+    refs = [await scene.channel.send(OutgoingMessage("-# Thinking…"), "n" * 24)]
     lost, next_one = scene.answer(None, "lost"), scene.answer(None, "stand up")
     scene.courier.parts(lost)
     scene.courier.parts(next_one)

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from devtools.localdiscord.server import LocalDiscord
 from tests.discord.wire import Scene, scene_of
 
-from ollim_bot.surfaces.discord.channel import Letter
-from ollim_bot.surfaces.discord.wire.ears import ELSEWHERE, NOT_AUTHORIZED
-from ollim_bot.testing.discord.server import LocalDiscord
+from ollim_bot.surfaces.discord.client import ELSEWHERE, NOT_AUTHORIZED
+from ollim_bot.surfaces.discord.messages import OutgoingMessage
 
 NONCE = "a" * 24
 COMMAND = {
@@ -52,7 +52,7 @@ async def test_nobody_elses_messages_are_heard(scene: Scene) -> None:
     scene.local.say("let me in", as_user=scene.local.stranger)
     scene.local.say("in public", in_guild=True)
     scene.local.say("by a stranger", as_user=scene.local.stranger, in_guild=True)
-    await scene.dm.send(Letter("by the bot"), NONCE)
+    await scene.dm.send(OutgoingMessage("by the bot"), NONCE)
     await heard_out(scene)
     told_again(scene, "MESSAGE_CREATE", channel_id="7")
     told_again(scene, "MESSAGE_CREATE", channel_id="7", guild_id="8")
@@ -73,8 +73,8 @@ async def test_what_the_owner_changes_is_heard(scene: Scene) -> None:
 
 async def test_what_others_change_is_not_heard(scene: Scene) -> None:
     stranger = scene.local.stranger
-    ours = await scene.dm.send(Letter("Before."), NONCE)
-    await scene.dm.edit(ours, Letter("After."))
+    ours = await scene.dm.send(OutgoingMessage("Before."), NONCE)
+    await scene.dm.edit(ours, OutgoingMessage("After."))
     await scene.dm.mark(ours, "👀")
     theirs = scene.local.say("helo", as_user=stranger)
     scene.local.edit(theirs, "hello")

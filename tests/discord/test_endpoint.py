@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from devtools.localdiscord.server import LocalDiscord
 from discord.gateway import DiscordWebSocket
 from discord.http import Route
 from tests.discord.wire import usual_addresses
 from yarl import URL
 
 from ollim_bot.errors import Unreachable
-from ollim_bot.surfaces.discord.wire.endpoint import point_at
-from ollim_bot.testing.discord.server import LocalDiscord
+from ollim_bot.surfaces.discord.client import point_at
 
 
 def addresses() -> tuple[str, URL]:

@@ -11,8 +11,8 @@ from tests.discord.fake_channel import FakeChannel
 from tests.discord.input_scene import SUNDAY, doing, eventually
 
 from ollim_bot.errors import NotSent, Unreachable, Unsure
-from ollim_bot.surfaces.discord.channel import Seen
-from ollim_bot.surfaces.discord.input.eyes import EYES, Eyes
+from ollim_bot.surfaces.discord.messages import ReceivedMessage
+from ollim_bot.surfaces.discord.pending_reaction import EYES, PendingReaction
 from ollim_bot.testing.clock import ManualClock
 
 REFUSED = NotSent("Discord refuses that.")
@@ -30,8 +30,8 @@ def channel(clock: ManualClock) -> FakeChannel:
 
 
 @pytest.fixture
-async def eyes(channel: FakeChannel, clock: ManualClock) -> AsyncIterator[Eyes]:
-    eyes = Eyes(channel, clock)
+async def eyes(channel: FakeChannel, clock: ManualClock) -> AsyncIterator[PendingReaction]:
+    eyes = PendingReaction(channel, clock)
     async with doing(eyes.run()):
         yield eyes
 
@@ -40,13 +40,13 @@ def marked(channel: FakeChannel) -> list[str]:
     return [each.text for each in channel.owner.values() if EYES in each.marks]
 
 
-def about(channel: FakeChannel, seen: Seen) -> list[str]:
+def about(channel: FakeChannel, seen: ReceivedMessage) -> list[str]:
     """What was asked of Discord about a message."""
     return [call for call, ref in channel.calls if ref == seen.ref]
 
 
 async def test_it_is_set_and_taken_away_when_the_turn_ends(
-    eyes: Eyes, channel: FakeChannel
+    eyes: PendingReaction, channel: FakeChannel
 ) -> None:
     first, second = channel.say("first"), channel.say("second")
     eyes.open(first.ref)
@@ -61,7 +61,7 @@ async def test_it_is_set_and_taken_away_when_the_turn_ends(
 async def test_what_was_not_set_when_the_turn_ended_is_never_set(
     channel: FakeChannel, clock: ManualClock
 ) -> None:
-    eyes = Eyes(channel, clock)
+    eyes = PendingReaction(channel, clock)
     early, late, fence = channel.say("early"), channel.say("late"), channel.say("fence")
     eyes.open(early.ref)
     eyes.close([early.ref, late.ref])
@@ -73,7 +73,7 @@ async def test_what_was_not_set_when_the_turn_ended_is_never_set(
 
 
 async def test_one_that_is_being_set_when_the_turn_ends_is_taken_away(
-    eyes: Eyes, channel: FakeChannel
+    eyes: PendingReaction, channel: FakeChannel
 ) -> None:
     seen = channel.say("hello")
     channel.may_answer.clear()
@@ -88,7 +88,7 @@ async def test_one_that_is_being_set_when_the_turn_ends_is_taken_away(
 async def test_of_many_only_the_newest_five_are_marked(
     channel: FakeChannel, clock: ManualClock
 ) -> None:
-    eyes = Eyes(channel, clock)
+    eyes = PendingReaction(channel, clock)
     for number in range(30):
         eyes.open(channel.say(str(number)).ref)
     async with doing(eyes.run()):
@@ -100,7 +100,7 @@ async def test_of_many_only_the_newest_five_are_marked(
 
 
 async def test_nothing_that_is_asked_for_waits_for_discord(
-    eyes: Eyes, channel: FakeChannel
+    eyes: PendingReaction, channel: FakeChannel
 ) -> None:
     channel.may_answer.clear()
     seen = channel.say("hello")
@@ -112,7 +112,7 @@ async def test_nothing_that_is_asked_for_waits_for_discord(
 
 
 async def test_who_may_not_mark_stops_trying_and_says_so_once(
-    eyes: Eyes, channel: FakeChannel, caplog: pytest.LogCaptureFixture
+    eyes: PendingReaction, channel: FakeChannel, caplog: pytest.LogCaptureFixture
 ) -> None:
     channel.fail("mark", REFUSED)
     refused = channel.say("refused")
@@ -129,7 +129,9 @@ async def test_who_may_not_mark_stops_trying_and_says_so_once(
     assert len(caplog.records) == 1
 
 
-async def test_a_message_that_is_gone_stops_nothing(eyes: Eyes, channel: FakeChannel) -> None:
+async def test_a_message_that_is_gone_stops_nothing(
+    eyes: PendingReaction, channel: FakeChannel
+) -> None:
     gone = channel.say("gone")
     channel.fail("mark", REFUSED)
     del channel.owner[gone.ref]
@@ -143,7 +145,7 @@ async def test_a_message_that_is_gone_stops_nothing(eyes: Eyes, channel: FakeCha
 
 
 async def test_a_few_tries_are_enough_to_set_one(
-    eyes: Eyes, channel: FakeChannel, clock: ManualClock
+    eyes: PendingReaction, channel: FakeChannel, clock: ManualClock
 ) -> None:
     channel.fail("mark", *[SILENT] * 4)
     seen = channel.say("hello")
@@ -158,7 +160,7 @@ async def test_a_few_tries_are_enough_to_set_one(
 
 
 async def test_but_one_that_is_there_is_taken_away_however_long_that_takes(
-    eyes: Eyes, channel: FakeChannel, clock: ManualClock
+    eyes: PendingReaction, channel: FakeChannel, clock: ManualClock
 ) -> None:
     seen = channel.say("hello")
     eyes.open(seen.ref)
@@ -174,7 +176,7 @@ async def test_but_one_that_is_there_is_taken_away_however_long_that_takes(
 
 
 async def test_one_that_may_be_there_is_taken_away(
-    eyes: Eyes, channel: FakeChannel, clock: ManualClock
+    eyes: PendingReaction, channel: FakeChannel, clock: ManualClock
 ) -> None:
     seen = channel.say("hello")
     channel.fail("mark", Unsure("The answer was lost."))
@@ -186,7 +188,7 @@ async def test_one_that_may_be_there_is_taken_away(
 
 
 async def test_a_message_that_was_deleted_is_left_alone(
-    eyes: Eyes, channel: FakeChannel, clock: ManualClock
+    eyes: PendingReaction, channel: FakeChannel, clock: ManualClock
 ) -> None:
     seen = channel.say("hello")
     channel.fail("mark", SILENT)
@@ -201,7 +203,7 @@ async def test_a_message_that_was_deleted_is_left_alone(
 
 
 async def test_marks_of_an_earlier_life_are_taken_away_too(
-    eyes: Eyes, channel: FakeChannel
+    eyes: PendingReaction, channel: FakeChannel
 ) -> None:
     seen = channel.say("hello", marks=frozenset({EYES}))
     eyes.adopt([seen.ref])
@@ -210,7 +212,7 @@ async def test_marks_of_an_earlier_life_are_taken_away_too(
 
 
 async def test_it_goes_on_after_it_was_stopped(channel: FakeChannel, clock: ManualClock) -> None:
-    eyes = Eyes(channel, clock)
+    eyes = PendingReaction(channel, clock)
     seen = channel.say("hello")
     channel.may_answer.clear()
     async with doing(eyes.run()):
@@ -225,7 +227,7 @@ async def test_it_goes_on_after_it_was_stopped(channel: FakeChannel, clock: Manu
 async def test_one_whose_turn_is_over_takes_nobodys_place(
     channel: FakeChannel, clock: ManualClock
 ) -> None:
-    eyes = Eyes(channel, clock)
+    eyes = PendingReaction(channel, clock)
     over = channel.say("over")
     eyes.close([over.ref])
     waiting = [channel.say(str(number)) for number in range(5)]

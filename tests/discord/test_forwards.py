@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from devtools.localdiscord.server import LocalDiscord
 from tests.discord.wire import Scene, scene_of
 
 from ollim_bot.domain.cards import Button, Card, Color
-from ollim_bot.surfaces.discord.channel import Letter, Seen
-from ollim_bot.testing.discord.server import LocalDiscord
+from ollim_bot.surfaces.discord.messages import OutgoingMessage, ReceivedMessage
 
 NONCE = "a" * 24
 COMMAND = "/config permission_mode bypassPermissions"
@@ -37,7 +37,7 @@ def by_a_stranger(scene: Scene, text: str = COMMAND, **more: Any) -> str:
     return scene.local.say(text, as_user=scene.local.stranger, in_guild=True, **more)
 
 
-async def heard(scene: Scene) -> list[Seen]:
+async def heard(scene: Scene) -> list[ReceivedMessage]:
     """All that was heard before this."""
     last = scene.local.say("the last")
     await scene.local.until(lambda: last in [each.ref for each in scene.heard.messages])
@@ -65,7 +65,7 @@ async def test_a_forward_has_the_words_and_files_of_what_was_forwarded(scene: Sc
 
 async def test_forwards_of_the_owners_and_of_the_bots_own_are_forwards_too(scene: Scene) -> None:
     own = scene.local.say(COMMAND)
-    bots = await scene.dm.send(Letter("Shall I?"), NONCE)
+    bots = await scene.dm.send(OutgoingMessage("Shall I?"), NONCE)
     for each in (own, bots):
         scene.local.forward(each)
     _, *forwards = await heard(scene)
@@ -77,7 +77,7 @@ async def test_forwards_of_the_owners_and_of_the_bots_own_are_forwards_too(scene
 async def test_the_card_of_a_question_is_forwarded_as_words_without_buttons(scene: Scene) -> None:
     button = Button("✅ Allow once", "approve", "key:once")
     card = Card("Allow Write?", "x" * 900, Color.YELLOW, buttons=(button,))
-    scene.local.forward(await scene.dm.send(Letter("", card), NONCE))
+    scene.local.forward(await scene.dm.send(OutgoingMessage("", card), NONCE))
     [seen] = await heard(scene)
     assert seen.text.startswith("Allow Write?\nxxx")
     assert len(seen.text) == 500

@@ -10,7 +10,7 @@ from tests.discord.input_scene import FULL, Scene, file, listening
 
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.inputs import InputId
-from ollim_bot.surfaces.discord.channel import input_of
+from ollim_bot.surfaces.discord.messages import input_of
 from ollim_bot.testing.reception import FakeReception
 
 

@@ -9,8 +9,8 @@ import pytest
 from tests.discord.input_scene import FULL, Scene, file, left_over, listening
 
 from ollim_bot.errors import Unreachable, Unsure
-from ollim_bot.surfaces.discord.channel import RemoteFile, input_of
-from ollim_bot.surfaces.discord.input.fetching import MOST_BYTES, MOST_FILES
+from ollim_bot.surfaces.discord.inbound import MOST_BYTES, MOST_FILES
+from ollim_bot.surfaces.discord.messages import RemoteFile, input_of
 
 
 @pytest.fixture

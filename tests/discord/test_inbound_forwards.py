@@ -11,8 +11,8 @@ from tests.discord.input_scene import SUNDAY, Scene, had_begun, listening
 
 from ollim_bot.chat import Incoming
 from ollim_bot.domain.taint import Untrusted
-from ollim_bot.surfaces.discord.channel import Forwarded, Seen
-from ollim_bot.surfaces.discord.input.inbound import NOTHING_TO_READ
+from ollim_bot.surfaces.discord.inbound import NOTHING_TO_READ
+from ollim_bot.surfaces.discord.messages import Forwarded, ReceivedMessage
 
 FORWARDED = Forwarded("a server", SUNDAY - timedelta(hours=1))
 UNTRUSTED = Untrusted(
@@ -29,7 +29,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
         yield scene
 
 
-def taken(scene: Scene, seen: Seen) -> Incoming:
+def taken(scene: Scene, seen: ReceivedMessage) -> Incoming:
     return next(each for each in scene.reception.received if each.id.endswith(seen.ref))
 
 

@@ -14,7 +14,7 @@ from ollim_bot.domain.events import (
     ThinkingStreamed,
 )
 from ollim_bot.errors import NotSent, Unreachable, Unsure
-from ollim_bot.surfaces.discord.words.split import split
+from ollim_bot.surfaces.discord.split import split
 
 SENTENCE = "One sentence of some words, as they come. "
 LONG = SENTENCE * 480  # some 20,000 characters

@@ -12,10 +12,9 @@ from tests.discord.message_texts import TEXTS
 
 from ollim_bot.domain.cards import Button, Card, Field
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
-from ollim_bot.surfaces.discord.channel import Letter
-from ollim_bot.surfaces.discord.words.graphemes import is_seam, shortened
-from ollim_bot.surfaces.discord.words.rendering import letter_of, parts_of
-from ollim_bot.surfaces.discord.words.split import LONGEST, split
+from ollim_bot.surfaces.discord.messages import OutgoingMessage
+from ollim_bot.surfaces.discord.rendering import letter_of, parts_of
+from ollim_bot.surfaces.discord.split import LONGEST, is_seam, shortened, split
 
 FORK = "-# in a fork · apart from the main conversation"
 SAID = ChatMessage(MessageId("1"), datetime(2026, 1, 1, tzinfo=UTC), Author.ASSISTANT, "Hello.")
@@ -23,7 +22,7 @@ PHOTO = Attachment("a.png", "attachments/a.png", "image/png", 3)
 TEA = Card("Tea", "It is *ready*.", fields=(Field("Where", "kitchen"),))
 
 
-def letters(message: ChatMessage) -> list[Letter]:
+def letters(message: ChatMessage) -> list[OutgoingMessage]:
     return [letter_of(part) for part in parts_of(message)]
 
 
@@ -31,7 +30,7 @@ def texts(message: ChatMessage) -> list[str]:
     return [letter.text for letter in letters(message)]
 
 
-def length(letter: Letter) -> int:
+def length(letter: OutgoingMessage) -> int:
     """As Discord counts it."""
     assert letter.card is not None
     fields = [text for one in letter.card.fields for text in (one.name, one.value)]
@@ -139,7 +138,9 @@ def test_files_go_with_the_first_words_ten_at_a_time() -> None:
     assert [len(letter.files) for letter in sent] == [10, 10, 3]
     assert [bool(letter.text) for letter in sent] == [True, True, False]
     assert sum((letter.files for letter in sent), ()) == files
-    assert letters(replace(SAID, text="", attachments=(PHOTO,))) == [Letter(files=(PHOTO,))]
+    assert letters(replace(SAID, text="", attachments=(PHOTO,))) == [
+        OutgoingMessage(files=(PHOTO,))
+    ]
 
 
 def test_the_parts_are_those_of_the_message() -> None:
@@ -149,7 +150,7 @@ def test_the_parts_are_those_of_the_message() -> None:
 
 def test_a_card_is_one_part_without_other_words() -> None:
     message = replace(SAID, text=TEA.text, card=TEA)
-    assert letters(message) == [Letter(card=TEA)]
+    assert letters(message) == [OutgoingMessage(card=TEA)]
     crowd = letters(replace(message, attachments=(PHOTO,) * 11))
     assert [(letter.card, len(letter.files)) for letter in crowd] == [(TEA, 10), (None, 1)]
     in_fork = replace(message, in_fork=True, job="tea_time", footer="late")

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.discord.message_texts import LIMITS, PROSE, TEXTS
 
-from ollim_bot.surfaces.discord.words.fences import share_of
-from ollim_bot.surfaces.discord.words.split import LONGEST, Pieces, split
+from ollim_bot.surfaces.discord.split import LONGEST, Pieces, share_of, split
 
 FENCE = re.compile(r"[^\S\n]*(`{3,}|~{3,})(.*)")
 CODE = "\n".join(f"    print({number})" for number in range(400))

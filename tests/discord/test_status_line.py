@@ -23,8 +23,8 @@ from ollim_bot.domain.events import (
     ToolRefused,
     ToolStarted,
 )
-from ollim_bot.surfaces.discord.words.split import LONGEST, split
-from ollim_bot.surfaces.discord.words.status_line import Live, elapsed, pieces
+from ollim_bot.surfaces.discord.split import LONGEST, split
+from ollim_bot.surfaces.discord.status_line import Live, elapsed, pieces
 
 READ = ToolStarted("1", "Read", {"file_path": "/a/notes/today.md"})
 FORK = "-# in a fork · apart from the main conversation"

@@ -10,21 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from devtools.localdiscord.faults import AnswerHanging, AnswerLost, Delayed, Fail, Fault, Hanging
 from tests.discord.surface_scene import World, world_of
 from tests.garbage import forget_what_others_left
 
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.events import TextStreamed
+from ollim_bot.surfaces.discord.stale_drafts import GOES_ON_BELOW
 from ollim_bot.surfaces.discord.surface import SHUTTING_DOWN
-from ollim_bot.surfaces.discord.turns.orphans import GOES_ON_BELOW
-from ollim_bot.testing.discord.faults import (
-    AnswerHanging,
-    AnswerLost,
-    Delayed,
-    Fail,
-    Fault,
-    Hanging,
-)
 from ollim_bot.testing.engine import Waits
 from ollim_bot.testing.memory import MemoryLog
 

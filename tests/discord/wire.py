@@ -11,18 +11,17 @@ from io import BytesIO
 from typing import BinaryIO
 
 import discord
+from devtools.localdiscord.server import LocalDiscord
 from discord.gateway import DiscordWebSocket
 from discord.http import Route
 
 from ollim_bot.clock import SystemClock
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.ports import Clock
-from ollim_bot.surfaces.discord.channel import Seen
-from ollim_bot.surfaces.discord.wire.allowance import Allowance
-from ollim_bot.surfaces.discord.wire.client import Connection
-from ollim_bot.surfaces.discord.wire.dm import DirectMessages, Wire
-from ollim_bot.surfaces.discord.wire.endpoint import point_at
-from ollim_bot.testing.discord.server import LocalDiscord
+from ollim_bot.surfaces.discord.client import DiscordConnection, point_at
+from ollim_bot.surfaces.discord.direct_messages import DirectMessages, LoggedInClient
+from ollim_bot.surfaces.discord.messages import ReceivedMessage
+from ollim_bot.surfaces.discord.rate_limits import EditAllowance
 
 
 @contextmanager
@@ -40,16 +39,16 @@ class Heard:
     """A `Listener` that writes down what it hears. `has_heard` is told of each."""
 
     has_heard: Callable[[], None]
-    ready_calls: list[tuple[Wire, bool]] = field(default_factory=list)
+    ready_calls: list[tuple[LoggedInClient, bool]] = field(default_factory=list)
     resumes: int = 0
-    messages: list[Seen] = field(default_factory=list)
+    messages: list[ReceivedMessage] = field(default_factory=list)
     edits: list[tuple[str, str]] = field(default_factory=list)
     deletions: list[str] = field(default_factory=list)
     reactions: list[tuple[str, str]] = field(default_factory=list)
     interactions: list[discord.Interaction] = field(default_factory=list)
     order: list[str] = field(default_factory=list)
 
-    async def ready(self, wire: Wire, *, is_first: bool) -> None:
+    async def ready(self, wire: LoggedInClient, *, is_first: bool) -> None:
         self.order.append("ready")
         self.ready_calls.append((wire, is_first))
         self.has_heard()
@@ -62,7 +61,7 @@ class Heard:
         self.resumes += 1
         self.has_heard()
 
-    async def message(self, message: Seen) -> None:
+    async def message(self, message: ReceivedMessage) -> None:
         self.order.append(message.text)
         self.messages.append(message)
         self.has_heard()
@@ -100,15 +99,15 @@ class Scene:
 
     def __post_init__(self) -> None:
         self.heard = Heard(self.local.world.has_changed)
-        self.allowance = Allowance(self.clock.monotonic)
+        self.allowance = EditAllowance(self.clock.monotonic)
         self.connection = self.connect()
         self.dm = self.channel(lambda: self.connection.wire)
 
-    def channel(self, wire: Callable[[], Wire | None]) -> DirectMessages:
+    def channel(self, wire: Callable[[], LoggedInClient | None]) -> DirectMessages:
         return DirectMessages(wire, self.allowance, self._opened)
 
-    def connect(self, token: str | None = None) -> Connection:
-        return Connection(
+    def connect(self, token: str | None = None) -> DiscordConnection:
+        return DiscordConnection(
             token or self.local.token,
             self.owner_id,
             self.heard,

@@ -9,10 +9,9 @@ from contextlib import asynccontextmanager, contextmanager
 
 import discord
 import yarl
+from devtools.localdiscord.server import LocalDiscord
 from discord.gateway import DiscordWebSocket
 from discord.http import Route
-
-from ollim_bot.testing.discord.server import LocalDiscord
 
 
 class Listener(discord.Client):

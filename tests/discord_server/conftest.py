@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 
 import aiohttp
 import pytest
+from devtools.localdiscord.server import LocalDiscord
 from tests.discord_server.client import Listener, listener
 from tests.discord_server.wire import Wire, bot_session
 
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.discord.server import LocalDiscord
 
 
 @pytest.fixture

@@ -7,10 +7,7 @@ import asyncio
 import aiohttp
 import discord
 import pytest
-from tests.discord_server.client import Listener
-from tests.discord_server.wire import Wire
-
-from ollim_bot.testing.discord.faults import (
+from devtools.localdiscord.faults import (
     AnswerHanging,
     AnswerLost,
     Banned,
@@ -19,7 +16,9 @@ from ollim_bot.testing.discord.faults import (
     Fail,
     Hanging,
 )
-from ollim_bot.testing.discord.server import LocalDiscord
+from devtools.localdiscord.server import LocalDiscord
+from tests.discord_server.client import Listener
+from tests.discord_server.wire import Wire
 
 SEND = "POST /channels/*/messages"
 

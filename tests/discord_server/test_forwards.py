@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import discord
+from devtools.localdiscord.server import LocalDiscord
 from tests.discord_server.client import Listener
 from tests.discord_server.wire import Wire
-
-from ollim_bot.testing.discord.server import LocalDiscord
 
 
 def _said_elsewhere(server: LocalDiscord, text: str, **more: bytes) -> str:

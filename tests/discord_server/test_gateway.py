@@ -7,9 +7,8 @@ from typing import Any
 
 import aiohttp
 import pytest
+from devtools.localdiscord.server import LocalDiscord
 from tests.discord_server.client import Listener, listener
-
-from ollim_bot.testing.discord.server import LocalDiscord
 
 DMS = 1 << 12 | 1 << 13
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from devtools.localdiscord.interactions import Answer, Interaction
+from devtools.localdiscord.server import LocalDiscord
 from tests.discord_server.client import Listener
 from tests.discord_server.wire import Reply, Wire
 
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.discord.interactions import Answer, Interaction
-from ollim_bot.testing.discord.server import LocalDiscord
 
 COMMAND = {
     "name": "model",

@@ -5,13 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from devtools.localdiscord.faults import Buckets
+from devtools.localdiscord.refusals import Refused
+from devtools.localdiscord.routes import page_of
+from devtools.localdiscord.state import Message, World
 from hypothesis import given
 from hypothesis import strategies as st
-
-from ollim_bot.testing.discord.buckets import Buckets
-from ollim_bot.testing.discord.refusals import Refused
-from ollim_bot.testing.discord.routes import page_of
-from ollim_bot.testing.discord.state import Message, World
 
 START = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 

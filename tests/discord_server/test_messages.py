@@ -6,10 +6,10 @@ from typing import Any
 
 import aiohttp
 import pytest
+from devtools.localdiscord.server import LocalDiscord
 from tests.discord_server.wire import Wire, bot_session
 
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.discord.server import LocalDiscord
 
 
 async def test_an_edit_is_held_to_the_same_limits(wire: Wire) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+from devtools.localdiscord.server import LocalDiscord
 from tests.discord_server.client import Listener, listener
 from tests.discord_server.wire import Wire
 
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.discord.server import LocalDiscord
 
 
 async def test_five_sends_in_five_seconds(clock: ManualClock, timed_wire: Wire) -> None:

@@ -11,12 +11,11 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from devtools.localdiscord.interactions import Kind
+from devtools.localdiscord.server import LocalDiscord
+from devtools.localdiscord.terminal import Terminal
 from tests.discord_server.wire import Wire
 from yarl import URL
-
-from ollim_bot.testing.discord.interactions import Kind
-from ollim_bot.testing.discord.server import LocalDiscord
-from ollim_bot.testing.discord.terminal import Terminal
 
 COMMAND = {
     "name": "config",

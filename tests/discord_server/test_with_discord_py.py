@@ -6,10 +6,9 @@ import io
 
 import discord
 import pytest
+from devtools.localdiscord.interactions import Answer
+from devtools.localdiscord.server import LocalDiscord
 from tests.discord_server.client import Listener, listener
-
-from ollim_bot.testing.discord.interactions import Answer
-from ollim_bot.testing.discord.server import LocalDiscord
 
 
 async def test_it_logs_in_and_is_ready(server: LocalDiscord, client: Listener) -> None:

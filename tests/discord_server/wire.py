@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
-
-from ollim_bot.testing.discord.server import LocalDiscord
+from devtools.localdiscord.server import LocalDiscord
 
 
 @dataclass(frozen=True)

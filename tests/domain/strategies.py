@@ -10,9 +10,9 @@ from zoneinfo import ZoneInfo
 
 from hypothesis import strategies as st
 
+from ollim_bot.domain.cards import Inquiries, Inquiry
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.fork_messages import ForkMessage
-from ollim_bot.domain.inquiries import Inquiries, Inquiry
+from ollim_bot.domain.forks import ForkMessage
 from ollim_bot.domain.jobs import (
     Chain,
     JobKind,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.domain.strategies import fork_messages, unix_seconds
 
-from ollim_bot.domain.fork_messages import (
+from ollim_bot.domain.forks import (
     ForkLife,
     ForkLookup,
     ForkMessage,

@@ -26,9 +26,8 @@ from ollim_bot.domain.initiative import (
 )
 from ollim_bot.domain.jobs import Chain, JobSpec, Late, Reminder, Routine
 from ollim_bot.domain.occurrences import SkipReason
-from ollim_bot.domain.outgoing import Charge, Sending
-from ollim_bot.domain.ping_rules import Allowed, charged
-from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.outgoing import Sending
+from ollim_bot.domain.pings import Allowed, Charge, PingBudget, charged
 from ollim_bot.domain.rehearsal import Circumstances, Ping, rehearse
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.runtime_config import RuntimeConfig

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.domain.strategies import inquiries, inquiry, unix_seconds
 
-from ollim_bot.domain.inquiries import Inquiries, Inquiry
+from ollim_bot.domain.cards import Inquiries, Inquiry
 
 WEEK = 7 * 86400.0
 ASKED = Inquiry("a1b2c3d4", "Show me the three mails", ts=1_770_000_000.0)

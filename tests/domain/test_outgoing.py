@@ -11,16 +11,8 @@ from hypothesis import strategies as st
 from tests.domain.strategies import instants, ping_budgets
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, numbered_id
-from ollim_bot.domain.outgoing import (
-    Charge,
-    NotSent,
-    Outbox,
-    OutboxRow,
-    Sending,
-    Sent,
-    Unsure,
-)
-from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.outgoing import NotSent, Outbox, OutboxRow, Sending, Sent, Unsure
+from ollim_bot.domain.pings import Charge, PingBudget
 from ollim_bot.domain.sessions import SessionId
 
 AT = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ollim_bot.domain.pattern_cover import is_covered
+from ollim_bot.domain.permissions import is_covered
 from ollim_bot.domain.tool_policy import (
     DEFAULT_BG_TOOLS,
     FILE_ARGUMENTS,

@@ -13,9 +13,8 @@ from tests.domain.strategies import instants, ping_budgets
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.jobs import ReportMode
-from ollim_bot.domain.outgoing import Charge, Sending
-from ollim_bot.domain.ping_rules import Allowed, Refused, Verdict, charged
-from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.outgoing import Sending
+from ollim_bot.domain.pings import Allowed, Charge, PingBudget, Refused, Verdict, charged
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.testing.memory import MemoryStore
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.domain.strategies import instants, session_events, zones
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.domain.session_statistics import Stretch, answers, began_at, stretch
+from ollim_bot.domain.session_use import Stretch, answers, began_at, stretch
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.domain.shortening import shortened
+from ollim_bot.domain.text import shortened
 
 
 @given(st.text(), st.integers(1, 40))

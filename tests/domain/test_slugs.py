@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ollim_bot.domain.slugs import LONGEST_SLUG, slug
+from ollim_bot.domain.text import LONGEST_SLUG, slug
 
 INVISIBLE = "\u00ad\u034f\u115f\u1160\u200b\u200d\u2060\u3164\ufe0f\uffa0\ufeff\U000e0101"
 # Marks, joiners, letters that change when they are lowered or composed, and signs between them.

@@ -7,8 +7,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.domain.text_difference import difference
-from ollim_bot.domain.visible_text import as_code, fenced, one_line, visible
+from ollim_bot.domain.text import as_code, difference, fenced, one_line, visible
 
 UNSEEN = {
     *"\u202a\u202b\u202d\u202e\u2066\u2067\u2069\u061c\u2028\u2029\x1b\x85\ufeff\udcff\U000e0041"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.domain.tool_labels import tool_label
+from ollim_bot.domain.activity import tool_label
 
 LONG = "x" * 200
 

@@ -14,7 +14,7 @@ from tests.engine.scene import Scene, ask, spoken
 
 from ollim_bot.agent import Prompt
 from ollim_bot.domain.events import Retrying
-from ollim_bot.engine.record import mend_left_off
+from ollim_bot.engine.transcripts import mend_left_off
 from ollim_bot.offline.messages import Fail
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")

@@ -18,7 +18,7 @@ from ollim_bot.domain.events import (
     TurnEnded,
 )
 from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say
-from ollim_bot.offline.side_requests import asks_for_summary
+from ollim_bot.offline.rules import asks_for_summary
 
 PING = "mcp__chat__ping"
 NEARLY_FULL = 980_000

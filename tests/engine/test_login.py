@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ollim_bot.domain.provider import NOT_SIGNED_IN, LoginStatus
 from ollim_bot.engine.login import log_in, log_out, login_status
-from ollim_bot.engine.login_state import NOT_SIGNED_IN, LoginStatus
 from ollim_bot.errors import EngineError
 
 

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from ollim_bot.agent import Trace
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.engine.record import trace_of
-from ollim_bot.engine.transcripts import Transcripts
+from ollim_bot.engine.transcripts import Transcripts, trace_of
 from ollim_bot.errors import EngineError
 
 NOT_TAKEN = Trace(is_taken=False)

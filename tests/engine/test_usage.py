@@ -12,8 +12,7 @@ from aiohttp import web
 from tests.engine.scene import end_of, engine_at
 
 from ollim_bot.agent import SessionSpec, Toolset
-from ollim_bot.offline.messages import Reply, Say
-from ollim_bot.offline.wire import Event, Outgoing
+from ollim_bot.offline.messages import Event, Outgoing, Reply, Say
 
 NEW, READ_FROM_CACHE, WRITTEN_TO_CACHE = 1_000, 70_000, 300
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.environment.env_file import load_env_file, read_env_file
+from ollim_bot.environment import load_env_file, read_env_file
 
 
 @pytest.mark.parametrize(

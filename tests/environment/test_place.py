@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from tests.environment.machine import Machine
 
-from ollim_bot.data_paths import DataPaths
-from ollim_bot.environment.place import locate
+from ollim_bot.environment import locate
 from ollim_bot.errors import BadSettings
+from ollim_bot.paths import DataPaths
 from ollim_bot.settings import LogLevel
 
 
@@ -113,7 +113,7 @@ def test_a_file_without_permission_is_a_problem(machine: Machine) -> None:
     child = """
 import os
 from pathlib import Path
-from ollim_bot.environment.env_file import load_env_file
+from ollim_bot.environment import load_env_file
 if os.getuid() == 0:
     os.setuid(65534)
 print(load_env_file(Path(".env")).problems[0].sentence)
@@ -195,7 +195,7 @@ def test_the_data_directory_has_the_paths_that_are_documented(tmp_path: Path) ->
 
 def test_finding_the_place_imports_nothing_heavy() -> None:
     heavy = {"asyncio", "logging", "subprocess", "difflib", "importlib.resources", "tempfile"}
-    child = "import sys, ollim_bot.environment.place, ollim_bot.settings; print(*sys.modules)"
+    child = "import sys, ollim_bot.environment, ollim_bot.settings; print(*sys.modules)"
     loaded = subprocess.run(
         [sys.executable, "-c", child], capture_output=True, text=True, check=True
     ).stdout

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.domain.near_words import nearest
-from ollim_bot.environment.time_zones import near_zone, system_zone, zone_named
+from ollim_bot.domain.text import nearest
+from ollim_bot.environment import near_zone, system_zone, zone_named
 
 
 def key(tz: str, etc: Path) -> str | None:

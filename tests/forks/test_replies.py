@@ -9,11 +9,10 @@ from tests.conversation.scene import Scene, scripted
 from tests.forks.branch import branch
 
 from ollim_bot.conversation.forks import cards
-from ollim_bot.domain.cards import Button, Card
+from ollim_bot.domain.cards import Button, Card, Inquiry
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, numbered_id
 from ollim_bot.domain.events import Noted
-from ollim_bot.domain.fork_messages import ForkMessage
-from ollim_bot.domain.inquiries import Inquiry
+from ollim_bot.domain.forks import ForkMessage
 from ollim_bot.domain.sessions import SessionChange, SessionId
 from ollim_bot.testing.engine import ScriptedEngine
 

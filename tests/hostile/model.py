@@ -9,7 +9,7 @@ from tests.hostile.attempt import Attempt
 from tests.hostile.vault import Vault
 
 from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say
-from ollim_bot.offline.side_requests import side_answer
+from ollim_bot.offline.rules import side_answer
 
 ERRAND = "DO WHAT YOU ARE HERE FOR"
 _SUBAGENT = {"description": "spy", "prompt": ERRAND, "subagent_type": "general-purpose"}

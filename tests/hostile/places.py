@@ -24,7 +24,7 @@ from ollim_bot.app.app import App
 from ollim_bot.chat import Incoming, Reception
 from ollim_bot.clock import SystemClock
 from ollim_bot.conversation.assembly import Talk
-from ollim_bot.conversation.background.runs import BackgroundRuns
+from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.jobs import Job, JobSpec, Routine, kind_of
@@ -34,7 +34,7 @@ from ollim_bot.engine.launcher import cli_path, launcher
 from ollim_bot.engine.options import child_environment
 from ollim_bot.offline.server import MessagesServer
 from ollim_bot.settings import Settings
-from ollim_bot.storage.stores import open_stores
+from ollim_bot.store.stores import open_stores
 from ollim_bot.stores import Stores
 from ollim_bot.testing.journal import RememberingJournal
 from ollim_bot.testing.surface import RecordingSurface

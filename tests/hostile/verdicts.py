@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from tests.hostile.places import Stand, opened
 
 from ollim_bot.domain.jobs import Job
-from ollim_bot.storage.attachments.opening import files_of
+from ollim_bot.store.attachments.files import files_of
 
 # What a refusal says, and what that is called here. The first that fits counts.
 _REASONS = {

@@ -19,18 +19,18 @@ from ollim_bot.domain.runs import RunKind
 from ollim_bot.domain.shell_words import shell_words
 from ollim_bot.domain.tool_policy import Pattern, matches
 from ollim_bot.offline import texts
-from ollim_bot.offline.errands import (
+from ollim_bot.offline.actions import (
     ADD_REMINDER,
     CANCEL_REMINDER,
     LIST_REMINDERS,
     LIST_ROUTINES,
     ran,
+    reminders_in,
 )
-from ollim_bot.offline.listings import reminders_in
 from ollim_bot.offline.messages import Block, CallTool, Message, Part, Say
 from ollim_bot.offline.situation import SHELL
 from ollim_bot.prompts.context import owner_prompt
-from ollim_bot.prompts.continued import continued_prompt
+from ollim_bot.prompts.turns import continued_prompt
 
 TOOLS = (ADD_REMINDER, LIST_REMINDERS.name, CANCEL_REMINDER, SHELL)
 WATER = f"{STAMP}\nremind me in 20 minutes to drink water"

@@ -14,9 +14,9 @@ from ollim_bot.domain.inputs import InputId, JobTurn
 from ollim_bot.domain.jobs import Chain, JobSpec, Reminder, ReportMode, Routine
 from ollim_bot.offline import texts
 from ollim_bot.offline.messages import CallTool, Message, Part, Say
-from ollim_bot.offline.tagged import PING, REPORT
-from ollim_bot.prompts.jobs import background_prompt, foreground_prompt
+from ollim_bot.offline.rules import PING, REPORT
 from ollim_bot.prompts.preamble import Briefing, build_bg_preamble
+from ollim_bot.prompts.turns import background_prompt, foreground_prompt
 
 NOW = datetime(2026, 11, 16, 9, tzinfo=UTC)
 TASK = "Drink water.\n\nA whole glass."

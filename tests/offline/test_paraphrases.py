@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.offline.paraphrases import PARAPHRASES, POLITE, UNDERSTOOD, Intent, Saying, said
 
 from ollim_bot.offline import texts
-from ollim_bot.offline.errands import LIST_REMINDERS, LIST_ROUTINES
+from ollim_bot.offline.actions import LIST_REMINDERS, LIST_ROUTINES
 from ollim_bot.offline.messages import Block, Message, ModelRequest, Reply, Say
 from ollim_bot.offline.rules import OfflineModel
 from ollim_bot.offline.situation import SHELL

@@ -8,18 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.conversation.commands.table import COMMANDS
+from ollim_bot.conversation.commands.dispatcher import COMMANDS
 from ollim_bot.domain.chat import Attachment, TurnId
 from ollim_bot.domain.inbox import ToolCalled
 from ollim_bot.domain.inputs import InputId, OwnerMessage
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.offline import texts
 from ollim_bot.offline.messages import Block, CallTool, Message, ModelRequest, Part, Say
-from ollim_bot.offline.prompt import read_prompt
-from ollim_bot.offline.rules import OfflineModel
-from ollim_bot.offline.tagged import PING, REPORT
+from ollim_bot.offline.rules import PING, REPORT, OfflineModel
+from ollim_bot.offline.situation import read_prompt
 from ollim_bot.prompts.context import FOR_MAIN, owner_prompt, updates_block
-from ollim_bot.prompts.continued import continued_prompt
+from ollim_bot.prompts.turns import continued_prompt
 
 STAMP = "[2026-02-24 Tue 10:15 AM PST]\n"
 NEWS = "RECENT BACKGROUND UPDATES (mention key findings in your response)\n- (5m ago) 3 mails.\n\n"

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.offline.wire_client import client_of, joined, parsed, said
 
-from ollim_bot.offline.messages import CallTool, Part, Reply, Say, Think
-from ollim_bot.offline.wire import Event, Outgoing
+from ollim_bot.offline.messages import CallTool, Event, Outgoing, Part, Reply, Say, Think
 
 USAGE = {
     "cache_creation_input_tokens": 0,

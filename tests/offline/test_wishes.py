@@ -17,7 +17,8 @@ from tests.offline.wishes import (
 
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.phrases import parse_moment
-from ollim_bot.offline.wishes import Cancel, Remind, Repeat, Unsure, Wish, wish_of
+from ollim_bot.offline.intents import wish_of
+from ollim_bot.offline.vocabulary import Cancel, Remind, Repeat, Unsure, Wish
 
 NOW = datetime(2026, 11, 16, 10, 15, tzinfo=UTC)
 CLEAR = (*REMINDING, *REPEATING, *CANCELLING)

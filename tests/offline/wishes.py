@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ollim_bot.domain.jobs import JobKind
-from ollim_bot.offline.wishes import Cancel, Remind, Repeat, Wish
+from ollim_bot.offline.vocabulary import Cancel, Remind, Repeat, Wish
 
 WATER = Remind("drink water", "in 20 minutes")
 MUM = Remind("call mum", "tomorrow at 9")

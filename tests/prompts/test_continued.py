@@ -6,7 +6,7 @@ from tests.prompts.prompt_parts import NOW, ago, call, file, message
 
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.prompts.context import FOR_MAIN, updates_block
-from ollim_bot.prompts.continued import continued_prompt
+from ollim_bot.prompts.turns import continued_prompt
 
 
 def test_a_turn_that_was_cut_off_goes_on_like_this() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from tests.prompts.prompt_parts import NOW, ago, hostile, reads_as_ours
 
-from ollim_bot.prompts.forks import (
+from ollim_bot.prompts.turns import (
     button_prompt,
     fork_prompt,
     idle_prompt,

@@ -14,8 +14,8 @@ from ollim_bot.domain.inputs import InputId, JobTurn
 from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, ReportMode, Routine, WebhookSpec
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.prompts.context import FOR_MAIN, READ_ONLY, updates_block
-from ollim_bot.prompts.jobs import background_prompt, foreground_prompt
 from ollim_bot.prompts.preamble import TASK, Briefing, build_bg_preamble
+from ollim_bot.prompts.turns import background_prompt, foreground_prompt
 
 BODY = "Look at the mail.\n\nThen at the calendar."
 WAITING = PendingUpdates((PendingUpdate(ago(5), "Checked the mail: 3 need replies."),))

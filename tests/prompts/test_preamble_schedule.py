@@ -20,7 +20,7 @@ from ollim_bot.domain.jobs import Chain, JobKind, JobSpec, Reminder, ReportMode,
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.schedule import JobKey, ScheduledJob
-from ollim_bot.prompts.lookalikes import lookalikes
+from ollim_bot.prompts.context import lookalikes
 from ollim_bot.prompts.preamble import Briefing, build_bg_preamble, upcoming_lines
 
 MINUTE = timedelta(minutes=1)

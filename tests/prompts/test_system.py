@@ -13,10 +13,9 @@ from tests.cli.terminal import Terminal
 from tests.prompts.prompt_parts import NOW, hostile, image
 
 import ollim_bot
-from ollim_bot.domain.profile import Names, Profile
-from ollim_bot.prompts.context import FOR_MAIN, attachments_list, timestamp
+from ollim_bot.domain.shared_files import Names, Profile
+from ollim_bot.prompts.context import FOR_MAIN, SYSTEM, attachments_list, timestamp
 from ollim_bot.prompts.system import PARTS, build_system_prompt, read_manual
-from ollim_bot.prompts.tags import SYSTEM
 
 FOLDER = Path(ollim_bot.__file__).parent / "texts" / "system"
 MANUAL = read_manual()

@@ -12,9 +12,17 @@ from tests.prompts.prompt_parts import NOW, ago, call, hostile, message, message
 from ollim_bot.domain.inputs import OwnerMessage
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
-from ollim_bot.prompts.context import FOR_MAIN, owner_prompt, quoted, updates_block
-from ollim_bot.prompts.continued import continued_prompt
-from ollim_bot.prompts.tags import job_tag, neutralised, one_line, restored
+from ollim_bot.prompts.context import (
+    FOR_MAIN,
+    job_tag,
+    neutralised,
+    one_line,
+    owner_prompt,
+    quoted,
+    restored,
+    updates_block,
+)
+from ollim_bot.prompts.turns import continued_prompt
 
 
 @pytest.mark.parametrize(

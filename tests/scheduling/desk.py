@@ -9,12 +9,12 @@ from pathlib import Path
 
 from tests.storage.places import QuickDisk
 
-from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.jobs import JobKind
+from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk
-from ollim_bot.scheduling.hand_edits import HandEdits
-from ollim_bot.scheduling.job_book import Changes, JobBook
-from ollim_bot.storage.bootstrap import prepare_data_directory
+from ollim_bot.schedule.hand_edits import HandEdits
+from ollim_bot.schedule.job_index import Changes, JobBook
+from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.disks import SteppedDisk
 from ollim_bot.testing.journal import RememberingJournal

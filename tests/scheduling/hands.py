@@ -10,7 +10,7 @@ from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.storage.run_requests import RequestFolder
+from ollim_bot.store.run_requests import RequestFolder
 from ollim_bot.testing.engine import Calls
 
 

@@ -17,17 +17,17 @@ from tests.conversation.scene import AtOnce, FakeKeeper, world
 from ollim_bot.agent import AgentEngine
 from ollim_bot.chat import Courier
 from ollim_bot.conversation.assembly import Talk
-from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.occurrences import LedgerRow
+from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk
-from ollim_bot.scheduling.assembly import assemble_schedule
-from ollim_bot.scheduling.hand_edits import HandEdits
-from ollim_bot.scheduling.scheduler import Scheduler
-from ollim_bot.storage.bootstrap import prepare_data_directory
-from ollim_bot.storage.jobs.checking import JobFileChecker
-from ollim_bot.storage.jobs.former import FormerTexts
-from ollim_bot.storage.stores import open_stores
+from ollim_bot.schedule.assembly import assemble_schedule
+from ollim_bot.schedule.hand_edits import HandEdits
+from ollim_bot.schedule.scheduler import Scheduler
+from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.store.job_checker import JobFileChecker
+from ollim_bot.store.stores import open_stores
+from ollim_bot.store.undo import UndoStore
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.journal import RememberingJournal
@@ -156,7 +156,7 @@ async def day(
             keeper=FakeKeeper(),
             working_directory=root,
             job_files=JobFileChecker(paths),
-            former=FormerTexts(paths, edits),
+            former=UndoStore(paths, edits),
             courier=courier,
         )
     )

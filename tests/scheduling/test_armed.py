@@ -17,9 +17,8 @@ from ollim_bot.domain.jobs import Job, JobKind, JobSpec, Routine
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.run_history import CHECKPOINT, DELIVERED, History, claiming_row
 from ollim_bot.errors import StorageError
-from ollim_bot.scheduling.armed import ArmedJobs
-from ollim_bot.scheduling.job_book import Changes
-from ollim_bot.scheduling.pages import BookedJob
+from ollim_bot.schedule.job_index import BookedJob, Changes
+from ollim_bot.schedule.scheduler import ArmedJobs
 from ollim_bot.stores import Stores
 from ollim_bot.testing.memory import MemoryLedger, memory_stores
 

@@ -10,7 +10,7 @@ from tests.storage.places import QuickDisk
 
 from ollim_bot.domain.jobs import Routine
 from ollim_bot.ports import Shelf
-from ollim_bot.storage.stores import open_stores
+from ollim_bot.store.stores import open_stores
 
 BY_HAND = "by hand: routines/plan.md"
 

@@ -17,10 +17,9 @@ from tests.scheduling.desk import NOW, Desk, routine
 
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.schedule import JobKey, key_of
-from ollim_bot.scheduling.job_book import Changes, rest_after
-from ollim_bot.scheduling.pages import BookedJob
-from ollim_bot.scheduling.scheduler import Scheduler
-from ollim_bot.scheduling.watcher import SCAN_SECONDS
+from ollim_bot.schedule.job_index import BookedJob, Changes, rest_after
+from ollim_bot.schedule.scheduler import Scheduler
+from ollim_bot.schedule.watcher import SCAN_SECONDS
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.memory import memory_stores
 

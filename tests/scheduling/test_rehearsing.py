@@ -21,7 +21,7 @@ from ollim_bot.domain.rehearsal import Circumstances, Fire, Guess, Ping, Rehears
 from ollim_bot.domain.run_history import History, RunStory
 from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, occurrence_at
 from ollim_bot.ports import Clock
-from ollim_bot.scheduling.watcher import SCAN_SECONDS
+from ollim_bot.schedule.watcher import SCAN_SECONDS
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import Calls, ScriptedEngine, ScriptedSession, Step
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.scheduling.desk import EDITORS, Desk, Editor, routine
 
-from ollim_bot.scheduling.watcher import SCAN_SECONDS, Events, Watcher, file_events
+from ollim_bot.schedule.watcher import SCAN_SECONDS, Events, Watcher, file_events
 
 LIMIT = 20
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from tests.scheduling.hurrying import HurryingClock, HurryingLoop, Turner
 
-from ollim_bot.conversation.background.attempt import Try
+from ollim_bot.conversation.background_attempt import Try
 from ollim_bot.domain.forward_schedule import UpcomingSchedule
 from ollim_bot.domain.jobs import Job, JobKind, Reminder
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
@@ -21,11 +21,10 @@ from ollim_bot.domain.run_history import claimed_by
 from ollim_bot.domain.schedule import JobKey
 from ollim_bot.errors import NotFound
 from ollim_bot.ports import LogView
-from ollim_bot.scheduling.dispatch import Dispatch
-from ollim_bot.scheduling.job_book import Changes
-from ollim_bot.scheduling.pages import BookedJob
-from ollim_bot.scheduling.scheduler import Scheduler
-from ollim_bot.storage.jobs.reminders import REMINDERS
+from ollim_bot.schedule.dispatch import Dispatch
+from ollim_bot.schedule.job_index import BookedJob, Changes
+from ollim_bot.schedule.scheduler import Scheduler
+from ollim_bot.store.job_formats import REMINDERS
 from ollim_bot.stores import Stores
 from ollim_bot.testing.memory import MemoryLedger, MemoryShelf, memory_stores
 

@@ -30,7 +30,8 @@ from ollim_bot.domain.inputs import (
     ProgramTurn,
 )
 from ollim_bot.domain.jobs import Chain, JobKind
-from ollim_bot.domain.outgoing import Charge, NotSent, Sending, Sent, Unsure
+from ollim_bot.domain.outgoing import NotSent, Sending, Sent, Unsure
+from ollim_bot.domain.pings import Charge
 from ollim_bot.domain.taint import Untrusted
 
 _ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)

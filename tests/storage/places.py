@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ollim_bot.data_paths import DataPaths
+from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk
-from ollim_bot.storage.bootstrap import prepare_data_directory
-from ollim_bot.storage.file_store import StoreProblem
-from ollim_bot.storage.files import OsDisk
-from ollim_bot.storage.stores import open_stores
+from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.store.file_store import StoreProblem
+from ollim_bot.store.files import OsDisk
+from ollim_bot.store.stores import open_stores
 from ollim_bot.stores import Stores
 from ollim_bot.testing.journal import RememberingJournal
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ollim_bot.data_paths import DataPaths
 from ollim_bot.errors import WriteFailed
-from ollim_bot.storage.bootstrap import TEXTS, prepare_data_directory
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.data_directory import TEXTS, prepare_data_directory
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tests.storage.test_power_cut import PowerCut
 from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.ports import Disk
-from ollim_bot.storage.files import OsDisk
+from ollim_bot.store.files import OsDisk
 from ollim_bot.stores import Stores
 from ollim_bot.testing.disks import PowerCutDisk, SteppedDisk
 from ollim_bot.testing.memory import memory_stores

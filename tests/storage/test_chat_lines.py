@@ -32,10 +32,9 @@ from ollim_bot.domain.inputs import CommandCall, InputId, OwnerMessage
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
-from ollim_bot.storage.codecs.inbox import INBOX_ROWS
-from ollim_bot.storage.codecs.messages import CHAT_MESSAGES
-from ollim_bot.storage.file_store import Malformed
-from ollim_bot.storage.json_lines import LineCodec
+from ollim_bot.store.codecs.rows import CHAT_MESSAGES, INBOX_ROWS
+from ollim_bot.store.file_store import Malformed
+from ollim_bot.store.json_lines import LineCodec
 
 AT = datetime(2026, 2, 24, 10, 15, tzinfo=timezone(timedelta(hours=-8)))
 PHOTO = Attachment("photo.png", "state/attachments/1f.png", "image/png", 12345)

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.storage.places import DataDirectory
 
-from ollim_bot.domain.job_files import JobFile, JobFolder
+from ollim_bot.domain.shared_files import JobFile, JobFolder
 from ollim_bot.errors import Unreadable
-from ollim_bot.storage.jobs.checking import JobFileChecker
+from ollim_bot.store.job_checker import JobFileChecker
 
 DAILY = JobFile(JobFolder.ROUTINES, "daily.md")
 MAIL = JobFile(JobFolder.SKILLS, "mail/SKILL.md")

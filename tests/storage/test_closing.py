@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from tests.storage.places import DataDirectory
 
-from ollim_bot.data_paths import DataPaths
-from ollim_bot.storage.bootstrap import prepare_data_directory
-from ollim_bot.storage.closing import Closing, close_to_others
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.data_directory import Closing, close_to_others, prepare_data_directory
 
 
 @pytest.fixture

@@ -17,14 +17,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.storage.places import NOW, DataDirectory
 
-from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.errors import NewerFormat, Unreadable, WriteFailed
-from ollim_bot.storage.file_store import Malformed
-from ollim_bot.storage.files import OsDisk
-from ollim_bot.storage.json_fields import parse_json
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.file_store import Malformed
+from ollim_bot.store.files import OsDisk
+from ollim_bot.store.json_fields import parse_json
 from ollim_bot.stores import Stores
 from ollim_bot.testing.disks import SteppedDisk
 

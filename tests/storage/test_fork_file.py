@@ -20,8 +20,8 @@ from tests.storage.places import DataDirectory, QuickDisk
 from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import NewerFormat
-from ollim_bot.storage.codecs.fork import ForkCodec
-from ollim_bot.storage.file_store import FormatIsNewer, Malformed
+from ollim_bot.store.codecs.records import ForkCodec
+from ollim_bot.store.file_store import FormatIsNewer, Malformed
 
 AT = datetime(2026, 2, 24, 10, 15, tzinfo=timezone(timedelta(hours=-8)))
 STAMP = "2026-02-24T10:15:00-08:00"

@@ -12,21 +12,18 @@ from pathlib import Path
 import pytest
 from tests.storage.places import NOW, DataDirectory
 
-from ollim_bot.domain.file_changes import FileChange, UndoEnd
-from ollim_bot.domain.job_files import JobFile, JobFolder
-from ollim_bot.domain.profile import ProfileFile
+from ollim_bot.domain.shared_files import FileChange, JobFile, JobFolder, ProfileFile, UndoEnd
 from ollim_bot.errors import Unreadable, WriteFailed
-from ollim_bot.storage.files import OsDisk
-from ollim_bot.storage.jobs.former import FormerTexts
-from ollim_bot.storage.locks import FileLock
+from ollim_bot.store.files import FileLock, OsDisk
+from ollim_bot.store.undo import UndoStore
 
 DAILY = JobFile(JobFolder.ROUTINES, "daily.md")
 KEY = "0123abcd"
 
 
-def former(data: DataDirectory) -> FormerTexts:
+def former(data: DataDirectory) -> UndoStore:
     """As a new process would see it."""
-    return FormerTexts(data.paths, data.journal)
+    return UndoStore(data.paths, data.journal)
 
 
 def changed(data: DataDirectory, before: str | None, after: str, key: str = KEY) -> Path:
@@ -155,7 +152,7 @@ class FullDisk(OsDisk):
 
 def test_a_full_disk_leaves_everything_as_it_is(data: DataDirectory) -> None:
     path = changed(data, "before", "after")
-    full = FormerTexts(data.paths, data.journal, FullDisk())
+    full = UndoStore(data.paths, data.journal, FullDisk())
     with pytest.raises(WriteFailed):
         full.undo(KEY)
     with pytest.raises(WriteFailed):

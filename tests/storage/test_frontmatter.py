@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ollim_bot.storage.documents.document import BadDocument
-from ollim_bot.storage.documents.frontmatter import CannotEdit, edited, parse, render
+from ollim_bot.store.document import BadDocument
+from ollim_bot.store.frontmatter import CannotEdit, edited, parse, render
 
 FULL = """\
 ---

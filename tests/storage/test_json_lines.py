@@ -23,10 +23,9 @@ from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.errors import Unreadable
 from ollim_bot.plain_files import Largest
 from ollim_bot.ports import Log
-from ollim_bot.storage.codecs.lines import LEDGER_ROWS
-from ollim_bot.storage.files import OsDisk
-from ollim_bot.storage.json_lines import JsonLines
-from ollim_bot.storage.locks import FileLock
+from ollim_bot.store.codecs.rows import LEDGER_ROWS
+from ollim_bot.store.files import FileLock, OsDisk
+from ollim_bot.store.json_lines import JsonLines
 from ollim_bot.testing.disks import SteppedDisk
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from ollim_bot.domain.definitions import Armed, Definition
 from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.errors import WriteFailed
-from ollim_bot.storage.files import OsDisk
+from ollim_bot.store.files import OsDisk
 from ollim_bot.stores import Stores
 from ollim_bot.testing.disks import SteppedDisk
 from ollim_bot.testing.memory import memory_stores

@@ -12,12 +12,12 @@ import pytest
 from tests.storage.places import NOW, DataDirectory
 
 from ollim_bot.errors import WriteFailed
-from ollim_bot.storage.locks import FileLock
+from ollim_bot.store.files import FileLock
 
 HOLD = """
 import sys
 from pathlib import Path
-from ollim_bot.storage.locks import FileLock
+from ollim_bot.store.files import FileLock
 with FileLock(Path(sys.argv[1])).held():
     print("held", flush=True)
     sys.stdin.read()

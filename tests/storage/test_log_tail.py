@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.storage.places import DataDirectory, QuickDisk
 from tests.storage.test_json_lines import row
 
-from ollim_bot.storage.files import lines_backwards
+from ollim_bot.store.files import lines_backwards
 
 BLOCK = 65536
 LONG = b" ".join(str(number).encode() for number in range(3 * BLOCK // 4))

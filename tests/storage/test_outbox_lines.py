@@ -17,20 +17,12 @@ from tests.storage.damage import damaged
 from tests.storage.places import NOW, DataDirectory, QuickDisk
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.domain.outgoing import (
-    Charge,
-    NotSent,
-    Outbox,
-    OutboxRow,
-    Sending,
-    Sent,
-    Unsure,
-)
-from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.outgoing import NotSent, Outbox, OutboxRow, Sending, Sent, Unsure
+from ollim_bot.domain.pings import Charge, PingBudget
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.storage.codecs.outbox import OUTBOX_ROWS
-from ollim_bot.storage.codecs.values import PingBudgetCodec
-from ollim_bot.storage.file_store import Malformed
+from ollim_bot.store.codecs.records import PingBudgetCodec
+from ollim_bot.store.codecs.rows import OUTBOX_ROWS
+from ollim_bot.store.file_store import Malformed
 
 AT = datetime(2026, 2, 24, 10, 15, tzinfo=timezone(timedelta(hours=-8)))
 STAMP = "2026-02-24T10:15:00-08:00"

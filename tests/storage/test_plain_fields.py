@@ -6,8 +6,8 @@ import pytest
 from hypothesis import event, example, given
 from hypothesis import strategies as st
 
-from ollim_bot.storage.documents.plain_fields import plain_fields
-from ollim_bot.storage.documents.yaml_fields import yaml_fields
+from ollim_bot.store.frontmatter import plain_fields
+from ollim_bot.store.yaml_fields import yaml_fields
 
 SIGNS = st.sampled_from("abzAZ019 _-./()'\"+*,;=@:#&!|>%?[]{}~`\\\t\ré水\u0301\x85\u2028\ufeff\x07")
 VALUES = st.text(SIGNS, max_size=12) | st.sampled_from(

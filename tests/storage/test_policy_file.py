@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.tool_policy import DEFAULT_BG_TOOLS, MAIN_TOOLS, ToolPolicy
-from ollim_bot.storage.policy_file import PolicyFile
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.policy_file import PolicyFile
 
 
 class Owner:

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from tests.storage.places import DataDirectory
 
-from ollim_bot.domain.profile import Profile
+from ollim_bot.domain.shared_files import Profile
 from ollim_bot.plain_files import Largest
-from ollim_bot.storage.files import OsDisk
-from ollim_bot.storage.profile import ProfileFiles
+from ollim_bot.store.files import OsDisk
+from ollim_bot.store.profile_files import ProfileFiles
 
 A_WHILE_AGO = 1_700_000_000
 

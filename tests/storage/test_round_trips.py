@@ -13,19 +13,17 @@ from tests.domain import strategies
 from tests.storage import chat_strategies
 from tests.storage.places import NOW, DataDirectory, QuickDisk
 
-from ollim_bot.storage.codecs.inbox import INBOX_ROWS
-from ollim_bot.storage.codecs.lines import LEDGER_ROWS, SESSION_EVENTS
-from ollim_bot.storage.codecs.messages import CHAT_MESSAGES
-from ollim_bot.storage.codecs.updates import PendingUpdatesCodec
-from ollim_bot.storage.codecs.values import (
+from ollim_bot.store.codecs.records import (
     ForkMessagesCodec,
     InquiriesCodec,
+    PendingUpdatesCodec,
     PingBudgetCodec,
     RuntimeConfigCodec,
     SessionIdCodec,
 )
-from ollim_bot.storage.file_store import Codec
-from ollim_bot.storage.json_lines import LineCodec
+from ollim_bot.store.codecs.rows import CHAT_MESSAGES, INBOX_ROWS, LEDGER_ROWS, SESSION_EVENTS
+from ollim_bot.store.file_store import Codec
+from ollim_bot.store.json_lines import LineCodec
 
 VALUES: list[tuple[Codec[Any], st.SearchStrategy[Any]]] = [
     (SessionIdCodec(), strategies.session_ids | st.none()),

@@ -16,7 +16,7 @@ from tests.storage.places import DataDirectory
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import JobSpec, Late, Model, ReportMode, Routine
 from ollim_bot.errors import BadJob, DuplicateId, EditRefused, NotFound, Unreadable, WriteFailed
-from ollim_bot.storage.files import OsDisk
+from ollim_bot.store.files import OsDisk
 from ollim_bot.testing.disks import SteppedDisk
 
 GOOD = '---\nid: good0001\ncron: "0 9 * * *"\n---\nstay\n'

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.tools.house import House, furnished
 
-from ollim_bot.tools.reach import Reach
+from ollim_bot.tools.path_rules import PathPolicy
 
 
 @pytest.fixture
@@ -18,5 +18,5 @@ def house(tmp_path: Path) -> House:
 
 
 @pytest.fixture
-def reach(house: House) -> Reach:
-    return Reach(house.data, (house.texts,))
+def reach(house: House) -> PathPolicy:
+    return PathPolicy(house.data, (house.texts,))

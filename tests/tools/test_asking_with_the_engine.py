@@ -12,7 +12,7 @@ import pytest
 from tests.engine.scene import Scene, ask, scene
 
 from ollim_bot.agent import Toolset
-from ollim_bot.conversation.approvals.approvals import Approvals
+from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.stage import Stage
 from ollim_bot.domain.chat import ChatMessage
@@ -23,8 +23,8 @@ from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.memory import memory_stores
 from ollim_bot.testing.surface import RecordingSurface
-from ollim_bot.tools.main_gate import main_gate
-from ollim_bot.tools.reach import Reach
+from ollim_bot.tools.gates import main_gate
+from ollim_bot.tools.path_rules import PathPolicy
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 
@@ -67,7 +67,7 @@ async def owner(stage: Scene) -> Owner:
 @pytest.fixture
 def tools(stage: Scene, owner: Owner) -> Toolset:
     gate = main_gate(
-        Reach(stage.spec.working_directory),
+        PathPolicy(stage.spec.working_directory),
         granted=owner.approvals.granted,
         undecided=owner.approvals.decide,
     )

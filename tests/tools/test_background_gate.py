@@ -10,13 +10,13 @@ import pytest
 from tests.tools.house import House
 
 from ollim_bot.agent import Gate, ToolCall
-from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.runs import Run, RunPolicy
 from ollim_bot.domain.tool_policy import DEFAULT_BG_TOOLS
-from ollim_bot.storage.policy_file import PolicyFile
-from ollim_bot.tools.background_gate import BackgroundTools
-from ollim_bot.tools.reach import Reach
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.policy_file import PolicyFile
+from ollim_bot.tools.gates import BackgroundTools
+from ollim_bot.tools.path_rules import PathPolicy
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 NOTE = {"file_path": "note.md"}
@@ -42,7 +42,7 @@ async def refused(gate: Gate, tool: str, /, **arguments: object) -> str:
 
 
 @pytest.fixture
-def usual(reach: Reach) -> BackgroundTools:
+def usual(reach: PathPolicy) -> BackgroundTools:
     return BackgroundTools(reach, lambda: DEFAULT_BG_TOOLS, resolver=known)
 
 
@@ -125,7 +125,7 @@ async def test_a_skill_of_the_job_may_be_used_and_no_other(usual: BackgroundTool
     assert "`Skill(mail *)`" in await refused(gate, "Skill", skill="mailer")
 
 
-async def test_no_pattern_opens_what_is_protected(reach: Reach) -> None:
+async def test_no_pattern_opens_what_is_protected(reach: PathPolicy) -> None:
     wide = ("Read", "Write", "Grep", "Glob", "LS", "Bash(cat *)", "WebFetch")
     gate = await gate_of(BackgroundTools(reach, lambda: wide, resolver=known), job(*wide))
     for tool, arguments, words in (
@@ -141,7 +141,7 @@ async def test_no_pattern_opens_what_is_protected(reach: Reach) -> None:
     assert await refused(gate, "Bash", command="cat note.md") == ""
 
 
-async def test_nor_a_job_file_that_is_not_right(reach: Reach) -> None:
+async def test_nor_a_job_file_that_is_not_right(reach: PathPolicy) -> None:
     def wrong(call: ToolCall, _: object) -> str | None:
         return "cron: is not right" if "routines" in str(call.arguments["file_path"]) else None
 
@@ -159,7 +159,7 @@ async def test_a_subagent_is_judged_like_everybody(usual: BackgroundTools) -> No
 
 async def test_a_data_directory_behind_a_link_has_the_same_paths(house: House) -> None:
     (house.home / "linked").symlink_to("data")
-    tools = BackgroundTools(Reach(house.home / "linked"), lambda: DEFAULT_BG_TOOLS)
+    tools = BackgroundTools(PathPolicy(house.home / "linked"), lambda: DEFAULT_BG_TOOLS)
     gate = await gate_of(tools, job())
     for place in (house.data, house.home / "linked"):
         assert await refused(gate, "Read", file_path=str(place / "note.md")) == ""
@@ -181,7 +181,7 @@ class Policy:
 
     def tools(self) -> BackgroundTools:
         return BackgroundTools(
-            Reach(self._paths.root), lambda: self._file.read().background, resolver=known
+            PathPolicy(self._paths.root), lambda: self._file.read().background, resolver=known
         )
 
 
@@ -239,6 +239,6 @@ async def test_a_skill_that_nobody_could_load_is_missing(house: House, name: str
     for place in ("skills/mail", "skills/mail-2_x", "skills/a/b"):
         (house.data / place).mkdir(parents=True)
         (house.data / place / "SKILL.md").write_text("Read the mail.")
-    tools = BackgroundTools(Reach(house.data), lambda: ())
+    tools = BackgroundTools(PathPolicy(house.data), lambda: ())
     assert await tools.missing_skills(job(skills=("mail", "mail-2_x"))) == []
     assert await tools.missing_skills(job(skills=("mail", name))) == [name]

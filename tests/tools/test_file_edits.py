@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.tools.file_edits import UnclearEdit, written
+from ollim_bot.tools.guards import UnclearEdit, written
 
 
 def edit(old: object, new: object, **more: object) -> dict[str, object]:

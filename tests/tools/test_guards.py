@@ -11,10 +11,12 @@ from tests.tools.house import House
 from ollim_bot.agent import ToolCall
 from ollim_bot.tools import texts
 from ollim_bot.tools.guards import address_guard, state_dir_guard
-from ollim_bot.tools.reach import Reach
+from ollim_bot.tools.path_rules import PathPolicy
 
 
-def judged(house: House, reach: Reach, tool: str, arguments: Mapping[str, object]) -> str | None:
+def judged(
+    house: House, reach: PathPolicy, tool: str, arguments: Mapping[str, object]
+) -> str | None:
     spelled = {
         name: house.spelled(value) if isinstance(value, str) else value
         for name, value in arguments.items()
@@ -40,7 +42,7 @@ def judged(house: House, reach: Reach, tool: str, arguments: Mapping[str, object
     ],
 )
 def test_harmless_calls_pass(
-    house: House, reach: Reach, tool: str, arguments: dict[str, object]
+    house: House, reach: PathPolicy, tool: str, arguments: dict[str, object]
 ) -> None:
     assert judged(house, reach, tool, arguments) is None
 
@@ -51,7 +53,7 @@ def test_harmless_calls_pass(
     ["state/token.json", "{data}/.env", "to-link.md", "folder/x.md", "/etc/hosts", "", None, ["a"]],
 )  # fmt: skip
 def test_every_tool_for_files_is_kept_out(
-    house: House, reach: Reach, tool: str, path: object
+    house: House, reach: PathPolicy, tool: str, path: object
 ) -> None:
     assert judged(house, reach, tool, {"file_path": path}) is not None
     assert judged(house, reach, tool, {}) is not None
@@ -77,13 +79,13 @@ def test_every_tool_for_files_is_kept_out(
     ],
 )
 def test_a_path_is_seen_in_every_argument_that_may_be_one(
-    house: House, reach: Reach, tool: str, arguments: dict[str, object]
+    house: House, reach: PathPolicy, tool: str, arguments: dict[str, object]
 ) -> None:
     assert judged(house, reach, tool, arguments) is not None
 
 
 def test_the_folder_in_a_glob_does_not_say_where_a_search_for_words_begins(
-    house: House, reach: Reach
+    house: House, reach: PathPolicy
 ) -> None:
     (house.data / "notes/.env").write_text("secret")
     arguments = {"pattern": "x", "path": "notes", "glob": "notes/*"}
@@ -108,7 +110,7 @@ def test_the_folder_in_a_glob_does_not_say_where_a_search_for_words_begins(
     ],
 )
 def test_commands_that_name_nothing_protected_pass(
-    house: House, reach: Reach, command: str
+    house: House, reach: PathPolicy, command: str
 ) -> None:
     assert judged(house, reach, "Bash", {"command": command}) is None
 
@@ -126,7 +128,7 @@ def test_commands_that_name_nothing_protected_pass(
     ],
 )  # fmt: skip
 def test_a_command_that_names_the_state_is_refused(
-    house: House, reach: Reach, command: str
+    house: House, reach: PathPolicy, command: str
 ) -> None:
     reason = judged(house, reach, "Bash", {"command": command})
     assert reason is not None
@@ -144,7 +146,7 @@ def test_a_command_that_names_the_state_is_refused(
     ],
 )  # fmt: skip
 def test_a_command_that_names_what_else_is_protected_is_refused(
-    house: House, reach: Reach, command: str
+    house: House, reach: PathPolicy, command: str
 ) -> None:
     reason = judged(house, reach, "Bash", {"command": command})
     assert reason is not None
@@ -161,13 +163,13 @@ def test_a_command_that_names_what_else_is_protected_is_refused(
      "a\nb", "cat 'x", None, ["cat", "x"]],
 )  # fmt: skip
 def test_a_command_that_is_not_plain_is_refused(
-    house: House, reach: Reach, command: object
+    house: House, reach: PathPolicy, command: object
 ) -> None:
     assert judged(house, reach, "Bash", {"command": command}) == texts.UNCLEAR_COMMAND
 
 
 @pytest.mark.parametrize("command", ["cd notes", "pushd notes", "popd", "'cd' notes", "cd"])
-def test_commands_stay_where_they_are(house: House, reach: Reach, command: str) -> None:
+def test_commands_stay_where_they_are(house: House, reach: PathPolicy, command: str) -> None:
     assert judged(house, reach, "Bash", {"command": command}) == texts.STAYS_HERE
 
 
@@ -190,18 +192,20 @@ def test_only_fetching_has_an_address() -> None:
     ],
 )  # fmt: skip
 def test_a_command_that_goes_down_from_where_it_is_run_is_refused(
-    house: House, reach: Reach, command: str
+    house: House, reach: PathPolicy, command: str
 ) -> None:
     reason = judged(house, reach, "Bash", {"command": command})
     assert reason == texts.REACHES_TOO_FAR
 
 
 @pytest.mark.parametrize("command", ["grep -in x note.md", "ls -la notes/state", "ls -r routines"])
-def test_one_that_stays_at_what_it_names_passes(house: House, reach: Reach, command: str) -> None:
+def test_one_that_stays_at_what_it_names_passes(
+    house: House, reach: PathPolicy, command: str
+) -> None:
     assert judged(house, reach, "Bash", {"command": command}) is None
 
 
-def test_a_folder_is_named_only_if_nothing_in_it_leads_out(house: House, reach: Reach) -> None:
+def test_a_folder_is_named_only_if_nothing_in_it_leads_out(house: House, reach: PathPolicy) -> None:
     def names(folder: str) -> str | None:
         return judged(house, reach, "Bash", {"command": f"cp -rL {folder} copy"})
 
@@ -220,7 +224,9 @@ def test_a_folder_is_named_only_if_nothing_in_it_leads_out(house: House, reach: 
         "dd of={home}/copy.md", "env -C routines cat ../../outside.md", "ls {home}/elsewhere",
     ],
 )  # fmt: skip
-def test_no_program_is_handed_what_is_outside(house: House, reach: Reach, command: str) -> None:
+def test_no_program_is_handed_what_is_outside(
+    house: House, reach: PathPolicy, command: str
+) -> None:
     reason = judged(house, reach, "Bash", {"command": command})
     assert reason is not None
     assert "outside the data directory" in reason
@@ -233,7 +239,7 @@ def test_no_program_is_handed_what_is_outside(house: House, reach: Reach, comman
         "sed -n s/a/b/p note.md", "date +%d/%m/%Y", "grep -c /nowhere/at/all note.md",
     ],
 )  # fmt: skip
-def test_what_only_looks_like_it_passes(house: House, reach: Reach, command: str) -> None:
+def test_what_only_looks_like_it_passes(house: House, reach: PathPolicy, command: str) -> None:
     assert judged(house, reach, "Bash", {"command": command}) is None
 
 
@@ -244,13 +250,15 @@ def test_what_only_looks_like_it_passes(house: House, reach: Reach, command: str
         "env --chdir=notes cat up/state/token.json", "make -C notes -f ../tool-policy.yaml",
     ],
 )  # fmt: skip
-def test_nor_where_it_is_told_to_begin_elsewhere(house: House, reach: Reach, command: str) -> None:
+def test_nor_where_it_is_told_to_begin_elsewhere(
+    house: House, reach: PathPolicy, command: str
+) -> None:
     reason = judged(house, reach, "Bash", {"command": command})
     assert reason is not None
     assert "is protected" in reason
 
 
-def test_a_second_name_of_a_secret_is_not_named_either(house: House, reach: Reach) -> None:
+def test_a_second_name_of_a_secret_is_not_named_either(house: House, reach: PathPolicy) -> None:
     os.link(house.data / "state/token.json", house.data / "routines/hard.md")
     for command in ("cat routines/hard.md", "cp -r routines copy"):
         assert judged(house, reach, "Bash", {"command": command}) is not None
@@ -274,7 +282,7 @@ OWNERS = [
 
 @pytest.mark.parametrize("command", OWNERS)
 def test_what_changes_powers_is_never_done_by_the_agent(
-    house: House, reach: Reach, command: str
+    house: House, reach: PathPolicy, command: str
 ) -> None:
     reason = judged(house, reach, "Bash", {"command": command})
     assert reason is not None
@@ -288,12 +296,12 @@ def test_what_changes_powers_is_never_done_by_the_agent(
      "ollim-bot help config set", "ollim-bot --help", "ollim-bot version", "ollim-bot rehearse 7d",
      "grep ollim-bot note.md", "grep -c ollim-bot notes/plan.md"],
 )  # fmt: skip
-def test_what_only_shows_is_not_the_owners(house: House, reach: Reach, command: str) -> None:
+def test_what_only_shows_is_not_the_owners(house: House, reach: PathPolicy, command: str) -> None:
     assert judged(house, reach, "Bash", {"command": command}) is None
 
 
 def test_a_command_that_names_too_many_files_is_not_looked_through(
-    house: House, reach: Reach
+    house: House, reach: PathPolicy
 ) -> None:
     for number in range(60):
         (house.data / f"routines/{number}").mkdir()
@@ -306,13 +314,13 @@ def test_a_command_that_names_too_many_files_is_not_looked_through(
     assert judged(house, reach, "Bash", {"command": said}) is None
 
 
-def test_what_is_about_the_page_may_be_asked(house: House, reach: Reach) -> None:
+def test_what_is_about_the_page_may_be_asked(house: House, reach: PathPolicy) -> None:
     for command in ("ollim-bot help web", "ollim-bot reminder add -m web --in 1h"):
         assert judged(house, reach, "Bash", {"command": command}) is None
 
 
 @pytest.mark.parametrize("tool", ["Agent", "Task"])
-def test_a_subagent_gets_no_copy_of_the_folder(house: House, reach: Reach, tool: str) -> None:
+def test_a_subagent_gets_no_copy_of_the_folder(house: House, reach: PathPolicy, tool: str) -> None:
     asked = {"prompt": "x", "subagent_type": "general-purpose"}
     assert judged(house, reach, tool, asked) is None
     for isolation in ("worktree", "remote", ["worktree"]):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ollim_bot.tools.job_places import job_files
+from ollim_bot.tools.path_rules import job_files
 
 
 @pytest.fixture

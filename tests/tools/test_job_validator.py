@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from ollim_bot.agent import ToolCall
-from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.initiative import Setter
 from ollim_bot.domain.tool_policy import MAIN_TOOLS, Pattern
-from ollim_bot.storage.bootstrap import prepare_data_directory
-from ollim_bot.storage.jobs.checking import JobFileChecker
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.tools.job_validator import JobValidator
 
 DAILY = '---\nid: daily\ncron: "0 9 * * *"\n---\nPlan the day.\n'

@@ -10,15 +10,15 @@ from tests.tools.house import House
 
 from ollim_bot.agent import Refusal, ToolCall
 from ollim_bot.domain.tool_policy import Pattern
-from ollim_bot.tools.main_gate import main_gate
-from ollim_bot.tools.reach import Reach
+from ollim_bot.tools.gates import main_gate
+from ollim_bot.tools.path_rules import PathPolicy
 
 
 def known(_: str) -> Sequence[str]:
     return ["93.184.215.14"]
 
 
-async def refused(reach: Reach, tool: str, /, **arguments: object) -> str:
+async def refused(reach: PathPolicy, tool: str, /, **arguments: object) -> str:
     refusal = await main_gate(reach, resolver=known)(ToolCall(tool, arguments))
     return refusal.reason if refusal else ""
 
@@ -44,7 +44,7 @@ async def refused(reach: Reach, tool: str, /, **arguments: object) -> str:
     ],
 )
 async def test_what_the_main_session_is_for_passes(
-    reach: Reach, tool: str, arguments: dict[str, object]
+    reach: PathPolicy, tool: str, arguments: dict[str, object]
 ) -> None:
     assert await refused(reach, tool, **arguments) == ""
 
@@ -70,18 +70,18 @@ async def test_what_the_main_session_is_for_passes(
     ],
 )
 async def test_a_refusal_says_why_and_what_to_do(
-    reach: Reach, tool: str, arguments: dict[str, object], words: str
+    reach: PathPolicy, tool: str, arguments: dict[str, object], words: str
 ) -> None:
     assert words in await refused(reach, tool, **arguments)
 
 
-async def test_a_subagent_is_judged_like_everybody(reach: Reach) -> None:
+async def test_a_subagent_is_judged_like_everybody(reach: PathPolicy) -> None:
     gate = main_gate(reach)
     assert await gate(ToolCall("Read", {"file_path": ".env"}, by_subagent=True)) is not None
     assert await gate(ToolCall("Read", {"file_path": "note.md"}, by_subagent=True)) is None
 
 
-async def test_no_pattern_opens_what_is_protected(reach: Reach) -> None:
+async def test_no_pattern_opens_what_is_protected(reach: PathPolicy) -> None:
     names = ("Read", "Write", "Grep", "Glob", "LS", "Bash(cat *)", "WebFetch")
     gate = main_gate(reach, allowed=lambda: [Pattern.of(name) for name in names])
     for tool, arguments in (
@@ -98,7 +98,7 @@ async def test_no_pattern_opens_what_is_protected(reach: Reach) -> None:
     assert await gate(ToolCall("Grep", {"pattern": "x", "path": "notes"})) is None
 
 
-async def test_a_change_of_the_policy_counts_at_once(reach: Reach) -> None:
+async def test_a_change_of_the_policy_counts_at_once(reach: PathPolicy) -> None:
     allowed = [Pattern.of("WebSearch")]
     gate = main_gate(reach, allowed=lambda: allowed)
     assert await gate(ToolCall("Skill", {"skill": "x"})) is not None
@@ -108,12 +108,12 @@ async def test_a_change_of_the_policy_counts_at_once(reach: Reach) -> None:
 
 async def test_a_data_directory_behind_a_link_has_the_same_paths(house: House) -> None:
     (house.home / "linked").symlink_to("data")
-    gate = main_gate(Reach(house.home / "linked"))
+    gate = main_gate(PathPolicy(house.home / "linked"))
     for place in (house.data, house.home / "linked"):
         assert await gate(ToolCall("Read", {"file_path": str(place / "note.md")})) is None
 
 
-async def test_nothing_waits_for_the_disk_or_the_network(reach: Reach) -> None:
+async def test_nothing_waits_for_the_disk_or_the_network(reach: PathPolicy) -> None:
     """On the event loop, that is."""
     threads: list[int] = []
 
@@ -156,7 +156,7 @@ def nothing() -> Sequence[Pattern]:
 
 @pytest.mark.parametrize(("tool", "arguments"), GUARDED)
 async def test_nobody_can_allow_what_a_guard_objects_to_nor_is_asked(
-    reach: Reach, tool: str, arguments: dict[str, object]
+    reach: PathPolicy, tool: str, arguments: dict[str, object]
 ) -> None:
     yes = Decider()
     gate = main_gate(reach, allowed=nothing, undecided=yes.decide, resolver=known)
@@ -166,14 +166,14 @@ async def test_nobody_can_allow_what_a_guard_objects_to_nor_is_asked(
 
 @pytest.mark.parametrize(("tool", "arguments"), GUARDED)
 async def test_nor_does_a_granted_pattern(
-    reach: Reach, tool: str, arguments: dict[str, object]
+    reach: PathPolicy, tool: str, arguments: dict[str, object]
 ) -> None:
     names = ("Read", "Write", "Edit", "LS", "WebFetch", "Bash(cat *)", "Bash(git *)", "Bash(cd *)")
     gate = main_gate(reach, granted=lambda: [Pattern.of(name) for name in names], resolver=known)
     assert await gate(ToolCall(tool, arguments)) is not None
 
 
-async def test_what_is_granted_passes_beside_what_the_policy_allows(reach: Reach) -> None:
+async def test_what_is_granted_passes_beside_what_the_policy_allows(reach: PathPolicy) -> None:
     no = Decider(Refusal("no"))
     granted = [Pattern.of("Write(./notes/**)")]
     gate = main_gate(reach, granted=lambda: granted, undecided=no.decide)
@@ -186,7 +186,7 @@ async def test_what_is_granted_passes_beside_what_the_policy_allows(reach: Reach
 
 @pytest.mark.parametrize("says", [None, Refusal("The owner said no.")])
 async def test_what_no_pattern_allows_is_decided_elsewhere(
-    reach: Reach, says: Refusal | None
+    reach: PathPolicy, says: Refusal | None
 ) -> None:
     decider = Decider(says)
     gate = main_gate(reach, undecided=decider.decide)
@@ -208,13 +208,13 @@ async def test_what_changed_while_somebody_decided_is_seen(house: House) -> None
         new.symlink_to("state")
         return None
 
-    gate = main_gate(Reach(house.data), undecided=slow_yes)
+    gate = main_gate(PathPolicy(house.data), undecided=slow_yes)
     refusal = await gate(ToolCall("Read", {"file_path": "new/token.json"}))
     assert refusal is not None
     assert "state/ is protected." in refusal.reason
 
 
-async def test_no_name_is_looked_up_before_the_call_is_wanted(reach: Reach) -> None:
+async def test_no_name_is_looked_up_before_the_call_is_wanted(reach: PathPolicy) -> None:
     """Else a name could carry words to whoever answers for it."""
     looked_up: list[str] = []
 
@@ -236,7 +236,7 @@ async def test_no_name_is_looked_up_before_the_call_is_wanted(reach: Reach) -> N
 
 
 async def test_a_name_that_leads_home_is_not_fetched_though_a_pattern_allows_it(
-    reach: Reach,
+    reach: PathPolicy,
 ) -> None:
     gate = main_gate(reach, resolver=lambda _: ["192.168.0.7"])
     refusal = await gate(ToolCall("WebFetch", {"url": "https://words.example.com/"}))

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.tools.house import SECRET, House
 
-from ollim_bot.tools.reach import LONGEST_PATH, Reach
+from ollim_bot.tools.path_rules import LONGEST_PATH, PathPolicy
 
 OPEN_TO_READ = [
     "note.md",
@@ -106,7 +106,7 @@ UNCLEAR = [
 
 
 @pytest.mark.parametrize("path", OPEN_TO_READ)
-def test_the_rest_of_the_data_directory_is_open(house: House, reach: Reach, path: str) -> None:
+def test_the_rest_of_the_data_directory_is_open(house: House, reach: PathPolicy, path: str) -> None:
     assert reach.to_read(house.spelled(path)) is None
 
 
@@ -120,7 +120,7 @@ def test_the_rest_of_the_data_directory_is_open(house: House, reach: Reach, path
     ],
 )
 def test_what_is_protected_is_neither_read_nor_written(
-    house: House, reach: Reach, name: str, path: str
+    house: House, reach: PathPolicy, name: str, path: str
 ) -> None:
     for reason in (reach.to_read(house.spelled(path)), reach.to_write(house.spelled(path))):
         assert reason is not None
@@ -128,14 +128,14 @@ def test_what_is_protected_is_neither_read_nor_written(
 
 
 @pytest.mark.parametrize("path", OUTSIDE)
-def test_nothing_outside_is_reached(house: House, reach: Reach, path: str) -> None:
+def test_nothing_outside_is_reached(house: House, reach: PathPolicy, path: str) -> None:
     for reason in (reach.to_read(house.spelled(path)), reach.to_write(house.spelled(path))):
         assert reason is not None
         assert "outside the data directory" in reason
 
 
 @pytest.mark.parametrize("path", UNCLEAR)
-def test_a_path_that_can_be_read_in_two_ways_is_refused(reach: Reach, path: str) -> None:
+def test_a_path_that_can_be_read_in_two_ways_is_refused(reach: PathPolicy, path: str) -> None:
     for reason in (reach.to_read(path), reach.to_write(path)):
         assert reason is not None
         assert "more than one way" in reason
@@ -150,30 +150,30 @@ def test_a_path_that_can_be_read_in_two_ways_is_refused(reach: Reach, path: str)
      "notes/.mcp.json", ".gitattributes", "notes/.gitattributes", ".GitAttributes", ".gitmodules",
      ".gitignore", "notes/new/.gitignore", "skills/skills.lock"],
 )  # fmt: skip
-def test_some_things_are_only_read(house: House, reach: Reach, path: str) -> None:
+def test_some_things_are_only_read(house: House, reach: PathPolicy, path: str) -> None:
     assert reach.to_write(house.spelled(path)) is not None
 
 
 @pytest.mark.parametrize(
     "path", ["note.md", "new.md", "new/new.md", "skills/x/SKILL.md", "notes/up/a.md"]
 )
-def test_files_of_the_data_directory_are_written(reach: Reach, path: str) -> None:
+def test_files_of_the_data_directory_are_written(reach: PathPolicy, path: str) -> None:
     assert reach.to_write(path) is None
 
 
-def test_a_link_that_leads_to_itself_reaches_nothing(reach: Reach) -> None:
+def test_a_link_that_leads_to_itself_reaches_nothing(reach: PathPolicy) -> None:
     assert reach.to_read("loop.md") is None
     assert reach.to_read("loop.md/../state/token.json") is not None
 
 
-def test_a_second_name_of_a_secret_file_is_no_way_to_it(house: House, reach: Reach) -> None:
+def test_a_second_name_of_a_secret_file_is_no_way_to_it(house: House, reach: PathPolicy) -> None:
     os.link(house.data / "state/token.json", house.data / "hard.md")
     os.link(house.data / "note.md", house.data / "same.md")
     assert reach.to_read("hard.md") == "hard.md is protected."
     assert reach.to_read("same.md") is None
 
 
-def test_no_search_finds_a_secret_file_by_its_second_name(house: House, reach: Reach) -> None:
+def test_no_search_finds_a_secret_file_by_its_second_name(house: House, reach: PathPolicy) -> None:
     assert reach.to_search("notes", "*.md", begins_at_glob=False) is None
     os.link(house.data / "note.md", house.data / "notes/same.md")
     assert reach.to_search("notes", "*.md", begins_at_glob=False) is None
@@ -183,14 +183,16 @@ def test_no_search_finds_a_secret_file_by_its_second_name(house: House, reach: R
     assert reach.to_search("notes", "*.txt", begins_at_glob=False) is None
 
 
-def test_a_second_name_of_a_file_that_was_moved_is_known_too(house: House, reach: Reach) -> None:
+def test_a_second_name_of_a_file_that_was_moved_is_known_too(
+    house: House, reach: PathPolicy
+) -> None:
     (house.data / "state").rename(house.home / "kept")
     (house.data / "state").symlink_to("../kept")
     os.link(house.home / "kept/token.json", house.data / "hard.md")
     assert reach.to_read("hard.md") == "hard.md is protected."
 
 
-def test_a_state_that_was_moved_stays_protected(house: House, reach: Reach) -> None:
+def test_a_state_that_was_moved_stays_protected(house: House, reach: PathPolicy) -> None:
     (house.data / "state").rename(house.data / "kept")
     (house.data / "state").symlink_to("kept")
     (house.data / ".env").rename(house.data / "settings.txt")
@@ -201,7 +203,7 @@ def test_a_state_that_was_moved_stays_protected(house: House, reach: Reach) -> N
 
 def test_a_data_directory_behind_a_link_is_the_same(house: House) -> None:
     (house.home / "linked").symlink_to("data")
-    reach = Reach(house.home / "linked")
+    reach = PathPolicy(house.home / "linked")
     for place in ("", f"{house.home}/linked/", f"{house.data}/"):
         assert reach.to_read(f"{place}note.md") is None
         assert (reach.to_read(f"{place}state/x") or "").startswith("state/ is protected.")
@@ -220,7 +222,7 @@ FILES = ["note.md", "token.json", "web_token", "to-link.md", ".env", "outside.md
 @example(["home", "..", "home", "data", "state", "token.json"], "")
 @example(["notes", "far", "..", "data", "folder", "deep", "web_token"], "{data}/")
 def test_whatever_leads_to_a_secret_is_refused(
-    house: House, reach: Reach, parts: list[str], start: str
+    house: House, reach: PathPolicy, parts: list[str], start: str
 ) -> None:
     """Asked of the disk itself, with `..` taken before links and after."""
     path = house.spelled(start) + "/".join(parts)
@@ -246,7 +248,7 @@ def content(path: Path) -> str:
 )  # fmt: skip
 @pytest.mark.parametrize("begins_at_glob", [True, False])
 def test_a_search_that_cannot_find_secrets_is_made(
-    house: House, reach: Reach, where: str, glob: str, begins_at_glob: bool
+    house: House, reach: PathPolicy, where: str, glob: str, begins_at_glob: bool
 ) -> None:
     assert reach.to_search(house.spelled(where), glob, begins_at_glob=begins_at_glob) is None
 
@@ -268,7 +270,7 @@ def test_a_search_that_cannot_find_secrets_is_made(
 )  # fmt: skip
 @pytest.mark.parametrize("begins_at_glob", [True, False])
 def test_a_search_that_might_find_a_secret_is_refused(
-    house: House, reach: Reach, where: str, glob: str, begins_at_glob: bool
+    house: House, reach: PathPolicy, where: str, glob: str, begins_at_glob: bool
 ) -> None:
     spelled = (house.spelled(where), house.spelled(glob))
     assert reach.to_search(*spelled, begins_at_glob=begins_at_glob) is not None
@@ -278,14 +280,14 @@ def test_a_search_that_might_find_a_secret_is_refused(
     "name", ["state/a.md", "state/deep/A.MD", ".env.md", "notes/.env.md", ".git/x.md"]
 )
 def test_notes_among_the_secrets_close_the_search_of_all_notes(
-    house: House, reach: Reach, name: str
+    house: House, reach: PathPolicy, name: str
 ) -> None:
     (house.data / name).write_text(SECRET)
     assert "protected files" in (reach.to_search("", "*.md", begins_at_glob=False) or "")
     assert reach.to_search("routines", "*.md", begins_at_glob=False) is None
 
 
-def test_the_servers_of_the_owner_are_neither_read_nor_written(reach: Reach) -> None:
+def test_the_servers_of_the_owner_are_neither_read_nor_written(reach: PathPolicy) -> None:
     for path in ("mcp.json", "./MCP.json", "notes/../mcp.json"):
         for reason in (reach.to_read(path), reach.to_write(path), reach.to_name([path])):
             assert reason is not None
@@ -293,7 +295,7 @@ def test_the_servers_of_the_owner_are_neither_read_nor_written(reach: Reach) -> 
     assert reach.to_read("notes/mcp.json") is None
 
 
-def test_no_path_is_longer_than_a_disk_knows(reach: Reach) -> None:
+def test_no_path_is_longer_than_a_disk_knows(reach: PathPolicy) -> None:
     long = "notes/" + "a/" * 2045
     assert len(long) == LONGEST_PATH
     assert reach.to_read(long) is None

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from tests.tools.house import House
 
 from ollim_bot.agent import ToolCall
-from ollim_bot.tools.guards import state_dir_guard
-from ollim_bot.tools.reach import Reach
-from ollim_bot.tools.skills import may_have_hooks
+from ollim_bot.tools.guards import may_have_hooks, state_dir_guard
+from ollim_bot.tools.path_rules import PathPolicy
 
 PLAIN = (
     "---\nname: mail\ndescription: reads mail\nallowed-tools:\n- Read\n  - Bash(x)\n---\nText.\n"
@@ -94,7 +93,7 @@ def skill(house: House) -> House:
         edited("notes/plan.md", "x", "hooks: y"),
     ],
 )
-def test_the_agent_writes_skills(reach: Reach, call: ToolCall) -> None:
+def test_the_agent_writes_skills(reach: PathPolicy, call: ToolCall) -> None:
     assert state_dir_guard(call, reach) is None
 
 
@@ -113,12 +112,12 @@ def test_the_agent_writes_skills(reach: Reach, call: ToolCall) -> None:
         edited("skills/new/SKILL.md", "", HOOKS),
     ],
 )
-def test_but_none_with_hooks(reach: Reach, call: ToolCall) -> None:
+def test_but_none_with_hooks(reach: PathPolicy, call: ToolCall) -> None:
     assert "A skill has no hooks" in (state_dir_guard(call, reach) or "")
 
 
 @pytest.mark.usefixtures("skill")
-def test_an_edit_of_a_skill_that_cannot_be_foretold_is_refused(reach: Reach) -> None:
+def test_an_edit_of_a_skill_that_cannot_be_foretold_is_refused(reach: PathPolicy) -> None:
     call = edited("skills/mail/SKILL.md", "description: “reads”", "hooks: {}")
     assert "to the letter" in (state_dir_guard(call, reach) or "")
 
@@ -130,7 +129,7 @@ def make_huge(path: Path) -> None:
 
 @pytest.mark.parametrize("make", [os.mkfifo, make_huge])
 def test_a_skill_that_nobody_can_look_into_is_neither_used_nor_edited(
-    skill: House, reach: Reach, make: Callable[[Path], None]
+    skill: House, reach: PathPolicy, make: Callable[[Path], None]
 ) -> None:
     planted = skill.data / "skills" / "evil" / "SKILL.md"
     planted.parent.mkdir(parents=True)
@@ -143,7 +142,7 @@ def test_a_skill_that_nobody_can_look_into_is_neither_used_nor_edited(
 
 
 @pytest.mark.parametrize("folder", ["skills", "notes/.claude/skills"])
-def test_no_skill_is_used_while_one_has_hooks(skill: House, reach: Reach, folder: str) -> None:
+def test_no_skill_is_used_while_one_has_hooks(skill: House, reach: PathPolicy, folder: str) -> None:
     use = ToolCall("Skill", {"skill": "mail"})
     assert state_dir_guard(use, reach) is None
     planted = skill.data / folder / "evil" / "SKILL.md"

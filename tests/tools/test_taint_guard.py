@@ -9,9 +9,8 @@ import pytest
 
 from ollim_bot.agent import Refusal, ToolCall
 from ollim_bot.domain.taint import Taint, TaintedCall, addresses_in
-from ollim_bot.tools.main_gate import TaintCheck, main_gate
-from ollim_bot.tools.reach import Reach
-from ollim_bot.tools.taint_guard import TaintGuard
+from ollim_bot.tools.gates import TaintCheck, TaintGuard, main_gate
+from ollim_bot.tools.path_rules import PathPolicy
 
 TAINT = Taint(("forwarded message",), addresses_in("https://example.com/post"))
 
@@ -73,7 +72,7 @@ class Asked:
         self.look_ups: list[str] = []
         self._answer = answer
         self.gate = main_gate(
-            Reach(data),
+            PathPolicy(data),
             taint=TaintCheck(TaintGuard(data, lambda: TAINT), self._decide),
             resolver=self._resolve,
         )
@@ -137,7 +136,7 @@ async def test_honest_work_goes_on(data: Path, call: ToolCall) -> None:
 
 
 async def test_without_anybody_to_ask_it_is_refused_with_what_to_do(data: Path) -> None:
-    gate = main_gate(Reach(data), taint=TaintCheck(TaintGuard(data, lambda: TAINT)))
+    gate = main_gate(PathPolicy(data), taint=TaintCheck(TaintGuard(data, lambda: TAINT)))
     refusal = await gate(ALLOWED[0])
     assert refusal is not None
     assert refusal.reason.endswith("Ask the owner to say so in a message of their own.")

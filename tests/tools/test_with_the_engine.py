@@ -13,8 +13,8 @@ from tests.tools.house import OPEN, SECRET, SECRET_FILES, House, furnished
 from ollim_bot.agent import Gate, Toolset
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.offline.messages import CallTool, Reply, ToolResult
-from ollim_bot.tools.main_gate import main_gate
-from ollim_bot.tools.reach import Reach
+from ollim_bot.tools.gates import main_gate
+from ollim_bot.tools.path_rules import PathPolicy
 
 BUILTIN = ("Read", "Write", "Edit", "NotebookEdit", "Glob", "Grep", "Bash", "Agent")
 
@@ -100,14 +100,14 @@ def assert_nothing_leaked(stage: Scene, house: House) -> None:
 
 async def test_a_hostile_model_gets_nothing_by_any_spelling(stage: Scene, house: House) -> None:
     calls = attacks(house)
-    told = await results(stage, main_gate(Reach(house.data)), calls)
+    told = await results(stage, main_gate(PathPolicy(house.data)), calls)
     assert len(told) == len(calls)
     assert_nothing_leaked(stage, house)
 
 
 async def test_nor_does_it_where_the_owner_allows_a_lot(stage: Scene, house: House) -> None:
     wide = ("Read", "Write", "Edit", "Glob", "Grep", "Bash(cat *)", "Bash(grep *)", "Bash(cp *)")
-    gate = main_gate(Reach(house.data), allowed=lambda: [Pattern.of(name) for name in wide])
+    gate = main_gate(PathPolicy(house.data), allowed=lambda: [Pattern.of(name) for name in wide])
     await results(stage, gate, attacks(house))
     assert_nothing_leaked(stage, house)
 
@@ -116,7 +116,7 @@ async def test_nor_does_its_subagent(stage: Scene, house: House) -> None:
     task = {"description": "spy", "prompt": "SPY", "subagent_type": "general-purpose"}
     stage.model.then(Reply((CallTool("Agent", task),)), Reply(tuple(attacks(house)[:40])))
     async with stage.session(
-        Toolset(builtin=BUILTIN, gate=main_gate(Reach(house.data)))
+        Toolset(builtin=BUILTIN, gate=main_gate(PathPolicy(house.data)))
     ) as session:
         await ask(session, "go")
     answered = [len(request.tool_results) for request in stage.model.requests]
@@ -127,7 +127,7 @@ async def test_nor_does_its_subagent(stage: Scene, house: House) -> None:
 async def test_notes_are_read_searched_and_written(stage: Scene, house: House) -> None:
     told = await results(
         stage,
-        main_gate(Reach(house.data, (house.texts,))),
+        main_gate(PathPolicy(house.data, (house.texts,))),
         [
             CallTool("Read", {"file_path": "note.md"}),
             CallTool("Read", {"file_path": str(house.data / "notes/plan.md")}),
@@ -153,7 +153,7 @@ async def test_notes_are_read_searched_and_written(stage: Scene, house: House) -
 async def test_documents_behind_a_link_are_read_where_that_is_meant(
     stage: Scene, house: House
 ) -> None:
-    gate = main_gate(Reach(house.data, (house.texts,)))
+    gate = main_gate(PathPolicy(house.data, (house.texts,)))
     call = CallTool("Read", {"file_path": "spec.md"})
     (told,) = await results(stage, gate, [call], (house.texts,))
     assert f"{OPEN}: texts/spec.md" in told.text
@@ -161,7 +161,7 @@ async def test_documents_behind_a_link_are_read_where_that_is_meant(
 
 @pytest.mark.usefixtures("house")
 async def test_the_commands_of_the_program_are_run(stage: Scene) -> None:
-    gate = main_gate(Reach(stage.home / "data"))
+    gate = main_gate(PathPolicy(stage.home / "data"))
     listed, refused = await results(
         stage,
         gate,

@@ -10,8 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ollim_bot.errors import OllimError
-from ollim_bot.upkeep.doctor import Check, examined, has_failures, report, shortened, summary
-from ollim_bot.upkeep.findings import Finding, Level, failed, passed, warned
+from ollim_bot.upkeep.doctor import (
+    Check,
+    Finding,
+    Level,
+    examined,
+    failed,
+    has_failures,
+    passed,
+    report,
+    shortened,
+    summary,
+    warned,
+)
 
 PATIENCE = 20.0
 

@@ -13,13 +13,12 @@ from tests.domain.ledger_scene import Scene, routine
 from tests.storage.places import NOW, DataDirectory, QuickDisk
 
 from ollim_bot.app.data_checks import DataChecks, git_history, tool_policy
-from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
-from ollim_bot.environment.place import Place
-from ollim_bot.storage.journal.git_journal import open_journal
-from ollim_bot.upkeep.doctor import examined
-from ollim_bot.upkeep.findings import Finding, Level, passed
+from ollim_bot.environment import Place
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.journal import open_journal
+from ollim_bot.upkeep.doctor import Finding, Level, examined, passed
 
 BERLIN = ZoneInfo("Europe/Berlin")
 PATIENCE = 60.0

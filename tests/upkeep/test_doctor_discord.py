@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
+from devtools.localdiscord.faults import Banned, Dropped, Fault
+from devtools.localdiscord.server import LocalDiscord
 
 from ollim_bot.settings import Secret
-from ollim_bot.testing.discord.faults import Banned, Dropped, Fault
-from ollim_bot.testing.discord.server import LocalDiscord
-from ollim_bot.upkeep.checks.discord_account import discord_account
-from ollim_bot.upkeep.checks.wire import ask
-from ollim_bot.upkeep.findings import Finding, Level, passed
+from ollim_bot.upkeep.checks.network import ask, discord_account
+from ollim_bot.upkeep.doctor import Finding, Level, passed
 
 
 async def found(local: LocalDiscord, owner_id: int | None = None, token: str = "") -> Finding:

@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from devtools.localdiscord.faults import Hanging
+from devtools.localdiscord.server import LocalDiscord
 from tests.web.scene import make_scene
 from tests.web.scene import running as serving
 
@@ -18,9 +20,7 @@ from ollim_bot.app.app import App
 from ollim_bot.app.examination import examine_in_chat
 from ollim_bot.domain.provider import NO_LOGIN, OFFLINE
 from ollim_bot.settings import Settings
-from ollim_bot.storage.bootstrap import prepare_data_directory
-from ollim_bot.testing.discord.faults import Hanging
-from ollim_bot.testing.discord.server import LocalDiscord
+from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.testing.surface import RecordingSurface
 from ollim_bot.upkeep.instance import single_instance

@@ -9,13 +9,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from ollim_bot.data_paths import DataPaths
-from ollim_bot.storage.bootstrap import prepare_data_directory
-from ollim_bot.upkeep.checks.clock import clock
-from ollim_bot.upkeep.checks.folder import data_directory
-from ollim_bot.upkeep.checks.machine import disk_space, memory, memory_of
-from ollim_bot.upkeep.checks.settings import environment
-from ollim_bot.upkeep.findings import Level
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.upkeep.checks.data import data_directory
+from ollim_bot.upkeep.checks.machine import clock, disk_space, environment, memory, memory_of
+from ollim_bot.upkeep.doctor import Level
 
 MB = 1000**2
 NOW = datetime(2026, 11, 15, 14, 30, tzinfo=ZoneInfo("Europe/Berlin"))

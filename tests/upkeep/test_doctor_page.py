@@ -11,9 +11,8 @@ from threading import Thread
 import pytest
 from tests.web.scene import make_scene, running
 
-from ollim_bot.upkeep.checks.page import page, why_not_free
-from ollim_bot.upkeep.checks.wire import Answer, ask
-from ollim_bot.upkeep.findings import Finding, Level, passed
+from ollim_bot.upkeep.checks.network import Answer, ask, page, why_not_free
+from ollim_bot.upkeep.doctor import Finding, Level, passed
 
 
 def free_port() -> int:

@@ -8,8 +8,8 @@ import pytest
 
 from ollim_bot.domain.provider import NO_LOGIN, OFFLINE, choose_provider
 from ollim_bot.engine.launcher import cli_path
-from ollim_bot.upkeep.checks.program import claude_program, model, version_in
-from ollim_bot.upkeep.findings import Level, failed, passed
+from ollim_bot.upkeep.checks.machine import claude_program, model, version_in
+from ollim_bot.upkeep.doctor import Level, failed, passed
 
 
 def script(tmp_path: Path, text: str) -> Path:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.chat import MessageId
+from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock
 from ollim_bot.settings import Secret
-from ollim_bot.storage.attachments.opening import files_of
+from ollim_bot.store.attachments.files import files_of
 from ollim_bot.surfaces.web.keys import Keys
 from ollim_bot.surfaces.web.limits import Limits
 from ollim_bot.surfaces.web.surface import WebSurface

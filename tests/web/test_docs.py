@@ -9,7 +9,7 @@ import pytest
 
 from ollim_bot.surfaces.web import texts
 from ollim_bot.surfaces.web.limits import Limits
-from ollim_bot.surfaces.web.static_files import FOLDER, PAGE
+from ollim_bot.surfaces.web.server import FOLDER, PAGE
 
 DOCS = (Path(__file__).parents[2] / "docs" / "web.md").read_text()
 LIMITS = Limits()

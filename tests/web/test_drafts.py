@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from tests.web.markdown_texts import chunked
 
-from ollim_bot.surfaces.web.drafts import Draft, is_much_work
 from ollim_bot.surfaces.web.markdown import render
+from ollim_bot.surfaces.web.presenter import Draft, is_much_work
 
 
 def every_character(text: str) -> list[str]:

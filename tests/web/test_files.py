@@ -11,9 +11,9 @@ from tests.web.browser import Browser, raw
 from tests.web.scene import Scene
 
 from ollim_bot.domain.chat import Attachment
-from ollim_bot.storage.attachments.opening import files_of
+from ollim_bot.store.attachments.files import files_of
 from ollim_bot.surfaces.web import texts
-from ollim_bot.surfaces.web.static_files import FOLDER
+from ollim_bot.surfaces.web.server import FOLDER
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 

@@ -16,8 +16,8 @@ from tests.web.browser import SECONDS, Browser, browser, stranger
 from tests.web.scene import SECRET, Scene, make_scene, running
 from tests.web.sign_in import NONCE, Key, NotLetIn
 
-from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.browsers import MOST_BROWSERS
+from ollim_bot.paths import DataPaths
 from ollim_bot.settings import Secret
 from ollim_bot.surfaces.web.keys import CHALLENGE_SECONDS, CODE_SECONDS, SESSION_SECONDS
 from ollim_bot.surfaces.web.secret import bot_key, entry_code, mac, new_web_secret

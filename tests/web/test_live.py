@@ -9,8 +9,8 @@ from tests.web.markdown_texts import TEXTS, chunked
 from ollim_bot.domain.chat import TurnId
 from ollim_bot.domain.events import AgentEvent, TextCompleted, TextStreamed, TextWithdrawn
 from ollim_bot.surfaces.web.frames import draft_frame
-from ollim_bot.surfaces.web.live import Live
 from ollim_bot.surfaces.web.markdown import render
+from ollim_bot.surfaces.web.presenter import Live
 
 
 def after(*events: AgentEvent) -> Live:

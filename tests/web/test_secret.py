@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ollim_bot.data_paths import DataPaths
 from ollim_bot.errors import Unreadable, WriteFailed
+from ollim_bot.paths import DataPaths
 from ollim_bot.settings import Secret
-from ollim_bot.storage.bootstrap import prepare_data_directory
-from ollim_bot.storage.files import OsDisk
+from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.store.files import OsDisk
 from ollim_bot.surfaces.web.secret import (
     address,
     bot_key,

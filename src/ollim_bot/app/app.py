@@ -21,29 +21,27 @@ from ollim_bot.conversation.assembly import Talk
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.conversation.foundations import World
 from ollim_bot.conversation.texts import no_room
-from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.errors import OllimError
+from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock, Disk, Journal
-from ollim_bot.scheduling.assembly import assemble_schedule
-from ollim_bot.scheduling.hand_edits import HandEdits
-from ollim_bot.scheduling.scheduler import Scheduler
-from ollim_bot.scheduling.watcher import Events, file_events
+from ollim_bot.schedule.assembly import assemble_schedule
+from ollim_bot.schedule.hand_edits import HandEdits
+from ollim_bot.schedule.scheduler import Scheduler
+from ollim_bot.schedule.watcher import Events, file_events
 from ollim_bot.settings import Settings
-from ollim_bot.storage.attachments.keeper import FileAttachments
-from ollim_bot.storage.bootstrap import TEXTS, prepare_data_directory
-from ollim_bot.storage.closing import Closing, close_to_others
-from ollim_bot.storage.jobs.checking import JobFileChecker
-from ollim_bot.storage.jobs.former import FormerTexts
-from ollim_bot.storage.journal.git_journal import open_journal
-from ollim_bot.storage.policy_file import PolicyFile
-from ollim_bot.storage.stores import open_stores
+from ollim_bot.store.attachments.files import FileAttachments
+from ollim_bot.store.data_directory import TEXTS, Closing, close_to_others, prepare_data_directory
+from ollim_bot.store.job_checker import JobFileChecker
+from ollim_bot.store.journal import open_journal
+from ollim_bot.store.policy_file import PolicyFile
+from ollim_bot.store.stores import open_stores
+from ollim_bot.store.undo import UndoStore
 from ollim_bot.stores import Stores
-from ollim_bot.tools.background_gate import BackgroundTools
+from ollim_bot.tools.gates import Allowed, BackgroundTools, TaintCheck, Undecided, main_gate
 from ollim_bot.tools.job_validator import JobValidator
-from ollim_bot.tools.main_gate import Allowed, TaintCheck, Undecided, main_gate
-from ollim_bot.tools.reach import Reach
+from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.upkeep.instance import single_instance
 
 # How long what runs may take to end when the bot is to stop.
@@ -101,7 +99,7 @@ class App:
         self._is_wanted_to_end = asyncio.Event()
         self._problems: asyncio.Queue[str] = asyncio.Queue()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._reach = Reach(settings.paths.root, (TEXTS,))
+        self._reach = PathPolicy(settings.paths.root, (TEXTS,))
         self._job_files = JobFileChecker(settings.paths)
         self._job_guard = JobValidator(settings.paths.root, self._job_files, self._allowed_in_main)
         self._policy = PolicyFile(settings.paths, self._problem)
@@ -219,7 +217,7 @@ class App:
                 ),
                 journal=journal,
                 job_files=self._job_files,
-                former=FormerTexts(paths, journal),
+                former=UndoStore(paths, journal),
                 working_directory=paths.root,
                 doctor=lambda: examine_in_chat(settings, brain.provider, self._clock.now()),
                 restart=lambda: self.stop(Ending.RESTART),

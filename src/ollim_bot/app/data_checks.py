@@ -10,35 +10,27 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
-from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.facts import Facts
-from ollim_bot.domain.job_files import JobFile, JobFolder
 from ollim_bot.domain.jobs import JobKind, Reminder, Routine
 from ollim_bot.domain.schedule import ScheduledJob
+from ollim_bot.domain.shared_files import JobFile, JobFolder
 from ollim_bot.domain.tool_policy import problems
-from ollim_bot.environment.place import Place
+from ollim_bot.environment import Place
+from ollim_bot.paths import DataPaths
 from ollim_bot.ports import ShelfReport
-from ollim_bot.storage.codecs.lines import LEDGER_ROWS
-from ollim_bot.storage.codecs.values import MemoryCodec
-from ollim_bot.storage.files import OsDisk
-from ollim_bot.storage.inspection import state_files, state_troubles, stored
-from ollim_bot.storage.jobs.checking import JobFileChecker
-from ollim_bot.storage.jobs.form import JobFormat
-from ollim_bot.storage.jobs.reminders import REMINDERS
-from ollim_bot.storage.jobs.routines import ROUTINES
-from ollim_bot.storage.jobs.shelf import MarkdownShelf
-from ollim_bot.storage.journal.git import Git, GitMissing, GitTrouble
-from ollim_bot.storage.journal.repository import Repository, has_repository
-from ollim_bot.storage.json_lines import JsonLines
-from ollim_bot.storage.locks import FileLock
-from ollim_bot.storage.policy_file import PolicyFile
-from ollim_bot.upkeep.checks.clock import clock
-from ollim_bot.upkeep.checks.folder import data_directory
-from ollim_bot.upkeep.checks.jobs import jobs, skills
-from ollim_bot.upkeep.checks.ledger import ledger
-from ollim_bot.upkeep.checks.machine import disk_space, memory, memory_of
-from ollim_bot.upkeep.doctor import Check
-from ollim_bot.upkeep.findings import Finding, counted, failed, passed, warned
+from ollim_bot.store.codecs.records import MemoryCodec
+from ollim_bot.store.codecs.rows import LEDGER_ROWS
+from ollim_bot.store.files import FileLock, OsDisk
+from ollim_bot.store.git import Git, GitMissing, GitTrouble, Repository, has_repository
+from ollim_bot.store.job_checker import JobFileChecker
+from ollim_bot.store.job_formats import REMINDERS, ROUTINES, JobFormat
+from ollim_bot.store.job_shelf import MarkdownShelf
+from ollim_bot.store.json_lines import JsonLines
+from ollim_bot.store.policy_file import PolicyFile
+from ollim_bot.store.state_inspection import state_files, state_troubles, stored
+from ollim_bot.upkeep.checks.data import data_directory, jobs, ledger, skills
+from ollim_bot.upkeep.checks.machine import clock, disk_space, memory, memory_of
+from ollim_bot.upkeep.doctor import Check, Finding, counted, failed, passed, warned
 from ollim_bot.upkeep.instance import running_pid
 
 J = TypeVar("J", Routine, Reminder)

@@ -14,24 +14,19 @@ from ollim_bot.engine.launcher import cli_path
 from ollim_bot.engine.login import login_status
 from ollim_bot.logs import RedactingFilter
 from ollim_bot.settings import ModelChoice, Settings
-from ollim_bot.storage.codecs.values import MemoryCodec
-from ollim_bot.storage.inspection import stored
-from ollim_bot.upkeep.checks.discord_account import discord_account
-from ollim_bot.upkeep.checks.page import page
-from ollim_bot.upkeep.checks.program import claude_program, model, version_in
-from ollim_bot.upkeep.checks.settings import environment
-from ollim_bot.upkeep.checks.wire import ask
-from ollim_bot.upkeep.doctor import Check, examined, shortened
-from ollim_bot.upkeep.findings import Finding
+from ollim_bot.store.codecs.records import MemoryCodec
+from ollim_bot.store.state_inspection import stored
+from ollim_bot.upkeep.checks.machine import claude_program, environment, model, version_in
+from ollim_bot.upkeep.checks.network import ask, discord_account, page
+from ollim_bot.upkeep.doctor import Check, DoctorInput, Finding, examined, shortened
 from ollim_bot.upkeep.instance import running_pid
-from ollim_bot.upkeep.patient import Patient
 
 _PATIENCE = 30.0
 # In a chat nobody waits for longer than three seconds, and the answer has to be brought there too.
 _PATIENCE_IN_CHAT = 2.5
 
 
-def examine(patient: Patient) -> list[Finding]:
+def examine(patient: DoctorInput) -> list[Finding]:
     """Nothing has to run for it."""
     settings = patient.settings
 
@@ -46,12 +41,12 @@ async def examine_in_chat(
     settings: Settings, provider: Provider, now: datetime, patience: float = _PATIENCE_IN_CHAT
 ) -> str:
     """The running bot, of which it is known who answers."""
-    patient = Patient(settings, settings, (), os.environ, now)
+    patient = DoctorInput(settings, settings, (), os.environ, now)
     checks = _checks(patient, lambda: provider)
     return shortened(await asyncio.to_thread(examined, checks, patience, _hiding(settings)))
 
 
-def _checks(patient: Patient, provider: Callable[[], Provider]) -> list[Check]:
+def _checks(patient: DoctorInput, provider: Callable[[], Provider]) -> list[Check]:
     settings, place = patient.settings, patient.place
     warnings = () if settings is None else settings.warnings
     data = None if place is None else DataChecks(place, patient.now.astimezone(place.zone))

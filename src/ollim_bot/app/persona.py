@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 
 from ollim_bot.agent import SessionSpec
 from ollim_bot.domain.facts import Facts
-from ollim_bot.domain.profile import Names
+from ollim_bot.domain.shared_files import Names
 from ollim_bot.prompts.system import build_system_prompt, read_manual
 from ollim_bot.settings import Settings
-from ollim_bot.storage.bootstrap import TEXTS
-from ollim_bot.storage.profile import ProfileFiles
+from ollim_bot.store.data_directory import TEXTS
+from ollim_bot.store.profile_files import ProfileFiles
 from ollim_bot.stores import Stores
 
 

@@ -12,7 +12,7 @@ from ollim_bot.conversation.assembly import Talk
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock
 from ollim_bot.settings import Settings
-from ollim_bot.storage.attachments.opening import files_of
+from ollim_bot.store.attachments.files import files_of
 from ollim_bot.stores import Stores
 from ollim_bot.surfaces.web.keys import Keys
 from ollim_bot.surfaces.web.read_mark import RememberedMark

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.json_output import json_flag, print_json
-from ollim_bot.cli.verbs import Given, Verb, no_flags, run_verb
-from ollim_bot.cli.wording import plain
-from ollim_bot.engine.login_state import LoginStatus
+from ollim_bot.cli.framework import (
+    Caller,
+    Given,
+    Verb,
+    json_flag,
+    no_flags,
+    plain,
+    print_json,
+    run_verb,
+)
+from ollim_bot.domain.provider import LoginStatus
 from ollim_bot.errors import OllimError, SignInNeeded
 
 _NOT_DONE = "You are not signed in: the login was not finished."

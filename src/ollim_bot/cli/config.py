@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import note, open_data, writable
-from ollim_bot.cli.json_output import json_flag, print_json
+from ollim_bot.cli.framework import (
+    Caller,
+    Flags,
+    Given,
+    Verb,
+    columns,
+    json_flag,
+    plain,
+    print_json,
+    run_verb,
+)
 from ollim_bot.cli.unknown_words import no_such
-from ollim_bot.cli.verbs import Flags, Given, Verb, run_verb
-from ollim_bot.cli.wording import columns, plain
 from ollim_bot.domain.runtime_config import CONFIG_KEYS, RuntimeConfig
 
 _DEFAULTS = RuntimeConfig()

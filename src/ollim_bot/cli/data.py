@@ -9,20 +9,19 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from ollim_bot.cli.wording import plain
-from ollim_bot.data_paths import DataPaths
+from ollim_bot.cli.framework import plain
 from ollim_bot.domain.jobs import Job
+from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import Largest
 from ollim_bot.ports import Journal
-from ollim_bot.storage.files import OsDisk
-from ollim_bot.storage.jobs.form import JobFormat
-from ollim_bot.storage.jobs.shelf import MarkdownShelf, Notes
-from ollim_bot.storage.locks import FileLock
+from ollim_bot.store.files import FileLock, OsDisk
+from ollim_bot.store.job_formats import JobFormat
+from ollim_bot.store.job_shelf import MarkdownShelf, Notes
 
 if TYPE_CHECKING:
-    from ollim_bot.cli.caller import Caller
-    from ollim_bot.storage.file_store import Codec
-    from ollim_bot.storage.journal.git_journal import GitJournal
+    from ollim_bot.cli.framework import Caller
+    from ollim_bot.store.file_store import Codec
+    from ollim_bot.store.journal import GitJournal
     from ollim_bot.stores import Stores
 
 J = TypeVar("J", bound=Job)
@@ -50,15 +49,15 @@ class Data:
         """What the agent changes is noted, so that the bot can show it to the owner."""
         if self.agent is None:
             return None
-        from ollim_bot.domain.job_files import JobFolder
-        from ollim_bot.storage.jobs.former import CommandNotes, FormerTexts
+        from ollim_bot.domain.shared_files import JobFolder
+        from ollim_bot.store.undo import CommandNotes, UndoStore
 
-        former = FormerTexts(self.paths, self._journal)
+        former = UndoStore(self.paths, self._journal)
         return CommandNotes(former, JobFolder(folder.name), self.agent, self.now)
 
     def stored(self, path: Path, codec: Codec[T]) -> T:
         """One value alone. Where its file cannot be read, it is as if there were none."""
-        from ollim_bot.storage.file_store import FormatIsNewer, Malformed
+        from ollim_bot.store.file_store import FormatIsNewer, Malformed
 
         try:
             return codec.decode(OsDisk().read(path, Largest.STATE))[0]
@@ -66,7 +65,7 @@ class Data:
             return codec.missing()
 
     def stores(self, on_problem: Callable[[str], None]) -> Stores:
-        from ollim_bot.storage.stores import open_stores
+        from ollim_bot.store.stores import open_stores
 
         return open_stores(
             self.paths,
@@ -86,7 +85,7 @@ def open_data(caller: Caller) -> Data:
 @contextmanager
 def writable(data: Data) -> Iterator[Data]:
     """The directory is there from now on; what is written becomes history at the end."""
-    from ollim_bot.storage.bootstrap import prepare_data_directory
+    from ollim_bot.store.data_directory import prepare_data_directory
 
     prepared = prepare_data_directory(data.paths)
     for problem in prepared.problems:
@@ -102,7 +101,7 @@ def writable(data: Data) -> Iterator[Data]:
 
 def opened_journal(paths: DataPaths) -> GitJournal:
     """Its problems are notes on standard error, for nothing was lost."""
-    from ollim_bot.storage.journal.git_journal import open_journal
+    from ollim_bot.store.journal import open_journal
 
     return open_journal(paths, on_problem=note)
 

@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.json_output import json_flag, print_json
+from ollim_bot.cli.framework import Caller, json_flag, plain, print_json
 from ollim_bot.cli.parser import Parser
-from ollim_bot.cli.wording import plain
 from ollim_bot.errors import BadSettings, OllimError
-from ollim_bot.upkeep.doctor import has_failures, report
-from ollim_bot.upkeep.findings import Finding, Level
-from ollim_bot.upkeep.patient import Patient
+from ollim_bot.upkeep.doctor import DoctorInput, Finding, Level, has_failures, report
 
 _COMMAND = "ollim-bot doctor"
 _ABOUT = "whether everything is as it should be, and what to do where it is not"
@@ -33,17 +29,17 @@ def run(words: Sequence[str], caller: Caller) -> None:
         raise OllimError("")  # All is said: what is left is the exit code.
 
 
-def _patient(caller: Caller) -> Patient:
+def _patient(caller: Caller) -> DoctorInput:
     environ, now = caller.environ, caller.now()
     try:
         settings = caller.settings()
-        return Patient(settings, settings, (), environ, now)
+        return DoctorInput(settings, settings, (), environ, now)
     except BadSettings as bad:
         problems = bad.problems
     try:
-        return Patient(None, caller.place(), problems, environ, now)
+        return DoctorInput(None, caller.place(), problems, environ, now)
     except BadSettings:
-        return Patient(None, None, problems, environ, now)
+        return DoctorInput(None, None, problems, environ, now)
 
 
 def _object(findings: Sequence[Finding]) -> dict[str, object]:

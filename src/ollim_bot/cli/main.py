@@ -11,7 +11,7 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING, NoReturn
 
 from ollim_bot import __version__
-from ollim_bot.cli.caller import Caller
+from ollim_bot.cli.framework import Caller
 from ollim_bot.domain.agent_caller import for_the_owner_alone, owners_command
 from ollim_bot.errors import OllimError
 
@@ -131,7 +131,7 @@ def _refused(refused: OSError) -> int:
 
 
 def _failed(sentences: str, exit_code: int) -> int:
-    from ollim_bot.cli.wording import plain
+    from ollim_bot.cli.framework import plain
 
     with suppress(OSError):
         print(end="", flush=True)

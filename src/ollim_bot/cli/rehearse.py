@@ -1,27 +1,222 @@
-"""`ollim-bot rehearse`: what would happen in the days to come, and where it would pinch."""
+"""`ollim-bot rehearse`: the schedule of the coming days."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import date, datetime, timedelta
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, open_data
-from ollim_bot.cli.instants import zone_of
-from ollim_bot.cli.json_output import json_flag, print_json
+from ollim_bot.cli.framework import Caller, columns, json_flag, plain, print_json, title, zone_of
 from ollim_bot.cli.parser import Parser
-from ollim_bot.cli.wording import plain
 from ollim_bot.domain.facts import Facts
-from ollim_bot.domain.rehearsal import MOST_ASKED, Circumstances, Rehearsal, rehearse, warnings
+from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time, describe, duration_in_words
+from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
+from ollim_bot.domain.rehearsal import (
+    MOST_ASKED,
+    Circumstances,
+    Finding,
+    Fire,
+    Ping,
+    Rehearsal,
+    findings,
+    rehearse,
+    warnings,
+)
+from ollim_bot.domain.schedule import JobKey, key_of
 from ollim_bot.errors import WrongInput
-from ollim_bot.storage.codecs.values import MemoryCodec, PingBudgetCodec, RuntimeConfigCodec
-from ollim_bot.storage.jobs.reminders import REMINDERS
-from ollim_bot.storage.jobs.routines import ROUTINES
+from ollim_bot.store.codecs.records import MemoryCodec, PingBudgetCodec, RuntimeConfigCodec
+from ollim_bot.store.job_formats import REMINDERS, ROUTINES
 from ollim_bot.upkeep.instance import running_pid
+
+_MOST_FINDINGS = 5
+_MOST_ROWS = 30
+# A job that comes more often on one day gets one line for all of it.
+_OFTEN = 3
+
+_NOTHING = (
+    "Nothing would happen until {until}. "
+    'Add something: ollim-bot reminder add -m "call the dentist" --in 20m'
+)
+_PINGS = {
+    Ping.SENT: "may ping",
+    Ping.REFUSED: "ping refused, the budget is empty",
+    Ping.ORDERED: "comes whatever happens",
+    Ping.NONE: "silent",
+}
+_SKIPS = {
+    SkipReason.OVERLAP: "skipped, its last run is still going",
+    SkipReason.POLICY: "skipped, as you wanted",
+    SkipReason.BUDGET: "not sent, the ping budget is empty",
+}
+
+Row = tuple[str, str, str]
+
+
+def page(rehearsal: Rehearsal, *, is_running: bool) -> str:
+    until = describe(rehearsal.until.replace(second=0), rehearsal.now)
+    if not rehearsal.fires:
+        return _NOTHING.format(until=until)
+    parts = [
+        f"What would happen until {until}, if {_assumed(rehearsal, is_running=is_running)}.",
+        _to_look_at(findings(rehearsal)),
+        *_calendar(rehearsal),
+    ]
+    if not rehearsal.is_whole:
+        parts.append(f"There is more than can be shown: this ends {until}.")
+    return plain("\n\n".join(parts))
+
+
+def _assumed(rehearsal: Rehearsal, *, is_running: bool) -> str:
+    start = "" if is_running else "the bot started now, "
+    length = duration_in_words(rehearsal.guess.run)
+    return (
+        f"{start}each run took {length}, each background run pinged once at its end, "
+        "no reminder followed up, and you wrote nothing"
+    )
+
+
+def _to_look_at(found: Sequence[Finding]) -> str:
+    if not found:
+        return "Nothing gets in the way of anything else."
+    lines = []
+    for kind, several in groupby(found, key=lambda finding: finding.kind):
+        sentences = [finding.sentence for finding in several]
+        lines += [f"- {sentence}" for sentence in sentences[:_MOST_FINDINGS]]
+        if len(sentences) > _MOST_FINDINGS:
+            lines.append(f"- {len(sentences) - _MOST_FINDINGS} more like this ({kind}).")
+    return "\n".join(["Look at:", *lines])
+
+
+def _calendar(rehearsal: Rehearsal) -> Iterator[str]:
+    """One part for each day, or for all days in a row on which the same happens."""
+    today = rehearsal.now.date()
+    shown = [fire for fire in rehearsal.fires if fire.state is not OccurrenceState.MISSED]
+    shown.sort(key=lambda fire: fire.at)
+    days = [
+        (day, _rows([*fires], rehearsal))
+        for day, fires in groupby(shown, key=lambda fire: _local(fire.at, rehearsal).date())
+    ]
+    for stretch in _stretches(days):
+        yield f"{_head(stretch[0][0], stretch[-1][0], today)}\n{columns(stretch[0][1])}"
+
+
+def _stretches(days: Sequence[tuple[date, list[Row]]]) -> list[list[tuple[date, list[Row]]]]:
+    found: list[list[tuple[date, list[Row]]]] = []
+    for day, rows in days:
+        before = found[-1][-1] if found else None
+        if before and before[1] == rows and day - before[0] == timedelta(days=1):
+            found[-1].append((day, rows))
+        else:
+            found.append([(day, rows)])
+    return found
+
+
+def _rows(fires: Sequence[Fire], rehearsal: Rehearsal) -> list[Row]:
+    of_job: dict[JobKey, list[Fire]] = {}
+    for fire in fires:
+        of_job.setdefault(key_of(fire.job), []).append(fire)
+    rows: list[Row] = []
+    for fire in fires:
+        same = of_job[key_of(fire.job)]
+        if len(same) <= _OFTEN:
+            rows.append(_row(fire, rehearsal))
+        elif fire is same[0]:
+            rows.append(_often(same, rehearsal))
+    more = len(rows) - _MOST_ROWS
+    return rows if more <= 0 else [*rows[:_MOST_ROWS], ("", f"and {more} more", "")]
+
+
+def _row(fire: Fire, rehearsal: Rehearsal) -> Row:
+    time = clock_time(_local(fire.at, rehearsal))
+    late = f", late: it was due {describe(fire.due, rehearsal.now)}" if fire.is_late else ""
+    wait = f", after waiting {duration_in_words(fire.wait)}" if fire.wait else ""
+    return f"  {time:>5}", title(fire.job.spec.title), _fate(fire) + wait + late
+
+
+def _often(fires: Sequence[Fire], rehearsal: Rehearsal) -> Row:
+    time = clock_time(_local(fires[0].at, rehearsal))
+    counts = Counter(map(_fate, fires))
+    fates = "; ".join(
+        fate if count == len(fires) else f"{count} {fate}" for fate, count in counts.items()
+    )
+    until = clock_time(_local(fires[-1].at, rehearsal))
+    return (
+        f"  {time:>5}",
+        title(fires[0].job.spec.title),
+        f"{len(fires)} times until {until}: {fates}",
+    )
+
+
+def _fate(fire: Fire) -> str:
+    if fire.state is OccurrenceState.SKIPPED and fire.ping is not Ping.ORDERED:
+        return _SKIPS.get(fire.reason, "does not run") if fire.reason else "does not run"
+    if not fire.job.spec.background and fire.ping is Ping.NONE:
+        return "in the conversation"
+    return _PINGS[fire.ping]
+
+
+def _head(first: date, last: date, today: date) -> str:
+    """`Today, Sun 15 Nov`, `Tomorrow to Fri 20 Nov, each day`."""
+    near = {today: "Today", today + timedelta(days=1): "Tomorrow"}
+    if first != last:
+        return f"{near.get(first) or _day(first, today)} to {_day(last, today)}, each day"
+    return f"{near[first]}, {_day(first, today)}" if first in near else _day(first, today)
+
+
+def _day(day: date, today: date) -> str:
+    year = "" if day.year == today.year else f" {day.year}"
+    return f"{WEEKDAYS[day.weekday()]} {day.day} {MONTHS[day.month - 1]}{year}"
+
+
+def _local(moment: datetime, rehearsal: Rehearsal) -> datetime:
+    return moment.astimezone(rehearsal.zone)
+
+
+def page_object(rehearsal: Rehearsal, *, is_running: bool) -> dict[str, object]:
+    return {
+        "now": rehearsal.now,
+        "until": rehearsal.until,
+        "is_whole": rehearsal.is_whole,
+        "assumed": {
+            "bot_starts_now": not is_running,
+            "run_seconds": round(rehearsal.guess.run.total_seconds()),
+            "pings_per_run": 1,
+        },
+        "superseded": rehearsal.superseded,
+        "findings": [_finding_object(finding) for finding in findings(rehearsal)],
+        "fires": [_fire_object(fire, rehearsal) for fire in rehearsal.fires],
+    }
+
+
+def _finding_object(finding: Finding) -> dict[str, object]:
+    return {
+        "kind": finding.kind,
+        "first": finding.at,
+        "times": finding.times,
+        "jobs": [{"kind": key.kind, "id": key.id} for key in finding.jobs],
+        "sentence": finding.sentence,
+    }
+
+
+def _fire_object(fire: Fire, rehearsal: Rehearsal) -> dict[str, object]:
+    return {
+        **key_of(fire.job)._asdict(),
+        "title": fire.job.spec.short_title,
+        "background": fire.job.spec.background,
+        "due": _local(fire.due, rehearsal),
+        "starts": None if fire.starts is None else _local(fire.starts, rehearsal),
+        "state": fire.state,
+        "reason": fire.reason,
+        "ping": fire.ping,
+    }
+
 
 if TYPE_CHECKING:
     from ollim_bot.domain.schedule import ScheduledJob
@@ -80,8 +275,6 @@ def _circumstances(data: Data) -> Circumstances:
 def _answer(
     rehearsal: Rehearsal, problems: Sequence[str], *, as_json: bool, is_running: bool
 ) -> None:
-    from ollim_bot.cli.rehearsal_words import page, page_object
-
     if as_json:
         print_json(page_object(rehearsal, is_running=is_running) | {"problems": problems})
         return

@@ -7,20 +7,27 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import open_data
-from ollim_bot.cli.instants import is_past, later, rounded_up, zone_of
-from ollim_bot.cli.jobs import initiative
+from ollim_bot.cli.framework import (
+    Caller,
+    Flags,
+    Given,
+    Verb,
+    is_past,
+    later,
+    rounded_up,
+    run_verb,
+    zone_of,
+)
+from ollim_bot.cli.jobs import fields
 from ollim_bot.cli.jobs.changes import amend
-from ollim_bot.cli.jobs.flags import Flag, whole_number
-from ollim_bot.cli.jobs.noun import JobNoun
+from ollim_bot.cli.jobs.fields import Flag, JobNoun, whole_number
 from ollim_bot.cli.jobs.verbs import job_argument, job_verbs
-from ollim_bot.cli.verbs import Flags, Given, Verb, run_verb
-from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.moments import clock_time, describe_with_distance
 from ollim_bot.errors import WrongInput
-from ollim_bot.storage.jobs.reminders import REMINDERS
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.job_formats import REMINDERS
 
 
 def run(words: Sequence[str], caller: Caller) -> None:
@@ -106,7 +113,7 @@ def _snooze(given: Given, caller: Caller) -> None:
     data, noun = open_data(caller), ReminderNoun()
     reminder = noun.shelf(data).get(given["job"]).item
     run_at = _snoozed(reminder, given, data.now).isoformat()
-    by = initiative.setter(caller, data)
+    by = fields.setter(caller, data)
     amend(noun, data, "snoozed", given["job"], {"run-at": run_at}, by=by)
 
 

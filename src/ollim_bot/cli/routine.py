@@ -7,17 +7,13 @@ from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
-from ollim_bot.cli.caller import Caller
-from ollim_bot.cli.instants import zone_of
-from ollim_bot.cli.jobs.flags import Flag, fields_given
-from ollim_bot.cli.jobs.noun import JobNoun
+from ollim_bot.cli.framework import Caller, Given, run_verb, small, zone_of
+from ollim_bot.cli.jobs.fields import Flag, JobNoun, fields_given
 from ollim_bot.cli.jobs.verbs import job_verbs
-from ollim_bot.cli.verbs import Given, run_verb
-from ollim_bot.cli.wording import small
-from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.jobs import Routine
 from ollim_bot.domain.moments import describe, describe_with_distance
-from ollim_bot.storage.jobs.routines import ROUTINES
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.job_formats import ROUTINES
 
 
 def run(words: Sequence[str], caller: Caller) -> None:

@@ -1,27 +1,275 @@
-"""`ollim-bot runs`: what the bot did by itself, when, and why it spoke or stayed silent."""
+"""`ollim-bot runs`: what the bot did by itself."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
-from ollim_bot.cli.caller import Caller
 from ollim_bot.cli.data import Data, note, open_data
-from ollim_bot.cli.json_output import json_flag, print_json
-from ollim_bot.cli.run_stories import Story, listing, page, page_object, run_object, stories
-from ollim_bot.cli.verbs import Flags, Given, Verb, run_verb
-from ollim_bot.cli.wording import plain
-from ollim_bot.domain.moments import duration_in_words
-from ollim_bot.domain.phrases.duration import parse_duration
+from ollim_bot.cli.framework import (
+    Caller,
+    Flags,
+    Given,
+    Verb,
+    columns,
+    json_flag,
+    plain,
+    print_json,
+    run_verb,
+    small,
+    title,
+)
+from ollim_bot.domain.moments import describe, describe_with_distance, duration_in_words
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+from ollim_bot.domain.phrases.durations import parse_duration
+from ollim_bot.domain.provider import Price
+from ollim_bot.domain.run_history import NOTES
+from ollim_bot.domain.runs import in_words, outcome
 from ollim_bot.errors import OllimError, WrongInput
-from ollim_bot.storage.codecs.lines import LEDGER_ROWS
-from ollim_bot.storage.codecs.messages import CHAT_MESSAGES
-from ollim_bot.storage.files import OsDisk
-from ollim_bot.storage.json_lines import JsonLines, LineCodec
-from ollim_bot.storage.locks import FileLock
-from ollim_bot.upkeep.findings import counted
+from ollim_bot.store.codecs.rows import CHAT_MESSAGES, LEDGER_ROWS
+from ollim_bot.store.files import FileLock, OsDisk
+from ollim_bot.store.json_lines import JsonLines, LineCodec
+from ollim_bot.upkeep.doctor import counted
+
+_PRICES = {Price.FREE.value: "free", Price.UNKNOWN.value: "price unknown"}
+# How much of an instant in an id is the day, and how much the minute.
+_DAY, _TO_THE_MINUTE = len("2026-11-16"), len("2026-11-16T08:00")
+
+
+@dataclass(slots=True)
+class Story:
+    """All rows of one occurrence, oldest first. Later facts stand for earlier ones."""
+
+    occurrence: Occurrence
+    rows: list[LedgerRow] = field(default_factory=list)
+
+    @property
+    def id(self) -> str:
+        return self.occurrence.id
+
+    @property
+    def state(self) -> str:
+        """That of the last row that is more than a note."""
+        steps = [row.state for row in self.rows if row.state not in NOTES]
+        return steps[-1] if steps else self.rows[-1].state
+
+    @property
+    def fired(self) -> datetime:
+        return self.rows[0].ts
+
+    @property
+    def facts(self) -> Mapping[str, object]:
+        merged: dict[str, object] = {}
+        for row in self.rows:
+            merged |= row.facts
+        return merged
+
+    @property
+    def name(self) -> str:
+        return title(str(self.facts.get("job") or self.occurrence.job_id))
+
+
+def stories(rows: Iterable[LedgerRow]) -> list[Story]:
+    """The newest first; rows that belong to no run are left out."""
+    found: dict[str, Story] = {}
+    for row in rows:
+        if row.occurrence is not None:
+            story = found.setdefault(row.occurrence.id, Story(row.occurrence))
+            story.rows.append(row)
+    return sorted(found.values(), key=lambda story: story.fired.timestamp(), reverse=True)
+
+
+def listing(found: Sequence[Story], now: datetime) -> str:
+    """Each line begins with the word by which `runs show` finds the run."""
+    return columns(
+        [
+            (plain(word), describe(_minute(story.fired), now), _state(story), _line(story))
+            for word, story in zip(_words(found), found, strict=True)
+        ]
+    )
+
+
+def page(story: Story, now: datetime, said: Sequence[str] = ()) -> str:
+    """`said` is what it has sent, as far as that is still known."""
+    known = _facts(story, now) | {"pings": _pings(story.facts, said)}
+    facts = [(f"  {name}", plain(text)) for name, text in known.items() if text]
+    rows = [(f"  {describe(_whole(row.ts), now)}", _step(row)) for row in story.rows]
+    return f"{story.name}\n{columns(facts)}\n\nstep by step\n{columns(rows)}"
+
+
+def run_object(story: Story) -> dict[str, object]:
+    occurrence = story.occurrence
+    return {
+        "id": story.id,
+        "kind": occurrence.kind.value,
+        "job_id": occurrence.job_id,
+        "by_hand": occurrence.manual,
+        "due": occurrence.scheduled_at,
+        "fired": story.fired,
+        "state": story.state,
+        "facts": dict(story.facts),
+    }
+
+
+def page_object(story: Story) -> dict[str, object]:
+    """One run with its rows."""
+    rows = [{"ts": row.ts, "state": row.state, "facts": dict(row.facts)} for row in story.rows]
+    return run_object(story) | {"rows": rows}
+
+
+def _words(found: Sequence[Story]) -> Iterator[str]:
+    """For the newest run of a job its id, for the others as much of theirs as tells them apart."""
+    counted = Counter(word for story in found for word in _beginnings(story))
+    named = set[str]()
+    for story in found:
+        job = story.occurrence.job_id
+        alone = (word for word in _beginnings(story) if counted[word] == 1)
+        yield next(alone, story.id) if job in named else job
+        named.add(job)
+
+
+def _beginnings(story: Story) -> Sequence[str]:
+    """Up to the day, and up to the minute."""
+    occurrence = story.occurrence
+    if occurrence.scheduled_at is None:
+        return ()
+    head = f"{occurrence.kind}:{occurrence.job_id}:"
+    return [head + occurrence.key[:length] for length in (_DAY, _TO_THE_MINUTE)]
+
+
+def _line(story: Story) -> str:
+    note = plain(" ".join(outcome(story.facts).split()))
+    return f"{story.name}  ({note})" if note else story.name
+
+
+def _facts(story: Story, now: datetime) -> dict[str, str]:
+    facts, occurrence = story.facts, story.occurrence
+    due = occurrence.scheduled_at
+    by_hand = ", by hand" if occurrence.manual else ""
+    return {
+        "id": story.id,
+        "what": f"{occurrence.kind} {occurrence.job_id}{by_hand}",
+        "due": describe_with_distance(due, now) if due else "",
+        "began": _began(story, now),
+        "ended": _ended(facts, now),
+        "outcome": _state(story),
+        "reason": str(facts.get("reason") or ""),
+        "error": str(facts.get("error") or ""),
+        "attempts": _attempts(facts),
+        "spoke": "in the conversation" if facts.get("answered") else "",
+        "pings": "",
+        "silent": "" if story.state == "skipped" else str(facts.get("silent_because") or ""),
+        "report": str(facts.get("report") or ""),
+        "tools": _tools(facts),
+        "used": _used(facts),
+        "session": str(facts.get("session") or ""),
+    }
+
+
+def _attempts(facts: Mapping[str, object]) -> str:
+    """Nobody wonders about a single one."""
+    attempts = facts.get("attempts") or facts.get("attempt")
+    return "" if attempts in (None, 1) else str(attempts)
+
+
+def _began(story: Story, now: datetime) -> str:
+    facts = story.facts
+    running = (row.ts for row in reversed(story.rows) if row.state == "running")
+    began = _moment(facts.get("started")) or next(running, None)
+    late = facts.get("lateness")
+    if began is None:
+        return ""
+    words = f", {duration_in_words(timedelta(seconds=late))} late" if isinstance(late, int) else ""
+    return f"{describe(_whole(began), now)}{words}"
+
+
+def _ended(facts: Mapping[str, object], now: datetime) -> str:
+    began, ended = _moment(facts.get("started")), _moment(facts.get("ended"))
+    if ended is None:
+        return ""
+    took = "" if began is None else f", after {duration_in_words(_between(began, ended))}"
+    return f"{describe(_whole(ended), now)}{took}"
+
+
+def _pings(facts: Mapping[str, object], said: Sequence[str]) -> str:
+    sent, refused = _listed(facts.get("pings")), _listed(facts.get("refused_pings"))
+    words = [f"sent: {_quoted(text)}" for text in said]
+    if len(sent) > len(said):
+        words.append(f"{len(sent) - len(said)} sent")
+    words += [
+        f"refused: {_quoted(str(each.get('text', '')))}, because {_why(str(each.get('reason')))}"
+        for each in refused
+        if isinstance(each, Mapping)
+    ]
+    return "; ".join(words)
+
+
+def _quoted(text: str) -> str:
+    return f"“{title(text)}”"
+
+
+def _why(reason: str) -> str:
+    """The first sentence; what follows is advice for the agent."""
+    return small(reason.partition(". ")[0].removesuffix("."))
+
+
+def _tools(facts: Mapping[str, object]) -> str:
+    counted = Counter(map(_short, _listed(facts.get("tools"))))
+    return ", ".join(name if times == 1 else f"{name} ×{times}" for name, times in counted.items())
+
+
+def _short(tool: object) -> str:
+    return str(tool).rpartition("__")[2]
+
+
+def _used(facts: Mapping[str, object]) -> str:
+    tokens, cost = facts.get("tokens"), facts.get("cost_usd")
+    words = [f"{tokens} tokens"] if tokens else []
+    if isinstance(cost, int | float):
+        words.append(f"${cost:.4f}")
+    elif words and (price := _PRICES.get(str(facts.get("price")))):
+        words.append(price)
+    return ", ".join(words)
+
+
+def _step(row: LedgerRow) -> str:
+    attempt, tool = row.facts.get("attempt"), row.facts.get("tool")
+    state = in_words(row.state)
+    words = f"{state} with {_short(tool)}" if tool else state
+    return plain(words if attempt in (None, 1) else f"{words} (attempt {attempt})")
+
+
+def _state(story: Story) -> str:
+    return plain(in_words(story.state))
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _moment(value: object) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(str(value))
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else None
+
+
+def _whole(moment: datetime) -> datetime:
+    return moment.replace(microsecond=0)
+
+
+def _minute(moment: datetime) -> datetime:
+    return moment.replace(second=0, microsecond=0)
+
+
+def _between(began: datetime, ended: datetime) -> timedelta:
+    return ended.astimezone(UTC) - began.astimezone(UTC)
+
 
 _USUAL = "7d"
 _MOST_NAMED = 3
@@ -89,7 +337,7 @@ def _all_right(runs: int) -> str:
 def _heartbeat(data: Data) -> datetime | None:
     """Until when the bot surely ran; None if that is not known."""
     from ollim_bot.domain.facts import Facts
-    from ollim_bot.storage.codecs.values import MemoryCodec
+    from ollim_bot.store.codecs.records import MemoryCodec
 
     return Facts(data.stored(data.paths.memory, MemoryCodec())).heartbeat
 

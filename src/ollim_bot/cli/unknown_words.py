@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ollim_bot.domain.near_words import nearest
+from ollim_bot.domain.text import nearest
 from ollim_bot.errors import WrongInput
 
 _OTHER_WORDS = {

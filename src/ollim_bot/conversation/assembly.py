@@ -6,31 +6,29 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from ollim_bot.conversation import texts
-from ollim_bot.conversation.background.attempt import Surroundings
-from ollim_bot.conversation.background.runs import BackgroundRuns
-from ollim_bot.conversation.clicks import Action, Clicks, Uses
-from ollim_bot.conversation.commands.desk import AtOnce, CommandDesk, InLine
+from ollim_bot.conversation.background import BackgroundRuns
+from ollim_bot.conversation.background_attempt import Surroundings
+from ollim_bot.conversation.buttons import Action, ButtonRouter, Uses
+from ollim_bot.conversation.commands.dispatcher import AtOnce, CommandDispatcher, InLine
 from ollim_bot.conversation.commands.jobs import JobCommands
-from ollim_bot.conversation.commands.permissions import PermissionCommands
-from ollim_bot.conversation.commands.pings import PingCommands
-from ollim_bot.conversation.commands.program import ProgramCommands
-from ollim_bot.conversation.commands.sessions import SessionCommands
-from ollim_bot.conversation.commands.settings import SettingCommands
-from ollim_bot.conversation.commands.setup import SetUp
+from ollim_bot.conversation.commands.program import (
+    PermissionCommands,
+    PingCommands,
+    ProgramCommands,
+    SettingCommands,
+    SetUp,
+)
+from ollim_bot.conversation.commands.sessions import Compaction, SessionCommands
 from ollim_bot.conversation.conversation import Conversation
-from ollim_bot.conversation.forks.buttons import ForkButtons
-from ollim_bot.conversation.forks.idle import IdleWatch
-from ollim_bot.conversation.forks.replies import Replies
+from ollim_bot.conversation.forks.commands import ForkButtons, IdleWatch
+from ollim_bot.conversation.forks.forks import Replies
 from ollim_bot.conversation.foundations import Foundations, World
 from ollim_bot.conversation.greeting import Greeting
-from ollim_bot.conversation.jobs.buttons import JobButtons
-from ollim_bot.conversation.jobs.by_hand import ByHand
-from ollim_bot.conversation.reminders.buttons import ReminderButtons
-from ollim_bot.conversation.reminders.delivery import ReminderDelivery
-from ollim_bot.conversation.turns.compaction import Compaction
+from ollim_bot.conversation.jobs.buttons import ByHand, JobButtons
+from ollim_bot.conversation.jobs.reminders import ReminderButtons, ReminderDelivery
 from ollim_bot.conversation.turns.recovery import Recovery
 from ollim_bot.domain.inputs import CommandCall
-from ollim_bot.prompts.set_up import read_set_up
+from ollim_bot.prompts.system import read_set_up
 
 
 class Talk(Foundations):
@@ -125,8 +123,8 @@ class Talk(Foundations):
         )
 
     @cached_property
-    def _desk(self) -> CommandDesk:
-        return CommandDesk(
+    def _desk(self) -> CommandDispatcher:
+        return CommandDispatcher(
             self._inbox,
             self._posting,
             self._clock,
@@ -187,13 +185,13 @@ class Talk(Foundations):
         return texts.CLEARED if await self.session.clear() else texts.NOTHING_TO_CLEAR
 
     @cached_property
-    def _clicks(self) -> Clicks:
+    def _clicks(self) -> ButtonRouter:
         world, post = self._world, self._stage.post
         jobs = JobButtons(
             self._stores, world.job_files, world.former, post, self._clock, self.by_hand
         )
         forks = ForkButtons(self.forks, self._fork_commands, self._answering.stop)
-        return Clicks(
+        return ButtonRouter(
             self._stores,
             self._chat,
             self._stage,

@@ -9,22 +9,20 @@ from dataclasses import replace
 
 from ollim_bot.chat import AttachmentKeeper, Incoming, Status
 from ollim_bot.conversation import texts
-from ollim_bot.conversation.approvals.approvals import Approvals
+from ollim_bot.conversation.approvals import Approvals
+from ollim_bot.conversation.buttons import ButtonRouter
 from ollim_bot.conversation.chat_log import ChatLog
-from ollim_bot.conversation.clicks import Clicks
-from ollim_bot.conversation.commands.desk import CommandDesk
-from ollim_bot.conversation.commands.table import COMMANDS
-from ollim_bot.conversation.forks.forks import Forks
-from ollim_bot.conversation.forks.replies import Replies
+from ollim_bot.conversation.commands.dispatcher import COMMANDS, CommandDispatcher
+from ollim_bot.conversation.forks.forks import Forks, Replies
 from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.outbox.outbox import DurableOutbox
 from ollim_bot.conversation.sessions.main_session import MainSession
 from ollim_bot.conversation.stage import Stage
 from ollim_bot.conversation.status_board import StatusBoard
-from ollim_bot.conversation.turns.answering import Answering
-from ollim_bot.conversation.turns.questions import Question, Questions
+from ollim_bot.conversation.turns.questions import TurnInput, TurnInputs
 from ollim_bot.conversation.turns.recovery import Recovery
+from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
 from ollim_bot.domain.inbox import Accepted, Edited, Ended, InputEnd
@@ -52,12 +50,12 @@ class Conversation:
         session: MainSession,
         forks: Forks,
         replies: Replies,
-        answering: Answering,
+        answering: TurnRunner,
         approvals: Approvals,
         recovery: Recovery,
-        questions: Questions,
-        desk: CommandDesk,
-        clicks: Clicks,
+        questions: TurnInputs,
+        desk: CommandDispatcher,
+        clicks: ButtonRouter,
         notices: Notices,
         keeper: AttachmentKeeper,
         clock: Clock,
@@ -228,7 +226,7 @@ class Conversation:
         fork = self._forks.open
         return isinstance(asked, ProgramTurn) and (fork is None or asked.fork != fork.id)
 
-    async def _question(self, asked: tuple[Asked, ...]) -> Question:
+    async def _question(self, asked: tuple[Asked, ...]) -> TurnInput:
         notes = await self._replies.route(asked)
         await self._board.tell()
         question = await self._questions.first(asked)

@@ -10,14 +10,13 @@ from pathlib import Path
 from ollim_bot.agent import AgentEngine, Gate, SessionSpec, Toolset
 from ollim_bot.chat import AttachmentKeeper, ChatSurface, Courier, Status
 from ollim_bot.conversation import texts
-from ollim_bot.conversation.approvals.approvals import Approvals
+from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.forks import cards
 from ollim_bot.conversation.forks.commands import ForkCommands
 from ollim_bot.conversation.forks.forks import Forks
-from ollim_bot.conversation.forks.kept import KeptFork
-from ollim_bot.conversation.forks.session import ForkSession, fork_spec
+from ollim_bot.conversation.forks.session import ForkSession, ForkState, fork_spec
 from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.conversation.jobs.echo import ChangeEcho, ChangeWatch, Former
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs
@@ -27,19 +26,16 @@ from ollim_bot.conversation.posting import Posting
 from ollim_bot.conversation.sessions.conversation_tools import conversation_tools
 from ollim_bot.conversation.sessions.main_session import MainSession, main_run
 from ollim_bot.conversation.stage import Stage
-from ollim_bot.conversation.turns.answering import Answering
-from ollim_bot.conversation.turns.questions import Questions
-from ollim_bot.conversation.turns.tainting import Tainting
+from ollim_bot.conversation.turns.questions import Tainting, TurnInputs
+from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.ports import Clock, Journal
 from ollim_bot.stores import Stores
-from ollim_bot.tools.background_gate import BackgroundTools
+from ollim_bot.tools.context import ToolContext
+from ollim_bot.tools.gates import Allowed, BackgroundTools, TaintCheck, TaintGuard, Undecided
 from ollim_bot.tools.job_validator import JobChecker
-from ollim_bot.tools.main_gate import Allowed, TaintCheck, Undecided
-from ollim_bot.tools.server.bench import Workbench
-from ollim_bot.tools.taint_guard import TaintGuard
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +131,8 @@ class Foundations:
         )
 
     @cached_property
-    def _kept_fork(self) -> KeptFork:
-        return KeptFork(self._stores.fork)
+    def _kept_fork(self) -> ForkState:
+        return ForkState(self._stores.fork)
 
     @cached_property
     def _fork_session(self) -> ForkSession:
@@ -176,8 +172,8 @@ class Foundations:
         )
 
     @cached_property
-    def _bench(self) -> Workbench:
-        return Workbench(
+    def _bench(self) -> ToolContext:
+        return ToolContext(
             run=main_run(self._clock.now()),
             stores=self._stores,
             clock=self._clock,
@@ -217,12 +213,12 @@ class Foundations:
         return ForegroundJobs(self._stores, self._inbox, self._chat, self._clock)
 
     @cached_property
-    def _questions(self) -> Questions:
-        return Questions(self._world.keeper)
+    def _questions(self) -> TurnInputs:
+        return TurnInputs(self._world.keeper)
 
     @cached_property
-    def _answering(self) -> Answering:
-        return Answering(
+    def _answering(self) -> TurnRunner:
+        return TurnRunner(
             self._inbox,
             self.forks,
             self._stage,

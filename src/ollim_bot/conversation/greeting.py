@@ -10,15 +10,14 @@ from datetime import datetime
 from uuid import uuid4
 
 from ollim_bot.conversation.chat_log import ChatLog
-from ollim_bot.conversation.commands.setup import SET_UP
+from ollim_bot.conversation.commands.program import SET_UP
 from ollim_bot.conversation.posting import Posting
 from ollim_bot.conversation.sessions.main_session import MainSession
 from ollim_bot.conversation.stage import Stage
-from ollim_bot.domain.cards import Button, ButtonStyle, Card
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, Inquiries, Inquiry
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.forks import Fork
-from ollim_bot.domain.inquiries import Inquiries, Inquiry
 from ollim_bot.domain.moments import describe
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock

@@ -7,14 +7,14 @@ from datetime import datetime
 from uuid import uuid4
 
 from ollim_bot.conversation.forks.forks import Forks
-from ollim_bot.conversation.sessions.dialogue import Dialogue
+from ollim_bot.conversation.sessions.dialogue import ChatSession
 from ollim_bot.conversation.stage import Stage
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, Spent, TurnId, numbered_id
-from ollim_bot.domain.context_use import context_warning
 from ollim_bot.domain.events import Usage
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.provider import Price
-from ollim_bot.domain.run_words import late_label
+from ollim_bot.domain.runs import late_label
+from ollim_bot.domain.session_use import context_warning
 from ollim_bot.ports import Clock
 from ollim_bot.prompts.context import joined
 
@@ -33,7 +33,7 @@ class Posting:
 
     async def answer(
         self,
-        dialogue: Dialogue,
+        dialogue: ChatSession,
         turn: TurnId,
         text: str,
         usage: Usage,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ollim_bot.domain.inputs import OwnerMessage
-from ollim_bot.domain.shortening import shortened
+from ollim_bot.domain.text import shortened
 from ollim_bot.errors import StorageError
 
 CATCHING_UP = "catching up on background activity..."

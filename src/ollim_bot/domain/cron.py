@@ -1,23 +1,323 @@
-"""Cron lines, and the moments at which they are due."""
+"""Cron expressions: parsing, the instants they mean, and their wording in English."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
-from itertools import takewhile
+from itertools import pairwise, takewhile
+from typing import NamedTuple, Protocol
 
 from cronsim import CronSim, CronSimError
 
-from ollim_bot.domain.cron_text import normalised
-from ollim_bot.domain.cron_words import in_words
 from ollim_bot.domain.moments import clock_change, instant, offset_at
 from ollim_bot.errors import BadCron
 
+_LONGEST = 500
+_NEEDED = "a cron line needs 5 fields (minute hour day month weekday)"
+_EXAMPLE = "for example `30 8 * * 1-5`"
+_ALIASES = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+_MONTH_NAMES = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_WEEKDAY_NAMES = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_TERM = re.compile(r"(\*|(?P<first>\w+)(-(?P<last>\w+))?)(/(?P<step>\w+))?", re.ASCII)
+_SPECIAL_DAY = re.compile(r"lw?", re.IGNORECASE)
+_SPECIAL_WEEKDAY = re.compile(r"(?P<day>\d|[a-z]{3})(?P<which>l|#\w+)", re.ASCII | re.IGNORECASE)
+
+
+class _Field(NamedTuple):
+    name: str
+    low: int
+    high: int
+    size: int
+    words: tuple[str, ...] = ()
+
+
+_DAY = _Field("day of month", 1, 31, 31)
+_WEEKDAY = _Field("weekday", 0, 7, 7, _WEEKDAY_NAMES)
+_FIELDS = (
+    _Field("minute", 0, 59, 60),
+    _Field("hour", 0, 23, 24),
+    _DAY,
+    _Field("month", 1, 12, 12, _MONTH_NAMES),
+    _WEEKDAY,
+)
+
+
+class _Wrong(Exception):
+    """Says what is wrong with a field."""
+
+
+def normalised(text: str) -> str:
+    """The line in five fields without words, meaning the same. Raises `BadCron`."""
+    return " ".join(
+        _normalised_field(text, field, part)
+        for field, part in zip(_FIELDS, _parts(text), strict=True)
+    )
+
+
+def _parts(text: str) -> list[str]:
+    _require_plain(text)
+    parts = text.split()
+    if len(parts) == 1 and parts[0].startswith("@"):
+        return _alias(text, parts[0]).split()
+    if len(parts) != len(_FIELDS):
+        raise BadCron(text, _wrong_number_of(parts))
+    return parts
+
+
+def _require_plain(text: str) -> None:
+    if len(text) > _LONGEST:
+        raise BadCron(text, f"a cron line has at most {_LONGEST} characters, not {len(text)}")
+    for char in text:
+        if not (" " <= char <= "~" or char == "\t"):
+            raise BadCron(text, f"{char!r} cannot stand in a cron line; write {_EXAMPLE}")
+
+
+def _alias(text: str, word: str) -> str:
+    if word.lower() == "@reboot":
+        raise BadCron(text, f"`{word}` is not a time; say when it is to run, {_EXAMPLE}")
+    if word.lower() not in _ALIASES:
+        raise BadCron(text, f"`{_cut(word)}` is not one of {', '.join(_ALIASES)}")
+    return _ALIASES[word.lower()]
+
+
+def _wrong_number_of(parts: list[str]) -> str:
+    if not parts:
+        return f"{_NEEDED}, this one is empty, {_EXAMPLE}"
+    seconds = " (seconds cannot be set)" if len(parts) == 6 else ""
+    return f"{_NEEDED}, has {len(parts)}{seconds}: `{_cut(' '.join(parts))}`, {_EXAMPLE}"
+
+
+def _normalised_field(text: str, field: _Field, part: str) -> str:
+    try:
+        return ",".join(_normalised_term(field, term) for term in part.split(","))
+    except _Wrong as wrong:
+        raise BadCron(text, str(wrong), field=field.name) from None
+
+
+def _normalised_term(field: _Field, term: str) -> str:
+    if field is _DAY and _SPECIAL_DAY.fullmatch(term):
+        return term.upper()
+    if field is _WEEKDAY and (special := _SPECIAL_WEEKDAY.fullmatch(term)):
+        return f"{_number(field, special['day'])}{_which(term, special)}"
+    if not term:
+        raise _Wrong("a list has a value on both sides of each comma, for example `1,3,5`")
+    match = _TERM.fullmatch(term)
+    if not match:
+        raise _Wrong(f"`{_cut(term)}` is not `*`, a value, a range like `1-5` or a step like `*/5`")
+    step = _step(field, term, match["step"])
+    if not match["first"]:
+        return f"*{step}"
+    if not match["last"]:
+        return f"{_number(field, match['first'])}{step}"
+    return _range(field, match["first"], match["last"], step)
+
+
+def _which(term: str, special: re.Match[str]) -> str:
+    which = special["which"].upper()
+    if which not in ("L", "#1", "#2", "#3", "#4", "#5"):
+        raise _Wrong(f"`{_cut(term)}` is not `{special['day']}#1` to `{special['day']}#5`")
+    return which
+
+
+def _range(field: _Field, start: str, end: str, step: str) -> str:
+    first, last = _number(field, start), _number(field, end)
+    if field is _WEEKDAY and first > last == 0:
+        last = 7
+    if first > last:
+        top = max(first, field.low + field.size - 1)
+        forwards = f"{_span(first, top)},{_span(field.low, last)}"
+        raise _Wrong(f"`{_cut(f'{start}-{end}')}` runs backwards; write `{forwards}`")
+    # cronsim would read `5-5/2` as `5/2`, from 5 to the end.
+    return str(first) if first == last else f"{first}-{last}{step}"
+
+
+def _span(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}-{last}"
+
+
+def _step(field: _Field, term: str, step: str | None) -> str:
+    if step is None:
+        return ""
+    if not (step.isdecimal() and 1 <= int(step) <= field.size):
+        raise _Wrong(f"the step in `{_cut(term)}` is not 1 to {field.size}")
+    return f"/{int(step)}"
+
+
+def _number(field: _Field, value: str) -> int:
+    if value.lower() in field.words:
+        return field.low + field.words.index(value.lower())
+    if value.isdecimal() and field.low <= int(value) <= field.high:
+        return int(value)
+    words = f" or {field.words[0]} to {field.words[-1]}" if field.words else ""
+    raise _Wrong(f"`{_cut(value)}` is not {field.low} to {field.high}{words}")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:39]}…"
+
+
+_MONTH_WORDS = (
+    *("January", "February", "March", "April", "May", "June", "July", "August"),
+    *("September", "October", "November", "December"),
+)
+_WEEKDAY_WORDS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+class CronPattern(Protocol):
+    """A cron line as the values that it matches, in cronsim's shape."""
+
+    LAST: int
+    LAST_WEEKDAY: int
+    minutes: set[int]
+    hours: set[int]
+    days: set[int]
+    months: set[int]
+    weekdays: set[int | tuple[int, int]]
+    day_and: bool
+
+
+def in_words(pattern: CronPattern) -> str:
+    """`At 08:30 on Monday through Friday`, `Every 15 minutes`."""
+    times = _times(sorted(pattern.minutes), sorted(pattern.hours))
+    dates = _dates(pattern)
+    if not dates and times.startswith("at ") and not times.endswith("every hour"):
+        dates = "every day"
+    sentence = f"{times} {dates}".strip()
+    return sentence[0].upper() + sentence[1:]
+
+
+def _times(minutes: Sequence[int], hours: Sequence[int]) -> str:
+    moments = [60 * hour + minute for hour in hours for minute in minutes]
+    rhythm = _rhythm(moments)
+    if len(hours) == 24:
+        if rhythm and moments[0] == 0:
+            return f"every {rhythm}"
+        return f"at {_plural('minute', minutes)} {_series(minutes, str)} of every hour"
+    if rhythm and len(moments) > 3:
+        return f"every {rhythm} from {_clock(moments[0])} to {_clock(moments[-1])}"
+    if len(moments) <= 6:
+        return f"at {_joined(map(_clock, moments))}"
+    past = f"at {_plural('minute', minutes)} {_series(minutes, str)}"
+    return f"{past} of {_plural('hour', hours)} {_series(hours, str)}"
+
+
+def _rhythm(moments: Sequence[int]) -> str | None:
+    """The distance from each of the moments of a day to the next: `15 minutes`, `hour`."""
+    distances = {later - earlier for earlier, later in pairwise(moments)}
+    if len(distances) != 1:
+        return None
+    (distance,) = distances
+    count, unit = (distance // 60, "hour") if distance % 60 == 0 else (distance, "minute")
+    return unit if count == 1 else f"{count} {unit}s"
+
+
+def _clock(minute_of_day: int) -> str:
+    return f"{minute_of_day // 60:02}:{minute_of_day % 60:02}"
+
+
+def _dates(pattern: CronPattern) -> str:
+    days, weekdays, months = _days(pattern), _weekdays(pattern), _months(pattern)
+    if not pattern.day_and and not (days and weekdays):
+        days = weekdays = ""
+    in_months = f" in {months}" if months else ""
+    if days and weekdays:
+        link = ", but only on" if pattern.day_and else ", and also on"
+        return f"on {weekdays}{link} {days}{in_months}"
+    if days:
+        return f"on {days} of {months or 'every month'}"
+    if weekdays:
+        return f"on {weekdays}{in_months}"
+    return f"every day{in_months}" if months else ""
+
+
+def _days(pattern: CronPattern) -> str:
+    """Empty when every day matches; so are the other two."""
+    numbers = sorted(day for day in pattern.days if day > 0)
+    if len(numbers) == 31:
+        return ""
+    special = {pattern.LAST: "the last day", pattern.LAST_WEEKDAY: "the last weekday"}
+    named = [words for day, words in special.items() if day in pattern.days]
+    return _joined([*_numbered_days(numbers), *named])
+
+
+def _numbered_days(days: Sequence[int]) -> list[str]:
+    steps = {later - earlier for earlier, later in pairwise(days)}
+    if len(days) > 3 and len(steps) == 1 and steps != {1}:
+        step = _ordinal(steps.pop())
+        return [f"every {step} day from the {_ordinal(days[0])} to the {_ordinal(days[-1])}"]
+    return _runs(days, lambda day: f"the {_ordinal(day)}")
+
+
+def _weekdays(pattern: CronPattern) -> str:
+    plain = {day % 7 for day in pattern.weekdays if isinstance(day, int)}
+    if len(plain) == 7:
+        return ""
+    named = _runs(sorted((day - 1) % 7 for day in plain), _WEEKDAY_WORDS.__getitem__)
+    nth = {(day[0] % 7, day[1]) for day in pattern.weekdays if not isinstance(day, int)}
+    in_order = sorted(nth, key=lambda day: (day[0], abs(day[1])))
+    return _joined([*named, *(_nth_weekday(pattern, *day) for day in in_order)])
+
+
+def _nth_weekday(pattern: CronPattern, day: int, which: int) -> str:
+    place = "last" if which == pattern.LAST else _ordinal(which)
+    return f"the {place} {_WEEKDAY_WORDS[day - 1]} of the month"
+
+
+def _months(pattern: CronPattern) -> str:
+    months = sorted(pattern.months)
+    return "" if len(months) == 12 else _series(months, lambda month: _MONTH_WORDS[month - 1])
+
+
+def _series(values: Sequence[int], label: Callable[[int], str]) -> str:
+    return _joined(_runs(values, label))
+
+
+def _runs(values: Sequence[int], label: Callable[[int], str]) -> list[str]:
+    """The labels of the values, three and more in a row as `first through last`."""
+    runs: list[list[int]] = []
+    for value in values:
+        if runs and value == runs[-1][-1] + 1:
+            runs[-1].append(value)
+        else:
+            runs.append([value])
+    words = []
+    for run in runs:
+        if len(run) > 2:
+            words.append(f"{label(run[0])} through {label(run[-1])}")
+        else:
+            words.extend(map(label, run))
+    return words
+
+
+def _joined(words: Iterable[str]) -> str:
+    *others, last = words
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _plural(noun: str, values: Sequence[int]) -> str:
+    return noun if len(values) == 1 else f"{noun}s"
+
+
+def _ordinal(number: int) -> str:
+    teens = 10 < number % 100 < 20
+    suffix = "th" if teens else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{suffix}"
+
+
 _SOME_DAY = datetime(2000, 1, 1)
-_DAY = timedelta(days=1)
+_ONE_DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
 # Only with these can a line match no day at all unnoticed by cronsim: `0 0 */31 * mon#5`.
 _EXTENSIONS = frozenset("L#")
@@ -96,7 +396,7 @@ class Cron:
 
     def _in_real_time(self, start: datetime, zone: tzinfo) -> Iterator[datetime]:
         while True:
-            offset, end = offset_at(start, zone), start + _DAY
+            offset, end = offset_at(start, zone), start + _ONE_DAY
             changed = offset_at(end, zone) != offset
             end = clock_change(start, end, zone) if changed else end
             for wall in _walls(self._spec, _shown(start - _SECOND, offset)):
@@ -104,11 +404,11 @@ class Cron:
                 if moment >= end:
                     break
                 yield moment
-            start = end if changed else max(end, moment - _DAY)
+            start = end if changed else max(end, moment - _ONE_DAY)
 
     def _last_in_real_time(self, end: datetime, zone: tzinfo) -> datetime:
         while True:
-            last, start = end - _SECOND, end - _DAY
+            last, start = end - _SECOND, end - _ONE_DAY
             offset = offset_at(last, zone)
             changed = offset_at(start, zone) != offset
             start = clock_change(start, last, zone) if changed else start
@@ -116,7 +416,7 @@ class Cron:
             moment = _instant(wall, offset)
             if moment >= start:
                 return moment
-            end = start if changed else min(start, moment + _DAY)
+            end = start if changed else min(start, moment + _ONE_DAY)
 
 
 class _Walls(CronSim):

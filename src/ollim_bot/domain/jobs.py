@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from ollim_bot.domain.moments import instant
-from ollim_bot.domain.shortening import shortened
+from ollim_bot.domain.text import shortened
 
 if TYPE_CHECKING:
     from ollim_bot.domain.cron import Cron

@@ -6,23 +6,14 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from enum import StrEnum
 
 from ollim_bot.domain.chat import ChatMessage, MessageId
-from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.pings import Charge, PingBudget
 from ollim_bot.domain.sessions import SessionId
 
 ON_ITS_WAY = "It is on its way; the service does not answer now."
 
 _LARGEST = 2**63 - 1
-
-
-class Charge(StrEnum):
-    """What a message costs of the ping budget; given back if it is known not to have been sent."""
-
-    NOTHING = "nothing"
-    TOKEN = "token"
-    CRITICAL = "critical"
 
 
 @dataclass(frozen=True, slots=True)

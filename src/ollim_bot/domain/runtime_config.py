@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from ollim_bot.domain.shortening import shortened
+from ollim_bot.domain.text import shortened
 from ollim_bot.errors import WrongInput
 
 ConfigValue = str | int | float | bool | None | tuple[str, ...]

@@ -16,9 +16,8 @@ from ollim_bot.domain.provider import CLAUDE, Provider
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.engine.connection import Connection
 from ollim_bot.engine.options import options_for
-from ollim_bot.engine.private_files import private_file
 from ollim_bot.engine.session import Answered, ClaudeSession
-from ollim_bot.engine.transcripts import Transcripts
+from ollim_bot.engine.transcripts import Transcripts, private_file
 from ollim_bot.errors import SessionLost
 
 

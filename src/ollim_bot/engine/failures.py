@@ -8,7 +8,7 @@ from claude_agent_sdk import ResultMessage
 
 from ollim_bot.domain.events import FailureKind, TurnFailure
 from ollim_bot.domain.provider import Access, Provider
-from ollim_bot.domain.shortening import shortened
+from ollim_bot.domain.text import shortened
 
 _LONGEST_DETAIL = 200
 

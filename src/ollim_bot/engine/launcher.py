@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ollim_bot.engine import die_with_parent
-from ollim_bot.environment.programs import program_path
+from ollim_bot.environment import program_path
 from ollim_bot.plain_files import Largest, read_file
 
 PROGRAM_MISSING = "The Claude program is missing. Install ollim-bot again."

@@ -1,4 +1,4 @@
-"""The login at Claude, which the engine's program keeps."""
+"""The owner's sign-in at Claude."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ollim_bot.domain.provider import LoginStatus
 from ollim_bot.engine.launcher import PROGRAM_MISSING, cli_path
-from ollim_bot.engine.login_state import LoginStatus
 from ollim_bot.errors import EngineError
 
 _SILENT = "The Claude program did not say whether you are signed in. Install ollim-bot again."

@@ -15,7 +15,7 @@ from ollim_bot.agent import SessionSpec, Toolset
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.engine.bridge import Programs, hooks, in_process_servers
-from ollim_bot.environment.programs import python_places, search_path
+from ollim_bot.environment import python_places, search_path
 
 # One line of the engine's output is one message; an answer may be long.
 _LONGEST_MESSAGE = 16 * 1024 * 1024

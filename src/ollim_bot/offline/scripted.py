@@ -1,4 +1,4 @@
-"""A model that answers what a test tells it to, and remembers what it was asked."""
+"""A model that replies from a script, in place of the rules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Self
 
 from ollim_bot.offline.messages import Failure, ModelRequest, Reply, Say
-from ollim_bot.offline.side_requests import asks_for_summary, side_answer, summary
+from ollim_bot.offline.rules import asks_for_summary, side_answer, summary
 
 Answer = Reply | Failure
 Predicate = Callable[[ModelRequest], bool]

@@ -1,10 +1,12 @@
-"""The Messages API on loopback, spoken for a model of ours."""
+"""Serves the Messages API on loopback for the built-in model."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import uuid
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -12,10 +14,182 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from ollim_bot.connections import Connections
-from ollim_bot.offline.delivery import Delivery, refusal
-from ollim_bot.offline.messages import Fail, Failure, Model, ModelRequest, Reply
-from ollim_bot.offline.reading import BadRequest, read_request
-from ollim_bot.offline.wire import tokens
+from ollim_bot.offline.messages import (
+    Cut,
+    EndWithoutStop,
+    Event,
+    Fail,
+    Failure,
+    Garbage,
+    Hang,
+    Message,
+    Model,
+    ModelRequest,
+    Outgoing,
+    Reply,
+    SseError,
+    Stall,
+    as_blocks,
+    error,
+    tokens,
+)
+
+
+class BadRequest(Exception):
+    pass
+
+
+def read_request(body: bytes) -> ModelRequest:
+    """Raises `BadRequest` with the sentence that the client is told."""
+    fields = _object(body)
+    return ModelRequest(
+        model=_text(fields, "model"),
+        messages=_messages(fields.get("messages")),
+        system="\n".join(str(block.get("text", "")) for block in as_blocks(fields.get("system"))),
+        tools=_tool_names(fields.get("tools", [])),
+        stream=fields.get("stream") is True,
+        max_tokens=_count(fields, "max_tokens"),
+        body=fields,
+    )
+
+
+def _object(body: bytes) -> Mapping[str, object]:
+    try:
+        fields = json.loads(body)
+    except (ValueError, RecursionError) as wrong:
+        raise BadRequest("The request body is not valid JSON") from wrong
+    if not isinstance(fields, dict):
+        raise BadRequest("The request body is not an object")
+    return fields
+
+
+def _text(fields: Mapping[str, object], name: str) -> str:
+    value = fields.get(name)
+    if not isinstance(value, str) or not value:
+        raise BadRequest(f"{name}: a text is required")
+    return value
+
+
+def _count(fields: Mapping[str, object], name: str) -> int:
+    value = fields.get(name, 0)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise BadRequest(f"{name}: a whole number is required")
+    return value
+
+
+def _messages(value: object) -> tuple[Message, ...]:
+    if not isinstance(value, list) or not value:
+        raise BadRequest("messages: at least one message is required")
+    return tuple(_message(number, entry) for number, entry in enumerate(value))
+
+
+def _message(number: int, entry: object) -> Message:
+    if not isinstance(entry, dict) or entry.get("role") not in ("user", "assistant", "system"):
+        raise BadRequest(f"messages.{number}: a role, user or assistant, is required")
+    content = entry.get("content")
+    if not isinstance(content, str | list):
+        raise BadRequest(f"messages.{number}.content: a text or a list of blocks is required")
+    return Message(entry["role"], as_blocks(content))
+
+
+def _tool_names(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise BadRequest("tools: a list is required")
+    return tuple(str(tool.get("name", "")) for tool in value if isinstance(tool, dict))
+
+
+Streamed = Reply | Stall | Cut | EndWithoutStop | Garbage | SseError
+_GARBAGE = b"event: message_start\ndata: {not json\n\n"
+_SERVER_ERROR = 500
+
+
+class Delivery:
+    """One answer to one HTTP request."""
+
+    def __init__(self, http: web.Request, message_id: str, model: str, input_tokens: int) -> None:
+        self._http = http
+        self._id = message_id
+        self._model = model
+        self._input_tokens = input_tokens
+
+    async def send(self, answer: Reply | Failure, *, stream: bool) -> web.StreamResponse:
+        match answer:
+            case Fail():
+                return refusal(answer)
+            case Hang():
+                return await _never()
+            case _ if stream:
+                return await self._stream(answer)
+            case _:
+                return await self._whole(answer)
+
+    async def _whole(self, answer: Streamed) -> web.StreamResponse:
+        match answer:
+            case Reply():
+                return web.json_response(self._outgoing(answer).message())
+            case EndWithoutStop(after):
+                return web.json_response(self._outgoing(after).message() | {"stop_reason": None})
+            case SseError(kind, message):
+                return web.json_response(error(kind, message), status=_SERVER_ERROR)
+            case Garbage():
+                return web.Response(body=_GARBAGE, content_type="application/json")
+            case Stall():
+                return await _never()
+            case Cut():
+                self._hang_up()
+                return web.Response()
+
+    async def _stream(self, answer: Streamed) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Cache-Control": "no-cache"})
+        response.content_type = "text/event-stream"
+        await response.prepare(self._http)
+        match answer:
+            case Reply():
+                await self._events(response, answer, self._outgoing(answer).complete())
+            case EndWithoutStop(after):
+                await self._events(response, after, self._outgoing(after).unstopped())
+            case Stall(after):
+                await self._events(response, after, self._outgoing(after).torn())
+                await _never()
+            case Cut(after):
+                await self._events(response, after, self._outgoing(after).torn())
+                self._hang_up()
+            case SseError(kind, message):
+                await response.write(self._outgoing(Reply(())).opening().encoded())
+                await response.write(Event("error", error(kind, message)).encoded())
+            case Garbage():
+                await response.write(_GARBAGE)
+        return response
+
+    async def _events(
+        self, response: web.StreamResponse, reply: Reply, events: Iterable[Event]
+    ) -> None:
+        for event in events:
+            await response.write(event.encoded())
+            if reply.pace and event.name == "content_block_delta":
+                await asyncio.sleep(reply.pace)
+
+    def _outgoing(self, reply: Reply) -> Outgoing:
+        given = reply.input_tokens
+        return Outgoing(
+            reply, self._id, self._model, self._input_tokens if given is None else given
+        )
+
+    def _hang_up(self) -> None:
+        if self._http.transport is not None:
+            self._http.transport.close()
+
+
+def refusal(fail: Fail) -> web.Response:
+    headers = {} if fail.retry_after is None else {"Retry-After": f"{fail.retry_after:g}"}
+    body = error(fail.kind, fail.message)
+    return web.json_response(body, status=fail.status, headers=headers)
+
+
+async def _never() -> web.Response:
+    await asyncio.Event().wait()
+    return web.Response()
+
 
 _logger = logging.getLogger(__name__)
 

@@ -1,18 +1,122 @@
-"""What stands before the owner's words: the time, what happened meanwhile, what they reply to."""
+"""Parts that prompts are made of: tags, quotes, times, and waiting updates."""
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from itertools import pairwise
 from secrets import token_hex
 
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.domain.inputs import OwnerMessage
+from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.moments import WEEKDAYS, elapsed
-from ollim_bot.domain.shortening import shortened
 from ollim_bot.domain.taint import Untrusted
+from ollim_bot.domain.text import shortened
 from ollim_bot.domain.updates import PendingUpdates, omission_notice
-from ollim_bot.prompts.tags import neutralised, one_line, one_path
+
+_LINE_BREAKS = frozenset("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029")
+
+# Controls, formats (zero-width characters are among them) and marks; and letters without a shape.
+_UNSEEN = frozenset(["Cc", "Cf", "Mn", "Me"])
+_SHAPELESS = frozenset("\u115f\u1160\u3164\uffa0")
+
+_ALIKE = str.maketrans(
+    {**dict.fromkeys("【〔〖〘〚⟦❲⁅", "["), **dict.fromkeys("】〕〗〙〛⟧❳⁆", "]")}
+    | {**dict.fromkeys("∶꞉ː", ":"), **dict.fromkeys("‹〈⟨《", "<"), "−": "-"}
+)
+
+TAG_NAMES = (
+    "(?:routine|reminder)(?:-bg)?|webhook|fork-started|fork-timeout|stale-fork|late|button|system"
+)
+
+# Each alternative ends where the first character stands that looks like ours. What begins a line
+# may have backslashes before it, so that one more can always be told from those that were typed.
+_OURS = re.compile(
+    rf"""
+    (?= \[ [ ]* (?: {TAG_NAMES} | image ) [ ]* [:\]] )
+    | (?= \[ [ ]* \d{{4}} - \d\d )
+    | (?= < [ ]* (?: / [ ]* )? (?: system-reminder | untrusted ) )
+    | ^ [ ]* \\* (?= recent [ ]+ background [ ]+ updates | attached [ ]+ files [ ]* : )
+    | \A \s* \\* (?= > )
+    """,
+    re.VERBOSE | re.MULTILINE,
+)
+
+
+def lookalikes(text: str) -> list[int]:
+    """Where something begins that reads as a tag, a time, a header or a quote of ours."""
+    plain, places = _plain(text)
+    return list(dict.fromkeys(places[found.end()] for found in _OURS.finditer(plain)))
+
+
+def _plain(text: str) -> tuple[str, list[int]]:
+    """The text as a hasty eye reads it, and for each of its characters the place it came from."""
+    table = {char: _plain_character(char) for char in set(text)}
+    plain, places = [], []
+    for place, char in enumerate(text):
+        seen = table[char]
+        plain.append(seen)
+        places.extend([place] * len(seen))
+    return "".join(plain), places
+
+
+def _plain_character(char: str) -> str:
+    if char.isspace():
+        return "\n" if char in _LINE_BREAKS else " "
+    folded = unicodedata.normalize("NFKD", char).translate(_ALIKE).casefold()
+    return "".join(map(_seen, folded))
+
+
+def _seen(char: str) -> str:
+    kind = unicodedata.category(char)
+    if kind in _UNSEEN or char in _SHAPELESS:
+        return ""
+    return "-" if kind == "Pd" else char
+
+
+FORK_STARTED = "[fork-started]"
+FORK_TIMEOUT = "[fork-timeout]"
+BUTTON = "[button]"
+SYSTEM = "[system]"
+
+
+def job_tag(kind: JobKind, job_id: str, *, background: bool) -> str:
+    """`[routine-bg:abc123]`; a webhook is always in the background and does not say so."""
+    mark = "-bg" if background and kind is not JobKind.WEBHOOK else ""
+    return f"[{kind}{mark}:{job_id}]"
+
+
+def neutralised(text: str) -> str:
+    """Text of the owner or of a stranger, in which nothing can pose as ours.
+
+    A backslash stands before each tag, time or header in it, and before a quote at its beginning.
+    """
+    return "\\".join(_cut(text, lookalikes(text)))
+
+
+def restored(text: str) -> str:
+    """What was typed, from what `neutralised` made of it."""
+    pieces = _cut(text, lookalikes(text))
+    return "".join([*(piece.removesuffix("\\") for piece in pieces[:-1]), pieces[-1]])
+
+
+def one_line(text: str) -> str:
+    """Neutralised, and without a line break of any kind."""
+    return neutralised(" ".join(text.split()))
+
+
+def one_path(path: str) -> str:
+    """As `one_line`, but with every space in its place, so that the agent finds the file."""
+    return neutralised(" ".join(path.splitlines()))
+
+
+def _cut(text: str, places: list[int]) -> list[str]:
+    edges = [0, *places, len(text)]
+    return [text[begin:end] for begin, end in pairwise(edges)]
+
 
 FOR_MAIN = "RECENT BACKGROUND UPDATES (mention key findings in your response)"
 READ_ONLY = "RECENT BACKGROUND UPDATES (read-only — main session will also see these)"

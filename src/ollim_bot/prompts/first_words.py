@@ -1,15 +1,19 @@
-"""From a stored prompt back to the words of the owner, for a list of conversations."""
+"""The owner's first words in a prompt, without what the program put around them."""
 
 from __future__ import annotations
 
 import re
 
-from ollim_bot.domain.shortening import shortened
-from ollim_bot.prompts.context import FENCE, NOT_THE_OWNERS
-from ollim_bot.prompts.continued import THE_WORDS
-from ollim_bot.prompts.forks import TOPIC
-from ollim_bot.prompts.lookalikes import TAG_NAMES
-from ollim_bot.prompts.tags import FORK_STARTED, SYSTEM, restored
+from ollim_bot.domain.text import shortened
+from ollim_bot.prompts.context import (
+    FENCE,
+    FORK_STARTED,
+    NOT_THE_OWNERS,
+    SYSTEM,
+    TAG_NAMES,
+    restored,
+)
+from ollim_bot.prompts.turns import THE_WORDS, TOPIC
 
 _LONGEST = 60
 # How the engine itself begins a conversation that it has made shorter.

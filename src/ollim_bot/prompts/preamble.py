@@ -9,8 +9,7 @@ from datetime import datetime
 from ollim_bot.domain.forward_schedule import ScheduleEntry, UpcomingSchedule
 from ollim_bot.domain.jobs import Chain, ReportMode
 from ollim_bot.domain.pings import PingBudget
-from ollim_bot.prompts.context import clock, joined
-from ollim_bot.prompts.tags import one_line, one_path
+from ollim_bot.prompts.context import clock, joined, one_line, one_path
 
 _PING = (
     "BACKGROUND RUN: nobody reads your text. Only tools reach the owner: `ping_user` for a "

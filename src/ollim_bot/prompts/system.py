@@ -1,13 +1,12 @@
-"""The system prompt: the profile, and how the agent works here."""
+"""The system prompt and the set-up questions."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-from ollim_bot.domain.profile import Names, Profile
-from ollim_bot.prompts.context import joined
-from ollim_bot.prompts.tags import one_line
+from ollim_bot.domain.shared_files import Names, Profile
+from ollim_bot.prompts.context import joined, one_line
 
 PARTS = ("role", "prompts", "forks", "answers", "jobs", "tools", "profile", "care")
 
@@ -28,3 +27,11 @@ def build_system_prompt(profile: Profile, names: Names, zone: str, manual: str) 
     values = {"user_name": names.user, "bot_name": names.bot, "zone": zone}
     filled = _BLANK.sub(lambda blank: one_line(values[blank[1]]), manual)
     return joined("\n\n", profile.identity.strip(), profile.user.strip(), filled)
+
+
+_TEXT = Path(__file__).resolve().parent.parent / "texts" / "set-up.md"
+
+
+def read_set_up() -> str:
+    """Read once in a process's life: it belongs to the code that runs."""
+    return _TEXT.read_text("utf-8").strip()

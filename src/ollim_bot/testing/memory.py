@@ -8,9 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from ollim_bot.domain.fork_messages import ForkMessage
-from ollim_bot.domain.forks import Fork
-from ollim_bot.domain.inquiries import Inquiries
+from ollim_bot.domain.cards import Inquiries
+from ollim_bot.domain.forks import Fork, ForkMessage
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.pings import PingBudget
@@ -20,10 +19,7 @@ from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import DuplicateId, NotFound
 from ollim_bot.ports import LogView, ShelfReport, Shelved
-from ollim_bot.storage.jobs.form import JobFormat
-from ollim_bot.storage.jobs.reminders import REMINDERS
-from ollim_bot.storage.jobs.routines import ROUTINES
-from ollim_bot.storage.jobs.webhooks import WEBHOOKS
+from ollim_bot.store.job_formats import REMINDERS, ROUTINES, WEBHOOKS, JobFormat
 from ollim_bot.stores import Stores
 
 T = TypeVar("T")

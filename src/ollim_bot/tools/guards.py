@@ -1,11 +1,12 @@
-"""Guards: what no pattern can allow. Each may give a reason to refuse a call."""
+"""Refuses calls that no policy may allow: state files, private addresses, hooks in skills."""
 
 from __future__ import annotations
 
 import os
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from ollim_bot.agent import ToolCall
 from ollim_bot.domain.agent_caller import (
@@ -14,12 +15,146 @@ from ollim_bot.domain.agent_caller import (
     hidden_owners_command,
     owners_command,
 )
+from ollim_bot.domain.shared_files import SKILL_FILE, JobFolder
 from ollim_bot.domain.shell_words import shell_words
 from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, SEARCH_ARGUMENTS, WRITING, text_argument
+from ollim_bot.plain_files import Largest, Unfit, read_file
 from ollim_bot.tools import texts
 from ollim_bot.tools.addresses import Resolver, address_problem
-from ollim_bot.tools.reach import LONGEST_PATH, Reach
-from ollim_bot.tools.skills import skill_guard
+from ollim_bot.tools.path_rules import LONGEST_PATH, PathPolicy, files_below, is_within
+
+
+class UnclearEdit(Exception):
+    """It cannot be foreseen what the call would write; `str()` says what to do instead."""
+
+
+_OTHER_FORM = (
+    "These arguments are not those of the tool. Give them as texts, and `replace_all` as is."
+)
+_NOT_EXACT = "`old_string` must stand in {file} exactly so, to the letter. Read it and copy it."
+_NOT_ONCE = "`old_string` stands in {file} {times} times. Make it longer, or set `replace_all`."
+_NO_FILE = "{file} is not there yet. Use `Write`."
+
+
+def written(file: str, before: str | None, tool: str, arguments: Mapping[str, object]) -> str:
+    """Raises `UnclearEdit`. `file` is how it is called in what is said."""
+    if tool == "Write":
+        return _text(arguments, "content")
+    edits = arguments.get("edits") if tool == "MultiEdit" else [arguments]
+    if not isinstance(edits, list) or not edits:
+        raise UnclearEdit(_OTHER_FORM)
+    text = before
+    for edit in edits:
+        if not isinstance(edit, Mapping):
+            raise UnclearEdit(_OTHER_FORM)
+        text = _edited(file, text, edit)
+    assert text is not None
+    return text
+
+
+def _edited(file: str, before: str | None, edit: Mapping[str, object]) -> str:
+    old, new = _text(edit, "old_string"), _text(edit, "new_string")
+    replaces_all = edit.get("replace_all", False)
+    if not isinstance(replaces_all, bool):
+        raise UnclearEdit(_OTHER_FORM)
+    if not old and not (before or "").strip():
+        return new
+    if before is None:
+        raise UnclearEdit(_NO_FILE.format(file=file))
+    # The engine reads all lines as ending alike, and leaves out the mark of the encoding.
+    text = before.removeprefix("\ufeff").replace("\r\n", "\n")
+    times = text.count(old) if old else 0
+    if not times:
+        # Not left to the engine, which then tries what looks alike: other quotes, for one.
+        raise UnclearEdit(_NOT_EXACT.format(file=file))
+    if times > 1 and not replaces_all:
+        raise UnclearEdit(_NOT_ONCE.format(file=file, times=times))
+    # With nothing in its place, the engine takes away the end of the line too.
+    takes_line_end = not new and not old.endswith("\n") and f"{old}\n" in text
+    return text.replace(f"{old}\n" if takes_line_end else old, new, -1 if replaces_all else 1)
+
+
+def _text(arguments: Mapping[str, object], name: str) -> str:
+    value = arguments.get(name)
+    if not isinstance(value, str):
+        raise UnclearEdit(_OTHER_FORM)
+    return value
+
+
+_HOOKS = "hooks"
+_MARK = "---"
+_LINE_ENDS = re.compile(r"\r\n|\r|\n")
+_UNCLEAR = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+_FIELD = re.compile(r"([A-Za-z][\w-]*)[ \t]*:(?:[ \t]|$)")
+
+
+def skill_guard(call: ToolCall, root: Path) -> str | None:
+    """Keeps hooks out of skills: the engine runs their commands and asks nobody.
+
+    They are looked for before a skill is written, since the engine remembers what once stood
+    there, and before one is used, since others may have written it.
+    """
+    if call.tool == "Skill":
+        skills = filter(_is_skill_file, files_below(str(root)))
+        return next(filter(None, (_wrong(path, os.path.realpath(root)) for path in skills)), None)
+    path = os.path.join(root, str(call.arguments.get(FILE_ARGUMENTS.get(call.tool, ""), "")))
+    if call.tool not in WRITING or not _is_of_a_skill(path, root):
+        return None
+    try:
+        text = written(os.path.relpath(path, root), _content(path), call.tool, call.arguments)
+    except UnclearEdit as unclear:
+        return str(unclear)
+    except Unfit as unfit:
+        return texts.unfit_file(os.path.relpath(path, root), unfit.reason)
+    return texts.NO_HOOKS if may_have_hooks(text) else None
+
+
+def may_have_hooks(text: str) -> bool:
+    """Whether a skill has hooks among its fields; True also where that is unclear."""
+    first, *others = _LINE_ENDS.split(text.lstrip("\ufeff \t\r\n"))
+    if not first.startswith(_MARK):
+        return False
+    lines = [line.rstrip(" \t") for line in others]
+    end = lines.index(_MARK) if _MARK in lines else len(lines)
+    fields = [line for line in lines[:end] if line and not line.lstrip(" \t").startswith("#")]
+    if first.strip() != _MARK or any(map(_UNCLEAR.search, fields)):
+        return True
+    # Whatever is indented, or an item of a list, belongs to the field before it.
+    top = [line for line in fields if line[0] not in " \t-"]
+    if fields and fields[0] not in top:
+        return True
+    named = [_FIELD.match(line) for line in top]
+    return any(name is None or name[1].casefold() == _HOOKS for name in named)
+
+
+def _wrong(path: str, root: str) -> str | None:
+    """Why no skill is used as long as this one is so; also where nobody can look into it."""
+    shown = os.path.relpath(path, root)
+    try:
+        return texts.skill_with_hooks(shown) if may_have_hooks(_content(path) or "") else None
+    except Unfit as unfit:
+        return texts.unfit_skill(shown, unfit.reason)
+
+
+def _is_of_a_skill(path: str, root: Path) -> bool:
+    real = os.path.realpath(path)
+    home = os.path.join(os.path.realpath(root), JobFolder.SKILLS)
+    return is_within(real.casefold(), home.casefold()) or _is_skill_file(real)
+
+
+def _is_skill_file(path: str) -> bool:
+    return os.path.basename(path).casefold() == SKILL_FILE.casefold()
+
+
+def _content(path: str) -> str | None:
+    """None where there is no file that anybody could read. Raises `Unfit` for what is none."""
+    try:
+        return read_file(path, Largest.SKILL).decode("utf-8", "replace")
+    except Unfit:
+        raise
+    except OSError:
+        return None
+
 
 # Gives a reason to refuse a call, or None. It reads files, so it is asked in a thread.
 Guard = Callable[[ToolCall], str | None]
@@ -43,12 +178,12 @@ _ADDRESS = re.compile(r"\bhttps?://[^\s'\"]*")
 _BETWEEN_PATHS = re.compile(r"[\s=,:@;|&<>()'\"`$]+")
 
 
-def state_dir_guard(call: ToolCall, reach: Reach) -> str | None:
+def state_dir_guard(call: ToolCall, reach: PathPolicy) -> str | None:
     """Keeps the agent to the data directory, and out of what in it is the program's own."""
     return _of_paths(call, reach) or skill_guard(call, reach.root) or _of_subagent(call)
 
 
-def _of_paths(call: ToolCall, reach: Reach) -> str | None:
+def _of_paths(call: ToolCall, reach: PathPolicy) -> str | None:
     if call.tool == "Bash":
         return _of_command(text_argument(call.arguments, "command"), reach)
     if call.tool in SEARCH_ARGUMENTS:
@@ -77,7 +212,7 @@ def _of_subagent(call: ToolCall) -> str | None:
     return texts.SAME_FOLDER if is_apart else None
 
 
-def _of_command(command: str, reach: Reach) -> str | None:
+def _of_command(command: str, reach: PathPolicy) -> str | None:
     words = shell_words(command)
     if not words:
         return texts.UNCLEAR_COMMAND
@@ -102,7 +237,7 @@ def _of_command(command: str, reach: Reach) -> str | None:
     return reason or (texts.REACHES_TOO_FAR if _goes_down(words) else None)
 
 
-def _of_our_command(words: Sequence[str], reach: Reach) -> str | None:
+def _of_our_command(words: Sequence[str], reach: PathPolicy) -> str | None:
     """Our own commands take texts, in which `state` is a word: only a whole one may be a path."""
     if owners := owners_command(words):
         return for_the_owner_alone(owners)

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Protocol
 
 from ollim_bot.agent import ToolCall
-from ollim_bot.domain.file_changes import OwnersFile
 from ollim_bot.domain.initiative import NOT_ONES_OWN, Setter, objections
-from ollim_bot.domain.job_files import FileReading, JobFile
-from ollim_bot.domain.pattern_cover import beyond_main
+from ollim_bot.domain.permissions import beyond_main
+from ollim_bot.domain.shared_files import FileReading, JobFile, OwnersFile
 from ollim_bot.domain.shell_words import shell_words
 from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, Pattern, text_argument
 from ollim_bot.errors import StorageError
-from ollim_bot.tools.file_edits import UnclearEdit, written
-from ollim_bot.tools.job_places import job_files
+from ollim_bot.tools.guards import UnclearEdit, written
+from ollim_bot.tools.path_rules import job_files
 
 _WRITING = frozenset({"Write", "Edit", "MultiEdit"})
 _FLAG = "--allowed-tool"

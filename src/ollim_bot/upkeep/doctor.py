@@ -1,14 +1,67 @@
-"""The doctor: has every check made, and says what was found."""
+"""Examines the installation and reports."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
 from threading import Thread
 
+from ollim_bot.environment import Place
 from ollim_bot.errors import OllimError
-from ollim_bot.upkeep.findings import Finding, Level, counted, failed, warned
+from ollim_bot.settings import Settings
+
+
+class Level(StrEnum):
+    PASS = "PASS"
+    WARN = "WARN"
+    FAIL = "FAIL"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`next` is the step to take, which everything but a PASS has."""
+
+    level: Level
+    name: str
+    detail: str
+    next: str = ""
+
+
+def passed(name: str, detail: str) -> Finding:
+    return Finding(Level.PASS, name, detail)
+
+
+def warned(name: str, detail: str, step: str) -> Finding:
+    """It works, but somebody should know."""
+    return Finding(Level.WARN, name, detail, step)
+
+
+def failed(name: str, detail: str, step: str) -> Finding:
+    """Something does not work, or will not."""
+    return Finding(Level.FAIL, name, detail, step)
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 routine`, `2 routines`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorInput:
+    """An installation. `problems` is what is wrong with its settings.
+
+    If there are any, `settings` is None; and so is `place`, if it is not clear where the data is.
+    """
+
+    settings: Settings | None
+    place: Place | None
+    problems: Sequence[str]
+    environ: Mapping[str, str]
+    now: datetime
+
 
 _MOST_IN_CHAT = 10
 _INDENT = " " * 6

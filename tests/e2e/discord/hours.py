@@ -7,10 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from devtools.localdiscord.state import Message
 from tests.e2e.discord.scribe import Scribe
 from tests.e2e.discord.talk import Talk
-
-from ollim_bot.testing.discord.state import Message
 
 RUN_NOW = "Run now"
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from itertools import cycle
 from textwrap import fill
 
-from ollim_bot.testing.discord.interactions import Interaction
-from ollim_bot.testing.discord.refusals import Json
-from ollim_bot.testing.discord.server import LocalDiscord
-from ollim_bot.testing.discord.state import Message
+from devtools.localdiscord.interactions import Interaction
+from devtools.localdiscord.refusals import Json
+from devtools.localdiscord.server import LocalDiscord
+from devtools.localdiscord.state import Message
 
 # What differs from day to day, and what is written in its place.
 _STABLE = (

@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from devtools.localdiscord.interactions import FIRST_ANSWER_WITHIN, Interaction
+from devtools.localdiscord.server import LocalDiscord
+from devtools.localdiscord.state import Message
 from tests.e2e.bot import LIMIT, Bot
 
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
-from ollim_bot.testing.discord.interactions import FIRST_ANSWER_WITHIN, Interaction
-from ollim_bot.testing.discord.server import LocalDiscord
-from ollim_bot.testing.discord.state import Message
 
 WELCOME = "Hello, I am Ollim"
 

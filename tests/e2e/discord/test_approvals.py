@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from devtools.localdiscord.faults import AnswerLost
+from devtools.localdiscord.state import Message
 from tests.e2e.bot import LIMIT
 from tests.e2e.discord.talk import Talk, custom_id, words
 
 from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say
-from ollim_bot.testing.discord.faults import AnswerLost
-from ollim_bot.testing.discord.state import Message
 
 TITLE = "Allow Write?"
 OVER = "This question is over: nothing waits for an answer to it any more."

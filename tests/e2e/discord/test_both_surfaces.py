@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from devtools.localdiscord.state import Message
 from tests.e2e.discord.talk import Talk, words
 
-from ollim_bot.surfaces.discord.words.lateness import undated
-from ollim_bot.testing.discord.state import Message
+from ollim_bot.surfaces.discord.rendering import undated
 
 MANY = 4
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from devtools.localdiscord.interactions import Interaction
+from devtools.localdiscord.state import Message
 from tests.e2e.bot import LIMIT
 from tests.e2e.discord.talk import WELCOME, Talk, custom_id, words
 
 from ollim_bot.offline.messages import CallTool, Hang, Reply, Say
-from ollim_bot.testing.discord.interactions import Interaction
-from ollim_bot.testing.discord.state import Message
 
 USED = "This button was used before, or has expired."
 GONE = "This button is not there any more."

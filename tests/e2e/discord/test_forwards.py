@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 
+from devtools.localdiscord.state import Message
 from tests.e2e.discord.talk import Talk, words
 from tests.engine.scene import spoken
 
 from ollim_bot.offline.messages import CallTool, Reply, Say
-from ollim_bot.testing.discord.state import Message
 
 PROBE = "/config permission_mode bypassPermissions"
 COMMANDS = (PROBE, "/permissions bypassPermissions", "/restart", "/clear", "✅", "yes")

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import pytest
+from devtools.localdiscord.server import RequestNote
 from tests.e2e.discord.answers import is_balanced, long_answer, tokens
 from tests.e2e.discord.talk import Talk
 
 from ollim_bot.offline.messages import Reply, Say
-from ollim_bot.testing.discord.door import RequestNote
 
 LONGEST = 2000
 # Seconds; on a machine that is busy otherwise everything takes longer, and this too.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import pytest
+from devtools.localdiscord.server import LocalDiscord
 from tests.discord.input_scene import doing, eventually
 from tests.discord.wire import usual_addresses
 from tests.e2e.discord.talk import Talk
@@ -19,7 +20,6 @@ from ollim_bot.domain.chat import Attachment
 from ollim_bot.settings import Secret
 from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.discord.server import LocalDiscord
 from ollim_bot.testing.memory import MemoryStore
 from ollim_bot.testing.reception import FakeReception
 

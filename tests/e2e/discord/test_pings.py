@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from devtools.localdiscord.faults import AnswerHanging, AnswerLost, Dropped, Fault, Hanging
 from tests.e2e.discord.talk import Talk, words
 from tests.e2e.test_reminders import checked, left, remind
 
 from ollim_bot.offline.messages import CallTool, Reply
-from ollim_bot.testing.discord.faults import AnswerHanging, AnswerLost, Dropped, Fault, Hanging
 
 WORDS = "The bank wrote."
 PING = Reply((CallTool("mcp__discord__ping_user", {"message": WORDS}),))

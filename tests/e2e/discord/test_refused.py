@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 
 import pytest
+from devtools.localdiscord.faults import Delayed, Fail
 from tests.e2e.discord.answers import sentences, tokens
 from tests.e2e.discord.held import Hold, armed, held
 from tests.e2e.discord.talk import Talk
 
 from ollim_bot.offline.messages import Reply, Say
-from ollim_bot.testing.discord.faults import Delayed, Fail
 
 SEND, EDIT = "POST /channels/*/messages", "PATCH /channels/*/messages/*"
 # Seconds; the client of Discord would try for 16 of them.

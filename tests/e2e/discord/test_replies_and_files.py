@@ -7,8 +7,8 @@ from tests.e2e.test_reminders import left, remind
 from tests.engine.scene import tiny_png
 
 from ollim_bot.offline.messages import CallTool, Hang, Reply, Say
-from ollim_bot.surfaces.discord.input.inbound import NOTHING_TO_READ
-from ollim_bot.surfaces.discord.words.small_text import FORK
+from ollim_bot.surfaces.discord.inbound import NOTHING_TO_READ
+from ollim_bot.surfaces.discord.rendering import FORK
 
 MB = 1024 * 1024
 PING = CallTool("mcp__discord__ping_user", {"message": "The bank wrote."})

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 import pytest
+from devtools.localdiscord.interactions import FIRST_ANSWER_WITHIN
 from tests.e2e.bot import LIMIT
 from tests.e2e.discord.talk import Talk
 
 from ollim_bot.offline.messages import Hang
-from ollim_bot.testing.discord.interactions import FIRST_ANSWER_WITHIN
 
 FORK = "in a fork · apart from the main conversation"
 MODES = "dontAsk, default, acceptEdits, bypassPermissions"

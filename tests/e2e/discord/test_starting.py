@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from devtools.localdiscord.server import LocalDiscord
 from tests.e2e.bot import LIMIT, Bot
 from tests.e2e.discord.talk import WELCOME, Talk, talking, trouble
 
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
-from ollim_bot.surfaces.discord.wire.ears import NOT_AUTHORIZED
-from ollim_bot.surfaces.discord.wire.refusals import NO_INTENTS, NO_OWNER, NO_TOKEN
-from ollim_bot.testing.discord.server import LocalDiscord
+from ollim_bot.surfaces.discord.client import NOT_AUTHORIZED
+from ollim_bot.surfaces.discord.refusals import NO_INTENTS, NO_OWNER, NO_TOKEN
 
 AWAY = (
     "{api_url} (`DISCORD_API_URL`) does not answer as Discord does. Is it right? "

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from devtools.localdiscord.faults import AnswerHanging
 from tests.e2e.discord.talk import Talk
-
-from ollim_bot.testing.discord.faults import AnswerHanging
 
 # After that, whoever wants it to end kills it.
 GRACE = 20.0

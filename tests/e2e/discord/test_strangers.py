@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from devtools.localdiscord.interactions import Interaction
+from devtools.localdiscord.refusals import Json
+from devtools.localdiscord.state import Message, User
 from tests.e2e.discord.talk import WELCOME, Talk, custom_id, words
 from tests.e2e.discord.test_pings import on_its_way
 
 from ollim_bot.offline.messages import CallTool, Reply, Say
-from ollim_bot.testing.discord.interactions import Interaction
-from ollim_bot.testing.discord.refusals import Json
-from ollim_bot.testing.discord.state import Message, User
 
 NOT_AUTHORIZED = "You are not authorized to use this bot."
 ELSEWHERE = "I answer in our direct messages only."

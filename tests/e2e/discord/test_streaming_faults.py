@@ -7,6 +7,7 @@ import signal
 import sys
 
 import pytest
+from devtools.localdiscord.faults import AnswerLost, Delayed, Dropped, Fail, Fault
 from tests.e2e.discord.answers import sentences
 from tests.e2e.discord.held import held
 from tests.e2e.discord.talk import Talk
@@ -14,7 +15,6 @@ from tests.e2e.test_reminders import remind
 from tests.engine.scene import spoken
 
 from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say, Stall
-from ollim_bot.testing.discord.faults import AnswerLost, Delayed, Dropped, Fail, Fault
 
 SEND, EDIT = "POST /channels/*/messages", "PATCH /channels/*/messages/*"
 

@@ -13,7 +13,7 @@ from ollim_bot.chat import AttachmentKeeper, IncomingFile
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.ports import Disk
-from ollim_bot.storage.attachments.keeper import AttachmentLimits, FileAttachments
+from ollim_bot.store.attachments.files import AttachmentLimits, FileAttachments
 
 
 def _a_noon_to_come() -> datetime:

@@ -10,7 +10,7 @@ from tests.storage.attachments.desk import Desk
 from tests.storage.attachments.pictures import picture
 
 from ollim_bot.errors import WrongInput
-from ollim_bot.storage.attachments.keeper import AttachmentLimits
+from ollim_bot.store.attachments.files import AttachmentLimits
 
 SMALL = AttachmentLimits(file=5000, downloads=1000)
 PNG = picture("image/png")

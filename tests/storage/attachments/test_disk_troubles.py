@@ -15,7 +15,7 @@ from tests.storage.test_power_cut import PowerCut
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.errors import WriteFailed
-from ollim_bot.storage.files import OsDisk
+from ollim_bot.store.files import OsDisk
 from ollim_bot.testing.disks import PowerCutDisk, SteppedDisk
 
 PNG = picture("image/png")

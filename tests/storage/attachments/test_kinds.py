@@ -12,7 +12,7 @@ from PIL import Image
 from tests.storage.attachments.pictures import FORMATS, picture
 
 from ollim_bot.domain.chat import IMAGES, Attachment
-from ollim_bot.storage.attachments.kinds import media_type_of
+from ollim_bot.store.attachments.files import media_type_of
 
 
 def in_other_form(form: str) -> bytes:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from ollim_bot.storage.attachments.names import LONGEST_NAME, numbered_names, safe_name
+from ollim_bot.store.attachments.files import LONGEST_NAME, numbered_names, safe_name
 
 HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 given_names = (

@@ -23,9 +23,9 @@ from tests.storage.attachments.pictures import (
 )
 
 from ollim_bot.errors import WrongInput
-from ollim_bot.storage.attachments import decoding, pictures
-from ollim_bot.storage.attachments.keeper import AttachmentLimits
-from ollim_bot.storage.attachments.pictures import PictureLimits
+from ollim_bot.store.attachments import decoding, pictures
+from ollim_bot.store.attachments.files import AttachmentLimits
+from ollim_bot.store.attachments.pictures import PictureLimits
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -182,7 +182,7 @@ async def test_the_process_has_nothing_of_ours_but_the_picture(
 async def test_the_process_ends_with_the_bot(tmp_path: Path) -> None:
     (tmp_path / "photo").write_bytes(SLOW_JPEG)
     script = (
-        "import asyncio; from ollim_bot.storage.attachments.pictures import *\n"
+        "import asyncio; from ollim_bot.store.attachments.pictures import *\n"
         "patient = Pictures(PictureLimits(cpu=300, wall=300))\n"
         "with open('photo', 'rb') as file:\n"
         "    asyncio.run(patient.fitted('photo', 'image/jpeg', file))\n"

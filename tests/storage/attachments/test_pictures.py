@@ -21,9 +21,9 @@ from tests.storage.attachments.pictures import (
     webp_bomb,
 )
 
-from ollim_bot.storage.attachments.decoding import Limits, TooManyPixels, fitted
-from ollim_bot.storage.attachments.kinds import media_type_of
-from ollim_bot.storage.attachments.pictures import LONGEST_EDGE, MOST_BYTES, MOST_PIXELS
+from ollim_bot.store.attachments.decoding import Limits, TooManyPixels, fitted
+from ollim_bot.store.attachments.files import media_type_of
+from ollim_bot.store.attachments.pictures import LONGEST_EDGE, MOST_BYTES, MOST_PIXELS
 
 ORIENTATION = 0x0112
 RED, BLUE = (255, 0, 0), (0, 0, 255)

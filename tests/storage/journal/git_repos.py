@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ollim_bot.storage.journal.git_journal import GitJournal
-from ollim_bot.storage.locks import FileLock
+from ollim_bot.store.files import FileLock
+from ollim_bot.store.journal import GitJournal
 
 AS_SOMEBODY = ("-c", "user.name=Somebody", "-c", "user.email=somebody@localhost")
 REAL_GIT = shutil.which("git") or "git"

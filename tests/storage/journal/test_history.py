@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.storage.journal.history import commit_message, is_tracked
+from ollim_bot.store.journal import commit_message, is_tracked
 
 NAMES = st.text(st.characters(exclude_characters="/\0"), min_size=1).filter(
     lambda name: name not in (".", "..")

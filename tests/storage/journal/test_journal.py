@@ -62,8 +62,8 @@ def test_two_processes_commit_everything_once(kept: Kept) -> None:
     script = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from ollim_bot.storage.journal.git_journal import GitJournal\n"
-        "from ollim_bot.storage.locks import FileLock\n"
+        "from ollim_bot.store.journal import GitJournal\n"
+        "from ollim_bot.store.files import FileLock\n"
         "root, name = Path(sys.argv[1]), sys.argv[2]\n"
         "lock = FileLock(root.parent / 'journal.lock')\n"
         "journal = GitJournal(root, lock, on_problem=sys.exit)\n"

@@ -12,8 +12,7 @@ from zoneinfo import ZoneInfo
 from ollim_bot.agent import Tool, ToolAnswer
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.jobs import Job, ReportMode
-from ollim_bot.domain.outgoing import Charge
-from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.pings import Charge, PingBudget
 from ollim_bot.domain.runs import Intent, Run, RunKind, RunPolicy
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import NotSent
@@ -21,8 +20,8 @@ from ollim_bot.ports import Clock
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.memory import memory_stores
-from ollim_bot.tools.server.bench import Payment, Workbench
-from ollim_bot.tools.server.toolset import discord_tools
+from ollim_bot.tools.context import Payment, ToolContext
+from ollim_bot.tools.toolset import discord_tools
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 16, 9, tzinfo=BERLIN)
@@ -76,7 +75,7 @@ class RememberingPoster:
 
 @dataclass
 class Desk:
-    bench: Workbench
+    bench: ToolContext
     poster: RememberingPoster
     clock: ManualClock
     is_busy: bool = False
@@ -137,7 +136,7 @@ def desk_of(
     run = Run(policy, NOW, label="Check the mail", job=job, session=SessionId("s-1"))
     stores = stores or memory_stores(NOW)
     poster = RememberingPoster(stores, clock)
-    bench = Workbench(run, stores, clock, root, poster, lambda: False)
+    bench = ToolContext(run, stores, clock, root, poster, lambda: False)
     desk = Desk(bench, poster, clock)
     bench.is_busy = lambda: desk.is_busy
     bench.wants = desk.want

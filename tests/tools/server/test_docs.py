@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ollim_bot.agent import ToolAnswer
-from ollim_bot.tools.server.docs import docs_folder, docs_tools
+from ollim_bot.tools.docs import docs_folder, docs_tools
 
 PAGES = {
     "settings": "# Settings\n\nAll of them.\n\n## Time zone\n\nWhere you are.\n",

@@ -7,9 +7,8 @@ import re
 import pytest
 from tests.tools.server.desk import EVERYWHERE, DeskOf
 
-from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color, Field
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color, Field, Inquiries
 from ollim_bot.domain.chat import Author
-from ollim_bot.domain.inquiries import Inquiries
 from ollim_bot.domain.runs import RunKind
 
 

@@ -13,7 +13,7 @@ from tests.tools.server.desk import EVERYWHERE, Desk, desk_of
 from ollim_bot.domain.chat import Attachment, Author
 from ollim_bot.domain.runs import RunKind
 from ollim_bot.errors import WrongInput
-from ollim_bot.tools.server.sendable import sendable
+from ollim_bot.tools.messages import sendable
 
 LARGEST = 25 * 1024 * 1024
 SECRETS = (

@@ -11,7 +11,7 @@ from ollim_bot.agent import Refusal, Tool, ToolCall, Toolset
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.jobs import ReportMode
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
-from ollim_bot.tools.server.toolset import toolset
+from ollim_bot.tools.toolset import toolset
 
 DISCORD = (
     "discord_embed", "ping_user", "send_file", "report_updates", "enter_fork", "exit_fork",

@@ -16,7 +16,7 @@ from ollim_bot.agent import Refusal, ToolCall
 from ollim_bot.domain.jobs import Chain, JobSpec, Reminder, ReportMode
 from ollim_bot.domain.runs import EnterFork, RunKind
 from ollim_bot.offline.messages import CallTool, Reply, Say, ToolResult
-from ollim_bot.tools.server.toolset import BUILTIN, toolset
+from ollim_bot.tools.toolset import BUILTIN, toolset
 
 CARD = {
     "title": "Mail",

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from ollim_bot.cli.jobs import changes, reading, running
-from ollim_bot.cli.jobs.flags import COMMON, ID, MESSAGE, add_flags
-from ollim_bot.cli.jobs.noun import JobNoun, S
-from ollim_bot.cli.json_output import json_flag
-from ollim_bot.cli.verbs import Flags, Verb
+from ollim_bot.cli.framework import Flags, Verb, json_flag
+from ollim_bot.cli.jobs import changes
+from ollim_bot.cli.jobs.fields import COMMON, ID, MESSAGE, JobNoun, S, add_flags
 
 
 def job_verbs(noun: JobNoun[S]) -> Mapping[str, Verb]:
@@ -25,14 +23,14 @@ def job_verbs(noun: JobNoun[S]) -> Mapping[str, Verb]:
             f"all {noun.plural}, the next one first",
             f"{command} list",
             json_flag,
-            partial(reading.list_jobs, noun),
+            partial(changes.list_jobs, noun),
             needs_words=False,
         ),
         "show": Verb(
             "everything about one",
             f"{command} show 3f2a9c1b",
             _show_flags,
-            partial(reading.show_job, noun),
+            partial(changes.show_job, noun),
         ),
         "edit": Verb(
             "change one, or mend its file",
@@ -62,7 +60,7 @@ def job_verbs(noun: JobNoun[S]) -> Mapping[str, Verb]:
             "run one now, besides its own moments; needs the bot running",
             f"{command} run 3f2a9c1b",
             job_argument,
-            partial(running.run_job, noun),
+            partial(changes.run_job, noun),
         ),
     }
 

@@ -15,9 +15,9 @@ from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.jobs import Reminder, Routine
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.run_history import History, RunStory
-from ollim_bot.domain.run_words import in_words, outcome
+from ollim_bot.domain.runs import in_words, outcome
 from ollim_bot.domain.schedule import ScheduledJob
-from ollim_bot.domain.shortening import shortened
+from ollim_bot.domain.text import shortened
 from ollim_bot.ports import Clock, Shelf
 from ollim_bot.stores import Stores
 

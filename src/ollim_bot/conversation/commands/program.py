@@ -1,11 +1,177 @@
-"""`/doctor`, `/version` and `/restart`: about the program itself."""
+"""Commands about the program: settings, permissions, pings, set-up."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from uuid import uuid4
 
 from ollim_bot import __version__
+from ollim_bot.chat import Incoming
 from ollim_bot.conversation import texts
+from ollim_bot.conversation.approvals import Approvals
+from ollim_bot.conversation.buttons import Receive
+from ollim_bot.domain.chat import OF_SET_UP
+from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.runtime_config import CONFIG_KEYS, PermissionMode, RuntimeConfig
+from ollim_bot.domain.text import nearest
+from ollim_bot.errors import WrongInput
+from ollim_bot.ports import Clock, Store
+
+# What the button of the welcome says, and what the owner is shown to have said.
+SET_UP = "Set up"
+
+
+class SetUp:
+    """It is asked as if the button of the welcome were pressed, as often as it is wanted."""
+
+    def __init__(self, prompt: str, receive: Receive) -> None:
+        self._prompt = prompt
+        self._receive = receive
+
+    async def begin(self, surface: str) -> None:
+        """When it returns, it is on disk. Raises `OllimError` if it cannot be kept."""
+        name = InputId(f"{OF_SET_UP}{uuid4().hex}")
+        await self._receive(Incoming(name, surface, self._prompt, button=SET_UP))
+
+
+_KNOWN_MODELS = ("opus", "sonnet", "haiku", "default", "none")
+
+
+class SettingCommands:
+    def __init__(self, config: Store[RuntimeConfig]) -> None:
+        self._config = config
+
+    async def config(self, arguments: Mapping[str, str]) -> str:
+        if "key" not in arguments:
+            config = await asyncio.to_thread(self._config.read)
+            return "\n".join(_line(config, key) for key in CONFIG_KEYS)
+        key = _known(arguments["key"])
+        if "value" not in arguments:
+            config = await asyncio.to_thread(self._config.read)
+            return f"{_line(config, key)}\nIt takes {CONFIG_KEYS[key].takes}."
+        return await self._set(key, arguments["value"])
+
+    async def model(self, arguments: Mapping[str, str]) -> str:
+        if "name" not in arguments:
+            config = await asyncio.to_thread(self._config.read)
+            takes = CONFIG_KEYS["model.main"].takes
+            return f"Model: {config.in_words('model.main')}. It takes {takes}."
+        told = await self._set("model.main", arguments["name"])
+        is_known = arguments["name"].lower() in _KNOWN_MODELS
+        return told if is_known else f"{told} It is taken as a full model id."
+
+    async def thinking(self, arguments: Mapping[str, str]) -> str:
+        if "mode" not in arguments:
+            config = await asyncio.to_thread(self._config.read)
+            takes = CONFIG_KEYS["thinking.main"].takes
+            return f"Thinking: {config.thinking_main}. It takes {takes}."
+        return await self._set("thinking.main", arguments["mode"])
+
+    async def _set(self, key: str, value: str) -> str:
+        def step(config: RuntimeConfig) -> tuple[RuntimeConfig, tuple[str, str]]:
+            changed = config.with_value(key, value)
+            return changed, (config.in_words(key), changed.in_words(key))
+
+        old, new = await asyncio.to_thread(self._config.transact, step)
+        if old == new:
+            return f"{key} is {new} already."
+        return f"{key} is now {new} (it was {old})."
+
+
+def _line(config: RuntimeConfig, key: str) -> str:
+    mark = " (changed)" if key in config.changed() else ""
+    return f"`{key}` {config.in_words(key)}{mark}"
+
+
+def _known(word: str) -> str:
+    key = word.replace("-", "_")
+    if key in CONFIG_KEYS:
+        return key
+    meant = nearest(key, CONFIG_KEYS)
+    hint = f"Did you mean `{meant}`?" if meant else "`/config` shows them all."
+    raise WrongInput(f"There is no setting `{word}`. {hint}")
+
+
+_MEANS: Mapping[PermissionMode, str] = {
+    PermissionMode.DONT_ASK: "what is not allowed beforehand is refused",
+    PermissionMode.DEFAULT: "you are asked about what is not allowed beforehand",
+    PermissionMode.ACCEPT_EDITS: "files are written without asking, you are asked about the rest",
+    PermissionMode.BYPASS: "nothing is asked, only what is out of reach always is refused",
+}
+_BY_NAME: Mapping[str, PermissionMode] = {mode.lower(): mode for mode in PermissionMode}
+
+
+class PermissionCommands:
+    def __init__(self, approvals: Approvals) -> None:
+        self._approvals = approvals
+
+    async def permissions(self, arguments: Mapping[str, str]) -> str:
+        """Set the mode that is given, or show what counts; raises `WrongInput`."""
+        if "mode" in arguments:
+            return await self._set(arguments["mode"])
+        mode = await self._approvals.mode()
+        granted = await asyncio.to_thread(self._approvals.granted)
+        lines = [f"Mode: `{mode}` ({_MEANS[mode]}). It takes {', '.join(PermissionMode)}."]
+        if granted:
+            lines.append("You have allowed, until `/clear`:")
+            lines += [f"- `{pattern}`" for pattern in granted]
+        else:
+            lines.append("You have allowed nothing with 🔓.")
+        return "\n".join(lines)
+
+    async def _set(self, word: str) -> str:
+        mode = _BY_NAME.get(word.strip().lower())
+        if mode is None:
+            known = ", ".join(PermissionMode)
+            raise WrongInput(f"There is no mode `{word}`. It takes one of {known}.")
+        await self._approvals.set_mode(mode)
+        return (
+            f"Mode: `{mode}` ({_MEANS[mode]}), until `/clear` or a restart. "
+            f"`/config permission_mode {mode}` sets it for good."
+        )
+
+
+_MOST_DIGITS = 9
+
+
+class PingCommands:
+    def __init__(self, pings: Store[PingBudget], clock: Clock) -> None:
+        self._pings = pings
+        self._clock = clock
+
+    async def ping_budget(self, arguments: Mapping[str, str]) -> str:
+        """Set what is given and show it all; raises `WrongInput`."""
+        now = self._clock.now()
+
+        def step(budget: PingBudget) -> tuple[PingBudget, PingBudget]:
+            after = budget.refilled(now)
+            if arguments:
+                after = budget.resized(
+                    now,
+                    capacity=_number(arguments.get("capacity"), budget.capacity),
+                    refill_rate_minutes=_number(
+                        arguments.get("refill_rate"), budget.refill_rate_minutes
+                    ),
+                )
+            return after, after
+
+        budget = await asyncio.to_thread(self._pings.transact, step)
+        return f"{budget.full_status(now)}\n{_limits(budget)}"
+
+
+def _number(word: str | None, before: int) -> int:
+    """Zero, which no limit can be, for what is not a number."""
+    if word is None:
+        return before
+    is_number = word.isascii() and word.isdecimal() and len(word) <= _MOST_DIGITS
+    return int(word) if is_number else 0
+
+
+def _limits(budget: PingBudget) -> str:
+    many = "1 ping" if budget.capacity == 1 else f"{budget.capacity} pings"
+    return f"It holds {many} at most, and gets one more every {budget.refill_rate_minutes} min."
 
 
 class ProgramCommands:

@@ -1,25 +1,57 @@
-"""`/sessions`, `/resume` and `/cost`: what there was, and the way back to it."""
+"""Commands about sessions."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 from ollim_bot.agent import AgentEngine, StoredSession
+from ollim_bot.conversation import texts
+from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.sessions.main_session import MainSession
+from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.chat import ChatMessage, Spent
-from ollim_bot.domain.context_use import percent_used, thousands
+from ollim_bot.domain.events import EndCause
 from ollim_bot.domain.inputs import CommandCall
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.provider import Price
-from ollim_bot.domain.session_statistics import answers
+from ollim_bot.domain.session_use import answers, began_at, percent_used, stretch, thousands
 from ollim_bot.domain.sessions import Cause, SessionChange, SessionId
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import Clock
 from ollim_bot.prompts.first_words import first_words
 from ollim_bot.stores import Stores
+
+
+class Compaction:
+    def __init__(self, stores: Stores, forks: Forks, answering: TurnRunner, clock: Clock) -> None:
+        self._stores = stores
+        self._forks = forks
+        self._answering = answering
+        self._clock = clock
+
+    async def run(self, call: CommandCall) -> str:
+        session_id = self._forks.current.id
+        if session_id is None:
+            return texts.NOTHING_TO_COMPACT
+        began = await self._began(session_id)
+        line = f"/compact {call.arguments.get('instructions', '')}".strip()
+        turn, end = await self._answering.run_command(call.id, line)
+        if end.failure is not None:
+            return end.failure.sentence
+        if turn.compacted is None:
+            return texts.STOPPED if end.cause is EndCause.INTERRUPTED else texts.COMPACTED_NOTHING
+        now = self._clock.now()
+        messages = (await asyncio.to_thread(self._stores.messages.read, began)).entries
+        return str(stretch(session_id, began, now, messages, turn.compacted.tokens_before or 0))
+
+    async def _began(self, session_id: SessionId) -> datetime:
+        events = (await asyncio.to_thread(self._stores.session_history.read)).entries
+        return began_at(session_id, events) or self._clock.now()
+
 
 _LISTED = 15
 _LOOKED_AT = 200

@@ -7,7 +7,7 @@ from datetime import timedelta
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.forks import Discard, Fork, ForkExit, Report, Save, end_title
-from ollim_bot.domain.shortening import shortened
+from ollim_bot.domain.text import shortened
 
 _CARD = "fork-"
 _LONGEST_TOPIC = 300

@@ -1,24 +1,24 @@
-"""What changes a fork and has to wait in line for it: from the owner, the agent or the clock."""
+"""Entering and leaving a fork, by command, button, or idleness."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 from uuid import uuid4
 
+from ollim_bot.conversation import texts
+from ollim_bot.conversation.buttons import Action, Uses, nothing
 from ollim_bot.conversation.forks import cards
 from ollim_bot.conversation.forks.forks import Forks
+from ollim_bot.conversation.forks.session import ForkState
 from ollim_bot.conversation.inbox import DurableInbox
-from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.cards import Button
+from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.forks import Discard, Fork, Idleness, Report, Save
 from ollim_bot.domain.inbox import Accepted
-from ollim_bot.domain.inputs import (
-    CommandCall,
-    Input,
-    InputId,
-    Occasion,
-    ProgramTurn,
-)
+from ollim_bot.domain.inputs import CommandCall, Input, InputId, Occasion, ProgramTurn
 from ollim_bot.domain.runs import EnterFork, Intent
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import Clock
@@ -186,3 +186,94 @@ class ForkCommands:
     def _waits_to_ask(self, occasion: Occasion) -> bool:
         waiting = self._inbox.state.waiting
         return any(isinstance(e, ProgramTurn) and e.occasion is occasion for e in waiting)
+
+
+class ForkButtons:
+    """`stop` ends the answer that is being written."""
+
+    def __init__(
+        self, forks: Forks, commands: ForkCommands, stop: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._forks = forks
+        self._commands = commands
+        self._stop = stop
+        self.actions: Mapping[str, Action] = {
+            "fork_save": Action(self._putting(SAVE), Uses.NOTHING),
+            "fork_report": Action(self._putting(REPORT), Uses.NOTHING),
+            "fork_exit": Action(self._exit, Uses.NOTHING),
+            "fork_save_confirm": Action(self._putting(SAVE), Uses.ALL),
+            "fork_save_dismiss": Action(nothing, Uses.ALL),
+        }
+
+    def _putting(
+        self, command: str
+    ) -> Callable[[str, ChatMessage, Button], Awaitable[CommandAnswer]]:
+        async def put(surface: str, message: ChatMessage, button: Button) -> CommandAnswer:
+            fork = self._forks.open
+            if fork is None or fork.id != (button.data or cards.fork_of(message.id)):
+                return CommandAnswer(texts.BUTTON_USED, is_error=True)
+            await self._commands.put(command, surface=surface, fork=fork.id)
+            return CommandAnswer()
+
+        return put
+
+    async def _exit(self, surface: str, message: ChatMessage, button: Button) -> CommandAnswer:
+        """Whoever wants to leave does not wait for the end of an answer, but for the first one."""
+        answer = await self._putting(EXIT)(surface, message, button)
+        fork = self._forks.open
+        if not answer.is_error and fork is not None and fork.has_answered:
+            await self._stop()
+        return answer
+
+
+_SHORTEST = 0.001
+_BETWEEN_LOOKS = 5.0
+
+
+class IdleWatch:
+    """`is_due` is called when a fork was idle for as long as it may be; it is not while it talks.
+
+    `is_quiet` says whether nobody is being answered and nothing waits.
+    """
+
+    def __init__(
+        self,
+        kept: ForkState,
+        clock: Clock,
+        *,
+        is_quiet: Callable[[], bool],
+        is_due: Callable[[Fork], Awaitable[None]],
+    ) -> None:
+        self._kept = kept
+        self._clock = clock
+        self._is_quiet = is_quiet
+        self._is_due = is_due
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            change = asyncio.ensure_future(self._kept.next_change())
+            alarm = asyncio.ensure_future(self._alarm())
+            try:
+                await asyncio.wait({change, alarm}, return_when=asyncio.FIRST_COMPLETED)
+                if alarm.done():
+                    alarm.result()
+                    await change
+            finally:
+                change.cancel()
+                alarm.cancel()
+
+    async def _alarm(self) -> None:
+        fork = self._kept.fork
+        if fork is None:
+            await asyncio.Event().wait()
+            return
+        while fork.verdict(now := self._clock.now()) is Idleness.KEEP:
+            if fork.last_activity > now:
+                # The clock was set back: it must not keep the fork open for as long as that.
+                await self._kept.change(lambda one: one.rested(now))
+                return
+            await self._clock.sleep(max(fork.remaining(now).total_seconds(), _SHORTEST))
+        while not self._is_quiet():
+            await self._clock.sleep(_BETWEEN_LOOKS)
+        await self._is_due(fork)

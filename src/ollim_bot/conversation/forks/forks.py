@@ -1,25 +1,34 @@
-"""Opens an interactive fork, and ends it in one of three ways; each step may be repeated."""
+"""The fork that is open, and the replies that lead into one."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
+from ollim_bot.agent import AgentEngine
 from ollim_bot.chat import OpenFork
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.forks import cards
-from ollim_bot.conversation.forks.kept import KeptFork
-from ollim_bot.conversation.forks.session import ForkSession
-from ollim_bot.conversation.sessions.dialogue import Dialogue
+from ollim_bot.conversation.forks.session import ForkSession, ForkState
+from ollim_bot.conversation.sessions.dialogue import ChatSession
 from ollim_bot.conversation.sessions.main_session import MainSession
 from ollim_bot.conversation.stage import Stage
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.domain.forks import Discard, Fork, ForkExit, Report, Save
-from ollim_bot.domain.inputs import ForkOrigin
-from ollim_bot.domain.model_windows import fitting_model
-from ollim_bot.domain.sessions import Cause, SessionId
+from ollim_bot.domain.forks import (
+    Discard,
+    Fork,
+    ForkExit,
+    ForkLife,
+    Report,
+    Save,
+    lookup_fork_session,
+)
+from ollim_bot.domain.inputs import Asked, ForkOrigin, OwnerMessage
+from ollim_bot.domain.session_use import fitting_model
+from ollim_bot.domain.sessions import Cause, SessionChange, SessionId
 from ollim_bot.ports import Clock
 from ollim_bot.stores import Stores
 
@@ -33,7 +42,7 @@ class Forks:
     def __init__(
         self,
         stores: Stores,
-        kept: KeptFork,
+        kept: ForkState,
         main: MainSession,
         session: ForkSession,
         chat: ChatLog,
@@ -53,7 +62,7 @@ class Forks:
         return self._kept.fork
 
     @property
-    def current(self) -> Dialogue:
+    def current(self) -> ChatSession:
         return self._main if self.open is None else self._session
 
     @property
@@ -61,7 +70,7 @@ class Forks:
         fork = self.open
         return None if fork is None else OpenFork(fork.topic, cards.entry_id(fork.id))
 
-    def spoken_in(self, *, in_fork: bool) -> Dialogue:
+    def spoken_in(self, *, in_fork: bool) -> ChatSession:
         """Where a turn was begun."""
         return self._session if in_fork and self.open is not None else self._main
 
@@ -156,3 +165,54 @@ class Forks:
     def _length_of(self, session: SessionId | None) -> int:
         """In tokens, as its last answer told; 0 where that is not known."""
         return self._chat.context_of(session) if session is not None else 0
+
+
+class Replies:
+    def __init__(
+        self, engine: AgentEngine, stores: Stores, main: MainSession, forks: Forks, clock: Clock
+    ) -> None:
+        self._engine = engine
+        self._stores = stores
+        self._main = main
+        self._forks = forks
+        self._clock = clock
+
+    async def origin(self, reply_to: MessageId | None) -> ForkOrigin | None:
+        """Which session had sent what is replied to, if it was a fork or a background run."""
+        if reply_to is None or not reply_to.isdecimal():
+            return None
+        records = await asyncio.to_thread(self._stores.fork_messages.read)
+        now = self._clock.now()
+        found = lookup_fork_session(records, int(reply_to), now.timestamp())
+        if found.record is None:
+            return None
+        sent = datetime.fromtimestamp(found.record.ts, now.tzinfo)
+        is_expired = found.life is ForkLife.EXPIRED
+        return ForkOrigin(found.record.fork_session_id, sent, is_expired)
+
+    async def route(self, asked: Sequence[Asked]) -> tuple[str, ...]:
+        """Open a fork where a reply wants one; gives what has to be said about it."""
+        notes: list[str] = []
+        for message in asked:
+            if isinstance(message, OwnerMessage) and message.origin is not None:
+                notes += await self._route(message, message.origin)
+        return tuple(dict.fromkeys(notes))
+
+    async def _route(self, message: OwnerMessage, origin: ForkOrigin) -> Sequence[str]:
+        fork = self._forks.open
+        if fork is not None:
+            is_its_own = message.id == fork.id or origin.session == fork.session
+            return [] if is_its_own else [cards.TAKEN_HERE]
+        if origin.is_expired:
+            return [cards.EXPIRED]
+        is_known = await self._engine.knows(origin.session)
+        if is_known and not await self._is_main(origin.session):
+            await self._forks.enter(message.id, origin=origin)
+        return []
+
+    async def _is_main(self, session: SessionId) -> bool:
+        """Whether it is, or once became, the main conversation."""
+        if session == self._main.id:
+            return True
+        events = (await asyncio.to_thread(self._stores.session_history.read)).entries
+        return any((e.session_id, e.event) == (session, SessionChange.SWAPPED) for e in events)

@@ -1,4 +1,4 @@
-"""The session of an interactive fork: a branch that is spoken with in place of the main one."""
+"""The fork that is open, on disk, and its session."""
 
 from __future__ import annotations
 
@@ -9,26 +9,52 @@ from datetime import datetime
 from uuid import uuid4
 
 from ollim_bot.agent import AgentEngine, AgentSession, SessionSpec, Toolset
-from ollim_bot.conversation.forks.kept import KeptFork
-from ollim_bot.conversation.sessions.dialogue import Dialogue, Spec
-from ollim_bot.conversation.sessions.session_log import log_once
+from ollim_bot.conversation.sessions.dialogue import ChatSession, Spec
+from ollim_bot.conversation.sessions.main_session import log_once
 from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.domain.fork_messages import ForkMessage, with_fork_message
-from ollim_bot.domain.forks import Fork
+from ollim_bot.domain.forks import Fork, ForkMessage, with_fork_message
 from ollim_bot.domain.inbox import InboxRow, Taken
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.domain.tool_policy import MAIN_TOOLS
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import SessionLost
-from ollim_bot.ports import Clock, Log
+from ollim_bot.ports import Clock, Log, Store
 from ollim_bot.prompts.context import READ_ONLY
 from ollim_bot.stores import Stores
+
+
+class ForkState:
+    """`fork` is what the file holds; None if none is open."""
+
+    def __init__(self, store: Store[Fork | None]) -> None:
+        self.fork: Fork | None = None
+        self._store = store
+        self._changed = asyncio.Event()
+
+    async def load(self) -> None:
+        self.fork = await asyncio.to_thread(self._store.read)
+
+    async def keep(self, fork: Fork | None) -> None:
+        """On disk when it returns."""
+        await asyncio.to_thread(self._store.transact, lambda _: (fork, None))
+        self.fork = fork
+        self._changed.set()
+
+    async def change(self, step: Callable[[Fork], Fork]) -> None:
+        """Nothing, if none is open."""
+        if self.fork is not None and (after := step(self.fork)) != self.fork:
+            await self.keep(after)
+
+    async def next_change(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
+
 
 _POLICY = RunPolicy(RunKind.FORK, MAIN_TOOLS)
 
 
-class ForkSession(Dialogue):
+class ForkSession(ChatSession):
     """Of whichever fork is open; it is closed before another one opens.
 
     `lost` is called when the engine does not know any more what was said in it, or before it.
@@ -42,7 +68,7 @@ class ForkSession(Dialogue):
         engine: AgentEngine,
         stores: Stores,
         clock: Clock,
-        kept: KeptFork,
+        kept: ForkState,
         *,
         spec: Spec,
         tools: Toolset,
@@ -150,7 +176,7 @@ class ForkSession(Dialogue):
         )
 
 
-def fork_spec(base: Spec, kept: KeptFork, stores: Stores) -> Spec:
+def fork_spec(base: Spec, kept: ForkState, stores: Stores) -> Spec:
     """Like the main session, but for the model and how much it thinks."""
 
     async def spec() -> SessionSpec:

@@ -1,4 +1,4 @@
-"""Run now, pause, resume, skip, snooze, cancel: what the owner does about a scheduled job."""
+"""Buttons of job cards."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from ollim_bot.conversation.clicks import Action, Uses
+from ollim_bot.conversation.buttons import Action, Uses
 from ollim_bot.conversation.jobs.cards import cancelled_card
 from ollim_bot.conversation.jobs.echo import Former, Post
 from ollim_bot.conversation.jobs.overview import (
@@ -27,16 +27,30 @@ from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.facts import Facts
-from ollim_bot.domain.file_changes import FileChange
-from ollim_bot.domain.job_files import JobFile, JobFolder
 from ollim_bot.domain.jobs import Job, JobKind, Reminder, kind_of
 from ollim_bot.domain.moments import describe, describe_with_distance
 from ollim_bot.domain.schedule import ScheduledJob, occurrence_at
+from ollim_bot.domain.shared_files import FileChange, JobFile, JobFolder
 from ollim_bot.domain.snoozing import snoozed_until
 from ollim_bot.errors import OllimError, StorageError, WrongInput
 from ollim_bot.ports import Clock, Shelved
 from ollim_bot.stores import Stores
 from ollim_bot.tools.job_validator import JobChecker
+
+
+class ByHand:
+    """Whoever runs jobs is put together after the conversation, and says so with `served_by`."""
+
+    def __init__(self) -> None:
+        self._run: Callable[[Job], bool] = lambda _: False
+
+    def served_by(self, run: Callable[[Job], bool]) -> None:
+        """`run` begins a run by hand, or returns False if one of that job goes on already."""
+        self._run = run
+
+    def __call__(self, job: Job) -> bool:
+        return self._run(job)
+
 
 RunNow = Callable[[Job], bool]
 

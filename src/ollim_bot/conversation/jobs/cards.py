@@ -12,13 +12,10 @@ from itertools import islice
 from pathlib import PurePosixPath
 
 from ollim_bot.domain.cards import Button, Card
-from ollim_bot.domain.file_changes import OwnersFile, UndoEnd
-from ollim_bot.domain.job_files import JobFile
 from ollim_bot.domain.jobs import Job, Reminder, Routine, kind_of
 from ollim_bot.domain.moments import describe, describe_with_distance
-from ollim_bot.domain.profile import ProfileFile
-from ollim_bot.domain.text_difference import difference
-from ollim_bot.domain.visible_text import as_code, fenced, literal, one_line
+from ollim_bot.domain.shared_files import JobFile, OwnersFile, ProfileFile, UndoEnd
+from ollim_bot.domain.text import as_code, difference, fenced, literal, one_line
 
 UNDO = "undo"
 CHANGED_SINCE = "The file was changed since; nothing was undone."

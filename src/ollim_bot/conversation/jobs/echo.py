@@ -25,15 +25,20 @@ from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, numbered_id
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import AgentEvent, ToolEnded, ToolFailed, TurnEnded
-from ollim_bot.domain.file_changes import FileChange, OwnersFile, UndoEnd
-from ollim_bot.domain.job_files import JobFile, JobFolder
-from ollim_bot.domain.profile import ProfileFile
+from ollim_bot.domain.shared_files import (
+    FileChange,
+    JobFile,
+    JobFolder,
+    OwnersFile,
+    ProfileFile,
+    UndoEnd,
+)
 from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, WRITING
 from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.stores import Stores
-from ollim_bot.tools.job_places import job_files, profile_files
 from ollim_bot.tools.job_validator import JobChecker
+from ollim_bot.tools.path_rules import job_files, profile_files
 
 _CANCELLING = "mcp__discord__cancel_reminder"
 # How many seconds pass until what no turn has shown is looked for again.

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from ollim_bot.conversation.background.record import Outcome, end_facts
+from ollim_bot.conversation.background_attempt import Outcome, end_facts
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.conversation.sessions.main_session import main_run

@@ -10,7 +10,7 @@ from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.jobs import Reminder, Routine, kind_of
 from ollim_bot.domain.moments import describe, describe_with_distance
 from ollim_bot.domain.schedule import ScheduledJob, next_due, occurrence_at
-from ollim_bot.domain.visible_text import one_line
+from ollim_bot.domain.text import one_line
 
 RUN, PAUSE, RESUME = "job_run", "job_pause", "job_resume"
 SKIP, SNOOZE, CANCEL = "job_skip", "job_snooze", "job_cancel"

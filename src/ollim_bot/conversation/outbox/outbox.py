@@ -18,7 +18,7 @@ from ollim_bot.domain.outgoing import NotSent, Sending, Tried
 from ollim_bot.domain.runs import Run
 from ollim_bot.ports import Clock
 from ollim_bot.stores import Stores
-from ollim_bot.tools.server.bench import Payment
+from ollim_bot.tools.context import Payment
 
 # Whoever answers to a message at once is not told that nobody knows it. What a service says of it
 # may take as long as its allowance needs to be full again.

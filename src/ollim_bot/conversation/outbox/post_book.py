@@ -8,9 +8,8 @@ from dataclasses import replace
 
 from ollim_bot import errors
 from ollim_bot.domain.chat import MessageId
-from ollim_bot.domain.fork_messages import ForkMessage, with_fork_message
+from ollim_bot.domain.forks import ForkMessage, with_fork_message
 from ollim_bot.domain.outgoing import (
-    Charge,
     Failure,
     NotSent,
     Outbox,
@@ -22,10 +21,10 @@ from ollim_bot.domain.outgoing import (
     Unsure,
     as_number,
 )
-from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.pings import Charge, PingBudget
 from ollim_bot.ports import Clock
 from ollim_bot.stores import Stores
-from ollim_bot.tools.server.bench import Payment
+from ollim_bot.tools.context import Payment
 
 _LONG = 400
 

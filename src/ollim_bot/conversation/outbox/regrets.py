@@ -9,7 +9,7 @@ from typing import Protocol
 from ollim_bot.conversation.outbox.post_book import PostBook
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.outgoing import Failure, NotSent, Sending
-from ollim_bot.domain.shortening import shortened
+from ollim_bot.domain.text import shortened
 from ollim_bot.errors import StorageError
 
 _LONGEST = 60

@@ -23,7 +23,7 @@ _BETWEEN_LOOKS = 0.2
 Spec = Callable[[], Awaitable[SessionSpec]]
 
 
-class Dialogue(ABC):
+class ChatSession(ABC):
     """One turn at a time.
 
     `spec` gives what a session is to be like now: asked before each turn, so that a change of the

@@ -1,4 +1,4 @@
-"""The main session: resumed across restarts, saved, and replaced when told to."""
+"""The main session of the conversation."""
 
 from __future__ import annotations
 
@@ -10,18 +10,30 @@ from datetime import datetime
 from uuid import uuid4
 
 from ollim_bot.agent import AgentEngine, AgentSession, SessionSpec, Toolset
-from ollim_bot.conversation.sessions.dialogue import Dialogue, Spec
-from ollim_bot.conversation.sessions.session_log import log_once
+from ollim_bot.conversation.sessions.dialogue import ChatSession, Spec
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.inbox import InboxRow, Taken
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
-from ollim_bot.domain.sessions import Cause, Session, SessionEvent, SessionId
+from ollim_bot.domain.sessions import Cause, Session, SessionChange, SessionEvent, SessionId
 from ollim_bot.domain.tool_policy import MAIN_TOOLS
 from ollim_bot.domain.updates import PendingUpdates, pop_pending_updates
 from ollim_bot.errors import SessionLost
 from ollim_bot.ports import Clock, Log
 from ollim_bot.prompts.context import FOR_MAIN
 from ollim_bot.stores import Stores
+
+# A session begins once; but it may be left and come back to, so only the last word counts there.
+_LOOKED_AT = {SessionChange.SWAPPED: 1}
+_NEWEST = 50
+
+
+async def log_once(stores: Stores, event: SessionEvent) -> None:
+    """Unless the history has it already, from before a crash."""
+    number = _LOOKED_AT.get(event.event, _NEWEST)
+    newest = (await asyncio.to_thread(stores.session_history.tail, number)).entries
+    if not any((old.session_id, old.event) == (event.session_id, event.event) for old in newest):
+        await asyncio.to_thread(stores.session_history.append, event)
+
 
 _POLICY = RunPolicy(RunKind.MAIN, MAIN_TOOLS)
 
@@ -32,7 +44,7 @@ def main_run(now: datetime, session: SessionId | None = None) -> Run:
     return Run(_POLICY, now, session=session)
 
 
-class MainSession(Dialogue):
+class MainSession(ChatSession):
     """One conversation of the engine at a time, under the id that is stored.
 
     `lost` is called with the stored session when the engine does not know it any more.

@@ -1,41 +1,83 @@
-"""Makes prompts of what is asked: words, quotes, pictures, and what happened meanwhile."""
+"""What a turn asks the agent."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import islice
 
 from ollim_bot.agent import Image
 from ollim_bot.chat import AttachmentKeeper
 from ollim_bot.conversation import texts
-from ollim_bot.domain.chat import Attachment
+from ollim_bot.conversation.chat_log import ChatLog
+from ollim_bot.conversation.inbox import DurableInbox
+from ollim_bot.domain.chat import Attachment, ChatMessage
 from ollim_bot.domain.inbox import ToolCalled
-from ollim_bot.domain.inputs import (
-    Asked,
-    JobTurn,
-    Occasion,
-    OwnerMessage,
-    ProgramTurn,
-)
+from ollim_bot.domain.inputs import Asked, InputId, JobTurn, Occasion, OwnerMessage, ProgramTurn
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.taint import Taint, Untrusted, addresses_in
 from ollim_bot.errors import WrongInput
 from ollim_bot.prompts.context import owner_prompt, owner_words
-from ollim_bot.prompts.continued import continued_prompt
-from ollim_bot.prompts.forks import (
+from ollim_bot.prompts.turns import (
     button_prompt,
     button_words,
+    continued_prompt,
+    foreground_prompt,
     fork_prompt,
     idle_prompt,
     report_prompt,
     resumed_fork_prompt,
 )
-from ollim_bot.prompts.jobs import foreground_prompt
+
+# In how many of their messages the owner may have typed an address.
+_REMEMBERED = 100
+
+
+class Tainting:
+    """The log tells what the owner sent last, so a restart does not end it."""
+
+    def __init__(self, chat: ChatLog, inbox: DurableInbox) -> None:
+        self._chat = chat
+        self._inbox = inbox
+
+    def of(self, asked: Sequence[Asked]) -> Taint | None:
+        """None where the turn answers the owner's own words alone, or what came after them."""
+        messages = [each for each in asked if isinstance(each, OwnerMessage)]
+        found = [*_untrusted(messages)]
+        if all(each.button for each in messages):
+            found += self._standing()
+        if not found:
+            return None
+        typed = (each.text for each in self._chat.newest_first() if each.is_typed)
+        addresses = frozenset(
+            one for text in islice(typed, _REMEMBERED) for one in addresses_in(text)
+        )
+        return Taint(tuple(dict.fromkeys(each.source for each in found)), addresses)
+
+    def _standing(self) -> Iterator[Untrusted]:
+        """What a turn that nobody wrote a message for comes after."""
+        for message in self._chat.newest_first():
+            if self._inbox.state.waits(InputId(message.id)):
+                continue
+            quote = self._untrusted_quote(message)
+            if message.is_typed and quote is None:
+                return
+            yield from filter(None, (message.untrusted, quote))
+
+    def _untrusted_quote(self, message: ChatMessage) -> Untrusted | None:
+        quoted = self._chat.recent(message.reply_to) if message.reply_to else None
+        return quoted.untrusted if quoted is not None and message.is_typed else None
+
+
+def _untrusted(messages: Sequence[OwnerMessage]) -> Iterator[Untrusted]:
+    for each in messages:
+        yield from filter(None, (each.untrusted_quote, each.untrusted))
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class TurnInput:
     """What a turn is about.
 
     From the second attempt on, `tools` are those that were called already, and `known_in` is the
@@ -95,13 +137,13 @@ class _LeftOut:
     sentence: str
 
 
-class Questions:
+class TurnInputs:
     def __init__(self, keeper: AttachmentKeeper) -> None:
         self._keeper = keeper
         self._reading: asyncio.Future[list[Image | _LeftOut | None]] | None = None
 
-    async def first(self, asked: tuple[Asked, ...]) -> Question:
-        return await self._with_pictures(Question(asked))
+    async def first(self, asked: tuple[Asked, ...]) -> TurnInput:
+        return await self._with_pictures(TurnInput(asked))
 
     async def again(
         self,
@@ -109,8 +151,8 @@ class Questions:
         attempt: int,
         tools: tuple[ToolCalled, ...],
         known_in: SessionId | None,
-    ) -> Question:
-        question = Question(asked, attempt, tools=tools, known_in=known_in)
+    ) -> TurnInput:
+        question = TurnInput(asked, attempt, tools=tools, known_in=known_in)
         return await self._with_pictures(question)
 
     def hurry(self) -> None:
@@ -118,7 +160,7 @@ class Questions:
         if self._reading is not None:
             self._reading.cancel()
 
-    async def _with_pictures(self, question: Question) -> Question:
+    async def _with_pictures(self, question: TurnInput) -> TurnInput:
         messages = _messages(question.asked)
         attachments = [each for message in messages for each in message.attachments]
         self._reading = asyncio.gather(*map(self._seen, attachments))

@@ -7,12 +7,12 @@ import logging
 
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.chat_log import ChatLog
-from ollim_bot.conversation.commands.desk import CommandDesk
+from ollim_bot.conversation.commands.dispatcher import CommandDispatcher
 from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.conversation.posting import Posting, answer_name
-from ollim_bot.conversation.turns.answering import Answering
-from ollim_bot.conversation.turns.questions import Questions
+from ollim_bot.conversation.turns.questions import TurnInputs
+from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.events import Usage
 from ollim_bot.domain.inbox import MOST_ATTEMPTS, Ended, InputEnd, Taken
 from ollim_bot.domain.inputs import Asked, CommandCall, InputId, JobTurn, OwnerMessage
@@ -31,10 +31,10 @@ class Recovery:
         inbox: DurableInbox,
         chat: ChatLog,
         forks: Forks,
-        questions: Questions,
-        answering: Answering,
+        questions: TurnInputs,
+        answering: TurnRunner,
         posting: Posting,
-        desk: CommandDesk,
+        desk: CommandDispatcher,
         clock: Clock,
     ) -> None:
         self._stores = stores

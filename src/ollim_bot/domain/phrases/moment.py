@@ -18,10 +18,18 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from ollim_bot.domain.moments import duration_in_words, instant, later
-from ollim_bot.domain.phrases import duration
-from ollim_bot.domain.phrases.clock_time import MIDNIGHT, ClockTime, read_time
-from ollim_bot.domain.phrases.day import WEEKDAY, YEAR, Day, PartOfDay, read_day
-from ollim_bot.domain.phrases.wording import Trap, Unclear, normalized, trapped
+from ollim_bot.domain.phrases import durations
+from ollim_bot.domain.phrases.dates import (
+    MIDNIGHT,
+    WEEKDAY,
+    YEAR,
+    ClockTime,
+    Day,
+    PartOfDay,
+    read_day,
+    read_time,
+)
+from ollim_bot.domain.phrases.durations import Trap, Unclear, normalized, trapped
 
 _DAYTIME = range(7, 13)
 
@@ -78,7 +86,7 @@ def _from_now(phrase: str, now: datetime) -> datetime | None:
     if words == phrase and not phrase.startswith("in "):
         return None
     try:
-        length = duration.length_of(words)
+        length = durations.length_of(words)
     except Unclear as unclear:
         raise Unclear(unclear.why, *(f"in {example}" for example in unclear.examples)) from None
     return later(now.astimezone(UTC), length)
@@ -170,12 +178,12 @@ def _ahead(moment: datetime, now: datetime) -> datetime:
         past = now - moment
         why = f"was {duration_in_words(past)} ago" if past >= timedelta(seconds=1) else "is now"
         raise Unclear(why, *_EXAMPLES)
-    if moment - now > duration.LONGEST:
+    if moment - now > durations.LONGEST:
         raise Unclear("is more than 10 years ahead", *_EXAMPLES)
     return moment
 
 
 def _reason(phrase: str) -> Unclear:
-    if duration.seconds_in(phrase):
+    if durations.seconds_in(phrase):
         return Unclear("is a length of time", f"in {phrase}", "20 minutes from now")
     return trapped(phrase, _TRAPS) or Unclear("is not understood", *_EXAMPLES)

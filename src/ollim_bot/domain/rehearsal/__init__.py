@@ -6,11 +6,15 @@ there are at once, and what the ping budget pays for. How long a run takes is a 
 
 from __future__ import annotations
 
-from ollim_bot.domain.rehearsal.adding import MOST_ASKED, warnings
-from ollim_bot.domain.rehearsal.circumstances import Circumstances
-from ollim_bot.domain.rehearsal.findings import Finding, findings
-from ollim_bot.domain.rehearsal.fires import Fire, Guess, Ping
-from ollim_bot.domain.rehearsal.rehearsing import Rehearsal, rehearse
+from ollim_bot.domain.rehearsal.findings import MOST_ASKED, Finding, findings, warnings
+from ollim_bot.domain.rehearsal.simulation import (
+    Circumstances,
+    Fire,
+    Guess,
+    Ping,
+    Rehearsal,
+    rehearse,
+)
 
 __all__ = [
     "MOST_ASKED",

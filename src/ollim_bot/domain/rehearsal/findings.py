@@ -1,21 +1,95 @@
-"""What a rehearsal shows that its owner may want to change, in words."""
+"""What an owner should know about a rehearsed schedule."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import StrEnum
 from itertools import chain, groupby
 
-from ollim_bot.domain.jobs import Late
-from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time, describe, duration_in_words
+from ollim_bot.domain.jobs import Late, Routine, is_ordered
+from ollim_bot.domain.moments import (
+    MONTHS,
+    WEEKDAYS,
+    clock_change,
+    clock_time,
+    describe,
+    duration_in_words,
+    instant,
+    offset_at,
+)
 from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
-from ollim_bot.domain.rehearsal.clock_changes import Oddity, oddities
-from ollim_bot.domain.rehearsal.coming import by_timing
-from ollim_bot.domain.rehearsal.fires import Fire, Ping
-from ollim_bot.domain.rehearsal.rehearsing import Rehearsal
-from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of
+from ollim_bot.domain.rehearsal.simulation import (
+    Circumstances,
+    Fire,
+    Ping,
+    Rehearsal,
+    Timing,
+    by_timing,
+    rehearse,
+)
+from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, next_due
+
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Oddity:
+    """`wall` is what the clocks show never, or twice; it comes at `at`."""
+
+    job: ScheduledJob
+    wall: datetime
+    at: datetime
+    is_twice: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """The times of the wall from `low` on and before `high` are odd."""
+
+    low: datetime
+    high: datetime
+    is_twice: bool
+
+
+def oddities(
+    alike: Mapping[Timing, Sequence[ScheduledJob]], start: datetime, end: datetime
+) -> Iterator[Oddity]:
+    """Those after `start` and by `end`. Who follows real time has none."""
+    changes: dict[tzinfo, list[_Change]] = {}
+    for (_, zone), same in alike.items():
+        if zone not in changes:
+            changes[zone] = [*_changes(zone, start.astimezone(UTC), end.astimezone(UTC))]
+        for change in changes[zone]:
+            wall = _odd_wall(same[0], change)
+            at = None if wall is None else instant(wall, zone).astimezone(UTC)
+            if wall is not None and at is not None and start < at <= end:
+                yield from (Oddity(job, wall, at, change.is_twice) for job in same)
+
+
+def _changes(zone: tzinfo, start: datetime, end: datetime) -> Iterator[_Change]:
+    while start < end:
+        day = min(start + _DAY, end)
+        before, after = offset_at(start, zone), offset_at(day, zone)
+        if before != after:
+            at = clock_change(start, day, zone).replace(tzinfo=None)
+            low, high = sorted((at + before, at + after))
+            yield _Change(low, high, is_twice=after < before)
+        start = day
+
+
+def _odd_wall(job: ScheduledJob, change: _Change) -> datetime | None:
+    if not isinstance(job, Routine):
+        wall = job.run_at
+        return wall if wall.tzinfo is None and change.low <= wall < change.high else None
+    if job.cron.follows_real_time:
+        return None
+    # Where the clocks never change, all times of the wall exist once.
+    low, high = (wall.replace(tzinfo=UTC) for wall in (change.low, change.high))
+    first = next(job.cron.between(low, high, UTC), None)
+    return None if first is None else first.replace(tzinfo=None)
+
 
 SEVERAL = 3
 _MOST_NAMED = 3
@@ -183,3 +257,66 @@ def _listed(names: Sequence[str]) -> str:
     if len(names) <= _MOST_NAMED:
         return ", ".join(names[:-1]) + f" and {names[-1]}"
     return ", ".join(names[:_MOST_NAMED]) + f" and {len(names) - _MOST_NAMED} more"
+
+
+# To ask about more would take a second, and whoever has so many knows that they meet.
+MOST_ASKED = 1000
+DAYS = 7
+_MOST_DAYS = 3
+
+
+def warnings(
+    job: ScheduledJob, others: Collection[ScheduledJob], given: Circumstances
+) -> Sequence[str]:
+    """Short sentences; none if all is well, nor where there are very many others."""
+    if len(others) > MOST_ASKED:
+        return ()
+    found = []
+    meets = _others_at_its_moment(job, others, given.now, given.zone)
+    if meets + 1 >= SEVERAL:
+        found.append(f"That is when {meets} others run.")
+    if days := _dry_days(job, others, given):
+        today = given.now.astimezone(given.zone).date()
+        found.append(f"The ping budget would run dry {_when(days, today)}.")
+    return found
+
+
+def _others_at_its_moment(
+    job: ScheduledJob, others: Collection[ScheduledJob], now: datetime, zone: tzinfo
+) -> int:
+    moment = next_due(job, now, zone)
+    if moment is None:
+        return 0
+    enabled = (other for other in others if other.spec.enabled)
+    return sum(
+        len(same)
+        for same in by_timing(enabled, zone).values()
+        if next_due(same[0], moment - datetime.resolution, zone) == moment
+    )
+
+
+def _dry_days(
+    job: ScheduledJob, others: Collection[ScheduledJob], given: Circumstances
+) -> Sequence[date]:
+    """Those on which it is refused itself, or leaves too little to another."""
+    if is_ordered(job) or not (job.spec.enabled and job.spec.background and job.spec.allow_ping):
+        return ()
+    after = rehearse([*others, job], given, DAYS)
+    own = {
+        fire.due.astimezone(given.zone).date()
+        for fire in after.fires
+        if fire.ping is Ping.REFUSED and key_of(fire.job) == key_of(job)
+    }
+    if after.dry_days == own:
+        return sorted(own)
+    before = rehearse(others, given, DAYS)
+    return sorted(own | (after.dry_days - before.dry_days))
+
+
+def _when(days: Sequence[date], today: date) -> str:
+    """`today`, `on Tue`, `tomorrow and on Wed`, `on 5 days, first today`."""
+    near = {today: "today", today + timedelta(days=1): "tomorrow"}
+    names = [near.get(day) or f"on {WEEKDAYS[day.weekday()]}" for day in days]
+    if len(names) > _MOST_DAYS:
+        return f"on {len(names)} days, first {names[0]}"
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

@@ -11,13 +11,12 @@ from ollim_bot.chat import Incoming, OpenAttachment, Reception
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.surfaces.web import texts
-from ollim_bot.surfaces.web.attachments import send_attachment
+from ollim_bot.surfaces.web.files import Upload, Uploads, send_attachment
 from ollim_bot.surfaces.web.frames import Json, answer_json
 from ollim_bot.surfaces.web.limits import Limits
 from ollim_bot.surfaces.web.message_book import MessageBook, rendered
 from ollim_bot.surfaces.web.read_mark import ReadMark
 from ollim_bot.surfaces.web.refusals import Refused
-from ollim_bot.surfaces.web.uploads import Upload, Uploads
 
 NAME = "web"
 

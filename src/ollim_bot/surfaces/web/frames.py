@@ -1,4 +1,4 @@
-"""Values as the JSON objects that go to the page."""
+"""What the page is told, as JSON."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from urllib.parse import quote
 
 from ollim_bot.chat import OpenFork, Status, TurnStart
 from ollim_bot.domain.activity import Activity
+from ollim_bot.domain.cards import Button, Card, Field
 from ollim_bot.domain.chat import Attachment, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
-from ollim_bot.domain.shortening import shortened
-from ollim_bot.surfaces.web.markdown import plain
+from ollim_bot.domain.text import shortened
+from ollim_bot.surfaces.web.markdown import plain, render
 
 Json = dict[str, object]
 
@@ -149,3 +150,26 @@ def status_frame(status: Status) -> Json:
 
 def read_frame(message_id: MessageId) -> Json:
     return {"type": "read", "id": message_id}
+
+
+def card_json(card: Card) -> Json:
+    return {
+        "title": card.title,
+        "html": render(card.description),
+        "color": card.color.value,
+        "fields": [_field(each) for each in card.fields],
+        "buttons": [_button(each) for each in card.buttons],
+    }
+
+
+def _field(field: Field) -> Json:
+    return {"name": field.name, "html": render(field.value), "inline": field.inline}
+
+
+def _button(button: Button) -> Json:
+    return {
+        "label": button.label,
+        "custom_id": button.custom_id,
+        "style": button.style.value,
+        "is_used": button.is_used,
+    }

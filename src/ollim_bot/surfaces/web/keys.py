@@ -21,15 +21,14 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ollim_bot.data_paths import DataPaths
 from ollim_bot.domain.browsers import KnownBrowser, KnownBrowsers
 from ollim_bot.errors import OllimError
+from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock, Disk, Store
 from ollim_bot.settings import Secret
-from ollim_bot.storage.codecs.browsers import KnownBrowsersCodec
-from ollim_bot.storage.file_store import FileStore, StoreProblem
-from ollim_bot.storage.files import OsDisk
-from ollim_bot.storage.locks import FileLock
+from ollim_bot.store.codecs.records import KnownBrowsersCodec
+from ollim_bot.store.file_store import FileStore, StoreProblem
+from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.surfaces.web.secret import (
     bot_key,
     browser_key,

@@ -10,8 +10,7 @@ from ollim_bot.chat import Reception
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.errors import OllimError
-from ollim_bot.surfaces.web.cards import card_json
-from ollim_bot.surfaces.web.frames import Json, message_json
+from ollim_bot.surfaces.web.frames import Json, card_json, message_json
 from ollim_bot.surfaces.web.markdown import render
 
 _KEPT = 300

@@ -13,13 +13,12 @@ import hmac
 import re
 import secrets
 
-from ollim_bot.data_paths import DataPaths
 from ollim_bot.errors import Unreadable
+from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import Largest
 from ollim_bot.ports import Disk
 from ollim_bot.settings import Secret
-from ollim_bot.storage.files import PRIVATE, OsDisk, create_atomically, remove_durably
-from ollim_bot.storage.locks import FileLock
+from ollim_bot.store.files import PRIVATE, FileLock, OsDisk, create_atomically, remove_durably
 
 _BYTES = 32
 _SHAPE = re.compile(rb"[\w-]{32,128}\n?", re.ASCII)

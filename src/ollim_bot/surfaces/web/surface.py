@@ -14,6 +14,7 @@ from ollim_bot.ports import Clock
 from ollim_bot.settings import Secret
 from ollim_bot.surfaces.web.access import Access
 from ollim_bot.surfaces.web.api import NAME, Api
+from ollim_bot.surfaces.web.files import Uploads
 from ollim_bot.surfaces.web.frames import message_frame, status_frame
 from ollim_bot.surfaces.web.keys import Keys
 from ollim_bot.surfaces.web.limits import Limits
@@ -22,9 +23,7 @@ from ollim_bot.surfaces.web.presenter import Presenter
 from ollim_bot.surfaces.web.read_mark import KeptMark, ReadMark
 from ollim_bot.surfaces.web.secret import address
 from ollim_bot.surfaces.web.server import page_app, serving
-from ollim_bot.surfaces.web.socket import Socket
-from ollim_bot.surfaces.web.tabs import Tabs
-from ollim_bot.surfaces.web.uploads import Uploads
+from ollim_bot.surfaces.web.socket import Socket, Tabs
 
 
 def _no_heartbeat() -> float | None:

@@ -1,0 +1,1 @@
+"""Programs for developers, which are not installed with the bot."""

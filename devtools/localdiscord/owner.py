@@ -1,0 +1,222 @@
+"""Acts as the owner: writes, clicks, reacts."""
+
+from __future__ import annotations
+
+import mimetypes
+from collections.abc import Mapping
+
+from devtools.localdiscord.gateway import Gateway
+from devtools.localdiscord.interactions import Desk, Interaction, Kind
+from devtools.localdiscord.messages import Postings, channel_payload, member_payload, user_payload
+from devtools.localdiscord.refusals import Json
+from devtools.localdiscord.routes import Commands
+from devtools.localdiscord.state import Channel, Message, User, World
+
+_BUTTON = 2
+_IN_GUILD, _IN_DM = 0, 1
+_LARGEST_UPLOAD = 10 * 1024 * 1024
+
+
+class Hand:
+    """A message is named by its id. What one cannot do on Discord raises `LookupError`: to press a
+    button that is not there or is disabled, to call a command that is not registered."""
+
+    def __init__(
+        self,
+        world: World,
+        owner: User,
+        bot: User,
+        postings: Postings,
+        desk: Desk,
+        commands: Commands,
+        gateway: Gateway,
+    ) -> None:
+        self.world = world
+        self.owner = owner
+        self.bot = bot
+        self._postings = postings
+        self._desk = desk
+        self._commands = commands
+        self.gateway = gateway
+
+    def say(
+        self,
+        text: str = "",
+        *,
+        files: Mapping[str, bytes] | None = None,
+        reply_to: str | None = None,
+        as_user: User | None = None,
+        in_guild: bool = False,
+    ) -> str:
+        """Gives the id of the message."""
+        attached = [
+            self.world.new_file(name, content, _kind(name))
+            for name, content in (files or {}).items()
+        ]
+        author = as_user or self.owner
+        body: Json = {"content": text}
+        if reply_to:
+            body["message_reference"] = {"message_id": reply_to}
+        message = self._postings.draft(self._place(author, in_guild), author, body, attached)
+        self._postings.publish(message)
+        return message.id
+
+    def forward(self, message_id: str) -> str:
+        """The owner forwards a message to the bot, wherever it stands; gives the id of that."""
+        place, owner = self.world.dm_with(self.owner), self.owner
+        forward = self._postings.papers.forward_of(self.world.messages[message_id])
+        message = Message(self.world.new_id(), place, owner, self.world.now(), forward=forward)
+        self._postings.publish(message)
+        return message.id
+
+    def send_sticker(self) -> str:
+        """A message without words or files; gives its id."""
+        place = self.world.dm_with(self.owner)
+        message = Message(self.world.new_id(), place, self.owner, self.world.now())
+        self._postings.publish(message)
+        return message.id
+
+    def edit(self, message_id: str, text: str) -> None:
+        message = self.world.messages[message_id]
+        self._postings.edit(message, message.author, {"content": text}, [])
+
+    def delete(self, message_id: str) -> None:
+        message = self.world.messages[message_id]
+        self._postings.delete(message, message.author)
+
+    def react(self, message_id: str, emoji: str, *, as_user: User | None = None) -> None:
+        self._postings.react(self.world.messages[message_id], as_user or self.owner, emoji)
+
+    def unreact(self, message_id: str, emoji: str) -> None:
+        self._postings.unreact(self.world.messages[message_id], self.owner, emoji)
+
+    def slash(
+        self,
+        command: str,
+        /,
+        *,
+        as_user: User | None = None,
+        in_guild: bool = False,
+        **arguments: object,
+    ) -> Interaction:
+        return self.call(command, arguments, as_user=as_user, in_guild=in_guild)
+
+    def call(
+        self,
+        command: str,
+        arguments: Mapping[str, object],
+        *,
+        as_user: User | None = None,
+        in_guild: bool = False,
+    ) -> Interaction:
+        spec = self._commands.named(command)
+        missing = [
+            each["name"]
+            for each in spec.get("options", [])
+            if each.get("required") and each["name"] not in arguments
+        ]
+        if missing:
+            raise LookupError(f"/{command} is not sent without {', '.join(missing)}.")
+        return self._begin(Kind.COMMAND, spec, _options(spec, arguments), as_user, in_guild)
+
+    def complete(
+        self,
+        command: str,
+        argument: str,
+        typed: str,
+        /,
+        *,
+        as_user: User | None = None,
+        in_guild: bool = False,
+        **others: object,
+    ) -> Interaction:
+        """Type into an argument, and be offered words."""
+        spec = self._commands.named(command)
+        if not _option(spec, argument).get("autocomplete"):
+            raise LookupError(f"{argument} of /{command} has no completion.")
+        options = _options(spec, {**others, argument: typed})
+        for each in options:
+            if each["name"] == argument:
+                each["focused"] = True
+        return self._begin(Kind.COMPLETION, spec, options, as_user, in_guild)
+
+    def click(self, message_id: str, custom_id: str, *, as_user: User | None = None) -> Interaction:
+        message = self.world.messages[message_id]
+        if message.is_deleted:
+            raise LookupError("The message of the button is gone.")
+        message.button(custom_id)
+        return self.press(message, custom_id, as_user=as_user)
+
+    def press(
+        self, message: Message, custom_id: str, *, as_user: User | None = None
+    ) -> Interaction:
+        """As a forged program could: whether there is such a button or not."""
+        user = as_user or self.owner
+        began = self._desk.begin(Kind.CLICK, user, message.channel, message)
+        data = {"custom_id": custom_id, "component_type": _BUTTON, "id": 1}
+        self._announce(began, data, {"message": self._postings.papers.message(message)})
+        return began
+
+    def _begin(
+        self,
+        kind: Kind,
+        spec: Json,
+        options: list[Json],
+        as_user: User | None,
+        in_guild: bool,
+    ) -> Interaction:
+        user = as_user or self.owner
+        began = self._desk.begin(kind, user, self._place(user, in_guild))
+        began.arguments = {each["name"]: each["value"] for each in options}
+        data = {"id": spec["id"], "name": spec["name"], "type": 1, "options": options}
+        self._announce(began, data, {})
+        return began
+
+    def _announce(self, began: Interaction, data: Json, more: Json) -> None:
+        guild_id = began.channel.guild_id
+        body: Json = {
+            "id": began.id,
+            "application_id": self.bot.id,
+            "type": int(began.kind),
+            "data": data,
+            "token": began.token,
+            "version": 1,
+            "channel": channel_payload(began.channel),
+            "channel_id": began.channel.id,
+            "locale": "en-US",
+            "app_permissions": "0",
+            "entitlements": [],
+            "authorizing_integration_owners": {"0": guild_id or "0", "1": began.user.id},
+            "context": _IN_DM if began.channel.is_dm else _IN_GUILD,
+            "attachment_size_limit": _LARGEST_UPLOAD,
+            **more,
+        }
+        if guild_id:
+            body["guild_id"] = guild_id
+            body["guild"] = {"id": guild_id, "locale": "en-US", "features": []}
+            body["member"] = member_payload(began.user)
+        else:
+            body["user"] = user_payload(began.user)
+        self.gateway.tell("INTERACTION_CREATE", body)
+
+    def _place(self, user: User, in_guild: bool) -> Channel:
+        return self.world.guild_channel() if in_guild else self.world.dm_with(user)
+
+
+def _kind(name: str) -> str:
+    return mimetypes.guess_type(name)[0] or "application/octet-stream"
+
+
+def _option(spec: Json, name: str) -> Json:
+    for each in spec.get("options", []):
+        if each["name"] == name:
+            found: Json = each
+            return found
+    raise LookupError(f"/{spec['name']} has no {name}.")
+
+
+def _options(spec: Json, arguments: Mapping[str, object]) -> list[Json]:
+    return [
+        {"name": name, "type": _option(spec, name)["type"], "value": value}
+        for name, value in arguments.items()
+    ]

@@ -1,0 +1,433 @@
+"""Asks the owner whether a tool call may be made."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from enum import Enum
+from pathlib import Path
+from uuid import uuid4
+
+from ollim_bot.agent import Refusal, ToolCall
+from ollim_bot.conversation.stage import Stage
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color, Field
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.facts import Facts
+from ollim_bot.domain.moments import duration_in_words
+from ollim_bot.domain.permissions import Verdict, grant_for, in_words, is_allowed, verdict
+from ollim_bot.domain.runtime_config import PermissionMode, RuntimeConfig
+from ollim_bot.domain.taint import TaintedCall, tainted_verdict
+from ollim_bot.domain.text import fenced, shortened, visible
+from ollim_bot.domain.tool_policy import Pattern
+from ollim_bot.errors import StorageError
+from ollim_bot.ports import Clock
+from ollim_bot.stores import Stores
+
+OVER = "This question is over: nothing waits for an answer to it any more."
+NOT_KEPT = "This could not be written down, so nothing is allowed yet. Allow it once, or refuse."
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`said` stands on the card; `refusal` is for the model, None where the call is made."""
+
+    said: str
+    color: Color
+    refusal: str | None = None
+
+
+ONCE = Outcome("Allowed once.", Color.GREEN)
+REFUSED = Outcome(
+    "Refused.",
+    Color.RED,
+    "The owner said no to this call. Do not try the same in another way: go on without it, or ask "
+    "what to do instead.",
+)
+NOT_NEEDED = Outcome(
+    "No longer needed.",
+    Color.BLUE,
+    "The owner went on to something else before answering, so this call was not made.",
+)
+NOT_ASKED = Outcome(
+    "Refused: this question could not be shown.",
+    Color.RED,
+    "The owner could not be asked, so this call was not made. Go on without it, and say so.",
+)
+DEAD = Outcome("Expired: nothing waits for this answer any more.", Color.BLUE)
+
+
+def from_now_on(grant: Pattern) -> Outcome:
+    return Outcome(f"Allowed from now on: `{grant}`", Color.GREEN)
+
+
+def expired(seconds: float) -> Outcome:
+    length = duration_in_words(timedelta(seconds=seconds))
+    refusal = (
+        f"Nobody answered in {length}, so this call was not made. Go on without it, and say what "
+        "is still to be done."
+    )
+    return Outcome(f"Expired: no answer in {length}.", Color.BLUE, refusal)
+
+
+def too_late(grant: Pattern) -> str:
+    return f"That came too late for this call. From now on, `{grant}` is allowed."
+
+
+ACTION = "approve"
+
+_LONGEST_TITLE = 200
+_LONGEST_LABEL = 80
+_LONGEST_NAME = 40
+_LONGEST_DESCRIPTION = 4096
+_MOST_PARTS = 12
+# What a name, a fence and a note about what is left out take at most.
+_FRAME = 120
+# What a call does stands in these, so they come first.
+_DECISIVE = ("command", "file_path", "notebook_path", "url", "path", "pattern", "glob")
+
+
+class Answer(Enum):
+    """What a button says."""
+
+    ONCE = "once"
+    ALWAYS = "always"
+    NO = "no"
+
+
+def asking_card(
+    call: ToolCall, key: str, grant: Pattern | None, tainted: TaintedCall | None = None
+) -> Card:
+    """`grant` is what would be allowed for good; without one, that is not offered.
+
+    `tainted` says why it is asked about although it may be allowed as such.
+    """
+    offer: tuple[Field, ...] = ()
+    if grant is not None:
+        offer = (Field("🔓 allows from now on", f"`{grant}` ({in_words(grant)})"),)
+    warning = () if tainted is None else (Field("Why I ask", _why(tainted)),)
+    parts = _parts(call.arguments)
+    whole = _described(parts, [len(text) for _, text in parts])
+    if len(whole) > _LONGEST_DESCRIPTION:
+        whole = _described(parts, _shares([len(text) for _, text in parts]))
+    buttons = tuple(_buttons(key, grant))
+    fields = (*warning, *offer)
+    return Card(_title(call), whole, Color.YELLOW, fields=fields, buttons=buttons)
+
+
+def answered_card(card: Card, outcome: str, color: Color) -> Card:
+    """With all buttons used, and a line that says what came of it."""
+    buttons = tuple(replace(each, is_used=True) for each in card.buttons)
+    return replace(card, color=color, fields=(Field("Answer", outcome),), buttons=buttons)
+
+
+def read_button(button: Button) -> tuple[str, Answer] | None:
+    """The key of the question and what is answered to it."""
+    key, _, word = button.data.partition(":")
+    return next(((key, answer) for answer in Answer if answer.value == word), None)
+
+
+def _why(tainted: TaintedCall) -> str:
+    return (
+        f"I have read {tainted.read}, and now want to {tainted.wanted}. "
+        "Allow it only if you want that yourself."
+    )
+
+
+def _title(call: ToolCall) -> str:
+    name = visible(call.tool).replace("\n", " ")
+    asker = " (asked by a subagent)" if call.by_subagent else ""
+    return f"Allow {_cut(name, _LONGEST_TITLE)}?{asker}"
+
+
+def _buttons(key: str, grant: Pattern | None) -> Iterator[Button]:
+    yield Button("✅ Allow once", ACTION, f"{key}:{Answer.ONCE.value}", ButtonStyle.SUCCESS)
+    if grant is not None:
+        label = _cut(f"🔓 Always allow {grant}", _LONGEST_LABEL)
+        yield Button(label, ACTION, f"{key}:{Answer.ALWAYS.value}")
+    yield Button("❌ Refuse", ACTION, f"{key}:{Answer.NO.value}", ButtonStyle.DANGER)
+
+
+def _described(parts: Sequence[tuple[str, str]], shares: Sequence[int]) -> str:
+    lines = []
+    for (name, text), share in zip(parts, shares, strict=True):
+        lines += [f"`{name}`", "```", text[:share], "```"]
+        if share < len(text):
+            lines.append(f"{len(text) - share} more characters of it are not shown here.")
+    return "\n".join(lines)
+
+
+def _parts(arguments: Mapping[str, object]) -> list[tuple[str, str]]:
+    """Each argument by its name, or all as one where they are too many."""
+    if len(arguments) > _MOST_PARTS:
+        return [("arguments", fenced(_json(dict(arguments))))]
+    names = sorted(arguments, key=lambda name: name not in _DECISIVE)
+    return [(_plain_name(name), fenced(_words(arguments[name]))) for name in names]
+
+
+def _shares(lengths: Sequence[int]) -> list[int]:
+    """How much of each is shown, so that no long one takes the room of the others."""
+    left = len(lengths)
+    shares, room = [0] * left, _LONGEST_DESCRIPTION - left * _FRAME
+    for place in sorted(range(left), key=lambda each: lengths[each]):
+        shares[place] = min(lengths[place], room // left)
+        room, left = room - shares[place], left - 1
+    return shares
+
+
+def _words(value: object) -> str:
+    return value if isinstance(value, str) else _json(value)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2, default=str)
+
+
+def _plain_name(name: str) -> str:
+    return _cut(re.sub(r"\W", "_", name, flags=re.ASCII) or "_", _LONGEST_NAME)
+
+
+def _cut(text: str, longest: int) -> str:
+    return shortened(text, longest)
+
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(eq=False, slots=True)
+class _Question:
+    """`is_taken` while an answer to it is being written down: no other counts meanwhile.
+
+    `is_tainted`: untrusted text may be behind it, so that no pattern answers it.
+    """
+
+    call: ToolCall
+    grant: Pattern | None
+    message: ChatMessage
+    is_tainted: bool = False
+    outcome: asyncio.Future[Outcome] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+    is_taken: bool = False
+
+    def end(self, outcome: Outcome) -> bool:
+        """False if it had ended before."""
+        if self.outcome.done():
+            return False
+        self.outcome.set_result(outcome)
+        return True
+
+
+class Approvals:
+    """Shared by the main session and its interactive forks.
+
+    `in_fork` says whether what is shown now belongs to a fork.
+    """
+
+    def __init__(
+        self,
+        stores: Stores,
+        stage: Stage,
+        clock: Clock,
+        root: Path,
+        *,
+        in_fork: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._stores = stores
+        self._stage = stage
+        self._clock = clock
+        self._roots = (str(root), os.path.realpath(root))
+        self._in_fork = in_fork
+        self._mode: PermissionMode | None = None
+        self._questions: dict[str, _Question] = {}
+        self._shows: set[asyncio.Task[None]] = set()
+        self._granting = asyncio.Lock()
+
+    async def load(self, shown: Sequence[ChatMessage]) -> None:
+        """Whatever was still asked when the program ended is over."""
+        for message in shown:
+            await self._bury(message)
+
+    def granted(self) -> Sequence[Pattern]:
+        """What was allowed for good; waits for the disk. What cannot be read allows nothing."""
+        try:
+            return Facts(self._stores.memory.read()).granted
+        except StorageError:
+            _logger.warning("What was allowed for good could not be read", exc_info=True)
+            return ()
+
+    async def mode(self) -> PermissionMode:
+        """This session's, or else the stored one."""
+        return self._mode or PermissionMode((await self._config()).permission_mode)
+
+    async def set_mode(self, mode: PermissionMode) -> None:
+        """For this session only: until `reset`, or the end of the program."""
+        self._mode = mode
+
+    async def decide(self, call: ToolCall, objection: str) -> Refusal | None:
+        """About a call that no pattern allows: as the mode says."""
+        match verdict(await self.mode(), call.tool):
+            case Verdict.LET_THROUGH:
+                return None
+            case Verdict.ASK:
+                return await self.ask(call)
+            case Verdict.REFUSE:
+                return Refusal(objection)
+
+    async def decide_tainted(self, call: ToolCall, tainted: TaintedCall) -> Refusal | None:
+        """About a call that no pattern may allow now: as the mode says."""
+        match tainted_verdict(await self.mode()):
+            case Verdict.LET_THROUGH:
+                return None
+            case Verdict.ASK:
+                return await self.ask(call, tainted)
+            case Verdict.REFUSE:
+                return Refusal(tainted.refusal)
+
+    async def ask(self, call: ToolCall, tainted: TaintedCall | None = None) -> Refusal | None:
+        """Returns at the owner's answer, or after `approval_timeout` at the latest.
+
+        None of the surfaces and no failure of the disk can make it wait for longer.
+        """
+        key = uuid4().hex
+        grant = None if tainted else grant_for(call.tool, call.arguments, *self._roots)
+        message = self._message(call, key, grant, tainted)
+        question = _Question(call, grant, message, is_tainted=tainted is not None)
+        self._questions[key] = question
+        try:
+            show = asyncio.create_task(self._show(key, question))
+            self._shows.add(show)
+            show.add_done_callback(self._shows.discard)
+            outcome = await self._outcome(question)
+        finally:
+            question.end(NOT_NEEDED)
+        return Refusal(outcome.refusal) if outcome.refusal is not None else None
+
+    async def answer(self, _: str, message: ChatMessage, button: Button) -> CommandAnswer:
+        """A click of the owner's on a button of a question."""
+        key, said = read_button(button) or ("", Answer.NO)
+        question = self._questions.get(key)
+        if question is None or question.message.id != message.id:
+            await self._bury(message)
+            return CommandAnswer(OVER, is_error=True)
+        if question.is_taken:
+            return CommandAnswer(OVER, is_error=True)
+        if said is Answer.ALWAYS and question.grant is not None:
+            return await self._grant(question, question.grant)
+        is_first = question.end(ONCE if said is Answer.ONCE else REFUSED)
+        return CommandAnswer() if is_first else CommandAnswer(OVER, is_error=True)
+
+    async def cancel(self) -> None:
+        """End all that is open: a newer message, an interruption or the end of a fork came."""
+        for question in self._questions.values():
+            question.end(NOT_NEEDED)
+
+    async def reset(self) -> None:
+        """Nothing is open, nothing was allowed for good, and the stored mode counts."""
+        self._mode = None
+        await self.cancel()
+        async with self._granting:
+            await asyncio.to_thread(
+                self._stores.memory.transact, lambda raw: (Facts(raw).without_grants().raw, None)
+            )
+
+    async def _config(self) -> RuntimeConfig:
+        try:
+            return await asyncio.to_thread(self._stores.config.read)
+        except StorageError:
+            _logger.warning("The settings could not be read", exc_info=True)
+            return RuntimeConfig()
+
+    def _message(
+        self, call: ToolCall, key: str, grant: Pattern | None, tainted: TaintedCall | None
+    ) -> ChatMessage:
+        card = asking_card(call, key, grant, tainted)
+        return ChatMessage(
+            MessageId(key),
+            self._clock.now(),
+            Author.PROGRAM,
+            card.text,
+            card=card,
+            in_fork=self._in_fork(),
+        )
+
+    async def _outcome(self, question: _Question) -> Outcome:
+        alarm = asyncio.create_task(self._expire(question))
+        try:
+            # Whoever gives up waiting must not take the outcome away from the card.
+            return await asyncio.shield(question.outcome)
+        finally:
+            alarm.cancel()
+
+    async def _expire(self, question: _Question) -> None:
+        seconds = (await self._config()).approval_timeout
+        await self._clock.sleep(seconds)
+        question.end(expired(seconds))
+
+    async def _show(self, key: str, question: _Question) -> None:
+        """From the first showing to the line that says what came of it."""
+        try:
+            # It may have been allowed since the call was judged; what comes later ends it too.
+            allowed = await asyncio.to_thread(self.granted)
+            if covering := self._covering(question, allowed):
+                question.end(from_now_on(covering))
+            if question.outcome.done():
+                return
+            await self._stage.post(question.message)
+            outcome = await question.outcome
+            await self._stage.post(_answered(question.message, outcome))
+        except Exception:  # whatever the disk does: what nobody can see is refused
+            _logger.exception("A question could not be shown")
+        finally:
+            question.end(NOT_ASKED)
+            self._questions.pop(key, None)
+
+    async def _grant(self, question: _Question, grant: Pattern) -> CommandAnswer:
+        question.is_taken = True
+        try:
+            async with self._granting:
+                if question.outcome.done():
+                    return CommandAnswer(OVER, is_error=True)
+                await asyncio.to_thread(
+                    self._stores.memory.transact, lambda raw: (Facts(raw).granting(grant).raw, None)
+                )
+        except StorageError:
+            _logger.warning("What was allowed for good could not be kept", exc_info=True)
+            return CommandAnswer(NOT_KEPT, is_error=True)
+        finally:
+            question.is_taken = False
+        is_in_time = question.end(from_now_on(grant))
+        for other in self._questions.values():
+            if self._covering(other, [grant]):
+                other.end(from_now_on(grant))
+        return CommandAnswer("" if is_in_time else too_late(grant))
+
+    def _covering(self, question: _Question, patterns: Sequence[Pattern]) -> Pattern | None:
+        if question.is_tainted:
+            return None
+        call = question.call
+        fits = (
+            each for each in patterns if is_allowed([each], call.tool, call.arguments, *self._roots)
+        )
+        return next(fits, None)
+
+    async def _bury(self, message: ChatMessage) -> None:
+        """The buttons of a question that died with an earlier life of the program."""
+        if message.card is None or all(each.is_used for each in message.card.buttons):
+            return
+        try:
+            await self._stage.post(_answered(message, DEAD))
+        except StorageError:
+            _logger.warning("A question that is over could not be shown so", exc_info=True)
+
+
+def _answered(message: ChatMessage, outcome: Outcome) -> ChatMessage:
+    assert message.card is not None
+    card = answered_card(message.card, outcome.said, outcome.color)
+    return replace(message, text=card.text, card=card)

@@ -1,1 +1,0 @@
-"""Approvals: the owner is asked about calls that nothing allows yet."""

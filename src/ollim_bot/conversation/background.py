@@ -1,0 +1,339 @@
+"""Runs jobs beside the conversation, a few at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from heapq import heappop, heappush
+from itertools import count
+
+from ollim_bot.conversation import background_attempt
+from ollim_bot.conversation.background_attempt import (
+    Attempt,
+    Outcome,
+    Surroundings,
+    Try,
+    end_facts,
+    why_refused,
+)
+from ollim_bot.conversation.patient_ledger import PatientLedger
+from ollim_bot.domain.initiative import is_initiative
+from ollim_bot.domain.jobs import Job, Reminder
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
+from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.runs import Run, RunPolicy
+from ollim_bot.domain.runtime_config import RuntimeConfig
+from ollim_bot.domain.tool_policy import problems
+from ollim_bot.errors import OllimError, StorageError
+from ollim_bot.logs import log_fields
+
+Rank = tuple[int, float]
+
+
+class Slots:
+    """Who has the lowest rank is next; of the same rank, who came first.
+
+    `most` is how many there may be, from now on and for all.
+    """
+
+    def __init__(self) -> None:
+        self._most = 0
+        self._running = 0
+        self._is_closed = False
+        self._order = count()
+        self._waiting: list[tuple[Rank, int, asyncio.Future[None]]] = []
+
+    @asynccontextmanager
+    async def slot(self, rank: Rank, most: int) -> AsyncIterator[None]:
+        if self._is_closed:
+            raise asyncio.CancelledError
+        self._most = most
+        ticket = asyncio.get_running_loop().create_future()
+        heappush(self._waiting, (rank, next(self._order), ticket))
+        self._call_up()
+        try:
+            await ticket
+            yield
+        finally:
+            # Who gives up may have been called up in the same moment.
+            if ticket.done() and not ticket.cancelled():
+                self._running -= 1
+                self._call_up()
+
+    def close(self) -> None:
+        """Whoever waits is cancelled, and whoever comes; who has a place keeps it."""
+        self._is_closed = True
+        for _, _, ticket in self._waiting:
+            ticket.cancel()
+
+    def _call_up(self) -> None:
+        while self._waiting and self._running < self._most:
+            _, _, ticket = heappop(self._waiting)
+            if not ticket.done():
+                self._running += 1
+                ticket.set_result(None)
+
+
+# How long runs may go on when the bot is to stop.
+_GRACE = 20.0
+
+_logger = logging.getLogger(__name__)
+
+
+_ONLY_TRY = Try()
+
+# What goes on until it is done, given what says that it has to hurry.
+_Work = Callable[[asyncio.Event], Coroutine[None, None, None]]
+
+
+class BackgroundRuns:
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self._ledger = PatientLedger(around.stores, around.notices, around.clock)
+        self._slots = Slots()
+        self._tasks: set[asyncio.Task[OccurrenceState]] = set()
+
+    def start(
+        self,
+        job: Job,
+        occurrence: Occurrence,
+        attempt: Try = _ONLY_TRY,
+    ) -> asyncio.Task[OccurrenceState]:
+        """`run_agent_background` in a task of its own, which `close` takes care of."""
+        task = asyncio.create_task(self.run_agent_background(job, occurrence, attempt))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def close(self) -> None:
+        """What was started gets a while to end, then it is cut off; who waits does not begin."""
+        self._slots.close()
+        alarm = asyncio.ensure_future(self._around.clock.sleep(_GRACE))
+        while self._tasks and not alarm.done():
+            await asyncio.wait({alarm, *self._tasks}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (alarm, *self._tasks):
+            task.cancel()
+        await asyncio.wait({alarm, *self._tasks})
+
+    async def run_agent_background(
+        self,
+        job: Job,
+        occurrence: Occurrence,
+        attempt: Try = _ONLY_TRY,
+    ) -> OccurrenceState:
+        """Raises nothing: whatever happens is in the ledger, and told if it went wrong.
+
+        Cancelled while it waits for its place, it has left no trace; cancelled later, it is cut
+        off, and the ledger says so before the cancellation goes on.
+        """
+        with log_fields(run=occurrence.id):
+            if reason := await self._obstacle(job):
+                return await self._skip(job, occurrence, *reason)
+            if not await self._is_paid(job, occurrence):
+                return await self._leave_unsaid(job, occurrence)
+            config = await self._config()
+            due = occurrence.scheduled_at or self._around.clock.now()
+            rank = (not isinstance(job, Reminder), due.timestamp())
+            async with self._slots.slot(rank, config.bg_concurrency):
+                run, outcome = await self._run(job, occurrence, config.bg_fork_timeout, attempt)
+            # Its place is free: an end that waits for room on the disk holds up nobody.
+            await _to_its_end(partial(self._end, run, occurrence, outcome, attempt.number))
+            return outcome.state
+
+    async def _obstacle(self, job: Job) -> tuple[SkipReason, str] | None:
+        """Why a job cannot be run as its file stands."""
+        if wrong := [e for tool in job.spec.allowed_tools for e in problems(tool).errors]:
+            return SkipReason.INVALID_TOOLS, " ".join(wrong)
+        if missing := await self._around.tools.missing_skills(job):
+            return SkipReason.MISSING_SKILL, background_attempt.no_such_skill(missing[0])
+        return None
+
+    async def _is_paid(self, job: Job, occurrence: Occurrence) -> bool:
+        """What the bot has set by itself pays for its ping when it is due, or is not run.
+
+        The token is set aside once, however often it is begun; its ping uses it, and what ends
+        without one gives it back.
+        """
+        if not is_initiative(job) or occurrence.manual:
+            return True
+
+        def step(budget: PingBudget) -> tuple[PingBudget, bool]:
+            return budget.set_aside(occurrence.id, self._around.clock.now())
+
+        while True:
+            try:
+                return await asyncio.to_thread(self._around.stores.pings.transact, step)
+            except StorageError as refused:
+                await self._ledger.wait_for_room(refused)
+
+    async def _run(
+        self, job: Job, occurrence: Occurrence, limit: int, this: Try
+    ) -> tuple[Run, Outcome]:
+        around = self._around
+        run = Run(
+            RunPolicy.of_job(job, ()),
+            around.clock.now(),
+            background_attempt.label(job),
+            job,
+            occurrence.id,
+            this.order,
+            this.late_since,
+        )
+        attempt = Attempt(around, job, run, this)
+        facts = {"attempt": this.number, "job": run.label, "limit": limit}
+        begun, is_begun = self._row(occurrence, OccurrenceState.RUNNING, facts), asyncio.Event()
+        try:
+            await _to_its_end(partial(self._begin, begun, is_begun))
+            attempt.begin(around.clock.now())
+            run.policy = replace(run.policy, tools=await around.tools.of(job))
+            run.parent = None if job.spec.isolated else around.main()
+            outcome = await attempt.within(limit)
+        except asyncio.CancelledError:
+            if is_begun.is_set():
+                cut = Outcome(
+                    OccurrenceState.CUT_OFF, attempt.usage, background_attempt.BOT_STOPPED
+                )
+                await _at_once(partial(self._close, run, occurrence, cut, this.number))
+            raise
+        except Exception as error:  # whatever a job does must not hurt the others
+            _logger.exception("A background run failed")
+            reason = str(error) if isinstance(error, OllimError) else background_attempt.FAULT
+            outcome = Outcome(OccurrenceState.FAILED, attempt.usage, reason)
+        may_fail = this.may_fail and is_begun.is_set() and not run.has_effects
+        if outcome.state is OccurrenceState.FAILED and may_fail:
+            outcome = replace(outcome, state=OccurrenceState.ATTEMPT_FAILED)
+        return run, outcome
+
+    async def _begin(self, row: LedgerRow, is_begun: asyncio.Event, hurry: asyncio.Event) -> None:
+        """Nothing is run that the ledger does not know of: on a full disk it waits for room."""
+        if await self._ledger.append(row, hurry):
+            is_begun.set()
+
+    async def _end(
+        self, run: Run, occurrence: Occurrence, outcome: Outcome, number: int, hurry: asyncio.Event
+    ) -> None:
+        """What is to be tried again leaves nothing but its row."""
+        if outcome.state is not OccurrenceState.ATTEMPT_FAILED:
+            try:
+                await self._settle(run, occurrence, outcome)
+                if run.job is not None and is_initiative(run.job):
+                    await asyncio.to_thread(self._give_back, occurrence)
+            except Exception:  # the row is worth more than the word about it
+                _logger.exception("What a background run leaves could not be kept")
+        await self._close(run, occurrence, outcome, number, hurry)
+
+    def _give_back(self, occurrence: Occurrence) -> None:
+        """What was set aside for a ping that did not come."""
+        now = self._around.clock.now()
+        self._around.stores.pings.transact(
+            lambda budget: (budget.released(occurrence.id, now), None)
+        )
+
+    async def _settle(self, run: Run, occurrence: Occurrence, outcome: Outcome) -> None:
+        """The duty to report is met by the program if the agent did not, and a failure is told."""
+        assert run.job is not None
+        if outcome.error:
+            sentence = background_attempt.failed(run.label, outcome.error)
+            await self._tell(run.job, sentence, key=f"run {occurrence.id}")
+        elif run.owes_report:
+            await self._leave(background_attempt.without_report(run.label))
+        elif run.job.spec.set_by and run.refused_pings and not (run.pings or run.reports):
+            await self._leave(background_attempt.unsaid(run.job, why_refused(run)))
+
+    async def _tell(self, job: Job, sentence: str, *, key: str) -> None:
+        """The owner, or only the agent where the bot has set the job by itself.
+
+        Else what such a job is called would reach the owner without a ping of the budget.
+        """
+        if job.spec.set_by is None:
+            await self._around.notices.tell(sentence, key=key)
+        else:
+            await self._leave(sentence, key)
+
+    async def _leave(self, sentence: str, update_id: str | None = None) -> None:
+        now = self._around.clock.now()
+        await asyncio.to_thread(self._around.stores.leave_update, sentence, now, update_id)
+
+    async def _close(
+        self, run: Run, occurrence: Occurrence, outcome: Outcome, number: int, hurry: asyncio.Event
+    ) -> None:
+        now = self._around.clock.now()
+        facts = end_facts(run, occurrence, outcome, now, attempts=number)
+        await self._last_row(self._row(occurrence, outcome.state, facts), hurry)
+        _logger.info("A background run ended: %s", outcome.state)
+
+    async def _skip(
+        self, job: Job, occurrence: Occurrence, reason: SkipReason, sentence: str
+    ) -> OccurrenceState:
+        name = background_attempt.label(job)
+        told = background_attempt.not_run(name, sentence)
+        if job.spec.set_by is None:
+            await self._around.notices.tell(told)
+        else:
+            await self._leave_patiently(told, occurrence)
+        facts = {"error": sentence, "silent_because": "it was not run"}
+        return await self._skipped(job, occurrence, reason, facts)
+
+    async def _leave_unsaid(self, job: Job, occurrence: Occurrence) -> OccurrenceState:
+        """Nothing of the budget is left for it: the agent hears of it instead of the owner."""
+        text = background_attempt.unsaid(job, background_attempt.BUDGET_USED_UP)
+        await self._leave_patiently(text, occurrence)
+        facts = {"report": text, "silent_because": background_attempt.BUDGET_USED_UP}
+        return await self._skipped(job, occurrence, SkipReason.BUDGET, facts)
+
+    async def _leave_patiently(self, text: str, occurrence: Occurrence) -> None:
+        """Before the ledger says so, and under one id: a crash in between leads here again."""
+        while True:
+            try:
+                return await self._leave(text, f"skipped {occurrence.id}")
+            except StorageError as refused:
+                await self._ledger.wait_for_room(refused)
+
+    async def _skipped(
+        self, job: Job, occurrence: Occurrence, reason: SkipReason, facts: Mapping[str, object]
+    ) -> OccurrenceState:
+        named = {"job": background_attempt.label(job), "reason": reason.value, **facts}
+        row = self._row(occurrence, OccurrenceState.SKIPPED, named)
+        await _to_its_end(partial(self._last_row, row))
+        return OccurrenceState.SKIPPED
+
+    async def _last_row(self, row: LedgerRow, hurry: asyncio.Event) -> None:
+        """On disk when it returns, so that nothing follows before it, unless it has to hurry."""
+        try:
+            await self._ledger.append(row, hurry)
+        except Exception:  # nobody could do anything about it here
+            _logger.exception("The end of a background run could not be written down")
+
+    def _row(
+        self, occurrence: Occurrence, state: OccurrenceState, facts: Mapping[str, object]
+    ) -> LedgerRow:
+        return LedgerRow(self._around.clock.now(), state.value, occurrence, facts)
+
+    async def _config(self) -> RuntimeConfig:
+        try:
+            return await asyncio.to_thread(self._around.stores.config.read)
+        except StorageError:
+            _logger.warning("The settings cannot be read; the defaults hold", exc_info=True)
+            return RuntimeConfig()
+
+
+async def _to_its_end(work: _Work) -> None:
+    """Even if whoever waits for it is cancelled; but then it does not wait for room on the disk."""
+    hurry = asyncio.Event()
+    task = asyncio.ensure_future(work(hurry))
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        hurry.set()
+        await asyncio.wait({task})
+        raise
+
+
+async def _at_once(work: _Work) -> None:
+    hurry = asyncio.Event()
+    hurry.set()
+    await asyncio.wait({asyncio.ensure_future(work(hurry))})

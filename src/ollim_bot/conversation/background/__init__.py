@@ -1,1 +1,0 @@
-"""Background runs: one job, one disposable session, in parallel with everything."""

@@ -1,0 +1,419 @@
+"""One attempt of a background run, from its prompt to its outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import uuid4
+
+from ollim_bot.agent import (
+    AgentEngine,
+    Gate,
+    Prompt,
+    Refusal,
+    SessionSpec,
+    Tool,
+    ToolAnswer,
+    ToolCall,
+    Toolset,
+)
+from ollim_bot.conversation.auto_commit import AutoCommit
+from ollim_bot.conversation.jobs.echo import ChangeEcho
+from ollim_bot.conversation.notices import Notices
+from ollim_bot.domain.agent_caller import CONVERSATION
+from ollim_bot.domain.catch_up import late_since
+from ollim_bot.domain.events import (
+    AgentEvent,
+    Compacted,
+    EndCause,
+    SessionNamed,
+    TurnEnded,
+    Usage,
+    UsageReported,
+)
+from ollim_bot.domain.forward_schedule import UpcomingSchedule
+from ollim_bot.domain.jobs import Chain, Job, Reminder, ReportMode
+from ollim_bot.domain.moments import duration_in_words
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
+from ollim_bot.domain.orders import Order
+from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.provider import Price
+from ollim_bot.domain.run_history import EFFECT
+from ollim_bot.domain.runs import Run, RunKind, changes_something
+from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.domain.text import shortened
+from ollim_bot.domain.updates import PendingUpdates
+from ollim_bot.errors import SessionLost
+from ollim_bot.ports import Clock
+from ollim_bot.prompts.context import READ_ONLY, updates_block
+from ollim_bot.prompts.preamble import Briefing, build_bg_preamble, upcoming_lines
+from ollim_bot.prompts.turns import background_prompt
+from ollim_bot.stores import Stores
+from ollim_bot.tools.context import Poster, ToolContext
+from ollim_bot.tools.gates import BackgroundTools
+from ollim_bot.tools.toolset import toolset
+
+_LONGEST_LABEL = 60
+_LONGEST_MESSAGE = 2000
+
+ENGINE_SILENT = "the engine stopped without a word."
+STOPPED = "it was stopped before its end."
+BOT_STOPPED = "the bot was stopped in the middle of it."
+BUDGET_USED_UP = "the ping budget is used up"
+FAULT = "the bot made a mistake. The log says more."
+
+
+def label(job: Job) -> str:
+    """The description, else the message, on one line and not too long for a sentence."""
+    line = " ".join(job.spec.title.split())
+    return shortened(line, _LONGEST_LABEL)
+
+
+def failed(name: str, reason: str) -> str:
+    return f"“{name}” did not work: {reason}"
+
+
+def not_run(name: str, reason: str) -> str:
+    return f"“{name}” was not run: {reason}"
+
+
+def no_such_skill(name: str) -> str:
+    return f"it needs the skill {name}, which is not there. Add skills/{name}/SKILL.md."
+
+
+def without_report(name: str) -> str:
+    return f"“{name}” ended without its report."
+
+
+def unsaid(job: Job, why: str) -> str:
+    """What the bot wanted to say by itself and may not."""
+    message = shortened(" ".join(job.spec.message.split()), _LONGEST_MESSAGE)
+    return f"“{label(job)}” was due and not sent, because {why}. Its text: {message}"
+
+
+def took_too_long(seconds: float) -> str:
+    return f"it took longer than {duration_in_words(timedelta(seconds=seconds))} and was stopped."
+
+
+_NOTHING_USED = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`error` says why it did not work, if it did not."""
+
+    state: OccurrenceState
+    usage: Usage = _NOTHING_USED
+    error: str = ""
+
+
+def end_facts(
+    run: Run, occurrence: Occurrence, outcome: Outcome, ended: datetime, *, attempts: int
+) -> dict[str, object]:
+    """Everything that the last row of an attempt carries; what is empty is left out."""
+    usage = outcome.usage
+    facts: dict[str, object] = {
+        "job": run.label,
+        "started": run.began.isoformat(),
+        "ended": ended.isoformat(),
+        "lateness": _lateness(run, occurrence),
+        "attempts": attempts,
+        "session": run.session,
+        "answered": run.has_answered,
+        "pings": list(run.pings),
+        "refused_pings": [{"reason": one.reason, "text": one.text} for one in run.refused_pings],
+        "report": " ".join(run.reports),
+        "tools": list(run.tools_used),
+        "tokens": usage.context + usage.output,
+        "cost_usd": round(usage.cost_usd, 6),
+        "price": "" if usage.price is Price.LISTED else usage.price.value,
+        "error": outcome.error,
+        "silent_because": why_silent(run, outcome.error),
+    }
+    return {name: value for name, value in facts.items() if value not in (None, "", [], 0)}
+
+
+def why_silent(run: Run, error: str) -> str:
+    """In words; empty if it was not."""
+    if run.pings or run.has_answered:
+        return ""
+    if error:
+        return "it did not come to its end"
+    if not run.policy.allow_ping:
+        return "pings are switched off for this job"
+    if run.refused_pings:
+        return f"its ping was refused: {why_refused(run)}"
+    if run.reports:
+        return "it reported to the main conversation instead"
+    if run.policy.report is ReportMode.BLOCKED:
+        return "it had nothing to say, and may not report"
+    return "it had nothing to say"
+
+
+def why_refused(run: Run) -> str:
+    """In the words of its last ping that was."""
+    return _first_sentence(run.refused_pings[-1].reason)
+
+
+def _first_sentence(reason: str) -> str:
+    """Why; what follows is advice for the agent."""
+    sentence = reason.partition(". ")[0].removesuffix(".")
+    return sentence[:1].lower() + sentence[1:]
+
+
+def _lateness(run: Run, occurrence: Occurrence) -> int:
+    """Seconds from the due moment to the start."""
+    due = occurrence.scheduled_at
+    return 0 if due is None else max(0, int((run.began.astimezone(UTC) - due).total_seconds()))
+
+
+_LONGEST = 5.0
+
+
+class BegunCalls:
+    def __init__(self) -> None:
+        self._open: set[asyncio.Task[ToolAnswer]] = set()
+
+    def of(self, tools: Toolset) -> Toolset:
+        """The same tools, whose calls `ended` waits for."""
+        servers = {
+            name: [self._finishing(tool) for tool in each] for name, each in tools.servers.items()
+        }
+        return replace(tools, servers=servers)
+
+    async def ended(self) -> None:
+        """Those that take longer than a few seconds are cancelled."""
+        if not self._open:
+            return
+        _, hanging = await asyncio.wait(self._open, timeout=_LONGEST)
+        for task in hanging:
+            task.cancel()
+
+    def _finishing(self, tool: Tool) -> Tool:
+        async def run(arguments: Mapping[str, object]) -> ToolAnswer:
+            task = asyncio.ensure_future(_answer(tool, arguments))
+            self._open.add(task)
+            task.add_done_callback(self._open.discard)
+            return await asyncio.shield(task)
+
+        return replace(tool, run=run)
+
+
+async def _answer(tool: Tool, arguments: Mapping[str, object]) -> ToolAnswer:
+    return await tool.run(arguments)
+
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What background runs need of the world.
+
+    `spec` says what a session is to be like; `is_busy`, whether the owner is being answered now;
+    `main` is the main session, if there is one.
+    """
+
+    engine: AgentEngine
+    stores: Stores
+    clock: Clock
+    root: Path
+    poster: Poster
+    notices: Notices
+    tools: BackgroundTools
+    echo: ChangeEcho
+    auto_commit: AutoCommit
+    spec: Callable[[], Awaitable[SessionSpec]]
+    is_busy: Callable[[], bool]
+    main: Callable[[], SessionId | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """One attempt at an occurrence: which, how late, and what the owner has ordered.
+
+    One that `may_fail` is tried again, if nothing has come of it. `upcoming` tells what else is
+    due around it, and is asked in a thread.
+    """
+
+    number: int = 1
+    late_since: datetime | None = None
+    order: Order | None = None
+    may_fail: bool = False
+    upcoming: Callable[[], UpcomingSchedule] | None = None
+
+
+class Attempt:
+    """`run` and `usage` can be read at any time, also when the attempt was cut off."""
+
+    def __init__(self, around: Surroundings, job: Job, run: Run, this: Try) -> None:
+        self.run = run
+        self.usage = Usage()
+        self._around = around
+        self._job = job
+        self._this = this
+        self._has_changed_something = False
+        self._named: SessionId | None = None
+        self._calls = BegunCalls()
+
+    def begin(self, now: datetime) -> None:
+        """It may have become late meanwhile: it waits for a place, and for room on the disk."""
+        run = self.run
+        run.began = now
+        run.late_since = run.late_since or late_since(Occurrence.parse(run.occurrence), now)
+
+    async def within(self, seconds: float) -> Outcome:
+        """The session is closed when it returns, or raises what went wrong in the program."""
+        turn = asyncio.ensure_future(self._whole())
+        alarm = asyncio.ensure_future(self._around.clock.sleep(seconds))
+        try:
+            await asyncio.wait({turn, alarm}, return_when=asyncio.FIRST_COMPLETED)
+            if turn.done():
+                return turn.result()
+        finally:
+            for task in (turn, alarm):
+                task.cancel()
+            await asyncio.wait({turn, alarm})
+            await self._calls.ended()
+        too_long = took_too_long(seconds)
+        return Outcome(OccurrenceState.TIMED_OUT, self.usage, too_long)
+
+    async def _whole(self) -> Outcome:
+        try:
+            return await self._turn()
+        except SessionLost:
+            if self.run.parent is None or self._named is not None:
+                raise
+            # Without the conversation it can still do most of what it is for.
+            _logger.warning("A background run begins without the history of the main session")
+            self.run.parent = None
+            return await self._turn()
+
+    async def _turn(self) -> Outcome:
+        around, run = self._around, self.run
+        spec = await self._session()
+        bench = ToolContext(
+            run, around.stores, around.clock, around.root, around.poster, around.is_busy
+        )
+        prompt = Prompt(await self._prompt(), id=str(uuid4()))
+        outcome = self._failed(ENGINE_SILENT)
+        watch = around.echo.watch(run.occurrence or CONVERSATION)
+        tools = self._calls.of(toolset(bench, watch.noting(around.tools.gate(run))))
+        tools = replace(tools, gate=self._noting_effects(tools.gate))
+        async with around.engine.open(spec, tools) as agent:
+            events = around.auto_commit.watching(agent.turn(prompt))
+            async for event in watch.watching(events, job=run.label):
+                await self._note(event)
+                if isinstance(event, TurnEnded):
+                    outcome = self._outcome(event)
+        return outcome
+
+    def _noting_effects(self, gate: Gate) -> Gate:
+        """The ledger knows of the first call that may be seen, before it is made.
+
+        After a crash, only what had none is tried again.
+        """
+
+        async def noted(call: ToolCall) -> Refusal | None:
+            refusal = await gate(call)
+            if refusal is None and changes_something(call.tool) and not self._has_changed_something:
+                self._has_changed_something = True
+                await asyncio.to_thread(self._note_effect, call.tool)
+            return refusal
+
+        return noted
+
+    def _note_effect(self, tool: str) -> None:
+        if self.run.occurrence:
+            occurrence = Occurrence.parse(self.run.occurrence)
+            facts = {"attempt": self._this.number, "tool": tool}
+            row = LedgerRow(self._around.clock.now(), EFFECT, occurrence, facts)
+            self._around.stores.ledger.append(row)
+
+    async def _session(self) -> SessionSpec:
+        """A branch of the main session, or a blank one; its name is known before it speaks."""
+        run, job = self.run, self._job.spec
+        base = await self._around.spec()
+        run.session = SessionId(str(uuid4()))
+        return replace(
+            base,
+            resume=None,
+            begin=run.session,
+            branch_of=run.parent,
+            model=job.model.value if job.model else base.model,
+            thinking="adaptive" if job.thinking else "off",
+            occurrence=run.occurrence,
+        )
+
+    async def _prompt(self) -> str:
+        around, job, policy = self._around, self._job, self.run.policy
+        now = around.clock.now()
+        budget = await asyncio.to_thread(self._budget, now)
+        ask = self._this.upcoming
+        upcoming = await asyncio.to_thread(ask) if ask is not None else None
+        waiting = PendingUpdates()
+        if policy.kind is RunKind.BACKGROUND:
+            waiting = await asyncio.to_thread(around.stores.updates.read)
+        briefing = Briefing(
+            policy.report,
+            policy.allow_ping,
+            is_busy=around.is_busy(),
+            budget=budget.status_line(now),
+            schedule=upcoming_lines(upcoming, budget) if upcoming else "",
+            allowed_tools=job.spec.allowed_tools,
+            skills=job.spec.skills,
+            chain=job.chain if isinstance(job, Reminder) else Chain(),
+            must=policy.must,
+            is_paid=self.run.occurrence in budget.held,
+        )
+        return background_prompt(
+            job,
+            now,
+            preamble=build_bg_preamble(briefing),
+            updates=updates_block(waiting, READ_ONLY, now),
+            late_since=self.run.late_since,
+        )
+
+    def _budget(self, now: datetime) -> PingBudget:
+        """Kept as it is shown, so that a clock that goes back later takes nothing away."""
+
+        def step(budget: PingBudget) -> tuple[PingBudget, PingBudget]:
+            refilled = budget.refilled(now)
+            return refilled, refilled
+
+        return self._around.stores.pings.transact(step)
+
+    async def _note(self, event: AgentEvent) -> None:
+        """What it says is nobody's business: only names and numbers are kept."""
+        match event:
+            case SessionNamed(session_id):
+                await self._name(session_id)
+            case Compacted(session_id=session_id):
+                self.run.session = session_id
+            case UsageReported(usage) | TurnEnded(usage=usage):
+                self.usage = usage
+
+    async def _name(self, session: SessionId) -> None:
+        run = self.run
+        run.session = session
+        if self._named == session:
+            return
+        self._named = session
+        is_forked = run.policy.kind is RunKind.BACKGROUND
+        event = SessionChange.BG_FORK if is_forked else SessionChange.ISOLATED_BG
+        row = SessionEvent(session, event, self._around.clock.now(), run.parent)
+        await asyncio.to_thread(self._around.stores.session_history.append, row)
+
+    def _outcome(self, end: TurnEnded) -> Outcome:
+        if end.failure is not None:
+            return self._failed(end.failure.sentence)
+        if end.cause is not EndCause.COMPLETED:
+            return self._failed(STOPPED)
+        return Outcome(OccurrenceState.DONE, self.usage)
+
+    def _failed(self, reason: str) -> Outcome:
+        return Outcome(OccurrenceState.FAILED, self.usage, reason)

@@ -1,0 +1,135 @@
+"""Buttons of cards, and which part carries each out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from ollim_bot.chat import Incoming
+from ollim_bot.conversation import texts
+from ollim_bot.conversation.chat_log import ChatLog
+from ollim_bot.conversation.stage import Stage
+from ollim_bot.domain.cards import Button, Inquiries, Inquiry
+from ollim_bot.domain.chat import OF_CLICK, ChatMessage, MessageId
+from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.domain.inbox import Inbox
+from ollim_bot.domain.inputs import InputId, OwnerMessage
+from ollim_bot.domain.taint import Taint, Untrusted
+from ollim_bot.ports import Clock
+from ollim_bot.stores import Stores
+
+Receive = Callable[[Incoming], Awaitable[ChatMessage]]
+
+
+class Uses(Enum):
+    """Which buttons of a card do nothing any more after a click."""
+
+    NOTHING = "nothing"
+    ITSELF = "itself"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What a button does: given the surface, the message and the button itself."""
+
+    run: Callable[[str, ChatMessage, Button], Awaitable[CommandAnswer]]
+    uses: Uses = Uses.ITSELF
+
+
+class ButtonRouter:
+    """The id of a click is that of the prompt behind its button: twice clicked is once asked.
+
+    `actions` are those of the other parts; `receive` takes a click that sends a prompt.
+    """
+
+    def __init__(
+        self,
+        stores: Stores,
+        chat: ChatLog,
+        stage: Stage,
+        clock: Clock,
+        *,
+        receive: Receive,
+        actions: Mapping[str, Action],
+    ) -> None:
+        self._stores = stores
+        self._chat = chat
+        self._stage = stage
+        self._clock = clock
+        self._receive = receive
+        self._actions = {"agent": Action(self._ask), "dismiss": Action(nothing), **actions}
+
+    async def load(self, inbox: Inbox) -> None:
+        """What a crash let stand although its click was accepted is taken now."""
+        for each in inbox.accepted:
+            if isinstance(each, OwnerMessage) and each.button:
+                await self._taken(each.id.removeprefix(OF_CLICK))
+
+    async def click(self, surface: str, message_id: MessageId, custom_id: str) -> CommandAnswer:
+        message = await self._chat.find(message_id)
+        buttons = message.card.buttons if message and message.card else ()
+        button = next((each for each in buttons if each.custom_id == custom_id), None)
+        if message is None or button is None:
+            return CommandAnswer(texts.BUTTON_GONE, is_error=True)
+        if button.is_used:
+            return CommandAnswer(texts.BUTTON_USED, is_error=True)
+        action = self._actions.get(button.action)
+        if action is None:
+            return CommandAnswer(texts.BUTTON_IDLE, is_error=True)
+        answer = await action.run(surface, message, button)
+        if not answer.is_error or answer.text == texts.BUTTON_USED:
+            await self._mark_used(message, button, action.uses)
+        return answer
+
+    async def _ask(self, surface: str, message: ChatMessage, button: Button) -> CommandAnswer:
+        waiting = await asyncio.to_thread(self._stores.inquiries.read)
+        _, inquiry = waiting.taken(button.data, self._clock.now().timestamp())
+        if inquiry is None:
+            return CommandAnswer(texts.BUTTON_USED, is_error=True)
+        # Accepted first: a crash in between leaves a click that is known, and not a lost one.
+        await self._receive(
+            Incoming(
+                InputId(f"{OF_CLICK}{button.data}"),
+                surface,
+                inquiry.prompt,
+                reply_to=message.id,
+                quote=message.text,
+                button=button.label,
+                untrusted_quote=_untrusted(inquiry),
+            )
+        )
+        await self._taken(button.data)
+        return CommandAnswer()
+
+    async def _mark_used(self, message: ChatMessage, button: Button, uses: Uses) -> None:
+        assert message.card is not None
+        if uses is Uses.NOTHING:
+            return
+        buttons = tuple(
+            replace(each, is_used=each.is_used or uses is Uses.ALL or each == button)
+            for each in message.card.buttons
+        )
+        await self._stage.post(replace(message, card=replace(message.card, buttons=buttons)))
+
+    async def _taken(self, key: str) -> Inquiry | None:
+        now = self._clock.now().timestamp()
+
+        def step(known: Inquiries) -> tuple[Inquiries, Inquiry | None]:
+            return known.taken(key, now)
+
+        return await asyncio.to_thread(self._stores.inquiries.transact, step)
+
+
+def _untrusted(inquiry: Inquiry) -> Untrusted | None:
+    """Whose words may stand behind the button, if that is not certain."""
+    if not inquiry.untrusted:
+        return None
+    read = Taint(inquiry.untrusted).in_words
+    return Untrusted(inquiry.untrusted[0], f"a card that was made after reading {read}")
+
+
+async def nothing(_: str, __: ChatMessage, ___: Button) -> CommandAnswer:
+    return CommandAnswer()

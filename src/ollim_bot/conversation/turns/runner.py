@@ -1,0 +1,401 @@
+"""Runs the turns of the conversation, one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Protocol
+from uuid import uuid4
+
+from ollim_bot.agent import Prompt
+from ollim_bot.chat import TurnStart
+from ollim_bot.conversation import texts
+from ollim_bot.conversation.forks.forks import Forks
+from ollim_bot.conversation.inbox import DurableInbox
+from ollim_bot.conversation.jobs.foreground import LIMIT, ForegroundJobs
+from ollim_bot.conversation.posting import Posting
+from ollim_bot.conversation.sessions.dialogue import ChatSession
+from ollim_bot.conversation.stage import Presentation, Stage
+from ollim_bot.conversation.turns.questions import Tainting, TurnInput
+from ollim_bot.domain.chat import TurnId
+from ollim_bot.domain.events import (
+    AgentEvent,
+    Compacted,
+    CompactionStarted,
+    EndCause,
+    FailureKind,
+    Noted,
+    TextCompleted,
+    TextStreamed,
+    TextWithdrawn,
+    ToolStarted,
+    TurnEnded,
+    TurnFailure,
+    Usage,
+)
+from ollim_bot.domain.inbox import Ended, InputEnd, Released, Taken
+from ollim_bot.domain.inputs import (
+    Asked,
+    CommandCall,
+    InputId,
+    JobTurn,
+    Occasion,
+    OwnerMessage,
+    ProgramTurn,
+)
+from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.updates import PendingUpdates
+from ollim_bot.errors import OllimError
+from ollim_bot.logs import log_fields
+from ollim_bot.ports import Clock
+from ollim_bot.prompts.context import updates_block
+from ollim_bot.tools.context import ToolContext
+
+NO_RESPONSE = "no response — try again."
+
+
+class AnswerText:
+    """A whole piece takes the place of what streamed of it; what only streamed counts too."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._streamed = ""
+
+    def add(self, event: AgentEvent) -> None:
+        match event:
+            case TextStreamed(text):
+                self._streamed += text
+            case TextWithdrawn():
+                self._streamed = ""
+            case TextCompleted(text):
+                self._streamed = ""
+                self._pieces.append(text)
+
+    @property
+    def so_far(self) -> str:
+        return joined([*self._pieces, self._streamed])
+
+    def whole(self, end: TurnEnded) -> str:
+        """From what came, else from the engine's own last word, else a plain sentence."""
+        return self.so_far or end.text.strip() or NO_RESPONSE
+
+
+def joined(pieces: list[str]) -> str:
+    return "\n\n".join(piece.strip() for piece in pieces if piece.strip())
+
+
+class RunningTurn:
+    """`was_asked` is set as soon as the engine may know of it."""
+
+    def __init__(
+        self, start: TurnStart, presentation: Presentation, *, can_be_replaced: bool = True
+    ) -> None:
+        self.start = start
+        self.text = AnswerText()
+        self.was_asked = False
+        self.is_interrupted = False
+        self.is_timed_out = False
+        self.compacted: Compacted | None = None
+        self._can_be_replaced = can_be_replaced
+        self._is_compacting = False
+        self._presentation = presentation
+
+    @property
+    def gives_way(self) -> bool:
+        """Whether a newer message stops it."""
+        return self._can_be_replaced and not self._is_compacting
+
+    def show(self, event: AgentEvent) -> None:
+        self._presentation.show(event)
+
+    async def follow(self, events: AsyncIterator[AgentEvent]) -> TurnEnded:
+        """Show all events but the last, which is kept until what it led to was posted."""
+        if self.is_interrupted:
+            return TurnEnded(EndCause.INTERRUPTED)
+        self.was_asked = True
+        end = TurnEnded(EndCause.INTERRUPTED)
+        async for event in events:
+            self._note(event)
+            if isinstance(event, TurnEnded):
+                end = event
+            else:
+                self.show(event)
+        await self._presentation.flush()
+        return end
+
+    async def close(self, end: TurnEnded) -> None:
+        await self._presentation.end(end)
+
+    def _note(self, event: AgentEvent) -> None:
+        self.text.add(event)
+        match event:
+            case CompactionStarted():
+                self._is_compacting = True
+            case Compacted():
+                self.compacted = event
+                self._is_compacting = False
+            case TextStreamed() | ToolStarted():
+                self._is_compacting = False
+
+
+_logger = logging.getLogger(__name__)
+
+_NOTHING_USED = Usage()
+
+# The engine's process or its session is gone, but the same can be asked again.
+_CUT_OFF = (FailureKind.ENGINE_DIED, FailureKind.SESSION_LOST)
+
+
+class Watch(Protocol):
+    """Looks at the events of a turn as they pass, for the sake of what they change."""
+
+    def __call__(
+        self, events: AsyncIterator[AgentEvent], *, in_fork: bool
+    ) -> AsyncIterator[AgentEvent]: ...
+
+
+class TurnRunner:
+    """One turn at a time. `hurry` is called when the question that is being made is not wanted."""
+
+    def __init__(
+        self,
+        inbox: DurableInbox,
+        forks: Forks,
+        stage: Stage,
+        posting: Posting,
+        bench: ToolContext,
+        watch: Watch,
+        jobs: ForegroundJobs,
+        tainting: Tainting,
+        clock: Clock,
+        *,
+        hurry: Callable[[], None],
+    ) -> None:
+        self._inbox = inbox
+        self._forks = forks
+        self._stage = stage
+        self._posting = posting
+        self._bench = bench
+        self._watch = watch
+        self._jobs = jobs
+        self._tainting = tainting
+        self._clock = clock
+        self._hurry = hurry
+        self._unwanted: frozenset[InputId] = frozenset()
+        self.running: RunningTurn | None = None
+
+    async def ask(self, asked: Sequence[Asked], question: Awaitable[TurnInput]) -> bool:
+        """Run a turn to its end, with all that has to be shown and written down about it.
+
+        It can be stopped from the first moment on, while the question is still being made, which
+        may open a fork. True if it was cut off, neither answered nor failed: then it has to go on.
+        """
+        can_be_replaced = all(each.can_be_replaced for each in asked)
+        turn = self._begun((each.id for each in asked), can_be_replaced=can_be_replaced)
+        end = TurnEnded(EndCause.INTERRUPTED)
+        try:
+            made = await question
+            dialogue = self._forks.current
+            if any(isinstance(each, OwnerMessage) for each in asked):
+                await dialogue.touch()
+            async with self._limited(turn, dialogue, asked):
+                end = await self._run(turn, dialogue, made)
+            return await self._conclude(turn, dialogue, made, end)
+        finally:
+            self.running = None
+            await turn.close(end)
+
+    async def run_command(self, input_id: InputId, line: str) -> tuple[RunningTurn, TurnEnded]:
+        """Have the engine itself do something to the session."""
+        turn = self._begun([input_id], can_be_replaced=False)
+        end = TurnEnded(EndCause.INTERRUPTED)
+        dialogue = self._forks.current
+        try:
+            await dialogue.open()
+            end = await turn.follow(dialogue.command(line))
+        except OllimError as error:
+            end = _no_engine(error)
+        finally:
+            self.running = None
+            await turn.close(end)
+        return turn, end
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no turn runs and none was begun; a command has a turn too."""
+        return self.running is None and self._inbox.state.running is None
+
+    async def interrupt(self) -> bool:
+        """Stop the turn that runs or is about to; False if there is none."""
+        if self.running is None:
+            self._unwanted = frozenset(each.id for each in self._upcoming())
+            return bool(self._unwanted)
+        await self.stop()
+        return True
+
+    async def stop(self) -> None:
+        """Stop the turn that runs, if there is one."""
+        if self.running is not None:
+            self.running.is_interrupted = True
+            self._hurry()
+            await self._forks.current.interrupt()
+
+    async def make_way(self, turn: RunningTurn | None, newer: InputId) -> None:
+        """A newer message stops this turn, if it still runs and is one that can be stopped so."""
+        if turn is None or turn is not self.running or newer in turn.start.inputs:
+            return
+        if turn.gives_way:
+            await self.interrupt()
+
+    async def end(
+        self, asked: Sequence[Asked], how: InputEnd, usage: Usage = _NOTHING_USED
+    ) -> None:
+        ids = tuple(each.id for each in asked)
+        for each in asked:
+            if isinstance(each, JobTurn):
+                await self._jobs.end(each, how, self._bench.run, usage)
+        await self._inbox.append(Ended(self._clock.now(), ids, how))
+
+    def _begun(self, inputs: Iterable[InputId], *, can_be_replaced: bool) -> RunningTurn:
+        start = TurnStart(TurnId(uuid4().hex), self._clock.now(), tuple(inputs))
+        turn = RunningTurn(start, self._stage.present(start), can_be_replaced=can_be_replaced)
+        turn.is_interrupted = not self._unwanted.isdisjoint(start.inputs)
+        self._unwanted = frozenset()
+        self.running = turn
+        return turn
+
+    def _upcoming(self) -> Iterable[Asked]:
+        """What the next turn will be about, where none has begun yet."""
+        in_fork = self._forks.open is not None
+        inputs = self._inbox.state.taken or self._inbox.state.next_batch(in_fork=in_fork)
+        return (each for each in inputs if not isinstance(each, CommandCall))
+
+    async def _run(
+        self, turn: RunningTurn, dialogue: ChatSession, question: TurnInput
+    ) -> TurnEnded:
+        try:
+            session_id = await dialogue.open()
+        except OllimError as error:
+            return _no_engine(error)
+        if turn.is_interrupted:
+            return TurnEnded(EndCause.INTERRUPTED)
+        self._bench.run = dialogue.run_at(turn.start.at, session_id)
+        self._bench.run.taint = self._tainting.of(question.asked)
+        prompt_id = str(uuid4())
+        for each in question.asked:
+            if isinstance(each, JobTurn):
+                await self._jobs.begin(each, self._bench.run)
+        claim = await self._take(turn.start, dialogue, question.attempt, prompt_id, session_id)
+        is_news = bool(claim.entries) and not dialogue.in_fork
+        for note in (*([texts.CATCHING_UP] if is_news else []), *question.notes):
+            turn.show(Noted(note))
+        with log_fields(session=session_id, run=turn.start.turn):
+            _logger.info("A turn begins (attempt %d)", question.attempt)
+            now = self._clock.now()
+            updates = updates_block(claim, dialogue.header, now)
+            text = question.text(updates, now, session_id, dialogue.resumed_at)
+            prompt = Prompt(text, question.images_for(session_id), prompt_id)
+            events = self._watch(dialogue.turn(prompt), in_fork=dialogue.in_fork)
+            end = await turn.follow(events)
+            _logger.info("The turn ended: %s", end.cause)
+        return end
+
+    @asynccontextmanager
+    async def _limited(
+        self, turn: RunningTurn, dialogue: ChatSession, asked: Sequence[Asked]
+    ) -> AsyncIterator[None]:
+        """No message stops a job, so it must not go on for ever."""
+
+        async def stop() -> None:
+            await self._clock.sleep(LIMIT)
+            turn.is_interrupted = turn.is_timed_out = True
+            await dialogue.interrupt()
+
+        is_job = any(isinstance(each, JobTurn) for each in asked)
+        alarm = asyncio.create_task(stop()) if is_job else None
+        try:
+            yield
+        finally:
+            if alarm is not None:
+                alarm.cancel()
+
+    async def _take(
+        self, start: TurnStart, dialogue: ChatSession, attempt: int, prompt: str, session: SessionId
+    ) -> PendingUpdates:
+        taken = Taken(start.at, start.turn, start.inputs, attempt, prompt, session)
+        await self._inbox.record(lambda log: dialogue.take(log, taken))
+        running = self._inbox.state.running
+        return running.claim if running is not None else PendingUpdates()
+
+    async def _conclude(
+        self, turn: RunningTurn, dialogue: ChatSession, question: TurnInput, end: TurnEnded
+    ) -> bool:
+        """Post what came of it and end the inputs; True if the turn was cut off instead."""
+        asked = question.asked
+        if end.failure is not None and end.failure.kind in _CUT_OFF:
+            await self._post_rest(turn, dialogue, end)
+            if end.failure.kind is FailureKind.SESSION_LOST:
+                await dialogue.forget()
+            return True
+        how = await self._post_outcome(turn, dialogue, asked, end)
+        taken, is_taken = self._inbox.state.running, False
+        if taken is not None and taken.turn == turn.start.turn:
+            is_taken = turn.was_asked and (
+                end.cause is EndCause.COMPLETED or await dialogue.has_taken(taken)
+            )
+            await dialogue.settle(taken.claim, is_taken=is_taken)
+        await dialogue.rest()
+        if how is InputEnd.SUPERSEDED and not is_taken and question.known_in is None:
+            # Nobody has read it: it is asked together with what came after it.
+            await self._inbox.append(Released(self._clock.now(), turn.start.turn))
+        else:
+            await self.end(asked, how, end.usage)
+        return False
+
+    async def _post_outcome(
+        self, turn: RunningTurn, dialogue: ChatSession, asked: Sequence[Asked], end: TurnEnded
+    ) -> InputEnd:
+        turn_id = turn.start.turn
+        if end.cause is EndCause.COMPLETED:
+            has_words = bool(turn.text.so_far or end.text.strip())
+            is_wanted = any(each.wants_answer for each in asked)
+            if is_wanted or (has_words and not self._ends_with_report(asked)):
+                whole, late = turn.text.whole(end), self._bench.run.late_since
+                await self._posting.answer(dialogue, turn_id, whole, end.usage, late_since=late)
+            return InputEnd.ANSWERED
+        await self._post_rest(turn, dialogue, end)
+        if end.failure is not None:
+            await self._posting.note(end.failure.sentence, turn_id)
+            return InputEnd.FAILED
+        if turn.is_timed_out:
+            await self._posting.note(texts.JOB_TOO_LONG, turn_id)
+            return InputEnd.TIMED_OUT
+        if not any(isinstance(each, JobTurn) for each in asked) and self._is_superseded(turn):
+            return InputEnd.SUPERSEDED
+        if not turn.text.so_far:
+            await self._posting.note(texts.STOPPED, turn_id)
+        return InputEnd.STOPPED
+
+    def _ends_with_report(self, asked: Sequence[Asked]) -> bool:
+        """Whether all that was asked for is there, so that words about it would only be noise."""
+        occasions = (each.occasion for each in asked if isinstance(each, ProgramTurn))
+        calls = (each for each in self._inbox.state.waiting if isinstance(each, CommandCall))
+        is_made = any("summary" in call.arguments for call in calls)
+        return is_made and Occasion.FORK_REPORT in occasions
+
+    def _is_superseded(self, turn: RunningTurn) -> bool:
+        """Whether a newer message waits; those of a turn that was never taken wait too."""
+        waiting = (each for each in self._inbox.state.waiting if isinstance(each, OwnerMessage))
+        return any(each.id not in turn.start.inputs for each in waiting)
+
+    async def _post_rest(self, turn: RunningTurn, dialogue: ChatSession, end: TurnEnded) -> None:
+        """What there is of an answer that will not be whole."""
+        if turn.text.so_far:
+            text = turn.text.so_far
+            await self._posting.answer(dialogue, turn.start.turn, text, end.usage, is_cut_off=True)
+
+
+def _no_engine(error: OllimError) -> TurnEnded:
+    return TurnEnded(EndCause.FAILED, failure=TurnFailure(FailureKind.OTHER, str(error)))

@@ -1,0 +1,342 @@
+"""Plays the schedule of the coming days without doing anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from enum import StrEnum
+from heapq import heappop, heappush, merge
+from itertools import count, groupby, islice
+
+from ollim_bot.domain.catch_up import catch_up, is_late
+from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.initiative import is_initiative
+from ollim_bot.domain.jobs import Reminder, Routine, is_ordered
+from ollim_bot.domain.occurrences import Occurrence, OccurrenceState, SkipReason
+from ollim_bot.domain.pings import PingBudget, Refused, charged
+from ollim_bot.domain.runs import Run, RunPolicy
+from ollim_bot.domain.runtime_config import RuntimeConfig
+from ollim_bot.domain.schedule import ScheduledJob, key_of, moments_between, next_due, occurrence_at
+from ollim_bot.domain.tool_policy import problems
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """`zone` is the owner's. With `watched_until`, the bot ran until then and is started `now`.
+
+    `skills` are those that are there; if they are not given, none is missed. `is_skipped` tells
+    what the owner wants left out.
+    """
+
+    now: datetime
+    zone: tzinfo
+    budget: PingBudget
+    config: RuntimeConfig
+    watched_until: datetime | None = None
+    skills: Set[str] | None = None
+    is_skipped: Callable[[Occurrence], bool] | None = None
+
+
+class Ping(StrEnum):
+    """What becomes of the one ping of a run; what was ordered comes whatever happens."""
+
+    NONE = "none"
+    SENT = "sent"
+    REFUSED = "refused"
+    ORDERED = "ordered"
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """What nobody can know before: how long each run takes, at whose end it pings once."""
+
+    run: timedelta = timedelta(minutes=2)
+
+
+@dataclass(slots=True)
+class Fire:
+    """Moments are in UTC. At `at` the bot takes it in hand, and at `starts` the agent does.
+
+    `starts` is None for what is not run at all.
+    """
+
+    job: ScheduledJob
+    due: datetime
+    at: datetime
+    state: OccurrenceState = OccurrenceState.DONE
+    reason: SkipReason | None = None
+    starts: datetime | None = None
+    ping: Ping = Ping.NONE
+
+    @property
+    def is_late(self) -> bool:
+        return is_late(self.due, self.at)
+
+    @property
+    def wait(self) -> timedelta:
+        """For others, which were there before."""
+        return timedelta() if self.starts is None else self.starts - self.at
+
+    @property
+    def is_ordered(self) -> bool:
+        return is_ordered(self.job)
+
+
+BETWEEN_LATE_RUNS = timedelta(seconds=5)
+
+Timing = tuple[Cron | datetime, tzinfo]
+
+
+def by_timing(
+    jobs: Iterable[ScheduledJob], zone: tzinfo
+) -> Mapping[Timing, Sequence[ScheduledJob]]:
+    """Those that are due at the same moments together: those are found once for all of them."""
+    alike: dict[Timing, list[ScheduledJob]] = {}
+    for job in jobs:
+        when = job.cron if isinstance(job, Routine) else job.run_at
+        alike.setdefault((when, job.spec.zone(zone)), []).append(job)
+    return alike
+
+
+def coming(
+    alike: Mapping[Timing, Sequence[ScheduledJob]], start: datetime, end: datetime, zone: tzinfo
+) -> Iterator[Fire]:
+    """What is due after `start` and by `end`, by time, then by job, each found when asked for."""
+    groups = [*alike.values()]
+    walks = [_walk(number, same[0], start, end, zone) for number, same in enumerate(groups)]
+    for at, found in groupby(merge(*walks), key=lambda pair: pair[0]):
+        due = [job for _, number in found for job in groups[number]]
+        yield from (Fire(job, at, at) for job in sorted(due, key=key_of))
+
+
+def _walk(
+    number: int, job: ScheduledJob, start: datetime, end: datetime, zone: tzinfo
+) -> Iterator[tuple[datetime, int]]:
+    return ((at, number) for at in moments_between(job, start, end, zone))
+
+
+def caught_up(
+    alike: Mapping[Timing, Sequence[ScheduledJob]], given: Circumstances
+) -> tuple[list[Fire], int]:
+    """What a start would do about what was missed, and how much of it gave way."""
+    if given.watched_until is None:
+        return [], 0
+    now, zone = given.now.astimezone(UTC), given.zone
+    watched_until = min(given.watched_until.astimezone(UTC), now)
+    missing = [
+        job
+        for same in alike.values()
+        if (due := next_due(same[0], watched_until, zone)) is not None and due <= now
+        for job in same
+    ]
+    plan = catch_up(missing, watched_until, now, zone)
+    if given.is_skipped is not None:
+        plan = plan.handing_on(given.is_skipped)
+    on_time = [one for one in plan.run if not one.late_since(now)]
+    late = [one for one in plan.run if one.late_since(now)]
+    fires = [
+        *(Fire(job, due, now) for job, due in _overdue(alike, watched_until, zone)),
+        *(
+            Fire(one.job, one.newest, now, OccurrenceState.MISSED)
+            for one in (*plan.tell, *plan.skip)
+        ),
+        *(Fire(one.job, one.newest, now) for one in on_time),
+        *(
+            Fire(one.job, one.newest, now + number * BETWEEN_LATE_RUNS)
+            for number, one in enumerate(late)
+        ),
+    ]
+    return fires, sum(one.older_count for one in (*plan.run, *plan.tell, *plan.skip))
+
+
+def _overdue(
+    alike: Mapping[Timing, Sequence[ScheduledJob]], watched_until: datetime, zone: tzinfo
+) -> Iterator[tuple[Reminder, datetime]]:
+    """Reminders of moments that were watched, which are still there."""
+    for same in alike.values():
+        for job in same:
+            if isinstance(job, Reminder):
+                due = job.due(zone).astimezone(UTC)
+                if due <= watched_until:
+                    yield job, due
+
+
+# How long what was ordered waits for its turn in the conversation.
+_PATIENCE = timedelta(seconds=60)
+
+
+class Play:
+    """Of what happens at the same instant, the fires come first, and the ends of runs later.
+
+    So a run that lasts exactly until the next moment of its job still goes on then: it began a hair
+    after its own.
+    """
+
+    def __init__(self, given: Circumstances, length: timedelta) -> None:
+        self._given = given
+        self._budget = given.budget
+        self._length = length
+        self._order = count()
+        self._going: list[tuple[datetime, int, Fire]] = []
+        self._waiting: list[tuple[tuple[bool, datetime], int, Fire]] = []
+        self._routines: set[str] = set()
+        self._running = 0
+        self._conversation_free_at: datetime | None = None
+
+    def through(self, fires: Iterable[Fire]) -> None:
+        """Writes into each of them what becomes of it. They are in order."""
+        for fire in fires:
+            self._end_all(fire.at)
+            if fire.state is OccurrenceState.DONE:
+                self._fire(fire)
+        self._end_all(None)
+
+    def _fire(self, fire: Fire) -> None:
+        is_skipped = self._given.is_skipped
+        if is_skipped is not None and is_skipped(occurrence_at(fire.job, fire.due)):
+            _skip(fire, SkipReason.POLICY)
+            return
+        fire.ping = Ping.ORDERED if fire.is_ordered else Ping.NONE
+        if isinstance(fire.job, Routine) and fire.job.spec.id in self._routines:
+            _skip(fire, SkipReason.OVERLAP)
+        elif not fire.job.spec.background:
+            self._take_turn(fire)
+        elif reason := self._obstacle(fire.job) or self._unpaid(fire):
+            _skip(fire, reason)
+        else:
+            self._go(fire)
+            rank = (not isinstance(fire.job, Reminder), fire.due)
+            heappush(self._waiting, (rank, next(self._order), fire))
+            self._call_up(fire.at)
+
+    def _take_turn(self, fire: Fire) -> None:
+        """In the conversation, one after another; what was ordered comes without it if need be."""
+        starts = max(fire.at, self._conversation_free_at or fire.at)
+        if fire.is_ordered and starts > max(fire.due, fire.at - _PATIENCE / 2) + _PATIENCE:
+            _skip(fire, SkipReason.POLICY)
+            return
+        self._go(fire)
+        fire.starts = starts
+        self._conversation_free_at = starts + self._length
+        heappush(self._going, (self._conversation_free_at, next(self._order), fire))
+
+    def _obstacle(self, job: ScheduledJob) -> SkipReason | None:
+        if any(problems(tool).errors for tool in job.spec.allowed_tools):
+            return SkipReason.INVALID_TOOLS
+        skills = self._given.skills
+        if skills is not None and not skills >= {*job.spec.skills}:
+            return SkipReason.MISSING_SKILL
+        return None
+
+    def _unpaid(self, fire: Fire) -> SkipReason | None:
+        """What the bot has set by itself sets its ping aside when it is due."""
+        if not is_initiative(fire.job):
+            return None
+        now = fire.at.astimezone(self._given.zone)
+        self._budget, is_paid = self._budget.set_aside(_name(fire), now)
+        fire.ping = Ping.NONE if is_paid else Ping.REFUSED
+        return None if is_paid else SkipReason.BUDGET
+
+    def _go(self, fire: Fire) -> None:
+        if isinstance(fire.job, Routine):
+            self._routines.add(fire.job.spec.id)
+
+    def _call_up(self, now: datetime) -> None:
+        while self._waiting and self._running < self._given.config.bg_concurrency:
+            _, _, fire = heappop(self._waiting)
+            self._running += 1
+            fire.starts = now
+            heappush(self._going, (now + self._length, next(self._order), fire))
+
+    def _end_all(self, before: datetime | None) -> None:
+        while self._going and (before is None or self._going[0][0] < before):
+            now, _, fire = heappop(self._going)
+            if isinstance(fire.job, Routine):
+                self._routines.discard(fire.job.spec.id)
+            if fire.job.spec.background:
+                self._ping(fire, now)
+                self._running -= 1
+                self._call_up(now)
+
+    def _ping(self, fire: Fire, now: datetime) -> None:
+        if fire.is_ordered or not fire.job.spec.allow_ping:
+            return
+        name = _name(fire) if self._budget.held else ""
+        self._budget, verdict = charged(
+            self._budget,
+            Run(RunPolicy.of_job(fire.job, ()), now, occurrence=name),
+            now.astimezone(self._given.zone),
+            wants_critical=False,
+            is_busy=False,
+            daily_cap=self._given.config.critical_daily_cap,
+        )
+        fire.ping = Ping.REFUSED if isinstance(verdict, Refused) else Ping.SENT
+
+
+def _name(fire: Fire) -> str:
+    return occurrence_at(fire.job, fire.due).id
+
+
+def _skip(fire: Fire, reason: SkipReason) -> None:
+    fire.state, fire.reason = OccurrenceState.SKIPPED, reason
+
+
+MOST_FIRES = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """`fires` are in the order in which they are due; what comes after `until` is not known.
+
+    `places` is how many background runs there are at once. `superseded` counts what was missed
+    and gave way to a later moment of its job. `now` and `until` are in the owner's zone.
+    """
+
+    now: datetime
+    until: datetime
+    zone: tzinfo
+    guess: Guess
+    places: int
+    fires: tuple[Fire, ...]
+    superseded: int
+    is_whole: bool
+
+    @property
+    def dry_days(self) -> frozenset[date]:
+        """On which a ping would be refused for lack of budget."""
+        refused = (fire for fire in self.fires if fire.ping is Ping.REFUSED)
+        return frozenset(fire.due.astimezone(self.zone).date() for fire in refused)
+
+
+def rehearse(
+    jobs: Iterable[ScheduledJob],
+    given: Circumstances,
+    days: int,
+    *,
+    guess: Guess | None = None,
+    most: int = MOST_FIRES,
+) -> Rehearsal:
+    """All that fires in so many `days`; fewer days, where there are more than `most` fires."""
+    longest = timedelta(seconds=given.config.bg_fork_timeout)
+    guess = Guess(min((guess or Guess()).run, longest))
+    alike = by_timing(sorted((job for job in jobs if job.spec.enabled), key=key_of), given.zone)
+    start, end = given.now.astimezone(UTC), given.now.astimezone(UTC) + timedelta(days=days)
+    begun, superseded = caught_up(alike, given)
+    ordered = merge(begun, coming(alike, start, end, given.zone), key=lambda fire: fire.at)
+    fires = [*islice(ordered, most + 1)]
+    is_whole = len(fires) <= most
+    if not is_whole:
+        end = fires.pop().at
+    Play(given, guess.run).through(fires)
+    fires.sort(key=lambda fire: fire.due)
+    return Rehearsal(
+        now=given.now.astimezone(given.zone),
+        until=end.astimezone(given.zone),
+        zone=given.zone,
+        guess=guess,
+        places=given.config.bg_concurrency,
+        fires=tuple(fires),
+        superseded=superseded,
+        is_whole=is_whole,
+    )

@@ -1,0 +1,105 @@
+"""How long a session is, what it has cost, and how full its context is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.events import Usage
+from ollim_bot.domain.moments import elapsed
+from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+
+_WORTH_A_WORD = 60
+_SOON_FULL = 80
+
+
+def percent_used(context: int, window: int | None) -> int | None:
+    """Rounded down; None where the window is not known."""
+    return None if not window else context * 100 // window
+
+
+def context_warning(usage: Usage) -> str:
+    """Empty below 60 %."""
+    percent = percent_used(usage.context, usage.window)
+    if percent is None or percent < _WORTH_A_WORD:
+        return ""
+    advice = (
+        "consider /compact" if percent < _SOON_FULL else "compaction soon, /compact recommended"
+    )
+    return f"context: {percent}% ({thousands(usage.context)}) — {advice}"
+
+
+def thousands(tokens: int) -> str:
+    """`950`, `45k`, `1.2M`."""
+    if tokens < 1000:
+        return str(tokens)
+    if tokens < 999_500:
+        return f"{round(tokens / 1000)}k"
+    return f"{tokens / 1_000_000:.1f}M"
+
+
+_BEGINNINGS = (SessionChange.CREATED, SessionChange.COMPACTED, SessionChange.SWAPPED)
+
+
+def began_at(session: SessionId, events: Iterable[SessionEvent]) -> datetime | None:
+    """When the history that the session now has began: at its start or its last compaction."""
+    moments = [
+        event.timestamp
+        for event in events
+        if event.session_id == session and event.event in _BEGINNINGS
+    ]
+    return moments[-1] if moments else None
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What stood in the history before it was compacted."""
+
+    turns: int
+    length: timedelta
+    tokens: int
+
+    def __str__(self) -> str:
+        """`15 turns · 3h 12m · 45k tokens compacted`."""
+        turns = f"{self.turns} turn" if self.turns == 1 else f"{self.turns} turns"
+        return f"{turns} · {_length(self.length)} · {thousands(self.tokens)} tokens compacted"
+
+
+def stretch(
+    session: SessionId, began: datetime, now: datetime, messages: Iterable[ChatMessage], tokens: int
+) -> Stretch:
+    turns = sum(message.session == session for message in answers(messages))
+    return Stretch(turns, elapsed(began, now), tokens)
+
+
+def answers(messages: Iterable[ChatMessage]) -> Iterable[ChatMessage]:
+    """Each once, as it is now: the log has one again that was changed, or delivered elsewhere."""
+    said = (message for message in messages if message.author is Author.ASSISTANT)
+    return {message.id: message for message in said}.values()
+
+
+def _length(length: timedelta) -> str:
+    minutes = max(0, int(length.total_seconds() // 60))
+    days, hours = minutes // (24 * 60), minutes // 60 % 24
+    if days:
+        return f"{days}d {hours}h"
+    return f"{hours}h {minutes % 60}m" if hours else f"{minutes}m"
+
+
+# From the smallest to the largest, with the tokens that each takes.
+_WINDOWS: Mapping[str, int] = {"haiku": 200_000, "sonnet": 1_000_000, "opus": 1_000_000}
+
+# So much of a window the engine keeps free: beyond that it compacts.
+_KEPT_FREE = 33_000
+
+
+def fitting_model(wanted: str, context: int) -> str:
+    """The model that is wanted, or the next larger one if a history of `context` is too long."""
+    size = next((name for name in _WINDOWS if name in wanted.lower()), None)
+    if size is None or context <= _WINDOWS[size] - _KEPT_FREE:
+        return wanted
+    names = list(_WINDOWS)
+    larger = (name for name in names[names.index(size) + 1 :] if _WINDOWS[name] > _WINDOWS[size])
+    return next(larger, wanted)

@@ -1,0 +1,150 @@
+"""Short texts: shortening, slugs, near words, invisible characters, differences."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import dropwhile
+from unicodedata import category, normalize
+
+
+def shortened(text: str, longest: int) -> str:
+    """The text if it has at most `longest` characters, else its beginning and `…` within those."""
+    return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"
+
+
+def nearest(word: str, names: Iterable[str]) -> str | None:
+    """The name that `word` is a slip of: two keystrokes at most, fewer in a short word."""
+    slips = min(2, (len(word) - 2) // 2)
+    close = (name for name in names if abs(len(name) - len(word)) <= slips)
+    distance, name = min(((_keystrokes(word, name), name) for name in close), default=(3, ""))
+    return name if distance <= slips else None
+
+
+def _keystrokes(one: str, other: str) -> int:
+    row = list(range(len(other) + 1))
+    for typed, letter in enumerate(one, 1):
+        above, row = row, [typed]
+        for column, wanted in enumerate(other):
+            change = above[column] + (letter != wanted)
+            row.append(min(change, above[column + 1] + 1, row[column] + 1))
+    return row[-1]
+
+
+LONGEST_SLUG = 50
+
+# Of a longer text only the beginning is looked at.
+_READ = 1000
+
+# Letters and marks that show nothing by themselves: fillers, joiners, and what picks the look of
+# an emoji. Format characters, the other invisible ones, have a category of their own.
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+
+
+def slug(text: str) -> str:
+    """Lower-case letters and digits with single hyphens between; empty if there are none."""
+    visible = "".join(sign for sign in _INVISIBLE.sub("", text[:_READ]) if category(sign) != "Cf")
+    # Some capitals come apart when they are lowered, and have to be put together again.
+    folded = normalize("NFKC", normalize("NFKC", visible).lower())
+    kept = "".join(sign if sign.isalnum() or _is_mark(sign) else "-" for sign in folded)
+    words = ("".join(dropwhile(_is_mark, part)) for part in kept.split("-"))
+    return "-".join(filter(None, words))[:LONGEST_SLUG].rstrip("-")
+
+
+def _is_mark(sign: str) -> bool:
+    # Many scripts write vowels as marks on the letter before; without them words fall apart.
+    return category(sign) in ("Mn", "Mc")
+
+
+_UNSEEN = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
+_MARKUP = re.compile(r"([\\`*_~|<>\[\]:#])")
+# Families of emoji are joined by the one, words of Persian parted by the other.
+_JOINERS = "\u200c\u200d"
+
+
+def visible(text: str, *, besides: str = "\n\t") -> str:
+    """With a code for what cannot be seen, or makes other text look different than it is.
+
+    The characters in `besides` stay as they are.
+    """
+    return "".join(
+        each if each in besides or _is_seen(each) else f"\\u{ord(each):04x}" for each in text
+    )
+
+
+def fenced(text: str) -> str:
+    """Visible, and with nothing in it that could end a fence."""
+    return re.sub("`{3,}", lambda run: "\u200b".join(run[0]), visible(text))
+
+
+def one_line(text: str, longest: int) -> str:
+    """Its beginning, visible, on one line of so many characters at most."""
+    words = " ".join(text.split())[: longest + 1]
+    return shortened(visible(words, besides=_JOINERS), longest)
+
+
+def as_code(text: str, longest: int) -> str:
+    """On one line and between backticks, which it cannot end."""
+    return f"`{one_line(text, longest).replace('`', chr(0x2035))}`"
+
+
+def literal(text: str) -> str:
+    """Escaped, so that markdown shows each character as it is."""
+    return _MARKUP.sub(r"\\\1", text)
+
+
+def _is_seen(char: str) -> bool:
+    return unicodedata.category(char) not in _UNSEEN
+
+
+_MOST_LINES = 6
+_LONGEST_LINE = 160
+# How much that is the same is shown before the first thing that is not.
+_LEAD = 30
+
+
+def difference(before: str, after: str) -> tuple[list[str], int]:
+    """Its first lines, `- ` before what was taken away and `+ ` before what came, visible and cut.
+
+    Also says how many further lines lie between the first and the last change. Lines without words
+    are left out. Takes time in proportion to the texts, whatever they hold.
+    """
+    gone, come = _changed(_lines(before), _lines(after))
+    start = _start(gone, come)
+    shown = [*_marked("-", gone, start), *_marked("+", come, start)]
+    return shown, len(gone) + len(come) - len(shown)
+
+
+def _lines(text: str) -> list[str]:
+    lines = (" ".join(line.split()) for line in text.split("\n"))
+    return [line for line in lines if line]
+
+
+def _changed(before: list[str], after: list[str]) -> tuple[list[str], list[str]]:
+    """Without the lines that both begin with, and those that both end with."""
+    head = _same(before, after)
+    before, after = before[head:], after[head:]
+    tail = _same(before[::-1], after[::-1])
+    return before[: len(before) - tail], after[: len(after) - tail]
+
+
+def _same(one: Sequence[str], other: Sequence[str]) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _start(gone: Sequence[str], come: Sequence[str]) -> int:
+    """From where on the first lines are shown: a change far behind in a long line is seen."""
+    if not gone or not come:
+        return 0
+    same = _same(gone[0], come[0])
+    return same - _LEAD if same > _LONGEST_LINE - _LEAD else 0
+
+
+def _marked(mark: str, lines: Sequence[str], start: int) -> Iterator[str]:
+    for number, line in enumerate(lines[:_MOST_LINES]):
+        words = f"…{line[start:]}" if number == 0 and start else line
+        yield f"{mark} {one_line(words, _LONGEST_LINE)}"

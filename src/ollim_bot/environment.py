@@ -1,0 +1,431 @@
+"""Where the program runs: data directory, programs, settings in the environment, time zones."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar
+from zoneinfo import ZoneInfo, available_timezones
+
+from ollim_bot.domain.text import nearest
+from ollim_bot.errors import BadSettings
+from ollim_bot.paths import DataPaths
+from ollim_bot.plain_files import Largest, NotAFile, read_with_status
+
+ETC = Path("/etc")
+
+
+def zone_named(name: str) -> ZoneInfo | None:
+    """The zone with this IANA name, or None if there is none."""
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # unknown; `../x`, NUL; `Europe` is a folder
+        return None
+
+
+def system_zone(environ: Mapping[str, str], etc: Path = ETC) -> ZoneInfo | None:
+    """What the machine says: `TZ`, then `/etc/localtime`, then `/etc/timezone`."""
+    zones = map(zone_named, _system_zone_names(environ.get("TZ", "").strip(), etc))
+    return next((zone for zone in zones if zone), None)
+
+
+def near_zone(text: str) -> str | None:
+    """The name a person may have meant: `berlin` and `Europe/Berln` are Europe/Berlin."""
+    names = sorted(name for name in available_timezones() if not re.search("[0-9]", name))
+    by_city = {name.rpartition("/")[2].lower(): name for name in names}
+    by_words = by_city | {name.lower(): name for name in names}
+    return by_words.get(nearest(text.lower(), by_words) or "")
+
+
+def _system_zone_names(tz: str, etc: Path) -> Iterator[str]:
+    tz = tz.removeprefix(":")
+    yield _zone_of_file(tz) if tz.startswith("/") else tz
+    yield _zone_of_file(etc / "localtime")
+    try:
+        yield (etc / "timezone").read_text("utf-8").strip()
+    except (OSError, ValueError):
+        return
+
+
+def _zone_of_file(path: str | Path) -> str:
+    name = os.path.realpath(path).rpartition("/zoneinfo/")[2]
+    return name.removeprefix("posix/").removeprefix("right/")
+
+
+# Each holds one folder or file that Python reads when it starts.
+_PYTHON_PLACES = ("PYTHONHOME", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX", "PYTHONSTARTUP")
+
+
+def search_path(path: str) -> str:
+    """Without the entries that depend on the current folder."""
+    return os.pathsep.join(entry for entry in path.split(os.pathsep) if os.path.isabs(entry))
+
+
+def program_path(name: str, path: str) -> str | None:
+    """Where the program of that name is; one that is a path already is taken as it is."""
+    if os.path.isabs(name):
+        return name
+    found = (os.path.join(folder, name) for folder in search_path(path).split(os.pathsep) if folder)
+    return next((each for each in found if os.path.isfile(each) and os.access(each, os.X_OK)), None)
+
+
+def python_places(environ: Mapping[str, str], cwd: str) -> dict[str, str]:
+    """What of the environment names places for Python, as it was meant in the folder `cwd`."""
+    places = {
+        name: os.path.join(cwd, environ[name]) for name in _PYTHON_PLACES if environ.get(name)
+    }
+    if "PYTHONPATH" in environ:
+        entries = filter(None, environ["PYTHONPATH"].split(os.pathsep))
+        places["PYTHONPATH"] = os.pathsep.join(os.path.join(cwd, entry) for entry in entries)
+    return places
+
+
+def own_command() -> list[str]:
+    """Starts this program anew, with nothing of the current folder on Python's path."""
+    # -I would leave out where `pip install --user` puts things.
+    isolation = "-I" if sys.flags.isolated else "-P"
+    return [sys.executable, isolation, "-m", "ollim_bot"]
+
+
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "$": "$", "`": "`"}
+
+_START = re.compile(r"[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
+_ENTRY = re.compile(
+    _START.pattern
+    + r"""[ \t]*=(?:
+        [ \t]* (?: '(?P<literal>[^']*)' | "(?P<escaped>(?:[^"\\]|\\.)*+)" )
+        (?: [ \t]+\#[^\n]* | [ \t]* ) (?=\n)
+        | (?![ \t]*['"]) (?P<bare>[^\n]*)
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+_NOTHING = re.compile(r"[ \t]*(?:#[^\n]*)?(?=\n)")
+_COMMENT = re.compile(r"[ \t]#.*")
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+
+
+class EnvProblem(NamedTuple):
+    """`line` is 0 if the file as a whole is wrong; `name` is the setting the line is about."""
+
+    line: int
+    sentence: str
+    name: str | None = None
+
+
+class _Entry(NamedTuple):
+    line: int
+    name: str
+    value: str
+
+
+class EnvFile(NamedTuple):
+    """What could be understood, the line of each name, and what could not be understood."""
+
+    values: Mapping[str, str] = MappingProxyType({})
+    lines: Mapping[str, int] = MappingProxyType({})
+    problems: tuple[EnvProblem, ...] = ()
+    open_to_others: bool = False
+    is_anothers: bool = False
+
+
+def load_env_file(path: Path) -> EnvFile:
+    """The file at `path`; a missing one is empty, an unreadable one is a problem.
+
+    A folder is no such file either: many keep a virtual environment under that name.
+    """
+    try:
+        content, status = read_with_status(path, Largest.SETTINGS)
+    except (FileNotFoundError, NotADirectoryError):
+        return EnvFile()
+    except OSError as error:
+        if isinstance(error, NotAFile) and path.is_dir():
+            return EnvFile()
+        reason = f"cannot be read ({error.strerror}). Make it a text file of yours, or move it."
+        return EnvFile(problems=(EnvProblem(0, reason),))
+    understood = read_env_file(content.decode("utf-8", "surrogateescape"))
+    return understood._replace(
+        open_to_others=bool(status.st_mode & 0o077),
+        is_anothers=status.st_uid not in (0, os.geteuid()),
+    )
+
+
+def read_env_file(text: str) -> EnvFile:
+    """Read every right line of `text`; never raises. The first of two equal names counts."""
+    values: dict[str, str] = {}
+    lines: dict[str, int] = {}
+    problems: list[EnvProblem] = []
+    for found in _entries(_lines_of(text)):
+        if isinstance(found, EnvProblem):
+            problems.append(found)
+        elif found.name in lines:
+            problems.append(_duplicate(found, lines[found.name]))
+        else:
+            values[found.name] = found.value
+            lines[found.name] = found.line
+    return EnvFile(values, lines, tuple(problems))
+
+
+def _lines_of(text: str) -> str:
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n") + "\n"
+
+
+def _entries(text: str) -> Iterator[_Entry | EnvProblem]:
+    position, line = 0, 1
+    while position < len(text):
+        match = _NOTHING.match(text, position) or _ENTRY.match(text, position)
+        if match is None:
+            end = text.index("\n", position)
+            yield _diagnosis(text[position:end], line)
+        else:
+            end = match.end()
+            if match.re is _ENTRY:
+                yield _entry(match, line)
+        line += text.count("\n", position, end + 1)
+        position = end + 1
+
+
+def _entry(match: re.Match[str], line: int) -> _Entry | EnvProblem:
+    name = match["name"]
+    value = _value(match)
+    if value is None:
+        reason = (
+            "in double quotes a backslash is written twice "
+            '(\\\\), or stands before one of n t r " $ `.'
+        )
+        return EnvProblem(line, f"{name}: {reason}", name)
+    if not _is_text(value):
+        return EnvProblem(line, f"{name}: is not UTF-8 text. Save the file as UTF-8.", name)
+    return _Entry(line, name, value)
+
+
+def _value(match: re.Match[str]) -> str | None:
+    """None if a backslash stands before a character that it cannot stand before."""
+    if (bare := match["bare"]) is not None:
+        return _COMMENT.sub("", bare).strip(" \t")
+    if (literal := match["literal"]) is not None:
+        return literal
+    escaped = match["escaped"]
+    if not set(_ESCAPE.findall(escaped)) <= _ESCAPES.keys():
+        return None
+    return _ESCAPE.sub(lambda escape: _ESCAPES[escape[1]], escaped)
+
+
+def _is_text(value: str) -> bool:
+    return "\0" not in value and not any("\ud800" <= letter <= "\udfff" for letter in value)
+
+
+def _diagnosis(line_text: str, line: int) -> EnvProblem:
+    start = _START.match(line_text)
+    name = start["name"] if start else None
+    if "=" not in line_text:
+        return EnvProblem(line, "has no `=`. Write NAME=value, or # before a comment.", name)
+    if start is None or line_text[start.end() :].lstrip(" \t")[:1] != "=":
+        reason = "before `=` stands one name of letters, digits and _, such as OLLIM_TIMEZONE=…"
+        return EnvProblem(line, reason, name)
+    reason = f'the quotes do not match. Write {name}="value" and nothing after it.'
+    return EnvProblem(line, f"{name}: {reason}", name)
+
+
+def _duplicate(entry: _Entry, first_line: int) -> EnvProblem:
+    reason = f"is set twice, in line {first_line} and in line {entry.line}. Keep one of them."
+    return EnvProblem(entry.line, f"{entry.name}: {reason}", entry.name)
+
+
+T = TypeVar("T")
+D = TypeVar("D")
+
+_HIDDEN = ("_KEY", "_SECRET", "_TOKEN", "_URL")
+_ANOTHERS = "belongs to another account. Make it a file of yours, or start in another folder."
+_NOT_ONE_LINE = "[\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
+
+
+class WrongValue(Exception):
+    """Why a value is not right, and what would be right; the value itself goes in front."""
+
+
+class _Source(NamedTuple):
+    """`is_passing` for the folder that happens to be the one to start in."""
+
+    origin: str
+    values: Mapping[str, str]
+    lines: Mapping[str, int] = MappingProxyType({})
+    is_passing: bool = False
+
+    def where(self, name: str) -> str:
+        return f"{self.origin}:{self.lines[name]}" if name in self.lines else self.origin
+
+
+class EnvSources:
+    """The environment, then `.env` files, strongest first; gathers what is wrong in them.
+
+    With `only`, no other name matters, and no file is read that has nothing to add.
+    """
+
+    def __init__(self, environ: Mapping[str, str], *, only: Collection[str] = ()) -> None:
+        self.problems: list[str] = []
+        self.warnings: list[str] = []
+        self._only = only
+        self._asked: set[str] = set()
+        self._files: set[str] = set()
+        self._sources = [_Source("environment", environ)]
+
+    def add_file(self, path: Path, *, is_passing: bool = False) -> EnvFile:
+        """Put the file behind the sources so far, unless it is one of them.
+
+        One that `is_passing` has to be the caller's own: others may have left one there.
+        """
+        real_path = os.path.realpath(path)
+        if real_path in self._files or (self._only and all(map(self.has, self._only))):
+            return EnvFile()
+        self._files.add(real_path)
+        file = load_env_file(path)
+        if is_passing and file.is_anothers:
+            file = EnvFile(problems=(EnvProblem(0, _ANOTHERS),))
+        self._sources.append(_Source(str(path), file.values, file.lines, is_passing))
+        self._gather(file, path)
+        return file
+
+    def take(self, name: str, parse: Callable[[str], T], otherwise: D) -> T | D:
+        """The value of `name`; `otherwise` if it is not set, or wrong, which is a problem."""
+        self._asked.add(name)
+        source = self._source_of(name)
+        if source is None:
+            return otherwise
+        value = source.values[name].strip()
+        try:
+            return parse(_one_line(value))
+        except WrongValue as wrong:
+            shown = "the value" if name.endswith(_HIDDEN) else repr(value[:60])
+            self.complain(name, f"{shown} {wrong}")
+            return otherwise
+
+    def has(self, name: str) -> bool:
+        return self._source_of(name) is not None
+
+    def keep_together(self, address: str, keys: Collection[str]) -> None:
+        """No key may be sent to an address that another source names."""
+        home = self._source_of(address)
+        for key in keys if home else ():
+            source = self._source_of(key)
+            if source is not None and source is not home:
+                self.complain(
+                    address,
+                    f"would have {key}, which stands in {source.where(key)}, sent there. "
+                    "Right: both in the same place.",
+                )
+
+    def keep_from_passing(self, name: str, key: str) -> None:
+        """The folder to start in may not say `name` of a `key` that stands elsewhere."""
+        home, source = self._source_of(name), self._source_of(key)
+        if home is not None and home.is_passing and source is not None and source is not home:
+            where = source.where(key)
+            self.complain(name, f"is about {key}, which stands in {where}. Right: put it there.")
+
+    def in_environment(self, name: str) -> bool:
+        return self._source_of(name) is self._sources[0]
+
+    def complain(self, name: str, sentence: str) -> None:
+        source = self._source_of(name)
+        where = f"{source.where(name)}: " if source else ""
+        self.problems.append(f"{where}{name}: {sentence}")
+
+    def raise_problems(self) -> None:
+        if self.problems:
+            raise BadSettings(self.problems)
+
+    def unknown(self, prefix: str) -> Iterator[str]:
+        """A sentence for each name with this prefix that nobody asked for."""
+        for source in self._sources:
+            for name in sorted(source.values.keys() - self._asked):
+                if name.startswith(prefix):
+                    near = nearest(name, self._asked)
+                    hint = f" Did you mean {near}?" if near else ""
+                    yield f"{source.where(name)}: {name}: there is no such setting.{hint}"
+
+    def _source_of(self, name: str) -> _Source | None:
+        return next((s for s in self._sources if s.values.get(name, "").strip()), None)
+
+    def _gather(self, file: EnvFile, path: Path) -> None:
+        for line, sentence, name in file.problems:
+            if not self._only or line == 0 or name in self._only:
+                self.problems.append(
+                    f"{path}:{line}: {sentence}" if line else f"{path}: {sentence}"
+                )
+        if file.open_to_others:
+            self.warnings.append(f"{path}: others can read it. Run `chmod 600 {path}`.")
+
+
+def _one_line(value: str) -> str:
+    # A joined emoji is not printable either, hence the pattern; it is slow to compile.
+    if not value.isprintable() and re.search(_NOT_ONE_LINE, value):
+        raise WrongValue("is more than one line of UTF-8 text. Right: the value alone.")
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
+        raise WrongValue("stands in quotes. Right: the same without them.")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the data lives and whose clock counts: all that most commands need to know."""
+
+    paths: DataPaths
+    zone: ZoneInfo
+
+
+def locate(environ: Mapping[str, str], cwd: Path, *, etc: Path = ETC) -> Place:
+    """The place alone, whatever else is wrong. Raises `BadSettings` if it cannot be told."""
+    sources = EnvSources(environ, only=("OLLIM_DATA_DIR", "OLLIM_TIMEZONE"))
+    place = find_place(sources, environ, cwd, etc)
+    sources.raise_problems()
+    return place
+
+
+def find_place(sources: EnvSources, environ: Mapping[str, str], cwd: Path, etc: Path) -> Place:
+    """The place; what is wrong with it is noted in `sources`."""
+    sources.add_file(cwd / ".env", is_passing=True)
+    paths = DataPaths(_root(sources, cwd, environ.get("HOME", "")))
+    own_file = sources.add_file(paths.env_file)
+    if own_file.values.get("OLLIM_DATA_DIR"):
+        line = own_file.lines["OLLIM_DATA_DIR"]
+        sources.problems.append(
+            f"{paths.env_file}:{line}: OLLIM_DATA_DIR: cannot be set inside the data directory. "
+            "Right: in the environment, or in the `.env` of the folder you start in."
+        )
+    zone = sources.take("OLLIM_TIMEZONE", _zone, None) or system_zone(environ, etc)
+    if zone is None:
+        sources.warnings.append(
+            "OLLIM_TIMEZONE: is not set, and this machine names no time zone, so it is UTC. "
+            "Right: the name of yours, such as Europe/Berlin."
+        )
+    return Place(paths, zone or ZoneInfo("UTC"))
+
+
+def _root(sources: EnvSources, cwd: Path, home: str) -> Path:
+    if not home and not sources.has("OLLIM_DATA_DIR"):
+        sources.complain("OLLIM_DATA_DIR", "is needed without HOME. Right: /srv/ollim-bot.")
+    default = cwd / home / ".ollim-bot"
+    return sources.take("OLLIM_DATA_DIR", lambda text: _folder(text, cwd, home), default)
+
+
+def _folder(text: str, cwd: Path, home: str) -> Path:
+    start, slash, rest = text.partition("/")
+    if start == "~" and home:
+        text = f"{home}{slash}{rest}"
+    elif start.startswith("~"):
+        raise WrongValue("starts with a home that is not known. Right: /srv/ollim-bot.")
+    if os.path.isfile(cwd / text):
+        raise WrongValue("is a file. Right: a folder, such as ~/.ollim-bot.")
+    return cwd / text
+
+
+def _zone(text: str) -> ZoneInfo:
+    if zone := zone_named(text):
+        return zone
+    near = near_zone(text)
+    hint = f"Did you mean {near}?" if near else "Right: Europe/Berlin, or UTC."
+    raise WrongValue(f"is not a time zone. {hint}")

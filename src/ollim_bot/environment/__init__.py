@@ -1,1 +1,0 @@
-"""What the machine and the owner say before anything else is read."""

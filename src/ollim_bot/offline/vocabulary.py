@@ -1,0 +1,192 @@
+"""The words by which the built-in model knows times, rhythms and wishes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.phrases.durations import NUMBERS
+
+
+@dataclass(frozen=True, slots=True)
+class Remind:
+    """`when` is one moment ahead, in words that the tools understand."""
+
+    task: str
+    when: str
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """`message` is what the owner wants to hear or to be asked, in the owner's own words."""
+
+    message: str
+    cron: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """`subject` is an id or words of the text; empty for the only one there is.
+
+    `kind` is None where only an id was named.
+    """
+
+    kind: JobKind | None
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unsure:
+    """A wish that nothing is done about; `reason` says what to write instead."""
+
+    reason: str
+
+
+Wish = Remind | Repeat | Cancel | Unsure
+
+
+_WEEKDAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+_NUMBER = rf"(?:\d+|{'|'.join(NUMBERS)})"
+_UNIT = r"(?:seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|years?|[smhdw])"
+_MONTH = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
+    r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+)
+_VAGUE = (
+    r"(?:later|soon|sometime|someday|eventually|asap|few|couple|bit|while|some|several|weekend"
+    r"|next|last|coming|ago|around|about|by|before|after|yesterday|or|so)"
+)
+
+# Every word of a phrase that tells a time, well or badly, is one of these.
+_TIME_WORD = re.compile(
+    rf"\d\S*|{_NUMBER}|{_UNIT}|{_WEEKDAY}|(?:mon|tues?|wed|thur?s?|fri|sat|sun)|{_MONTH}|{_VAGUE}"
+    r"|in|at|on|the|an?|and|of|half|quarter|quarters|past|to|from|now|this|today|tomorrow|tonight"
+    r"|am|pm|noon|midday|midnight|o'?clock|morning|afternoon|evening|night",
+    re.IGNORECASE,
+)
+
+_DAY = rf"\b(?:today|tomorrow|tonight|yesterday|weekend|{_WEEKDAY}s?|\d+(?:st|nd|rd|th))\b"
+_RHYTHM = r"\b(?:every|each|everyday|daily|weekly|monthly|yearly|hourly|weekdays?)\b"
+_CLOCK = (
+    r"\b\d{1,2}(?::\d\d)? ?[ap]\.?m\b|\b\d{1,2}:\d\d\b|\b(?:noon|midday|midnight|o'?clock)\b"
+    rf"|\b(?:at|by|before|after|around|until|till) {_NUMBER}\b"
+    rf"|\b(?:in|after|within|for) (?:an?|{_NUMBER}|half|few|some)\b.*?\b{_UNIT}\b"
+)
+_LENGTH = re.compile(rf"\bin (?:an?|{_NUMBER}|half)\b[\w ]*?\b{_UNIT}\b", re.IGNORECASE)
+_LOOSE = r"\b(?:later|soon|morning|afternoon|evening|night|in a (?:bit|while|moment|sec))\b"
+_DAY_NAMED = re.compile(_DAY, re.IGNORECASE)
+_RHYTHM_NAMED = re.compile(_RHYTHM, re.IGNORECASE)
+_CLOCK_NAMED = re.compile(_CLOCK, re.IGNORECASE)
+_TIME_NAMED = re.compile("|".join((_DAY, _RHYTHM, _CLOCK, _LOOSE)), re.IGNORECASE)
+
+# What stands before a moment may be a part of it, or the moment a part of that.
+_DANGLING = re.compile(
+    r"(?:.* )?(?:for|from|until|till|by|before|after|since|on|at|to|and|or|of|about|around|in|near"
+    r"|with|next|every|each|this|last|the|an?|my|your|our|his|her|their|its|that|which|who|whose"
+    r"|when|where|is|are|was|were|be|starts|begins|ends|only|just|than|stop|without|as|like"
+    r"|between),?",
+    re.IGNORECASE,
+)
+_BROKEN_OFF = re.compile(
+    r"(?:.* )?(?:and|or|to|the|an?|of|my|your|for|with|that|than|is|are|stop|without|as|but)",
+    re.IGNORECASE,
+)
+# A moment behind one of these may be when it takes place.
+_EVENTS = re.compile(
+    r"\b(?:meetings?|appointments?|(?:inter)?views?|shows?|flights?|trains?|bus|plane|part(?:y|ies)"
+    r"|dinner|lunch|breakfast|brunch|class|lessons?|lectures?|course|seminar|workshop|webinar"
+    r"|events?|concerts?|games?|match|films?|movies?|exams?|tests?|birthdays?|anniversary|wedding"
+    r"|funeral|dentist|doctor|deadline|session|stand-?up|sync|call with|date|visit|delivery"
+    r"|reservation|booking|tables?|tickets?|pick-?up|opening|closing|launch|release|trip|holidays?"
+    r"|ceremony|performance|service|training|practice|rehearsal|tour|hearing|trial)\b",
+    re.IGNORECASE,
+)
+_CLAUSE = re.compile(
+    r"\b(?:that|which|who|whose|when|where|because|before|after|until|till|since|while|how|what"
+    r"|why|whenever|once)\b",
+    re.IGNORECASE,
+)
+_NEGATION = re.compile(
+    r"\b(?:not|never|no|nope|none|nothing|nobody|neither|nor|cannot|nevermind|never mind"
+    r"|(?:do|does|did|is|are|was|were|wo|ca|should|would|could|has|have|had|ai|must)n['’]?t"
+    r"|if|unless|except|whether|maybe|perhaps|possibly|actually|instead|otherwise|rather"
+    r"|scratch that|wait)\b",
+    re.IGNORECASE,
+)
+_TO_THE_BOT = (
+    r"(?:(?:remind|tell|ask|show|give|send|wake|call|message|ping|let|help|wish|text|email)"
+    r" (?:me|us)"
+    r"|reminders?|remind|snooze|cancel|delete|remove|drop|take back|undo|list my"
+    r"|(?:set|make|create|add)(?: me)? an?"
+    r"|what|whats|who|when|why|how|where|which|can|could|would|will|do you|did|are you|you"
+    r"|is|am i|i|every|each|daily|also|then|again|stop|repeat|please)\b"
+)
+_LINK = r"(?:\b(?:and|then|but|also|plus|or|after that)\b|[,;&+/]|\s[-–—]\s)"
+_SECOND = re.compile(
+    rf"{_LINK}\s*(?:(?:and|then|also|please|pls|just)\s+)*"
+    rf"(?:{_TO_THE_BOT}|(?:in|at|on|by|for|tomorrow|today|tonight|later|{_WEEKDAY})\b"
+    rf"|{_NUMBER} ?(?:{_UNIT}|[ap]m)\b)",
+    re.IGNORECASE,
+)
+_LINKED = re.compile(_LINK, re.IGNORECASE)
+_NEXT_SENTENCE = re.compile(r"(?<!\bdr)(?<!\bmr)(?<!\bms)(?<!\bmrs)[.!?;…]\s+\S", re.IGNORECASE)
+_ONLY_POINTS = re.compile(
+    r"(?:(?:do|about|see|check|read|answer|finish|buy|get|take|on|of|to|at|with|look|the|rest) )*"
+    r"(?:this|that|it|these|those|them|something|stuff|things?|one)",
+    re.IGNORECASE,
+)
+
+
+def tells_time(words: Sequence[str]) -> bool:
+    """Whether all of it is meant to tell a time, and may fail to."""
+    return bool(words) and all(_TIME_WORD.fullmatch(word.rstrip(",.")) for word in words)
+
+
+def names_time(text: str) -> bool:
+    return _TIME_NAMED.search(text) is not None
+
+
+def names_day(text: str) -> bool:
+    return _DAY_NAMED.search(text) is not None
+
+
+def names_clock(text: str) -> bool:
+    return _CLOCK_NAMED.search(text) is not None
+
+
+def names_length(text: str) -> bool:
+    """A time from now on."""
+    return _LENGTH.search(text) is not None
+
+
+def names_rhythm(text: str) -> bool:
+    return _RHYTHM_NAMED.search(text) is not None
+
+
+def holds_a_moment_of_its_own(task: str) -> bool:
+    """Whether a moment behind the task could belong to something in it."""
+    if not task or _DANGLING.fullmatch(task):
+        return True
+    return any(found.search(task) for found in (_EVENTS, _CLAUSE, _TIME_NAMED))
+
+
+def is_negated(text: str) -> bool:
+    """Or doubted, or bound to a condition."""
+    return _NEGATION.search(text) is not None
+
+
+def is_more_than_one(task: str) -> bool:
+    """Whether something else may be asked for in it."""
+    if _SECOND.search(task) or _NEXT_SENTENCE.search(task):
+        return True
+    linked = _LINKED.search(task) is not None
+    return linked and (names_clock(task) or names_rhythm(task))
+
+
+def is_nothing(task: str) -> bool:
+    """Whether it leaves open what is meant, or breaks off."""
+    if not any(char.isalnum() for char in task):
+        return True
+    return any(form.fullmatch(task) for form in (_ONLY_POINTS, _BROKEN_OFF))

@@ -1,0 +1,65 @@
+"""Where everything is kept below the data directory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class _Below:
+    """The path of one thing below the root of the data directory."""
+
+    __slots__ = ("_relative",)
+
+    def __init__(self, relative: str) -> None:
+        self._relative = relative
+
+    def __get__(self, paths: DataPaths, owner: type[DataPaths]) -> Path:
+        return paths.root / self._relative
+
+
+@dataclass(frozen=True, slots=True)
+class DataPaths:
+    """Where everything in the data directory stands."""
+
+    root: Path
+
+    identity = _Below("IDENTITY.md")
+    user = _Below("USER.md")
+    tool_policy = _Below("tool-policy.yaml")
+    routines = _Below("routines")
+    reminders = _Below("reminders")
+    webhooks = _Below("webhooks")
+    skills = _Below("skills")
+    downloads = _Below("downloads")
+    claude_agents = _Below(".claude/agents")
+    claude_skills = _Below(".claude/skills")
+    routine_spec_link = _Below("routine-reminder-spec.md")
+    webhook_spec_link = _Below("webhook-spec.md")
+    env_file = _Below(".env")
+    gitignore = _Below(".gitignore")
+    state = _Below("state")
+    bot_pid = _Below("state/bot.pid")
+    sessions = _Below("state/sessions.json")
+    session_history = _Below("state/session_history.jsonl")
+    pending_updates = _Below("state/pending_updates.json")
+    fork_messages = _Below("state/fork_messages.json")
+    inquiries = _Below("state/inquiries.json")
+    ping_budget = _Below("state/ping_budget.json")
+    config = _Below("state/config.json")
+    fork = _Below("state/fork.json")
+    ledger = _Below("state/ledger.jsonl")
+    inbox = _Below("state/inbox.jsonl")
+    outbox = _Below("state/outbox.jsonl")
+    messages = _Below("state/messages.jsonl")
+    memory = _Below("state/memory.json")
+    credentials = _Below("state/credentials.json")
+    token = _Below("state/token.json")
+    web_token = _Below("state/web_token")
+    web_browsers = _Below("state/web_browsers.json")
+    attachments = _Below("state/attachments")
+    locks = _Below("state/.locks")
+
+    def lock_of(self, path: Path) -> Path:
+        """The file to lock for a file or a folder of the data directory."""
+        return self.locks / path.name

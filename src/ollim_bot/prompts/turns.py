@@ -1,0 +1,148 @@
+"""Prompts of forks, jobs, and turns that go on after a crash."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from ollim_bot.domain.inbox import ToolCalled
+from ollim_bot.domain.inputs import JobTurn, OwnerMessage
+from ollim_bot.domain.jobs import Job, ReportMode, kind_of
+from ollim_bot.domain.moments import MONTHS, WEEKDAYS
+from ollim_bot.domain.text import shortened
+from ollim_bot.prompts.context import (
+    BUTTON,
+    FORK_STARTED,
+    FORK_TIMEOUT,
+    SYSTEM,
+    age,
+    clock,
+    job_tag,
+    joined,
+    neutralised,
+    one_line,
+    owner_words,
+    timestamp,
+)
+from ollim_bot.prompts.preamble import Briefing, chain_section
+
+TOPIC = "Topic: "
+
+_NO_TOPIC = "No topic yet. Say in one short sentence that you are here, and wait for the owner."
+_RESUMED = "This goes on from an earlier session. Wait for the owner's words below, or ask."
+_IDLE = (
+    "Nobody has said anything for a while. If something here is worth keeping, call "
+    "`report_updates` with a summary, or `save_context`; otherwise `exit_fork`."
+)
+_REPORT = (
+    "The owner wants to end this fork with a report. Call `report_updates` now, with one or two "
+    "sentences on what came of it, and nothing else."
+)
+
+
+def fork_prompt(now: datetime, topic: str = "", updates: str = "") -> str:
+    """The first prompt of a fork from the main session."""
+    task = f"{TOPIC}{one_line(topic)}" if topic else _NO_TOPIC
+    return joined("\n", f"{FORK_STARTED} {task}", timestamp(now), updates)
+
+
+def resumed_fork_prompt(now: datetime, began: datetime, words: str, updates: str = "") -> str:
+    """The first prompt of a fork from an earlier session, with what the owner replied."""
+    stale = f"[stale-fork: {age(began, now)}]"
+    head = joined("\n", f"{FORK_STARTED} {stale} {_RESUMED}", timestamp(now), updates)
+    return joined("\n\n", head, words)
+
+
+def idle_prompt(now: datetime, updates: str = "") -> str:
+    return joined("\n", f"{FORK_TIMEOUT} {_IDLE}", timestamp(now), updates)
+
+
+def report_prompt(now: datetime, updates: str = "") -> str:
+    return joined("\n", f"{SYSTEM} {_REPORT}", timestamp(now), updates)
+
+
+def button_words(prompt: str) -> str:
+    """A click, where it is the first thing that is said in a fork."""
+    return f"{BUTTON} {neutralised(prompt)}"
+
+
+def button_prompt(prompt: str, now: datetime, updates: str = "") -> str:
+    """A click that sends a stored prompt, which may hold words of a stranger."""
+    head = joined("\n", BUTTON, timestamp(now), updates)
+    return joined("\n\n", head, neutralised(prompt))
+
+
+def background_prompt(
+    job: Job, now: datetime, *, preamble: str, updates: str = "", late_since: datetime | None = None
+) -> str:
+    """Ends with the task of the job. `preamble` ends with a line that says where it begins."""
+    tag = job_tag(kind_of(job), job.spec.id, background=True)
+    head = joined("\n", joined(" ", tag, _late(late_since, now)), timestamp(now), updates)
+    return joined("\n\n", head, preamble, neutralised(job.spec.message))
+
+
+def foreground_prompt(turn: JobTurn, now: datetime, updates: str = "") -> str:
+    """A turn of the main conversation; of all instructions only those of a chain are needed."""
+    tag = job_tag(turn.kind, turn.job, background=False)
+    head = joined("\n", joined(" ", tag, _late(turn.late_since, now)), timestamp(now), updates)
+    chain = chain_section(Briefing(ReportMode.FREELY, allow_ping=True, chain=turn.chain))
+    return joined("\n\n", head, chain, neutralised(turn.body))
+
+
+def _late(since: datetime | None, now: datetime) -> str:
+    """On the clocks of `now`; with the day, if it was another one."""
+    if since is None:
+        return ""
+    local = since.astimezone(now.tzinfo)
+    day = f"{WEEKDAYS[local.weekday()]} {local.day} {MONTHS[local.month - 1]} "
+    moment = clock(local) if local.date() == now.date() else day + clock(local)
+    return f"[late: was scheduled for {moment}, running now]"
+
+
+THE_WORDS = "What the owner had written:"
+
+_CUT_OFF = "The program was restarted in the middle of your answer. Part of it may be lost."
+_NEVER_TAKEN = "The program was restarted while the message below was being answered."
+_ALREADY = "These tools had already been called:"
+_NOT_AGAIN = (
+    "Do not call them again, unless you can see that a call did not work. Where it matters, look "
+    "at what is there now before you act."
+)
+_FINISH = "Finish the answer now, so that it can be understood by itself."
+
+_LONGEST_LABEL = 300
+
+
+def continued_prompt(
+    tools: Sequence[ToolCalled],
+    now: datetime,
+    *,
+    again: Sequence[OwnerMessage] = (),
+    updates: str = "",
+) -> str:
+    """For a turn that was cut off after `tools` had been called.
+
+    `again` are the messages of the turn where the engine never took its prompt, and so has to be
+    told what they said.
+    """
+    words = owner_words(again)
+    body = joined(
+        "\n\n",
+        _NEVER_TAKEN if words else _CUT_OFF,
+        joined("\n", _ALREADY, *_labels(tools)) if tools else "",
+        _NOT_AGAIN if tools else "",
+        _FINISH,
+        f"{THE_WORDS}\n\n{words}" if words else "",
+    )
+    return joined("\n\n", joined("\n", SYSTEM, timestamp(now), updates), body)
+
+
+def _labels(tools: Iterable[ToolCalled]) -> list[str]:
+    """One line for each call; the same call several times is one line that says so."""
+    counted = Counter(map(_label, tools))
+    return [label if times == 1 else f"{label} ({times} times)" for label, times in counted.items()]
+
+
+def _label(call: ToolCalled) -> str:
+    return f"- {shortened(one_line(call.summary or call.tool), _LONGEST_LABEL)}"

@@ -1,0 +1,1 @@
+"""Time to work: the job index, the scheduler, and the dispatch of what is due."""

@@ -1,0 +1,70 @@
+"""Starts what the command line asks the running bot for."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import timedelta
+
+from ollim_bot.domain.jobs import Job, JobKind
+from ollim_bot.errors import OllimError
+from ollim_bot.ports import Clock
+from ollim_bot.schedule.dispatch import Dispatch, Work
+from ollim_bot.store.run_requests import RequestFolder, RunRequest
+from ollim_bot.stores import Stores
+
+_BETWEEN_LOOKS = 1.0
+# Nobody waits any more for what is older: its command was killed.
+_FORGOTTEN = timedelta(minutes=1)
+
+_logger = logging.getLogger(__name__)
+
+
+class RunRequests:
+    """A request goes when its occurrence is claimed, so that no crash loses or doubles it."""
+
+    def __init__(
+        self, folder: RequestFolder, stores: Stores, dispatch: Dispatch, clock: Clock
+    ) -> None:
+        self._folder = folder
+        self._stores = stores
+        self._dispatch = dispatch
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            try:
+                for request in await asyncio.to_thread(self._folder.all):
+                    await self._serve(request)
+            except (OllimError, OSError):
+                _logger.warning("The requests to run jobs could not be looked at", exc_info=True)
+            await self._clock.sleep(_BETWEEN_LOOKS)
+
+    async def _serve(self, request: RunRequest) -> None:
+        job = await asyncio.to_thread(self._wanted, request)
+        if job is not None:
+            await self._dispatch.fire(Work.by_hand(job, request.at)).wait()
+        await asyncio.to_thread(self._folder.finish, request)
+
+    def _wanted(self, request: RunRequest) -> Job | None:
+        """None if nobody wants it any more, or its file is gone."""
+        is_old = self._clock.now() - request.at > _FORGOTTEN
+        if is_old and not self._folder.is_taken(request):
+            return None
+        if not self._folder.take(request):
+            return None
+        try:
+            return self._job(request)
+        except OllimError:
+            _logger.warning("What was to run now is not there", exc_info=True)
+            return None
+
+    def _job(self, request: RunRequest) -> Job:
+        match request.kind:
+            case JobKind.ROUTINE:
+                return self._stores.routines.get(request.job_id).item
+            case JobKind.REMINDER:
+                return self._stores.reminders.get(request.job_id).item
+            case JobKind.WEBHOOK:
+                return self._stores.webhooks.get(request.job_id).item

@@ -1,1 +1,0 @@
-"""Documents with fields: reading them strictly, and editing them field by field."""

@@ -1,1 +1,0 @@
-"""The history of the data directory, kept with git."""

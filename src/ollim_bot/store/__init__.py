@@ -1,0 +1,1 @@
+"""What is kept: state, job files, history, attachments."""

@@ -1,0 +1,1 @@
+"""Files that came with messages."""

@@ -1,0 +1,166 @@
+"""The process that decodes one picture, within limits of time and memory."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import resource
+import signal
+import sys
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from io import BytesIO
+from typing import NamedTuple
+
+from PIL import ImageOps
+from PIL.GifImagePlugin import GifImageFile
+from PIL.Image import Image, Resampling, new
+from PIL.ImageFile import ImageFile
+from PIL.JpegImagePlugin import JpegImageFile
+from PIL.PngImagePlugin import PngImageFile
+from PIL.WebPImagePlugin import WebPImageFile
+
+# How it ends, where there is nothing to give back.
+UNREADABLE = 3
+TOO_MANY_PIXELS = 4
+TOO_MUCH_MEMORY = 5
+
+_MOST_PNG_BYTES = 1024 * 1024
+_JPEG_QUALITY = 85
+_WHITE = (255, 255, 255)
+_LESS_URGENT = 5
+_PR_SET_PDEATHSIG = 1
+# Opened as what they begin like, so that no other decoder is ever given the bytes of a stranger.
+_FORMATS: Mapping[str, type[ImageFile]] = {
+    "image/png": PngImageFile,
+    "image/jpeg": JpegImageFile,
+    "image/gif": GifImageFile,
+    "image/webp": WebPImageFile,
+}
+
+
+class Limits(NamedTuple):
+    """`edge`, `size` and `pixels` are of the picture, the others of the process.
+
+    `edge` is in pixels, `size` and `memory` in bytes, the times in seconds.
+    """
+
+    edge: int
+    size: int
+    pixels: int
+    memory: int
+    cpu: int
+    wall: float
+
+
+class TooManyPixels(Exception):
+    """`count` is how many there are."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.count = count
+
+
+def fitted(media_type: str, data: bytes, limits: Limits) -> tuple[str, bytes]:
+    """Media type and bytes: the same ones where they fit; of an animation, else, the first frame.
+
+    Raises `TooManyPixels`, or anything else if it is not a picture that can be read.
+    """
+    with warnings.catch_warnings():
+        # Small damages that the decoder can get over are nobody's concern.
+        warnings.simplefilter("ignore")
+        image = _FORMATS[media_type](BytesIO(data))
+        longest = max(image.size)
+        if image.width * image.height > limits.pixels:
+            raise TooManyPixels(image.width * image.height)
+        # A decoder of JPEG can give a smaller picture at once.
+        image.draft(None, (limits.edge, limits.edge))
+        image.load()
+        if len(data) <= limits.size and longest <= limits.edge:
+            return media_type, data
+        return _encoded(_shrunk(image, limits.edge), is_photo=media_type == "image/jpeg")
+
+
+def _shrunk(image: Image, edge: int) -> Image:
+    # First by a whole number, which needs no second copy of the large one.
+    factor = max(image.size) // edge
+    is_plain = factor > 1 and image.mode in ("L", "LA", "RGB", "RGBA")
+    small = _in_plain_colours(image.reduce(factor) if is_plain else image)
+    small.thumbnail((edge, edge), Resampling.LANCZOS)
+    # What the camera wrote about the orientation may be damaged; the picture is shown as it lies.
+    with suppress(Exception):
+        small = ImageOps.exif_transpose(small)
+    small.info.clear()
+    return small
+
+
+def _in_plain_colours(image: Image) -> Image:
+    if image.has_transparency_data:
+        return image.convert("RGBA")
+    if image.mode.startswith("I;16"):
+        return image.convert("I").point(lambda value: value / 256).convert("L")
+    return image if image.mode in ("L", "RGB") else image.convert("RGB")
+
+
+def _encoded(image: Image, *, is_photo: bool) -> tuple[str, bytes]:
+    if not is_photo:
+        data = _saved(image, "PNG")
+        if len(data) <= _MOST_PNG_BYTES:
+            return "image/png", data
+    return "image/jpeg", _saved(_on_white(image), "JPEG", quality=_JPEG_QUALITY)
+
+
+def _on_white(image: Image) -> Image:
+    if image.mode != "RGBA":
+        return image
+    flat = new("RGB", image.size, _WHITE)
+    flat.paste(image, mask=image.getchannel("A"))
+    return flat
+
+
+def _saved(image: Image, form: str, **options: int) -> bytes:
+    buffer = BytesIO()
+    image.save(buffer, form, **options)
+    return buffer.getvalue()
+
+
+def confine(limits: Limits, parent: int) -> None:
+    """This process ends with its parent, by its time, and by its use of the processor."""
+    with suppress(OSError, AttributeError):  # only Linux has it
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        sys.exit(UNREADABLE)
+    signal.setitimer(signal.ITIMER_REAL, limits.wall)
+    os.nice(_LESS_URGENT)
+    for kind, most in (
+        (resource.RLIMIT_CPU, limits.cpu),
+        (resource.RLIMIT_AS, limits.memory),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        with suppress(OSError, ValueError):  # not every system knows each of them
+            resource.setrlimit(kind, (most, most))
+
+
+def main(media_type: str, limits_json: str, parent: str) -> int:
+    limits = Limits(**json.loads(limits_json))
+    confine(limits, int(parent))
+    data = sys.stdin.buffer.read()
+    try:
+        shown_type, shown = fitted(media_type, data, limits)
+    except TooManyPixels as wrong:
+        sys.stdout.write(str(wrong.count))
+        return TOO_MANY_PIXELS
+    except MemoryError:
+        return TOO_MUCH_MEMORY
+    except Exception:  # noqa: BLE001 - with the bytes of a stranger it may fail in any way
+        return UNREADABLE
+    if shown is not data:
+        sys.stdout.buffer.write(f"{shown_type}\n".encode() + shown)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

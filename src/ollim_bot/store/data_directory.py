@@ -1,0 +1,203 @@
+"""Makes the data directory, and closes it to other users."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from ollim_bot.errors import WriteFailed
+from ollim_bot.paths import DataPaths
+from ollim_bot.plain_files import Largest, Unfit, open_file
+from ollim_bot.ports import Disk
+from ollim_bot.store.files import SHARED, FileLock, OsDisk, create_atomically, write_atomically
+
+# The documents that the agent reads; the engine is given this folder as a readable one.
+TEXTS = Path(__file__).resolve().parent.parent / "texts"
+
+_IGNORED = (
+    "/state/*",
+    "!/state/session_history.jsonl",
+    "/downloads/",
+    "/.env",
+    "/.env.*",
+    "/.claude/skills",
+    "/routine-reminder-spec.md",
+    "/webhook-spec.md",
+    ".*.tmp",
+)
+
+
+class Preparation(NamedTuple):
+    """`is_new` if there was no data directory before; `problems` are sentences."""
+
+    is_new: bool
+    problems: tuple[str, ...] = ()
+
+
+def prepare_data_directory(paths: DataPaths, disk: Disk | None = None) -> Preparation:
+    """Every folder, link and file that the program needs; what is there already stays.
+
+    Raises `WriteFailed` where it cannot be made.
+    """
+    try:
+        _make_folders(paths)
+        with FileLock(paths.lock_of(paths.root)).held():
+            is_new = not paths.gitignore.exists()
+            _make_links(paths)
+            return Preparation(is_new, _make_files(paths, disk or OsDisk()))
+    except OSError as refused:
+        where = Path(refused.filename or paths.root)
+        raise WriteFailed(where, f"could not be made: {refused.strerror}.") from refused
+
+
+def _make_links(paths: DataPaths) -> None:
+    _link(paths.claude_skills, Path("../skills"))
+    for link in (paths.routine_spec_link, paths.webhook_spec_link):
+        _link(link, TEXTS / link.name)
+
+
+def _make_files(paths: DataPaths, disk: Disk) -> tuple[str, ...]:
+    """What is wrong with one that is there already."""
+    if not os.path.lexists(paths.identity):
+        create_atomically(disk, paths.identity, (TEXTS / "IDENTITY.md").read_bytes(), SHARED)
+    try:
+        _list_ignored(paths.gitignore, disk)
+    except Unfit as unfit:
+        return (f"{paths.gitignore.name} is {unfit.reason}. Move it away; a new one is made then.",)
+    return ()
+
+
+def _make_folders(paths: DataPaths) -> None:
+    # Other accounts of the machine have no business in there, whatever the umask says.
+    for private in (paths.root, paths.state):
+        private.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for folder in (
+        paths.routines,
+        paths.reminders,
+        paths.webhooks,
+        paths.skills,
+        paths.downloads,
+        paths.claude_agents,
+        paths.attachments,
+        paths.locks,
+    ):
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+def _link(link: Path, target: Path) -> None:
+    """A link to `target`, unless something else of that name is there; a dangling one is remade."""
+    if link.is_symlink() and not link.exists():
+        link.unlink()
+    with suppress(FileExistsError):
+        link.symlink_to(target)
+
+
+def _list_ignored(gitignore: Path, disk: Disk) -> None:
+    """Add what is missing at the end, so that a person's own `git add -A` is safe."""
+    try:
+        text = disk.read(gitignore, Largest.IGNORED).decode("utf-8", "surrogateescape")
+    except FileNotFoundError:
+        text = ""
+    present = set(text.splitlines())
+    missing = [line for line in _IGNORED if line not in present]
+    if missing:
+        start = text if not text or text.endswith("\n") else f"{text}\n"
+        content = start + "".join(f"{line}\n" for line in missing)
+        write_atomically(disk, gitignore, content.encode("utf-8", "surrogateescape"), SHARED)
+
+
+_OTHERS = 0o077
+
+
+class Closing(NamedTuple):
+    """`mended` says what stood open until now, `problems` what still does; both in sentences."""
+
+    mended: str = ""
+    problems: tuple[str, ...] = ()
+
+
+def close_to_others(paths: DataPaths, home: Path | None = None) -> Closing:
+    """The directory, `state/` and every file in that. Nothing here is a reason not to start.
+
+    A folder that is more than a data directory, such as `home` or one for all, stays as it is.
+    """
+    problems: list[str] = []
+    opened: list[str] = []
+    for folder in (paths.root, paths.state):
+        shown = str(folder) if folder == paths.root else f"{folder.name}/"
+        try:
+            if _closed(folder, home or Path.home()):
+                opened.append(shown)
+        except OSError as refused:
+            problems.append(
+                f"Others on this machine can look into {folder}, and it could not be closed to "
+                f"them: {refused.strerror}. Move the data to a folder of your own."
+            )
+    if files := sum(_closed_files(paths.state)):
+        opened.append("a file in state/" if files == 1 else f"{files} files in state/")
+    if os.stat(paths.root).st_uid != os.geteuid():
+        problems.append(
+            f"{paths.root} belongs to another account, which can read and change all of it. "
+            "Have the bot run as that one, or make the folder its own."
+        )
+    if not opened:
+        return Closing("", tuple(problems))
+    listed = " and ".join(filter(None, [", ".join(opened[:-1]), opened[-1]]))
+    return Closing(
+        f"Others on this machine could look into {listed} until now. That is closed to them; "
+        "if you do not trust them, renew your keys.",
+        tuple(problems),
+    )
+
+
+def open_files(state: Path) -> Iterator[Path]:
+    """The files below `state` that others may read or write, as far as the files themselves say."""
+    for folder, _, names in os.walk(state):
+        for name in names:
+            path = Path(folder, name)
+            try:
+                status = path.lstat()
+            except OSError:
+                continue
+            if stat.S_ISREG(status.st_mode) and status.st_mode & _OTHERS:
+                yield path
+
+
+def _closed(folder: Path, home: Path) -> bool:
+    """Whether it was open. Raises `OSError` if it still is."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        status = os.fstat(descriptor)
+        if not status.st_mode & _OTHERS:
+            return False
+        if status.st_mode & stat.S_ISVTX or _holds(folder, home):
+            raise PermissionError(0, "it is not for this data alone")
+        os.fchmod(descriptor, stat.S_IMODE(status.st_mode) & ~_OTHERS)
+        if os.fstat(descriptor).st_mode & _OTHERS:
+            raise PermissionError(0, "its disk knows no permissions")
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def _holds(folder: Path, home: Path) -> bool:
+    return Path(os.path.realpath(home)).is_relative_to(os.path.realpath(folder))
+
+
+def _closed_files(state: Path) -> Iterator[bool]:
+    for path in open_files(state):
+        try:
+            descriptor = open_file(path, os.O_RDONLY | os.O_NOFOLLOW)
+        except OSError:
+            continue
+        try:
+            os.fchmod(descriptor, stat.S_IMODE(os.fstat(descriptor).st_mode) & ~_OTHERS)
+            yield True
+        except OSError:
+            continue
+        finally:
+            os.close(descriptor)

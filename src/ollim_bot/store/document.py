@@ -1,0 +1,97 @@
+"""A document with fields on top, and how a value is written in YAML."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+# The line of a file at which its fields begin, below the opening `---`.
+FIRST_LINE = 2
+
+
+class BadDocument(Exception):
+    """`line` counts from 1 in the whole file; None where the whole file is meant."""
+
+    def __init__(self, line: int | None, reason: str) -> None:
+        super().__init__(reason)
+        self.line = line
+        self.reason = reason
+
+
+class Field(NamedTuple):
+    """`value` is made of plain Python values; `text` is a scalar as it was written."""
+
+    value: object
+    line: int
+    text: str | None
+
+
+class Document(NamedTuple):
+    """Keys are hyphenated, however they were written; `body` is stripped."""
+
+    fields: Mapping[str, Field]
+    body: str
+
+
+def field_name(key: str) -> str:
+    return key.replace("_", "-")
+
+
+# What an unquoted scalar means, by the first pattern that fits it whole; anything else is text.
+IMPLICIT_TYPES = (
+    ("bool", "true|True|TRUE|false|False|FALSE"),
+    ("null", "~|null|Null|NULL|"),
+    ("int", "[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+"),
+    ("float", r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"),
+)
+_IMPLICIT_TYPE = re.compile("|".join(f"(?P<{kind}>{form})" for kind, form in IMPLICIT_TYPES))
+_READERS: Mapping[str, Callable[[str], object]] = {
+    "str": str,
+    "null": lambda _: None,
+    "bool": lambda text: text.lower() == "true",
+    "int": lambda text: int(text, 0) if text[:2] in ("0o", "0x") else int(text),
+    "float": float,
+}
+_LONGEST_NUMBER = 30
+
+# What a person would leave without quotes, kept far from everything that YAML reads as a sign.
+_BARE = re.compile(r"[^\W\d_][\w ./()'+-]*")
+_WORDS_WITH_A_MEANING = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
+_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
+
+
+def implicit_type(text: str) -> str:
+    """The type of an unquoted scalar."""
+    found = _IMPLICIT_TYPE.fullmatch(text)
+    return "str" if found is None else str(found.lastgroup)
+
+
+def scalar(kind: str, text: str) -> object:
+    """Raises `ValueError` for a number of senseless length, `KeyError` for a type unknown here."""
+    if kind == "int" and len(text) > _LONGEST_NUMBER:
+        raise ValueError("a number is too long")
+    return _READERS[kind](text)
+
+
+def inline(value: object) -> str:
+    """Any value on one line."""
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(inline(item) for item in value)}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_quoted(str(k))}: {inline(v)}' for k, v in value.items())}}}"
+    return json.dumps(value)
+
+
+def _text(value: str) -> str:
+    bare = _BARE.fullmatch(value) and value == value.strip() and value.isprintable()
+    return value if bare and value.lower() not in _WORDS_WITH_A_MEANING else _quoted(value)
+
+
+def _quoted(value: str) -> str:
+    """JSON's strings are YAML's too, but for a few signs that YAML wants escaped."""
+    text = json.dumps(value, ensure_ascii=False)
+    return _ESCAPED.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text)

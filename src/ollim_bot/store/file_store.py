@@ -1,0 +1,162 @@
+"""One value in one file, changed as one step among all processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+from ollim_bot.errors import NewerFormat, Unreadable
+from ollim_bot.plain_files import Largest, Unfit
+from ollim_bot.ports import Disk
+from ollim_bot.store.files import (
+    PRIVATE,
+    FileLock,
+    remove_durably,
+    rename_durably,
+    write_atomically,
+)
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Malformed(Exception):
+    """The content is not what the file should hold; `str()` says why."""
+
+
+class FormatIsNewer(Exception):
+    def __init__(self, found: int, known: int) -> None:
+        super().__init__(found, known)
+        self.found = found
+        self.known = known
+
+
+class Codec(Protocol[T]):
+    """How a value stands in its file."""
+
+    def missing(self) -> T:
+        """The value of a file that does not exist."""
+
+    def decode(self, raw: bytes) -> tuple[T, tuple[str, ...]]:
+        """The value, and a sentence for each part that was wrong and could be ignored.
+
+        Raises `Malformed` or `FormatIsNewer`, and nothing else whatever `raw` holds.
+        """
+
+    def encode(self, value: T) -> bytes | None:
+        """None where the value is said by the file not being there."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreProblem:
+    """What the owner should know about a state file; `kept_as` names the file set aside."""
+
+    path: Path
+    reason: str
+    kept_as: Path | None = None
+
+    def __str__(self) -> str:
+        where = f"state/{self.path.name}"
+        if self.kept_as is None:
+            return f"{where}: {self.reason}"
+        return (
+            f"{where} could not be understood ({self.reason}). It was set aside as "
+            f"state/{self.kept_as.name}, and work goes on without it."
+        )
+
+
+def set_aside(disk: Disk, path: Path, reason: str) -> StoreProblem:
+    """Give what stands at `path` another name, whatever it is, and say so."""
+    # By the real clock: two files set aside in one moment of a simulated day must not meet.
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    kept_as = path.with_name(f"{path.name}.corrupt-{stamp}")
+    rename_durably(disk, path, kept_as)
+    return StoreProblem(path, reason, kept_as)
+
+
+class FileStore(Generic[T]):
+    """A `Store`. `report` is called once for each distinct problem, with no lock held."""
+
+    def __init__(
+        self,
+        path: Path,
+        codec: Codec[T],
+        lock: FileLock,
+        *,
+        disk: Disk,
+        report: Callable[[StoreProblem], None],
+    ) -> None:
+        self._path = path
+        self._codec = codec
+        self._lock = lock
+        self._disk = disk
+        self._report = report
+        self._reported: set[str] = set()
+
+    def read(self) -> T:
+        try:
+            value, warnings = self._load()
+        except Malformed:
+            return self.transact(lambda value: (value, value))
+        except FormatIsNewer as newer:
+            self._tell(self._newer(newer))
+            return self._codec.missing()
+        self._tell(*warnings)
+        return value
+
+    def transact(self, step: Callable[[T], tuple[T, R]]) -> R:
+        problems: tuple[StoreProblem, ...] = ()
+        try:
+            with self._lock.held():
+                value, problems = self._load_or_set_aside()
+                new_value, result = step(value)
+                if new_value != value:
+                    self._save(new_value)
+                return result
+        finally:
+            self._tell(*problems)
+
+    def _load(self) -> tuple[T, tuple[StoreProblem, ...]]:
+        try:
+            raw = self._disk.read(self._path, Largest.STATE)
+        except FileNotFoundError:
+            return self._codec.missing(), ()
+        except Unfit as unfit:
+            raise Malformed(unfit.reason) from None
+        except OSError as refused:
+            reason = refused.strerror or str(refused)
+            raise Unreadable(
+                self._path, f"is there but cannot be read: {reason}. Mend its permissions."
+            ) from refused
+        value, warnings = self._codec.decode(raw)
+        return value, tuple(StoreProblem(self._path, warning) for warning in warnings)
+
+    def _load_or_set_aside(self) -> tuple[T, tuple[StoreProblem, ...]]:
+        try:
+            return self._load()
+        except FormatIsNewer as newer:
+            raise NewerFormat(self._path, newer.found, newer.known) from None
+        except Malformed as malformed:
+            return self._codec.missing(), (self._set_aside(str(malformed)),)
+
+    def _set_aside(self, reason: str) -> StoreProblem:
+        return set_aside(self._disk, self._path, reason)
+
+    def _save(self, value: T) -> None:
+        data = self._codec.encode(value)
+        if data is None:
+            remove_durably(self._disk, self._path)
+        else:
+            write_atomically(self._disk, self._path, data, PRIVATE)
+
+    def _newer(self, newer: FormatIsNewer) -> StoreProblem:
+        return StoreProblem(self._path, NewerFormat(self._path, newer.found, newer.known).reason)
+
+    def _tell(self, *problems: StoreProblem) -> None:
+        for problem in problems:
+            if str(problem) not in self._reported:
+                self._reported.add(str(problem))
+                self._report(problem)

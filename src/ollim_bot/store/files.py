@@ -1,0 +1,227 @@
+"""Atomic and durable changes of files, and locks between processes."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from ollim_bot.errors import WriteFailed
+from ollim_bot.plain_files import Largest, open_file, opened_file, read_file
+from ollim_bot.ports import Disk
+
+PRIVATE = 0o600
+SHARED = 0o644
+
+_BLOCK = 65536
+
+
+class OsDisk:
+    """The operating system's."""
+
+    def read(self, path: Path, most: int) -> bytes:
+        return read_file(path, most)
+
+    def write(self, path: Path, data: bytes, mode: int) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        with opened_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode) as descriptor:
+            os.fchmod(descriptor, mode)
+            _write_all(descriptor, data)
+
+    def append(self, path: Path, data: bytes, mode: int, *, sync: bool) -> None:
+        with opened_file(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, mode) as descriptor:
+            end = os.fstat(descriptor).st_size
+            try:
+                _write_all(descriptor, data)
+                if sync:
+                    _sync(descriptor)
+            except OSError:
+                with suppress(OSError):
+                    os.ftruncate(descriptor, end)
+                raise
+
+    def sync(self, path: Path) -> None:
+        with opened_file(path) as descriptor:
+            _sync(descriptor)
+
+    def replace(self, source: Path, target: Path) -> None:
+        os.replace(source, target)
+
+    def link(self, source: Path, target: Path) -> None:
+        try:
+            os.link(source, target)
+        except OSError as refused:
+            if refused.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):
+                raise
+            # No second names on this file system: reserve the name, then take it.
+            with opened_file(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE):
+                os.replace(source, target)
+
+    def remove(self, path: Path) -> None:
+        os.unlink(path)
+
+    def sync_folder(self, folder: Path) -> None:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            _sync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _sync(descriptor: int) -> None:
+    # On macOS fsync stops at the drive's cache; F_FULLFSYNC goes through it.
+    full_sync = getattr(fcntl, "F_FULLFSYNC", None)
+    if full_sync is None:
+        os.fsync(descriptor)
+    else:
+        fcntl.fcntl(descriptor, full_sync)
+
+
+def write_atomically(disk: Disk, path: Path, data: bytes, mode: int) -> None:
+    """Replace the file's content as one step that survives a power cut.
+
+    Whatever fails, the file holds the old content or the new one, whole. An existing file keeps its
+    mode. Only one writer at a time may write a path: callers hold its lock.
+    """
+    with _refusals_as(path), _temporary(disk, path, data, _mode_of(path, mode)) as temporary:
+        disk.replace(temporary, path)
+        disk.sync_folder(path.parent)
+
+
+def create_atomically(disk: Disk, path: Path, data: bytes, mode: int) -> bool:
+    """Make a new file in one step, or return False because the name is taken."""
+    with _refusals_as(path), _temporary(disk, path, data, mode) as temporary:
+        try:
+            disk.link(temporary, path)
+        except FileExistsError:
+            return False
+        disk.sync_folder(path.parent)
+        return True
+
+
+def remove_durably(disk: Disk, path: Path) -> None:
+    """Remove the file if it is there, so that a power cut does not bring it back."""
+    with _refusals_as(path):
+        try:
+            disk.remove(path)
+        except FileNotFoundError:
+            return
+        disk.sync_folder(path.parent)
+
+
+def append_line(disk: Disk, path: Path, data: bytes, *, sync: bool) -> None:
+    """Add `data`, which ends in a newline, at the end of the file: all of it or nothing.
+
+    A line that an earlier crash left torn is closed first, so that it cannot swallow this one.
+    """
+    with _refusals_as(path):
+        disk.append(path, b"\n" + data if _ends_torn(path) else data, PRIVATE, sync=sync)
+
+
+def rename_durably(disk: Disk, path: Path, target: Path) -> None:
+    with _refusals_as(path):
+        disk.replace(path, target)
+        disk.sync_folder(path.parent)
+
+
+@contextmanager
+def _temporary(disk: Disk, path: Path, data: bytes, mode: int) -> Iterator[Path]:
+    # The name is always the same, so that a kill leaves at most one behind for the next write.
+    temporary = path.with_name(f".{path.name[:60]}.tmp")
+    try:
+        disk.write(temporary, data, mode)
+        disk.sync(temporary)
+        yield temporary
+    finally:
+        with suppress(FileNotFoundError):
+            disk.remove(temporary)
+
+
+@contextmanager
+def _refusals_as(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as refused:
+        reason = refused.strerror or str(refused)
+        raise WriteFailed(path, f"could not be written: {reason}. Nothing was lost.") from refused
+
+
+def _mode_of(path: Path, default: int) -> int:
+    try:
+        return stat.S_IMODE(os.stat(path).st_mode)
+    except FileNotFoundError:
+        return default
+
+
+def lines_backwards(path: Path) -> Iterator[bytes]:
+    """The lines of a file, the last one first, each without its end; reads no more than asked."""
+    with opened_file(path, most=Largest.LOG) as descriptor:
+        end = os.fstat(descriptor).st_size
+        later: list[bytes] = []
+        while end:
+            start = max(0, end - _BLOCK)
+            first, *whole = _read_at(descriptor, start, end - start).split(b"\n")
+            if whole:
+                yield b"".join([whole.pop(), *reversed(later)])
+                yield from reversed(whole)
+                later = []
+            later.append(first)
+            end = start
+        yield b"".join(reversed(later))
+
+
+def read_from(path: Path, start: int) -> bytes:
+    """What a file holds from the byte `start` on."""
+    with opened_file(path, most=Largest.LOG) as descriptor:
+        return _read_at(descriptor, start, max(0, os.fstat(descriptor).st_size - start))
+
+
+def _read_at(descriptor: int, start: int, size: int) -> bytes:
+    data = b""
+    while len(data) < size and (part := os.pread(descriptor, size - len(data), start + len(data))):
+        data += part
+    return data
+
+
+def _ends_torn(path: Path) -> bool:
+    try:
+        with opened_file(path) as descriptor:
+            size = os.fstat(descriptor).st_size
+            return size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+    except FileNotFoundError:
+        return False
+
+
+class FileLock:
+    """An operating-system lock on a file of its own, which is never removed.
+
+    Every holder opens the file anew, so two threads exclude each other as two processes do. Not
+    re-entrant.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Wait for the lock and hold it; raises `WriteFailed` where it cannot be made."""
+        try:
+            descriptor = open_file(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        except OSError as refused:
+            raise WriteFailed(self._path, f"could not be locked: {refused.strerror}.") from refused
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)

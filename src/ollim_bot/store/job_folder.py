@@ -1,0 +1,178 @@
+"""Looks at a folder of job files and tells what changed."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Set
+from contextlib import suppress
+from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
+
+from ollim_bot.domain.jobs import Job
+from ollim_bot.errors import Unreadable
+from ollim_bot.plain_files import Largest, NotAFile, TooLarge
+from ollim_bot.ports import Disk
+from ollim_bot.store import frontmatter
+from ollim_bot.store.document import BadDocument
+from ollim_bot.store.files import PRIVATE, remove_durably, write_atomically
+from ollim_bot.store.job_formats import FieldProblem, JobFormat, JobReading
+
+J = TypeVar("J", bound=Job)
+
+# A file that changes twice within the clock's grain looks unchanged: so fresh a look is not kept.
+_GRAIN_NS = 100_000_000
+
+# Changed, size and number of the file; None for a name that leads nowhere.
+_Fingerprint = tuple[int, int, int] | None
+
+
+class Look(NamedTuple, Generic[J]):
+    """What each `*.md` holds, by file name, in order.
+
+    `touched` are the names whose files are not what they were at the last look: new, written or
+    gone. Where nothing is, `readings` is the object that it was.
+    """
+
+    readings: Mapping[str, JobReading[J]]
+    touched: Set[str] = frozenset()
+
+
+class _Known(NamedTuple, Generic[J]):
+    """The last look. Those that are `fresh` may change without looking different."""
+
+    fingerprints: Mapping[str, _Fingerprint]
+    readings: Mapping[str, JobReading[J]]
+    fresh: frozenset[str] = frozenset()
+
+
+class FolderWatch(Generic[J]):
+    """Only files that changed since the last look are read again."""
+
+    def __init__(self, folder: Path, form: JobFormat[J], disk: Disk) -> None:
+        self.path = folder
+        self._form = form
+        self._disk = disk
+        self._known: _Known[J] = _Known({}, {})
+
+    def readings(self) -> Mapping[str, JobReading[J]]:
+        """What each `*.md` holds, by file name, in order."""
+        return self.look().readings
+
+    def look(self) -> Look[J]:
+        """Raises `Unreadable` if the folder is there and cannot be listed."""
+        known, listed = self._known, self._listed()
+        if listed == known.fingerprints and not known.fresh:
+            return Look(known.readings)
+        gone = known.readings.keys() - listed.keys()
+        found = {name: known.readings[name] for name in known.readings if name not in gone}
+        touched, fresh, now = set(gone), set(), time.time_ns()
+        for name, fingerprint in listed.items():
+            is_same = name in found and known.fingerprints[name] == fingerprint
+            if is_same and name not in known.fresh:
+                continue
+            before, after = found.pop(name, None), self._reading(name)
+            if after is not None:
+                found[name] = before if before is not None and before == after else after
+            if not is_same or before != after:
+                touched.add(name)
+            if _is_fresh(fingerprint, now):
+                fresh.add(name)
+        readings = {name: found[name] for name in sorted(found)}
+        fingerprints = {name: listed[name] for name in readings}
+        self._known = _Known(fingerprints, readings, frozenset(fresh))
+        return Look(readings, touched)
+
+    def text(self, name: str) -> str:
+        """Raises `BadDocument` for what can never be a job, `FileNotFoundError` if it is gone."""
+        path = self.path / name
+        try:
+            raw = self._disk.read(path, Largest.JOB)
+        except FileNotFoundError:
+            if path.is_symlink():
+                raise BadDocument(None, "is a link that leads nowhere") from None
+            raise
+        except NotAFile:
+            raise BadDocument(None, "is not a file") from None
+        except TooLarge:
+            raise BadDocument(None, f"is larger than {Largest.JOB} bytes") from None
+        except OSError as refused:
+            reason = refused.strerror or str(refused)
+            raise BadDocument(None, f"cannot be read: {reason}") from None
+        try:
+            return raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = raw.count(b"\n", 0, error.start) + 1
+            raise BadDocument(line, "is not UTF-8 text") from None
+
+    def read_text(self, text: str) -> JobReading[J]:
+        try:
+            return self._form.read(frontmatter.parse(text))
+        except BadDocument as bad:
+            return _unreadable(bad)
+
+    def _reading(self, name: str) -> JobReading[J] | None:
+        """None if the file went away since it was listed."""
+        try:
+            return self.read_text(self.text(name))
+        except FileNotFoundError:
+            return None
+        except BadDocument as bad:
+            return _unreadable(bad)
+
+    def _listed(self) -> dict[str, _Fingerprint]:
+        try:
+            with os.scandir(self.path) as entries:
+                return {
+                    entry.name: _fingerprint(entry)
+                    for entry in entries
+                    if entry.name.endswith(".md") and not entry.name.startswith(".")
+                }
+        except FileNotFoundError:
+            return {}
+        except OSError as refused:
+            reason = refused.strerror or str(refused)
+            raise Unreadable(self.path, f"cannot be listed: {reason}.") from refused
+
+
+def _fingerprint(entry: os.DirEntry[str]) -> _Fingerprint:
+    try:
+        status = entry.stat()
+    except OSError:
+        return None
+    return status.st_ctime_ns, status.st_size, status.st_ino
+
+
+def _is_fresh(fingerprint: _Fingerprint, now: int) -> bool:
+    return fingerprint is None or abs(now - fingerprint[0]) <= _GRAIN_NS
+
+
+def _unreadable(bad: BadDocument) -> JobReading[J]:
+    return JobReading(None, None, (FieldProblem(bad.reason, None, bad.line),))
+
+
+class KeptVersions(Generic[J]):
+    """One copy for each file name, in a folder of their own. Only one may write there."""
+
+    def __init__(self, folder: Path, form: JobFormat[J], disk: Disk) -> None:
+        self._folder = folder
+        self._form = form
+        self._disk = disk
+        self._readings = FolderWatch(folder, form, disk)
+
+    def all(self) -> dict[str, J]:
+        """By file name. Raises `Unreadable`."""
+        readings = self._readings.readings()
+        return {name: reading.job for name, reading in readings.items() if reading.job is not None}
+
+    def keep(self, name: str, job: J) -> None:
+        """Raises `WriteFailed`."""
+        text = frontmatter.render(self._form.written(job), job.spec.message)
+        with suppress(OSError):
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        data = text.encode("utf-8", "surrogateescape")
+        write_atomically(self._disk, self._folder / name, data, PRIVATE)
+
+    def drop(self, name: str) -> None:
+        """Raises `WriteFailed`."""
+        remove_durably(self._disk, self._folder / name)

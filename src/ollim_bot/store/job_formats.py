@@ -1,0 +1,408 @@
+"""The fields of routines, reminders and webhooks, and what may stand in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Generic, NamedTuple, TypeVar
+from zoneinfo import ZoneInfo
+
+from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.jobs import (
+    Chain,
+    Job,
+    JobKind,
+    JobSpec,
+    Late,
+    Model,
+    Reminder,
+    ReportMode,
+    Routine,
+    WebhookSpec,
+)
+from ollim_bot.domain.text import nearest
+from ollim_bot.environment import zone_named
+from ollim_bot.errors import BadCron, BadJob
+from ollim_bot.store.document import Document, Field
+
+JOB_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+
+
+class WrongValue(Exception):
+    """`str()` says what is wrong and what would be right."""
+
+
+def wrong(field: Field, right: str) -> WrongValue:
+    shown = field.text if field.text is not None else field.value
+    return WrongValue(f"{_shortened(repr(shown))} is not right; it takes {right}")
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def text(field: Field) -> str:
+    # A number or a word such as `true` is text where text is wanted: quotes are YAML's concern.
+    if field.text is None or field.value is None:
+        raise wrong(field, "text")
+    return field.text
+
+
+def one_line(field: Field) -> str:
+    return " ".join(text(field).split())
+
+
+def flag(field: Field) -> bool:
+    if not isinstance(field.value, bool):
+        raise wrong(field, "true or false")
+    return field.value
+
+
+def words(field: Field) -> tuple[str, ...]:
+    right = "a list such as [one, two]"
+    if not isinstance(field.value, list):
+        raise wrong(field, right)
+    if not all(isinstance(word, str) and word.strip() for word in field.value):
+        raise wrong(field, right)
+    return tuple(word.strip() for word in field.value)
+
+
+def job_id(field: Field) -> str:
+    value = text(field)
+    if not JOB_ID.fullmatch(value):
+        raise wrong(field, "lower-case letters, digits and hyphens, at most 40")
+    return value
+
+
+def setter(field: Field) -> str:
+    value = text(field)
+    kind, _, name = value.partition(":")
+    if kind not in (*JobKind,) or not JOB_ID.fullmatch(name):
+        raise wrong(field, "the job that has set it, such as routine:3f2a9c1b")
+    return value
+
+
+def zone(field: Field) -> ZoneInfo:
+    found = zone_named(text(field))
+    if found is None:
+        raise wrong(field, "the name of a time zone such as Europe/Berlin")
+    return found
+
+
+def one_of(kind: type[StrEnum]) -> Callable[[Field], StrEnum]:
+    def choice(field: Field) -> StrEnum:
+        try:
+            return kind(text(field))
+        except ValueError:
+            raise wrong(field, f"one of {', '.join(kind)}") from None
+
+    return choice
+
+
+class FieldRule(NamedTuple):
+    """A field's name in the file and in `JobSpec` or its kind, and how it is read."""
+
+    name: str
+    read: Callable[[Field], object]
+    background_only: bool = False
+    # A misspelt one of these would leave a job with more power than its author thought.
+    restricts: bool = False
+
+    @property
+    def attribute(self) -> str:
+        return self.name.replace("-", "_")
+
+
+COMMON = (
+    FieldRule("id", job_id),
+    FieldRule("description", one_line),
+    FieldRule("background", flag),
+    FieldRule("model", one_of(Model), background_only=True),
+    FieldRule("thinking", flag, background_only=True),
+    FieldRule("isolated", flag, background_only=True, restricts=True),
+    FieldRule("update-main-session", one_of(ReportMode), background_only=True, restricts=True),
+    FieldRule("allow-ping", flag, background_only=True, restricts=True),
+    FieldRule("allowed-tools", words, restricts=True),
+    FieldRule("skills", words),
+    FieldRule("timezone", zone),
+    FieldRule("late", one_of(Late)),
+    FieldRule("enabled", flag, restricts=True),
+    FieldRule("must", flag),
+    FieldRule("set-by", setter, restricts=True),
+)
+
+
+J = TypeVar("J", bound=Job)
+
+# A field's name, or None for the whole document, and what is wrong with it.
+Fault = tuple[str | None, str]
+
+# Of one kind only: on another kind they are a mistake, since they change when or whether it runs.
+_OF_ONE_KIND = frozenset(
+    ("cron", "run-at", "max-chain", "chain-depth", "chain-parent", "fields", "secret-env")
+)
+_COMMON = {rule.name: rule.attribute for rule in COMMON}
+_LOOKS_LIKE_A_RESTRICTION = re.compile(
+    r"disallow|deny|denied|forbid|block|exclu|except|restrict|permission|sandbox|read-?only"
+)
+
+
+class FieldProblem(NamedTuple):
+    """`line` counts in the file; None where the problem has no line of its own."""
+
+    reason: str
+    field: str | None = None
+    line: int | None = None
+
+    def complaint(self) -> str:
+        return self.reason if self.field is None else f"{self.field}: {self.reason}"
+
+    def sentence(self, file: str) -> str:
+        where = file if self.line is None else f"{file}:{self.line}"
+        return f"{where}: {self.complaint()}"
+
+
+class JobReading(NamedTuple, Generic[J]):
+    """`job` is None exactly when there are problems; warnings do not keep it from running."""
+
+    job: J | None
+    job_id: str | None
+    problems: tuple[FieldProblem, ...] = ()
+    warnings: tuple[FieldProblem, ...] = ()
+
+
+class _Findings:
+    """What has been found in one document so far."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self.problems: list[FieldProblem] = []
+        self.warnings: list[FieldProblem] = []
+
+
+class JobFormat(Generic[J]):
+    """One kind of job: its fields, those that must be there, and how they make a value.
+
+    `faults` finds what is wrong with fields that are right each by itself.
+    """
+
+    def __init__(
+        self,
+        kind: JobKind,
+        *,
+        own_rules: Iterable[FieldRule],
+        required: tuple[str, ...],
+        background_by_default: bool,
+        build: Callable[[JobSpec, Mapping[str, Any]], J],
+        own_fields: Callable[[J], Mapping[str, object]],
+        faults: Callable[[Mapping[str, Any]], Iterable[Fault]] = lambda _: (),
+    ) -> None:
+        self.kind = kind
+        self.rules = {rule.name: rule for rule in (*COMMON, *own_rules)}
+        self.required = required
+        self.background_by_default = background_by_default
+        self._build = build
+        self.own_fields = own_fields
+        self._own_faults = faults
+
+    def read(self, document: Document) -> JobReading[J]:
+        found = _Findings()
+        for name, field in document.fields.items():
+            self._read_field(name, field, found)
+        for at, reason in self._faults(document, found.values):
+            line = document.fields[at].line if at and at in document.fields else None
+            found.problems.append(FieldProblem(reason, at, line))
+        job = None if found.problems else self._built(found.values, document.body)
+        job_id = found.values.get("id")
+        return JobReading(job, job_id, tuple(found.problems), tuple(found.warnings))
+
+    def made(self, values: Mapping[str, object], message: str) -> J:
+        """The job with these fields, in the words of a file. Raises `BadJob` with all problems."""
+        fields = {name: _as_written(value) for name, value in values.items()}
+        reading = self.read(Document(fields, message))
+        if reading.job is None:
+            raise BadJob([f"{problem.complaint()}." for problem in reading.problems])
+        return reading.job
+
+    def written(self, job: J) -> dict[str, object]:
+        """The fields that differ from their defaults, `id` first."""
+        spec = job.spec
+        defaults = JobSpec(id="", message="", background=self.background_by_default)
+        common = {
+            rule.name: _written(getattr(spec, rule.attribute))
+            for rule in COMMON
+            if getattr(spec, rule.attribute) != getattr(defaults, rule.attribute)
+        }
+        own = {name: _written(value) for name, value in self.own_fields(job).items()}
+        return {"id": spec.id, **own, **common}
+
+    def _read_field(self, name: str, field: Field, found: _Findings) -> None:
+        rule = self.rules.get(name)
+        if rule is None:
+            self._read_unknown(name, field, found)
+            return
+        try:
+            found.values[name] = rule.read(field)
+        except WrongValue as wrong:
+            found.problems.append(FieldProblem(str(wrong), name, field.line))
+
+    def _read_unknown(self, name: str, field: Field, found: _Findings) -> None:
+        near = nearest(name, self.rules)
+        hint = f"; did you mean {near}?" if near else ""
+        problem = FieldProblem(f"is not a field of a {self.kind}{hint}", name, field.line)
+        restricts = _LOOKS_LIKE_A_RESTRICTION.search(name) or (near and self.rules[near].restricts)
+        if restricts or name in _OF_ONE_KIND:
+            found.problems.append(problem)
+        else:
+            found.warnings.append(problem)
+
+    def _faults(self, document: Document, values: Mapping[str, Any]) -> Iterator[Fault]:
+        for name in self.required:
+            if name not in document.fields:
+                yield name, "is missing"
+        if not document.body:
+            yield None, "the text under the fields is empty"
+        if not values.get("background", self.background_by_default):
+            for name in values:
+                if self.rules[name].background_only:
+                    yield name, "is for background jobs only; add background: true or remove it"
+        if values.get("must") and values.get("allow-ping") is False:
+            yield "must", "cannot be kept with allow-ping: false; remove one of the two"
+        if "set-by" in values:
+            yield from self._faults_of_initiative(values)
+        yield from self._own_faults(values)
+
+    def _faults_of_initiative(self, values: Mapping[str, Any]) -> Iterator[Fault]:
+        if values.get("must"):
+            yield "must", "is only for what the owner asked for; remove it, or the line set-by"
+        if not values.get("background", self.background_by_default):
+            yield "set-by", "is for background jobs only; add background: true or remove it"
+
+    def _built(self, values: Mapping[str, Any], message: str) -> J:
+        common = {_COMMON[name]: value for name, value in values.items() if name in _COMMON}
+        spec = JobSpec(**{"background": self.background_by_default} | common, message=message)
+        return self._build(spec, values)
+
+
+def _as_written(value: object) -> Field:
+    return Field(value, 0, None if isinstance(value, list | dict) else str(value))
+
+
+def _written(value: object) -> object:
+    if isinstance(value, tuple):
+        return list(value)
+    if value is None or isinstance(value, bool | int | dict):
+        return value
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:?\d\d)?", re.ASCII)
+
+
+def whole(field: Field) -> int:
+    if isinstance(field.value, bool) or not isinstance(field.value, int):
+        raise wrong(field, "a whole number from 0 to 1000")
+    if not 0 <= field.value <= 1000:
+        raise wrong(field, "a whole number from 0 to 1000")
+    return field.value
+
+
+def moment(field: Field) -> datetime:
+    right = "a time such as 2026-11-16T09:00 or 2026-11-16T09:00:00+01:00"
+    value = text(field)
+    if not _MOMENT.fullmatch(value):
+        raise wrong(field, right)
+    try:
+        parsed = datetime.fromisoformat(value)
+    except ValueError:
+        raise wrong(field, right) from None
+    if not 1970 <= parsed.year < 9999:
+        raise wrong(field, right)
+    return parsed
+
+
+def _reminder(spec: JobSpec, values: Mapping[str, Any]) -> Reminder:
+    chain = Chain(
+        values.get("max-chain", 0), values.get("chain-depth", 0), values.get("chain-parent")
+    )
+    return Reminder(spec, values["run-at"], chain)
+
+
+def _reminder_fields(reminder: Reminder) -> dict[str, object]:
+    chain = reminder.chain
+    own = {"max-chain": chain.max, "chain-depth": chain.depth, "chain-parent": chain.parent}
+    return {"run-at": reminder.run_at} | {name: value for name, value in own.items() if value}
+
+
+def _reminder_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
+    if values.get("chain-depth", 0) > values.get("max-chain", 0):
+        yield "chain-depth", "is greater than max-chain"
+
+
+REMINDERS = JobFormat(
+    JobKind.REMINDER,
+    own_rules=(
+        FieldRule("run-at", moment),
+        FieldRule("max-chain", whole),
+        FieldRule("chain-depth", whole),
+        FieldRule("chain-parent", job_id),
+    ),
+    required=("id", "run-at"),
+    background_by_default=True,
+    build=_reminder,
+    own_fields=_reminder_fields,
+    faults=_reminder_faults,
+)
+
+
+def cron(field: Field) -> Cron:
+    try:
+        return Cron.parse(text(field))
+    except BadCron as bad:
+        raise WrongValue(str(bad)) from None
+
+
+ROUTINES = JobFormat(
+    JobKind.ROUTINE,
+    own_rules=(FieldRule("cron", cron),),
+    required=("id", "cron"),
+    background_by_default=False,
+    build=lambda spec, values: Routine(spec, values["cron"]),
+    own_fields=lambda routine: {"cron": routine.cron},
+)
+
+
+def schema(field: Field) -> dict[str, object]:
+    if not isinstance(field.value, dict) or not field.value:
+        raise wrong(field, "a JSON Schema such as {type: object, properties: {...}}")
+    return field.value
+
+
+def variable(field: Field) -> str:
+    value = text(field)
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
+        raise wrong(field, "the name of an environment variable such as GITHUB_SECRET")
+    return value
+
+
+def _webhook_fields(webhook: WebhookSpec) -> dict[str, object]:
+    own: dict[str, object] = {"fields": dict(webhook.fields)}
+    return own if webhook.secret_env is None else own | {"secret-env": webhook.secret_env}
+
+
+def _webhook_faults(values: Mapping[str, Any]) -> Iterator[Fault]:
+    if values.get("background") is False:
+        yield "background", "is always true for a webhook; remove the line"
+
+
+WEBHOOKS = JobFormat(
+    JobKind.WEBHOOK,
+    own_rules=(FieldRule("fields", schema), FieldRule("secret-env", variable)),
+    required=("id", "fields"),
+    background_by_default=True,
+    build=lambda spec, values: WebhookSpec(spec, values["fields"], values.get("secret-env")),
+    own_fields=_webhook_fields,
+    faults=_webhook_faults,
+)

@@ -1,0 +1,332 @@
+"""The history of shared files as git commits."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path, PurePath, PurePosixPath
+from typing import NamedTuple
+
+from ollim_bot.domain.text import shortened
+from ollim_bot.errors import OllimError
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.files import FileLock
+from ollim_bot.store.git import (
+    Change,
+    Git,
+    GitBusy,
+    GitFailed,
+    GitUnfinished,
+    Repository,
+    has_repository,
+)
+
+_DATA = DataPaths(Path())
+_NEVER_TRACKED = (
+    _DATA.state,
+    _DATA.downloads,
+    _DATA.claude_skills,
+    _DATA.routine_spec_link,
+    _DATA.webhook_spec_link,
+)
+_SUBJECT_LENGTH = 72
+
+
+class Note(NamedTuple):
+    path: Path
+    message: str
+
+
+def is_tracked(relative: PurePath) -> bool:
+    """Whether a file of the data directory may ever be committed, whatever `.gitignore` says."""
+    if relative == _DATA.session_history:
+        return True
+    if relative.is_absolute() or any(map(relative.is_relative_to, _NEVER_TRACKED)):
+        return False
+    return relative.name != "" and not (
+        _is_half_written(relative) or any(map(_is_never_tracked, relative.parts))
+    )
+
+
+def _is_half_written(relative: PurePath) -> bool:
+    return relative.name.startswith(".") and relative.suffix == ".tmp"
+
+
+def _is_never_tracked(part: str) -> bool:
+    return part in ("..", ".env") or part.startswith(".env.") or part.lower() == ".git"
+
+
+def tracked_changes(repository: Repository) -> list[Change]:
+    return [change for change in repository.changes() if is_tracked(change.path)]
+
+
+def record(repository: Repository, notes: Iterable[Note]) -> dict[PurePosixPath, str]:
+    """Commit what the notes speak of. What cannot be committed is returned, with the reason.
+
+    A note about a folder speaks of all files in it. Files that do not differ from the last commit
+    are left out without a word, as are those that are never tracked.
+    """
+    root = repository.git.root
+    placed = [(place, note.message) for note in notes if (place := _place(root, note.path))]
+    noted = {place for place, _ in placed}
+    wanted = [
+        change for change in tracked_changes(repository) if noted.intersection(_line(change.path))
+    ]
+    refused = repository.stage([change.path for change in wanted if not change.staged])
+    recorded = [change.path for change in wanted if change.path not in refused]
+    seen = {place for path in recorded for place in _line(path)}
+    if recorded:
+        repository.commit(recorded, commit_message([each for each in placed if each[0] in seen]))
+    elif refused:
+        raise GitFailed(root, next(iter(refused.values())))
+    return refused | _in_other_repositories(root, noted - seen)
+
+
+def _place(root: Path, path: Path) -> PurePosixPath | None:
+    """Where the file really is below `root`, linked folders followed; None if it is elsewhere."""
+    whole = root / path
+    try:
+        real = Path(os.path.realpath(whole.parent), whole.name)
+        return PurePosixPath(real.relative_to(root))
+    except ValueError:
+        return None
+
+
+def _line(path: PurePosixPath) -> tuple[PurePosixPath, ...]:
+    return (path, *path.parents)
+
+
+def _in_other_repositories(root: Path, places: Iterable[PurePosixPath]) -> dict[PurePosixPath, str]:
+    folders = {folder for place in places if is_tracked(place) for folder in _line(place)[:-1]}
+    return {
+        folder: "it is a repository of its own"
+        for folder in sorted(folders)
+        if os.path.lexists(root / folder / ".git")
+    }
+
+
+def commit_message(noted: Sequence[tuple[PurePosixPath, str]]) -> str:
+    """The only message as it is, or a summary of several and then each on a line."""
+    messages = [
+        message.replace("\0", " ").strip() or f"change {place}"
+        for place, message in dict.fromkeys(noted)
+    ]
+    if len(messages) == 1:
+        return f"{messages[0]}\n"
+    lines = [" ".join(message.split()) for message in messages]
+    subject = _shortened(f"{len(lines)} changes: {', '.join(lines)}")
+    return "\n".join((subject, "", *lines, ""))
+
+
+def _shortened(line: str) -> str:
+    return shortened(line, _SUBJECT_LENGTH)
+
+
+_ANY_TROUBLE = (OllimError, OSError)
+_WAITS_WHILE_BUSY = (0.01, 0.02, 0.04, 0.08, 0.16, 0.25, 0.25, 0.25, 0.25)
+_SHORTEST_GAP = 2.0
+_LONGEST_GAP = 60.0
+_MOST_WAITING = 10_000
+_ROUNDS_BETWEEN_TIDYING = 500
+
+
+def open_journal(paths: DataPaths, *, on_problem: Callable[[str], None]) -> GitJournal:
+    """The journal of the data directory, with the one lock that all processes share."""
+    lock = FileLock(paths.lock_of(paths.root / ".git"))
+    return GitJournal(paths.root, lock, on_problem=on_problem)
+
+
+class GitJournal:
+    """Commits what is noted, in a thread after `start`, or whenever `flush` is called.
+
+    Whatever keeps git from working is told to `on_problem` in a sentence, once, from the thread
+    that met it; the notes wait and are tried again. A note that dies with the process loses only
+    its message: the next `prepare` commits the file.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        lock: FileLock,
+        *,
+        on_problem: Callable[[str], None],
+        pause: float = 0.2,
+        longest_pause: float = 2.0,
+        git: str = "git",
+        time_limit: float = 30.0,
+    ) -> None:
+        self._root = Path(os.path.realpath(root))
+        self._git = Git(self._root, git, time_limit)
+        self._lock = lock
+        self._on_problem = on_problem
+        self._pause = pause
+        self._longest_pause = longest_pause
+        self._changed = threading.Condition()
+        self._waiting: dict[Note, int] = {}
+        self._serial = itertools.count()
+        self._first_noted = self._last_noted = self._not_before = 0.0
+        self._gap = 0.0
+        self._trouble: str | None = None
+        self._refused: set[PurePosixPath] = set()
+        self._worker: threading.Thread | None = None
+        self._closing = False
+
+    def note(self, path: Path, message: str) -> None:
+        now = time.monotonic()
+        with self._changed:
+            self._waiting[Note(path, message)] = next(self._serial)
+            self._last_noted = now
+            if len(self._waiting) == 1:
+                self._first_noted = now
+                self._changed.notify()
+            elif len(self._waiting) > _MOST_WAITING:
+                del self._waiting[next(iter(self._waiting))]
+
+    def prepare(self) -> None:
+        """Make the repository if there is none, and commit what was changed unseen."""
+        who = "by hand" if has_repository(self._root) else "begin with"
+        try:
+            with self._lock.held():
+                changes = tracked_changes(Repository.opened(self._git))
+        except _ANY_TROUBLE as trouble:
+            self._put_off(trouble)
+            return
+        for change in changes:
+            self.note(self._root / change.path, f"{who}: {change.path}")
+        self.flush()
+
+    def flush(self) -> bool:
+        """Commit what is waiting, in this thread. Never raises; False if something still waits."""
+        if self._waiting:
+            try:
+                with self._lock.held():
+                    refused = self._commit_waiting()
+            except _ANY_TROUBLE as trouble:
+                self._put_off(trouble)
+            else:
+                self._went_well(refused)
+        return not self._waiting
+
+    def start(self) -> None:
+        """Commit in a thread from now on, when notes have paused."""
+        if self._worker is None:
+            self._worker = threading.Thread(target=self._work, name="journal", daemon=True)
+            self._worker.start()
+
+    def close(self, limit: float = 10.0) -> None:
+        """Commit what is waiting and end the thread, or leave it alone after `limit` seconds."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        if self._worker is None:
+            self.flush()
+        else:
+            self._worker.join(limit)
+
+    def __enter__(self) -> GitJournal:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def available(self) -> bool:
+        return self.obstacle() is None
+
+    def obstacle(self) -> str | None:
+        """What keeps changes out of the history now, in a sentence. Looks, and changes nothing."""
+        try:
+            if has_repository(self._root):
+                Repository.opened(self._git).changes()
+            else:
+                self._git.run("version")
+        except _ANY_TROUBLE as trouble:
+            return self._sentence(trouble)
+        return None
+
+    def _commit_waiting(self) -> Mapping[PurePosixPath, str]:
+        with self._changed:
+            batch = dict(self._waiting)
+        if not batch:
+            return {}
+        refused = self._record_patiently(batch)
+        with self._changed:
+            # A note that came again meanwhile speaks of a later change.
+            for note, serial in batch.items():
+                if self._waiting.get(note) == serial:
+                    del self._waiting[note]
+            self._first_noted = time.monotonic()
+        return refused
+
+    def _record_patiently(self, batch: Mapping[Note, int]) -> Mapping[PurePosixPath, str]:
+        repository = Repository.opened(self._git)
+        for wait in _WAITS_WHILE_BUSY:
+            with suppress(GitBusy):
+                return record(repository, batch)
+            # Somebody is using git here: leave them room afterwards, too.
+            self._not_before = time.monotonic() + _SHORTEST_GAP
+            time.sleep(wait * random.uniform(0.5, 1.5))
+        return record(repository, batch)
+
+    def _put_off(self, trouble: OllimError | OSError) -> None:
+        sentence = self._sentence(trouble)
+        with self._changed:
+            self._gap = min(max(2 * self._gap, _SHORTEST_GAP), _LONGEST_GAP)
+            self._not_before = time.monotonic() + self._gap
+            known = isinstance(trouble, GitUnfinished) or sentence == self._trouble
+            self._trouble = sentence
+        if not known:
+            self._tell(sentence)
+
+    def _went_well(self, refused: Mapping[PurePosixPath, str]) -> None:
+        with self._changed:
+            self._gap = 0.0
+            self._trouble = None
+            new = refused.keys() - self._refused
+            self._refused |= new
+        for path in sorted(new):
+            self._tell(f"{path} is not in the history: {refused[path]}.")
+
+    def _tell(self, sentence: str) -> None:
+        # A file name need not be UTF-8, but what is printed or sent must be.
+        self._on_problem(sentence.encode("utf-8", "backslashreplace").decode("utf-8"))
+
+    def _sentence(self, trouble: OllimError | OSError) -> str:
+        if isinstance(trouble, OllimError):
+            return str(trouble)
+        return str(GitFailed(self._root, trouble.strerror or str(trouble)))
+
+    def _work(self) -> None:
+        for batches in itertools.count():
+            if not self._batch_is_due():
+                break
+            self.flush()
+            if batches % _ROUNDS_BETWEEN_TIDYING == 0:
+                self._tidy()
+        self.flush()
+
+    def _batch_is_due(self) -> bool:
+        """Waits until a batch should be committed; False when the journal closes instead."""
+        with self._changed:
+            while not self._closing:
+                delay = self._delay()
+                if delay is not None and delay <= 0:
+                    return True
+                self._changed.wait(delay)
+        return False
+
+    def _delay(self) -> float | None:
+        if not self._waiting:
+            return None
+        quiet = min(self._last_noted + self._pause, self._first_noted + self._longest_pause)
+        return max(quiet, self._not_before) - time.monotonic()
+
+    def _tidy(self) -> None:
+        with suppress(*_ANY_TROUBLE):
+            Repository.opened(self._git).tidy()

@@ -1,0 +1,118 @@
+"""Requests of the command line to the running bot."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from ollim_bot.domain.jobs import JobKind
+from ollim_bot.errors import WriteFailed
+from ollim_bot.paths import DataPaths
+from ollim_bot.plain_files import Largest
+from ollim_bot.ports import Disk
+from ollim_bot.store.files import PRIVATE, OsDisk, remove_durably, write_atomically
+
+_VERSION = 1
+_WAITING, _TAKEN = ".json", ".taken"
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """`at` is when it was made: the moment of the run's occurrence, so that it is run once."""
+
+    name: str
+    kind: JobKind
+    job_id: str
+    at: datetime
+
+
+class RequestFolder:
+    """`state/run_requests/`: a request waits until it is taken, which is done by a new name.
+
+    Either the bot takes it or the command withdraws it, never both.
+    """
+
+    def __init__(self, paths: DataPaths, disk: Disk | None = None) -> None:
+        self._folder = paths.state / "run_requests"
+        self._disk = disk or OsDisk()
+
+    def put(self, kind: JobKind, job_id: str, at: datetime) -> RunRequest:
+        """Raises `WriteFailed`."""
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as refused:
+            raise WriteFailed(self._folder, f"could not be made: {refused.strerror}.") from refused
+        request = RunRequest(os.urandom(4).hex(), kind, job_id, at)
+        row = {"version": _VERSION, "kind": kind, "job": job_id, "at": at.isoformat()}
+        write_atomically(self._disk, self._waiting(request), json.dumps(row).encode(), PRIVATE)
+        return request
+
+    def is_waiting(self, request: RunRequest) -> bool:
+        return self._waiting(request).exists()
+
+    def withdraw(self, request: RunRequest) -> bool:
+        """False if the bot has taken it."""
+        try:
+            self._disk.remove(self._waiting(request))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def all(self) -> list[RunRequest]:
+        """Those that wait and those that were taken but not done, oldest first.
+
+        What is no request is removed.
+        """
+        found = []
+        for path in self._listed():
+            request = self._read(path)
+            if request is not None:
+                found.append(request)
+            elif path.exists():
+                remove_durably(self._disk, path)
+        return sorted(found, key=lambda request: request.at.timestamp())
+
+    def take(self, request: RunRequest) -> bool:
+        """False if it was withdrawn."""
+        try:
+            self._disk.replace(self._waiting(request), self._taken(request))
+        except FileNotFoundError:
+            return self._taken(request).exists()
+        return True
+
+    def is_taken(self, request: RunRequest) -> bool:
+        return self._taken(request).exists()
+
+    def finish(self, request: RunRequest) -> None:
+        """It is on record that it runs, or it cannot be run."""
+        for path in (self._taken(request), self._waiting(request)):
+            remove_durably(self._disk, path)
+
+    def _listed(self) -> list[Path]:
+        try:
+            with os.scandir(self._folder) as entries:
+                return [
+                    Path(entry.path)
+                    for entry in entries
+                    if entry.name.endswith((_WAITING, _TAKEN)) and not entry.name.startswith(".")
+                ]
+        except OSError:
+            return []
+
+    def _read(self, path: Path) -> RunRequest | None:
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            row = json.loads(self._disk.read(path, Largest.NOTE))
+            at = datetime.fromisoformat(row["at"])
+            if row["version"] == _VERSION and at.utcoffset() is not None:
+                return RunRequest(path.stem, JobKind(row["kind"]), str(row["job"]), at)
+        return None
+
+    def _waiting(self, request: RunRequest) -> Path:
+        return self._folder / f"{request.name}{_WAITING}"
+
+    def _taken(self, request: RunRequest) -> Path:
+        return self._folder / f"{request.name}{_TAKEN}"

@@ -1,0 +1,249 @@
+"""Earlier texts of changed files, kept for Undo."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from ollim_bot.domain.shared_files import (
+    FileChange,
+    JobFile,
+    JobFolder,
+    OwnersFile,
+    ProfileFile,
+    UndoEnd,
+)
+from ollim_bot.errors import StorageError, WriteFailed
+from ollim_bot.paths import DataPaths
+from ollim_bot.plain_files import Largest
+from ollim_bot.ports import Disk, Journal
+from ollim_bot.store.files import (
+    PRIVATE,
+    SHARED,
+    FileLock,
+    OsDisk,
+    remove_durably,
+    write_atomically,
+)
+from ollim_bot.store.job_checker import text_at
+
+_VERSION = 1
+_KEPT_FOR = timedelta(days=30)
+_KEY = re.compile(r"[0-9a-f]{8}")
+
+
+class _UndoEntry(NamedTuple):
+    """`after` is a digest of what took the place of `before`."""
+
+    file: OwnersFile
+    before: str | None
+    after: str
+
+
+class UndoStore:
+    """One file in `state/undo/` for each change, which goes when it was undone or is 30 days old.
+
+    Whatever is undone is undone under the lock of the file's folder, so once.
+
+    What the agent's commands have changed waits in `state/unseen_changes/` until it was shown.
+    """
+
+    def __init__(self, paths: DataPaths, journal: Journal, disk: Disk | None = None) -> None:
+        self._paths = paths
+        self._journal = journal
+        self._disk = disk or OsDisk()
+        self._folder = paths.state / "undo"
+        self._unseen = paths.state / "unseen_changes"
+
+    def keep(self, change: FileChange) -> None:
+        _make(self._folder)
+        self._prune(change.at)
+        row = {**_row(change), "after": _digest(change.after)}
+        write_atomically(self._disk, self._place(change.key), json.dumps(row).encode(), PRIVATE)
+
+    def text(self, file: OwnersFile) -> str | None:
+        """What it holds now; None if it is not there. Raises `Unreadable`."""
+        return text_at(self._disk, self._paths.root / str(file))
+
+    def leave(self, change: FileChange) -> None:
+        """Note what a command is about to do, to be shown to the owner when it is done.
+
+        To be called with the lock of the file's folder held, which is kept until it is done: so
+        nothing is done that is not noted. Raises `WriteFailed`.
+        """
+        _make(self._unseen)
+        row = {**_row(change), "after": change.after, "by": change.by, "at": change.at.isoformat()}
+        # By the real clock, and under the lock: so they stand in the order of what was done.
+        place = self._unseen / f"{time.time_ns():020d}-{change.key}.json"
+        write_atomically(self._disk, place, json.dumps(row).encode(), PRIVATE)
+
+    def unseen(self) -> Sequence[FileChange]:
+        """What commands have changed and the owner was not shown, the oldest first.
+
+        What was noted but never done, because the command was killed, is forgotten.
+        """
+        waiting = self._waiting()
+        locks = dict.fromkeys(self._lock_of(each.file) for each in waiting)
+        for lock in locks:
+            with FileLock(lock).held():
+                # Whoever held the lock has done what it had noted by now.
+                noted = [each for each in self._waiting() if self._lock_of(each.file) == lock]
+                self._forget_undone(noted)
+        return self._waiting() if locks else ()
+
+    def forget(self, key: str) -> None:
+        """It was shown, or will never be done."""
+        if _KEY.fullmatch(key):
+            for place in self._places():
+                if place.stem.endswith(f"-{key}"):
+                    remove_durably(self._disk, place)
+
+    def undo(self, key: str) -> tuple[UndoEnd, OwnersFile | None]:
+        former = self._former(key)
+        if former is None:
+            return UndoEnd.GONE, None
+        with FileLock(self._lock_of(former.file)).held():
+            # Another click may have been faster.
+            end = UndoEnd.GONE if self._former(key) is None else self._undone(key, former)
+            return end, former.file
+
+    def _undone(self, key: str, former: _UndoEntry) -> UndoEnd:
+        path, before = self._paths.root / str(former.file), former.before
+        now = text_at(self._disk, path)
+        if now != before:
+            if _digest(now) != former.after:
+                return UndoEnd.CHANGED_SINCE
+            self._put_back(path, before)
+            self._journal.note(path, f"undo: {former.file}")
+        remove_durably(self._disk, self._place(key))
+        return UndoEnd.REMOVED if before is None else UndoEnd.RESTORED
+
+    def _put_back(self, path: Path, before: str | None) -> None:
+        if before is None:
+            remove_durably(self._disk, path)
+        else:
+            # A link stays a link: what it leads to is what is changed.
+            write_atomically(self._disk, path.resolve(), _bytes(before), SHARED)
+
+    def _former(self, key: str) -> _UndoEntry | None:
+        """None if it is not there any more, or is not one that this program has written."""
+        try:
+            row = json.loads(self._disk.read(self._place(key), Largest.FORMER_JOB))
+            file = _file(row)
+            before, after = row["before"], row["after"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        is_known = row.get("version") == _VERSION and isinstance(before, str | None)
+        return _UndoEntry(file, before, str(after)) if is_known else None
+
+    def _waiting(self) -> list[FileChange]:
+        return [each for place in self._places() if (each := self._noted(place)) is not None]
+
+    def _places(self) -> list[Path]:
+        try:
+            names = os.listdir(self._unseen)
+        except OSError:
+            return []
+        return [self._unseen / name for name in sorted(names) if name.endswith(".json")]
+
+    def _noted(self, place: Path) -> FileChange | None:
+        """None if it is not one that this program has written, or was shown meanwhile."""
+        key = place.stem.rpartition("-")[2]
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            row = json.loads(self._disk.read(place, Largest.FORMER_JOB))
+            file, before, after = _file(row), row["before"], row["after"]
+            at = datetime.fromisoformat(row["at"])
+            is_right = isinstance(before, str | None) and isinstance(after, str | None)
+            if is_right and row["version"] == _VERSION and at.utcoffset() is not None:
+                return FileChange(key, file, before, after, at, str(row["by"]))
+        return None
+
+    def _forget_undone(self, noted: Sequence[FileChange]) -> None:
+        """What a later change began with, was done; else the file tells."""
+        for number, change in enumerate(noted):
+            of_file = (each for each in noted[number + 1 :] if each.file == change.file)
+            if any(later.before == change.after for later in of_file):
+                continue
+            try:
+                now = self.text(change.file)
+            except StorageError:
+                continue
+            if now == change.before != change.after:
+                self.forget(change.key)
+
+    def _lock_of(self, file: OwnersFile) -> Path:
+        top = str(file).partition("/")[0]
+        return self._paths.lock_of(self._paths.root / top)
+
+    def _place(self, key: str) -> Path:
+        if not _KEY.fullmatch(key):
+            raise ValueError(key)
+        return self._folder / f"{key}.json"
+
+    def _prune(self, now: datetime) -> None:
+        oldest = (now - _KEPT_FOR).timestamp()
+        with suppress(OSError), os.scandir(self._folder) as entries:
+            for entry in entries:
+                if entry.stat().st_mtime < oldest:
+                    os.unlink(entry)
+
+
+class CommandNotes:
+    """Notes what a command of the agent does in one folder of jobs, before it is done.
+
+    `by` says where the agent called it.
+    """
+
+    def __init__(self, former: UndoStore, folder: JobFolder, by: str, at: datetime) -> None:
+        self._former = former
+        self._folder = folder
+        self._by = by
+        self._at = at
+
+    def leave(self, name: str, after: str | None) -> str:
+        """With the lock of the folder held. Returns the key. Raises `StorageError`."""
+        key = secrets.token_hex(4)
+        file = JobFile(self._folder, name)
+        before = self._former.text(file)
+        self._former.leave(FileChange(key, file, before, after, self._at, self._by))
+        return key
+
+    def forget(self, key: str) -> None:
+        """It will not be done."""
+        self._former.forget(key)
+
+
+def _row(change: FileChange) -> dict[str, object]:
+    file = change.file
+    folder, name = ("", file.value) if isinstance(file, ProfileFile) else (file.folder, file.name)
+    return {"version": _VERSION, "folder": folder, "name": name, "before": change.before}
+
+
+def _file(row: dict[str, object]) -> OwnersFile:
+    folder, name = str(row["folder"]), str(row["name"])
+    return JobFile(JobFolder(folder), name) if folder else ProfileFile(name)
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as refused:
+        raise WriteFailed(folder, f"could not be made: {refused.strerror}.") from refused
+
+
+def _digest(text: str | None) -> str:
+    """Empty where there is no file."""
+    return "" if text is None else hashlib.sha256(_bytes(text)).hexdigest()
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

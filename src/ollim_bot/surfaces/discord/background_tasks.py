@@ -1,0 +1,104 @@
+"""Work beside the event handlers, tried again where that helps."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Generic, TypeVar
+
+from ollim_bot.errors import NotSent, Unreachable, Unsure
+from ollim_bot.ports import Clock
+
+T = TypeVar("T")
+
+
+class Recent(Generic[T]):
+    """Values by name. When there are too many, the one that was put longest ago is forgotten."""
+
+    def __init__(self, limit: int = 300) -> None:
+        self._limit = limit
+        self._kept: dict[str, T] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._kept
+
+    def get(self, name: str) -> T | None:
+        return self._kept.get(name)
+
+    def put(self, name: str, value: T) -> None:
+        self._kept.pop(name, None)
+        self._kept[name] = value
+        if len(self._kept) > self._limit:
+            del self._kept[next(iter(self._kept))]
+
+
+LONGEST_PAUSE = 30.0
+
+_logger = logging.getLogger(__name__)
+
+
+def pause_after(failures: int, longest: float = LONGEST_PAUSE) -> float:
+    """How many seconds to wait before something is tried again that failed so often in a row."""
+    return 0.0 if failures == 0 else min(longest, 2.0 ** min(failures - 1, 10))
+
+
+async def is_over(task: asyncio.Task[Any], within: float, clock: Clock) -> bool:
+    """Wait for a task, but not longer than so many seconds; the task itself goes on."""
+    if task.done():
+        return True
+    alarm = asyncio.ensure_future(clock.sleep(within))
+    try:
+        await asyncio.wait({task, alarm}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        alarm.cancel()
+    return task.done()
+
+
+class BackgroundTasks:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._begun: set[asyncio.Task[Any]] = set()
+        self._is_closed = False
+
+    def begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.create_task(work)
+        self._begun.add(task)
+        task.add_done_callback(self._over)
+        if self._is_closed:
+            task.cancel()
+        return task
+
+    def send_off(self, work: Coroutine[Any, Any, None]) -> None:
+        """Nobody waits for it."""
+        _ = self.begin(work)
+
+    async def keep_trying(self, call: Callable[[], Awaitable[None]]) -> bool:
+        """Try until it is done, however long that takes; False if it was refused."""
+        failures = 0
+        while True:
+            try:
+                await call()
+            except NotSent:
+                return False
+            except (Unreachable, Unsure):
+                failures += 1
+                await self._clock.sleep(pause_after(failures))
+            else:
+                return True
+
+    def open(self) -> None:
+        self._is_closed = False
+
+    async def close(self) -> None:
+        """Break off what is not done yet; until `open`, what is begun is broken off at once."""
+        self._is_closed = True
+        while self._begun:
+            for task in self._begun:
+                task.cancel()
+            await asyncio.gather(*self._begun, return_exceptions=True)
+
+    def _over(self, task: asyncio.Task[Any]) -> None:
+        self._begun.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _logger.error("Something could not be shown on Discord", exc_info=task.exception())

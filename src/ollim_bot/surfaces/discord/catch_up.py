@@ -1,0 +1,201 @@
+"""Finds messages that were sent while the bot was away."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from ollim_bot.chat import Reception
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.errors import StorageError, Unreachable
+from ollim_bot.ports import Clock
+from ollim_bot.surfaces.discord.background_tasks import pause_after
+from ollim_bot.surfaces.discord.facts import DiscordFacts
+from ollim_bot.surfaces.discord.inbound import Inbound
+from ollim_bot.surfaces.discord.messages import NAME, Channel, ReceivedMessage
+from ollim_bot.surfaces.discord.pending_reaction import EYES, PendingReaction
+
+_BETWEEN_POLLS = 120.0
+_LONGEST_PAUSE = 60.0
+# What is older than that and was not announced by Discord never will be; and a message of that age
+# that is not found is really gone.
+_SURELY = timedelta(seconds=30)
+_LOGGED = 500
+_AMENDED = 100
+_REPAIRED = 50
+_BEFORE_ALL = "0"
+
+_logger = logging.getLogger(__name__)
+
+
+class CatchUp:
+    """Works in rounds: after each (re)connection, and every two minutes.
+
+    New messages are held back until the first round is done, and again whenever the connection is
+    lost. `reconnect` is called when Discord no longer announces messages, and `changed` with each
+    message that looks different on Discord than the log says.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        reception: Reception,
+        inbound: Inbound,
+        eyes: PendingReaction,
+        facts: DiscordFacts,
+        clock: Clock,
+        *,
+        reconnect: Callable[[], Awaitable[None]],
+        changed: Callable[[ChatMessage], None],
+    ) -> None:
+        self._channel = channel
+        self._reception = reception
+        self._inbound = inbound
+        self._eyes = eyes
+        self._facts = facts
+        self._clock = clock
+        self._reconnect = reconnect
+        self._changed = changed
+        # Up to this message everything was read back since the start.
+        self._read_to: str | None = None
+        self._is_deaf = False
+        self._is_repaired = False
+        self._is_connected = False
+        self._is_ready = asyncio.Event()
+        inbound.hold()
+
+    def lost(self) -> None:
+        """The connection is gone: before the next message there may be some that were missed."""
+        self._is_connected = False
+        self._inbound.hold()
+
+    def ready(self) -> None:
+        """The connection is there, new or resumed. A round that still goes on is begun anew."""
+        self._inbound.hold()
+        self._is_connected = True
+        self._is_deaf = False
+        self._is_ready.set()
+
+    async def run(self) -> None:
+        """Until cancelled; a round follows each `ready`, and others come by themselves."""
+        await self._is_ready.wait()
+        while True:
+            is_poll = not self._is_ready.is_set()
+            self._is_ready.clear()
+            await self._unless_ready(self._round(is_poll=is_poll))
+            await self._unless_ready(self._clock.sleep(_BETWEEN_POLLS))
+
+    async def _unless_ready(self, step: Coroutine[Any, Any, None]) -> None:
+        doing = asyncio.ensure_future(step)
+        newer = asyncio.ensure_future(self._is_ready.wait())
+        try:
+            await asyncio.wait({doing, newer}, return_when=asyncio.FIRST_COMPLETED)
+            if doing.done():
+                doing.result()
+        finally:
+            doing.cancel()
+            newer.cancel()
+            await asyncio.gather(doing, newer, return_exceptions=True)
+
+    async def _round(self, *, is_poll: bool) -> None:
+        failures, is_brought = 0, False
+        while True:
+            try:
+                if not is_brought:
+                    self._inbound.hold()
+                    await self._bring(is_poll=is_poll)
+                    is_brought = True
+                await self._amend()
+                return await self._repair()
+            except (Unreachable, StorageError) as silent:
+                _logger.info("Discord cannot be read back now: %s", silent)
+            if is_poll and not is_brought:
+                self._go_on()
+            failures += 1
+            await self._clock.sleep(pause_after(failures, _LONGEST_PAUSE))
+
+    async def _bring(self, *, is_poll: bool) -> None:
+        start = self._read_to or await self._facts.last_seen()
+        if start is None:
+            start = await self._beginning()
+            found: Sequence[ReceivedMessage] = ()
+        else:
+            found = await self._channel.after(start)
+        logged = await self._logged(_LOGGED)
+        missed = [seen for seen in found if seen.is_owners and seen.ref not in logged]
+        is_deaf = any(self._was_not_brought(seen) for seen in missed)
+        self._go_on(missed)
+        self._read_to = found[-1].ref if found else start
+        if is_poll and is_deaf and self._is_connected and not self._is_deaf:
+            self._is_deaf = True
+            _logger.warning("Discord brings no messages any more; the connection is made anew")
+            await self._reconnect()
+
+    async def _beginning(self) -> str:
+        """At the very first start, what was said before does not need an answer."""
+        newest = await self._channel.newest(1)
+        start = newest[-1].ref if newest else _BEFORE_ALL
+        self._facts.saw(start)
+        return start
+
+    def _was_not_brought(self, seen: ReceivedMessage) -> bool:
+        return not self._inbound.knows(seen.ref) and self._clock.now() - seen.at > _SURELY
+
+    def _go_on(self, missed: Sequence[ReceivedMessage] = ()) -> None:
+        self._inbound.release(missed)
+        if not self._is_connected:
+            self._inbound.hold()
+
+    async def _amend(self) -> None:
+        """Edits and deletions of messages that still wait may have been missed too."""
+        if not self._reception.status.is_busy:
+            return
+        # The log first: what stands there was certainly there when Discord is asked.
+        logged = await self._logged(_AMENDED)
+        newest = await self._channel.newest(_AMENDED)
+        there = {seen.ref: seen for seen in newest}
+        for ref, message in logged.items():
+            seen = there.get(ref)
+            if message.author is not Author.OWNER:
+                continue
+            if seen is None and self._is_gone(ref, message, newest):
+                self._inbound.deleted(ref)
+            elif seen is not None and _is_other_than(seen, message):
+                self._inbound.edited(ref, seen.text)
+
+    def _is_gone(self, ref: str, message: ChatMessage, newest: Sequence[ReceivedMessage]) -> bool:
+        is_in_reach = bool(newest) and int(ref) > int(newest[0].ref)
+        return is_in_reach and self._clock.now() - message.at > _SURELY
+
+    async def _repair(self) -> None:
+        """Once: mend what the bot could not change any more before it stopped."""
+        if self._is_repaired:
+            return
+        newest = await self._channel.newest(_REPAIRED)
+        logged = await self._logged(_LOGGED)
+        self._eyes.adopt(seen.ref for seen in newest if seen.is_owners and EYES in seen.marks)
+        if not self._reception.status.is_busy:
+            self._eyes.close_all()
+        pressable = (logged.get(seen.ref) for seen in newest if seen.is_ours and seen.has_buttons)
+        used = {each.id: each for each in pressable if each is not None and _is_used(each)}
+        self._is_repaired = True
+        for message in used.values():
+            self._changed(message)
+
+    async def _logged(self, limit: int) -> Mapping[str, ChatMessage]:
+        """The newest messages of the log, by their ids on Discord."""
+        messages = await self._reception.history(limit)
+        return {ref: each for each in messages for ref in each.refs.get(NAME, "").split()}
+
+
+def _is_other_than(seen: ReceivedMessage, message: ChatMessage) -> bool:
+    """Whether the owner has edited it since; what was forwarded cannot be edited."""
+    return seen.is_edited and seen.forwarded is None and seen.text != message.text
+
+
+def _is_used(message: ChatMessage) -> bool:
+    """Whether at least one button can no longer be pressed."""
+    return message.card is None or any(each.is_used for each in message.card.buttons)

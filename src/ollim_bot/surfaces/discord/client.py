@@ -1,0 +1,352 @@
+"""The gateway client: connects, listens, and hands on what the owner does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from contextlib import suppress
+from typing import Protocol
+
+import aiohttp
+import discord
+import yarl
+from discord.gateway import DiscordWebSocket
+from discord.http import Route
+
+from ollim_bot.errors import OllimError, Unreachable
+from ollim_bot.ports import Clock
+from ollim_bot.surfaces.discord.direct_messages import LoggedInClient
+from ollim_bot.surfaces.discord.forms import seen
+from ollim_bot.surfaces.discord.messages import ReceivedMessage
+from ollim_bot.surfaces.discord.refusals import (
+    LONGEST_CALL,
+    NO_INTENTS,
+    NO_OWNER,
+    NO_TOKEN,
+    OUT_OF_REACH,
+    TROUBLES,
+    NotAdmitted,
+    not_in_team,
+    writing,
+)
+
+_LONGEST = 20
+_OK = 200
+
+
+async def point_at(api_url: str | None) -> None:
+    """Let discord.py use another REST base, and the gateway that this one names.
+
+    Nothing is changed if there is no other address. Raises `Unreachable` if it does not answer, and
+    may then be asked again.
+    """
+    if api_url is None:
+        return
+    base = api_url.rstrip("/")
+    DiscordWebSocket.DEFAULT_GATEWAY = await _gateway(base)
+    Route.BASE = base
+
+
+async def _gateway(base: str) -> yarl.URL:
+    try:
+        async with (
+            asyncio.timeout(_LONGEST),
+            aiohttp.ClientSession() as session,
+            session.get(f"{base}/gateway") as answer,
+        ):
+            said = await answer.json(content_type=None) if answer.status == _OK else None
+        url = yarl.URL(said["url"]) if isinstance(said, dict) else yarl.URL()
+    except (aiohttp.ClientError, OSError, ValueError, KeyError, TypeError) as error:
+        raise Unreachable(_no_answer(base)) from error
+    if url.scheme not in ("ws", "wss"):
+        raise Unreachable(_no_answer(base))
+    return url
+
+
+def _no_answer(base: str) -> str:
+    return f"{base} (`DISCORD_API_URL`) does not answer as Discord does. Is it right?"
+
+
+NOT_AUTHORIZED = "You are not authorized to use this bot."
+ELSEWHERE = "I answer in our direct messages only."
+
+# What discord.py warns of whenever a client is made, though nothing of that is needed here.
+_NO_NEWS = ("Guilds intent seems", "PyNaCl is not installed", "davey is not installed")
+_READY_PAUSE = 0.05
+_LONGEST_WAIT_IN_LINE = 30.0
+
+_logger = logging.getLogger(__name__)
+
+
+class Listener(Protocol):
+    """Is told what the owner does in the direct messages with the bot, and nothing else.
+
+    Each call is a task of its own. They begin in the order in which things happened, so what has to
+    keep that order must take its place before it waits for anything.
+    """
+
+    async def ready(self, wire: LoggedInClient, *, is_first: bool) -> None:
+        """A connection was made, or Discord begins anew: what happened before has to be read.
+
+        Comes before all else. `is_first` is for the first time of each connection.
+        """
+
+    async def disconnected(self) -> None:
+        """The socket is gone. What is told next is of the time before `resumed` or `ready`."""
+
+    async def resumed(self) -> None:
+        """The connection was lost for a while, and all that happened meanwhile has been told."""
+
+    async def message(self, message: ReceivedMessage) -> None: ...
+
+    async def edited(self, ref: str, text: str) -> None:
+        """A message of the owner's."""
+
+    async def deleted(self, ref: str) -> None:
+        """A message, whoever wrote it: Discord does not say."""
+
+    async def reaction(self, ref: str, emoji: str) -> None:
+        """The owner has put it below a message."""
+
+    async def interaction(self, interaction: discord.Interaction) -> None: ...
+
+
+class GatewayClient(discord.Client):
+    """The client. `wire` has to be set after the login; until then, nothing is passed on."""
+
+    def __init__(self, listener: Listener, trace: aiohttp.TraceConfig) -> None:
+        for name in ("discord.client", "discord.state"):
+            logging.getLogger(name).addFilter(_is_news)
+        intents = discord.Intents.none()
+        intents.dm_messages = True
+        intents.dm_reactions = True
+        super().__init__(
+            intents=intents,
+            http_trace=trace,
+            max_messages=None,
+            member_cache_flags=discord.MemberCacheFlags.none(),
+            chunk_guilds_at_startup=False,
+            guild_ready_timeout=_READY_PAUSE,
+            max_ratelimit_timeout=_LONGEST_WAIT_IN_LINE,
+            allowed_mentions=discord.AllowedMentions.none(),
+        )
+        self.wire: LoggedInClient | None = None
+        self.has_begun = False
+        self._listener = listener
+
+    async def on_connect(self) -> None:
+        """Told by discord.py before any message, unlike `on_ready`."""
+        if self.wire is not None:
+            is_first, self.has_begun = not self.has_begun, True
+            await self._listener.ready(self.wire, is_first=is_first)
+
+    async def on_disconnect(self) -> None:
+        await self._listener.disconnected()
+
+    async def on_resumed(self) -> None:
+        await self._listener.resumed()
+
+    async def on_message(self, message: discord.Message) -> None:
+        found = self._owners(message)
+        if found is not None:
+            await self._listener.message(found)
+
+    async def on_raw_message_edit(self, event: discord.RawMessageUpdateEvent) -> None:
+        """Discord tells of the preview of a link in the same way: nobody has edited that.
+
+        What was forwarded cannot be edited, and nobody's words become another's by an edit.
+        """
+        found = self._owners(event.message)
+        if found is not None and found.is_edited and found.forwarded is None:
+            await self._listener.edited(found.ref, found.text)
+
+    async def on_raw_message_delete(self, event: discord.RawMessageDeleteEvent) -> None:
+        if self._is_ours(event.channel_id):
+            await self._listener.deleted(str(event.message_id))
+
+    async def on_raw_reaction_add(self, event: discord.RawReactionActionEvent) -> None:
+        if self._is_ours(event.channel_id) and self._is_owner(event.user_id):
+            await self._listener.reaction(str(event.message_id), str(event.emoji))
+
+    async def on_interaction(self, interaction: discord.Interaction) -> None:
+        if not self._is_owner(interaction.user.id):
+            await _decline(interaction, NOT_AUTHORIZED)
+        elif not self._is_ours(interaction.channel_id):
+            await _decline(interaction, ELSEWHERE)
+        else:
+            await self._listener.interaction(interaction)
+
+    def _owners(self, message: discord.Message) -> ReceivedMessage | None:
+        if self.wire is None or not self._is_ours(message.channel.id):
+            return None
+        found = seen(message, self.wire.owner, self.wire.us)
+        return found if found is not None and found.is_owners else None
+
+    def _is_ours(self, channel_id: int | None) -> bool:
+        return self.wire is not None and channel_id == self.wire.dm
+
+    def _is_owner(self, user_id: int) -> bool:
+        return self.wire is not None and user_id == self.wire.owner
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith(_NO_NEWS)
+
+
+async def _decline(interaction: discord.Interaction, sentence: str) -> None:
+    """Only a command is answered: a button of somebody else's does nothing at all."""
+    if interaction.type is not discord.InteractionType.application_command:
+        return
+    try:
+        async with writing():
+            await interaction.response.send_message(sentence, ephemeral=True)
+    except OllimError as error:
+        _logger.info("A refusal did not arrive: %s", error)
+
+
+WATCH_PAUSE = 60.0
+
+_MOST_STRIKES = 3
+_LONGEST_CLOSE = 5.0
+_UNAUTHORIZED = 401
+_NO_TOKEN_CODE = 4004
+_NO_INTENTS_CODE = 4014
+_CLOSED = "Discord closed the connection."
+_SILENT = "Discord does not answer on its connection any more."
+
+_log = logging.getLogger(__name__)
+
+
+class DiscordConnection:
+    """To be run once. Until the owner is known, nobody is served.
+
+    `owner_id` says who that is if the application belongs to a team.
+    """
+
+    def __init__(
+        self,
+        token: str,
+        owner_id: int | None,
+        listener: Listener,
+        clock: Clock,
+        trace: aiohttp.TraceConfig,
+    ) -> None:
+        self._token = token
+        self._owner_id = owner_id
+        self._clock = clock
+        self._client = GatewayClient(listener, trace)
+
+    @property
+    def wire(self) -> LoggedInClient | None:
+        """What can be talked through; None before the login and after the end."""
+        return None if self._client.is_closed() else self._client.wire
+
+    async def run(self) -> None:
+        """Serve until cancelled or closed.
+
+        Raises `NotAdmitted` if somebody has to change something first, and `Unreachable` if it
+        cannot be had now or is lost, so that another one is worth a try.
+        """
+        try:
+            self._client.wire = await self._logged_in()
+            await self._serve()
+        finally:
+            await self.close()
+
+    async def reconnect(self) -> None:
+        """Take the socket down; discord.py goes on with a new one, and nothing is missed."""
+        socket = self._client.ws
+        if self._client.has_begun and socket.open:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LONGEST_CLOSE):
+                    await socket.close()
+
+    async def close(self) -> None:
+        """Ends within seconds, whatever Discord does."""
+        try:
+            async with asyncio.timeout(_LONGEST_CLOSE):
+                await self._client.close()
+        except TimeoutError:
+            await self._client.http.close()
+
+    async def _logged_in(self) -> LoggedInClient:
+        try:
+            async with asyncio.timeout(LONGEST_CALL):
+                await self._client.login(self._token)
+                owner = self._owner()
+                channel = await self._client.create_dm(discord.Object(owner))
+                newest = [each.id async for each in channel.history(limit=1)]
+        except TROUBLES as error:
+            raise _not_logged_in(error) from error
+        except (KeyError, TypeError) as error:
+            # What discord.py makes of an answer that is not Discord's, of some gate on the way.
+            raise Unreachable(OUT_OF_REACH) from error
+        assert self._client.user is not None
+        return LoggedInClient(self._client, channel.id, owner, self._client.user.id, *newest)
+
+    def _owner(self) -> int:
+        application = self._client.application
+        assert application is not None
+        if application.team is None:
+            return application.owner.id
+        if self._owner_id is None:
+            raise NotAdmitted(NO_OWNER)
+        if self._owner_id not in {each.id for each in application.team.members}:
+            raise not_in_team(self._owner_id)
+        return self._owner_id
+
+    async def _serve(self) -> None:
+        serving = [asyncio.create_task(self._listen()), asyncio.create_task(self._watch())]
+        try:
+            done, _ = await asyncio.wait(serving, return_when=asyncio.FIRST_COMPLETED)
+            for each in done:
+                each.result()
+        finally:
+            for each in serving:
+                each.cancel()
+            await asyncio.wait(serving)
+
+    async def _listen(self) -> None:
+        """discord.py resumes a socket that is lost. If it gets none, this ends.
+
+        It could go on trying by itself, but with pauses of up to 17 minutes.
+        """
+        try:
+            await self._client.connect(reconnect=False)
+        except TROUBLES as error:
+            raise _not_connected(error) from error
+
+    async def _watch(self) -> None:
+        """discord.py notices when nothing comes at all, but not when heartbeats go unanswered.
+
+        Each answer to one gives another latency, so the same one twice means that none has come.
+        """
+        strikes, before = 0, math.nan
+        while True:
+            await self._clock.sleep(WATCH_PAUSE)
+            latency = self._client.latency
+            is_alive = math.isfinite(latency) and latency != before
+            strikes = 0 if is_alive else strikes + 1
+            before = latency
+            if strikes >= _MOST_STRIKES:
+                raise Unreachable(_SILENT)
+            if strikes:
+                _log.warning("Discord did not answer on its connection; a new one is made.")
+                await self.reconnect()
+
+
+def _not_logged_in(error: BaseException) -> Exception:
+    is_refused = isinstance(error, discord.HTTPException) and error.status == _UNAUTHORIZED
+    if is_refused or isinstance(error, discord.LoginFailure):
+        return NotAdmitted(NO_TOKEN)
+    return Unreachable(OUT_OF_REACH)
+
+
+def _not_connected(error: BaseException) -> Exception:
+    code = error.code if isinstance(error, discord.ConnectionClosed) else None
+    if code == _NO_TOKEN_CODE:
+        return NotAdmitted(NO_TOKEN)
+    if code == _NO_INTENTS_CODE or isinstance(error, discord.PrivilegedIntentsRequired):
+        return NotAdmitted(NO_INTENTS)
+    return Unreachable(OUT_OF_REACH if code is None else _CLOSED)

@@ -1,0 +1,103 @@
+"""The menu of slash commands at Discord."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import discord
+
+from ollim_bot.domain.commands import Argument, CommandSpec
+from ollim_bot.domain.text import shortened
+from ollim_bot.errors import NotSent, Unreachable, Unsure
+from ollim_bot.ports import Clock
+from ollim_bot.surfaces.discord.refusals import writing
+
+_LONGEST_ABOUT = 100
+_SLASH_COMMAND = 1
+_STRING = 3
+_BOT_DM = 1
+# Values that can be proposed although the command does not list them: they change all the time.
+_ALSO_COMPLETED = frozenset({("resume", "id")})
+
+_FIRST_PAUSE = 60.0
+_LONGEST_PAUSE = 3600.0
+
+_logger = logging.getLogger(__name__)
+
+
+def payload(specs: Sequence[CommandSpec]) -> list[dict[str, Any]]:
+    """The menu as Discord takes it. It proposes values, and leaves it to the core to check them."""
+    return [
+        {
+            "type": _SLASH_COMMAND,
+            "name": spec.name,
+            "description": _cut(spec.about),
+            "options": [_option(spec.name, one) for one in _required_first(spec.arguments)],
+            "contexts": [_BOT_DM],
+        }
+        for spec in specs
+    ]
+
+
+def fingerprint(menu: Sequence[Mapping[str, Any]], application: int) -> str:
+    """The same only for the same menu of the same application."""
+    text = json.dumps([application, *menu], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+async def sync(
+    client: discord.Client,
+    specs: Sequence[CommandSpec],
+    clock: Clock,
+    remembered: str | None,
+    remember: Callable[[str], None],
+) -> None:
+    """Put the menu up, unless its fingerprint is the one that is `remembered`.
+
+    Tries until Discord is there or the client, which has to be logged in, is closed. What Discord
+    refuses is left for the next call.
+    """
+    application = client.application_id
+    assert application is not None, "the client is not logged in"
+    menu = payload(specs)
+    mark = fingerprint(menu, application)
+    if mark == remembered:
+        return
+    pause = _FIRST_PAUSE
+    while not client.is_closed():
+        try:
+            async with writing():
+                await client.http.bulk_upsert_global_commands(application, menu)
+        except NotSent as error:
+            _logger.error("Discord refused the slash commands: %s", error)
+            return
+        except (Unreachable, Unsure) as error:
+            _logger.warning("The slash commands are not at Discord yet: %s", error)
+        else:
+            remember(mark)
+            return
+        await clock.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def _option(command: str, argument: Argument) -> dict[str, Any]:
+    return {
+        "type": _STRING,
+        "name": argument.name,
+        "description": _cut(argument.about),
+        "required": argument.is_required,
+        "autocomplete": bool(argument.choices) or (command, argument.name) in _ALSO_COMPLETED,
+    }
+
+
+def _required_first(arguments: Sequence[Argument]) -> list[Argument]:
+    """In their order otherwise. Discord takes no other one."""
+    return sorted(arguments, key=lambda each: not each.is_required)
+
+
+def _cut(text: str) -> str:
+    return shortened(text, _LONGEST_ABOUT)

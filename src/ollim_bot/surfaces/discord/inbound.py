@@ -1,0 +1,429 @@
+"""Messages of the owner, fetched and handed on in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ollim_bot.chat import Incoming, IncomingFile, Reception
+from ollim_bot.domain.chat import MessageId
+from ollim_bot.domain.taint import Untrusted
+from ollim_bot.errors import NotSent, OllimError, StorageError, Unreachable, Unsure, WriteFailed
+from ollim_bot.ports import Clock
+from ollim_bot.surfaces.discord.background_tasks import Recent, is_over, pause_after
+from ollim_bot.surfaces.discord.facts import DiscordFacts
+from ollim_bot.surfaces.discord.messages import (
+    NAME,
+    Channel,
+    Forwarded,
+    OutgoingMessage,
+    ReceivedMessage,
+    RemoteFile,
+    input_of,
+)
+from ollim_bot.surfaces.discord.pending_reaction import PendingReaction
+from ollim_bot.surfaces.discord.rendering import untrusted_of
+from ollim_bot.surfaces.discord.split import split
+
+_REMEMBERED = 1000
+
+
+@dataclass(slots=True)
+class Arrival:
+    """`seen` is the message as it stands there now, however it stood when it came."""
+
+    seen: ReceivedMessage
+    is_deleted: bool = False
+
+
+class Arrivals:
+    """A line of messages, each once, however often it comes. The first stays until it is `done`.
+
+    While the line is held, since earlier messages are being looked for, what comes waits apart.
+    """
+
+    def __init__(self) -> None:
+        self._line: list[Arrival] = []
+        self._apart: list[Arrival] = []
+        # The newest text of each message that has come, by its id.
+        self._known: Recent[str] = Recent(_REMEMBERED)
+        # Changes while it is held, since what is found may be from before them; None if deleted.
+        self._meanwhile: dict[str, str | None] = {}
+        self._is_held = False
+        self._is_filled = asyncio.Event()
+
+    def knows(self, ref: str) -> bool:
+        """Whether it has come, as far as anybody remembers."""
+        return ref in self._known
+
+    def add(self, seen: ReceivedMessage) -> None:
+        if self.knows(seen.ref):
+            return
+        self._known.put(seen.ref, seen.text)
+        (self._apart if self._is_held else self._line).append(Arrival(seen))
+        self._is_filled.set()
+
+    def hold(self) -> None:
+        self._is_held = True
+
+    def release(self, found: Iterable[ReceivedMessage] = ()) -> None:
+        """`found` are those that were looked for; they stand before all that came meanwhile."""
+        new = [Arrival(self._as_it_is_now(each)) for each in found if not self.knows(each.ref)]
+        for each in new:
+            each.is_deleted = self._meanwhile.get(each.seen.ref, "") is None
+            self._known.put(each.seen.ref, each.seen.text)
+        self._line += sorted((*new, *self._apart), key=lambda each: int(each.seen.ref))
+        self._apart.clear()
+        self._meanwhile.clear()
+        self._is_held = False
+        self._is_filled.set()
+
+    def edit(self, ref: str, text: str) -> bool:
+        """False if it says that already, as when Discord has only added a preview."""
+        if self._known.get(ref) == text:
+            return False
+        if self._is_held:
+            self._meanwhile[ref] = text
+        if self.knows(ref):
+            self._known.put(ref, text)
+        for each in self._all_of(ref):
+            each.seen = replace(each.seen, text=text)
+        return True
+
+    def delete(self, ref: str) -> None:
+        if self._is_held:
+            self._meanwhile[ref] = None
+        for each in self._all_of(ref):
+            each.is_deleted = True
+
+    async def first(self) -> Arrival:
+        while not self._line:
+            self._is_filled.clear()
+            await self._is_filled.wait()
+        return self._line[0]
+
+    def done(self) -> None:
+        self._line.pop(0)
+
+    def __contains__(self, ref: str) -> bool:
+        return bool(self._all_of(ref))
+
+    def _all_of(self, ref: str) -> list[Arrival]:
+        return [each for each in (*self._line, *self._apart) if each.seen.ref == ref]
+
+    def _as_it_is_now(self, seen: ReceivedMessage) -> ReceivedMessage:
+        return replace(seen, text=self._meanwhile.get(seen.ref) or seen.text)
+
+
+MOST_BYTES = 25 * 1024 * 1024
+MOST_FILES = 10
+
+_TRIES = 4
+_LONGEST_NAME = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """`notes` has a line for each file that is not here."""
+
+    files: tuple[IncomingFile, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Fetching:
+    """`folder` is for nothing else: what a crash left in it is removed."""
+
+    def __init__(self, channel: Channel, clock: Clock, folder: Path) -> None:
+        self._channel = channel
+        self._clock = clock
+        self._folder = folder
+
+    async def prepare(self) -> None:
+        await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+
+    @asynccontextmanager
+    async def fetched(self, ref: str, files: Sequence[RemoteFile]) -> AsyncIterator[Fetched]:
+        """The files are gone when it ends, unless they were moved.
+
+        Raises `WriteFailed` where the disk refuses.
+        """
+        if not files:
+            yield Fetched()
+            return
+        folder = self._folder / ref
+        try:
+            try:
+                await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
+                fetched = await self._fetch_all(files, folder)
+            except OSError as refused:
+                reason = f"could not be written: {refused.strerror}."
+                raise WriteFailed(folder, reason) from refused
+            yield fetched
+        finally:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+    async def _fetch_all(self, files: Sequence[RemoteFile], folder: Path) -> Fetched:
+        here: list[IncomingFile] = []
+        notes: list[str] = []
+        for number, file in enumerate(files):
+            target = folder / str(number)
+            problem = _problem(file, number) or await self._fetch(file, target)
+            if problem:
+                notes.append(f"[{_plain(file.name)} could not be fetched: {problem}]")
+            else:
+                here.append(IncomingFile(file.name, target))
+        return Fetched(tuple(here), tuple(notes))
+
+    async def _fetch(self, file: RemoteFile, target: Path) -> str:
+        """What is wrong with it; empty if it is here."""
+        for tries in range(_TRIES):
+            await self._clock.sleep(pause_after(tries))
+            try:
+                await self._channel.fetch(file, target, MOST_BYTES)
+            except NotSent:
+                return "not there any more, or too large"
+            except (Unreachable, Unsure):
+                continue
+            return ""
+        return "Discord does not answer"
+
+
+def _problem(file: RemoteFile, number: int) -> str:
+    if number >= MOST_FILES:
+        return f"only {MOST_FILES} files can come with a message"
+    if file.size > MOST_BYTES:
+        return "too large"
+    return "empty" if file.size == 0 else ""
+
+
+def _plain(name: str) -> str:
+    """On one line, and without what would end the note."""
+    kept = "".join(each if each.isprintable() and each not in "[]" else " " for each in name)
+    return kept.strip()[-_LONGEST_NAME:] or "file"
+
+
+NOTHING_TO_READ = (
+    "There is nothing in that message that I can read. Say it in words, or send a file."
+)
+NOT_TAKEN = "That message could not be taken in. Write it in other words, or on the page."
+
+# A message that follows a command, such as `/clear`, waits so long for it to be done; but it does
+# not wait for a long command.
+_COMMAND_FIRST = 1.0
+_LONGEST_PAUSE = 60.0
+_SAID_AFTER = 3
+
+_logger = logging.getLogger(__name__)
+
+
+def not_kept_yet(reason: str) -> str:
+    return f"Your message waits, since it cannot be written down: {reason} I go on trying."
+
+
+class Inbound:
+    """`message`, `edited` and `deleted` return at once; `run` does the work.
+
+    A message counts as seen when it is on disk, and not before. `folder` is for the files that come
+    with messages, and for nothing else.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        reception: Reception,
+        eyes: PendingReaction,
+        facts: DiscordFacts,
+        clock: Clock,
+        folder: Path,
+    ) -> None:
+        self._channel = channel
+        self._reception = reception
+        self._eyes = eyes
+        self._facts = facts
+        self._clock = clock
+        self._fetching = Fetching(channel, clock, folder)
+        self._arrivals = Arrivals()
+        self._changes: asyncio.Queue[tuple[str, str | None]] = asyncio.Queue()
+        self._notes: Recent[str] = Recent()
+
+    def message(self, seen: ReceivedMessage) -> None:
+        if seen.is_owners:
+            self._arrivals.add(seen)
+
+    def edited(self, ref: str, text: str) -> None:
+        if self._arrivals.edit(ref, text) and ref not in self._arrivals:
+            self._changes.put_nowait((ref, text))
+
+    def deleted(self, ref: str) -> None:
+        self._arrivals.delete(ref)
+        self._eyes.forget(ref)
+        if ref not in self._arrivals:
+            self._changes.put_nowait((ref, None))
+
+    def knows(self, ref: str) -> bool:
+        return self._arrivals.knows(ref)
+
+    def hold(self) -> None:
+        """From now on nothing is taken until `release`: older messages are being looked for."""
+        self._arrivals.hold()
+
+    def release(self, found: Iterable[ReceivedMessage] = ()) -> None:
+        """Take what was found, and then what has come meanwhile."""
+        self._arrivals.release(seen for seen in found if seen.is_owners)
+
+    async def run(self) -> None:
+        """Until cancelled; when it is run again, it goes on where it was."""
+        await self._fetching.prepare()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._take_changes())
+            while True:
+                await self._take(await self._arrivals.first(), group)
+                self._arrivals.done()
+
+    async def _take(self, waiting: Arrival, group: asyncio.TaskGroup) -> None:
+        ref = waiting.seen.ref
+        try:
+            refusal = await self._outcome(waiting, group)
+        except OllimError as wrong:
+            refusal = str(wrong)
+        except Exception:  # one that nobody can take must not keep out those behind it
+            _logger.exception("A message could not be taken in")
+            refusal = NOT_TAKEN
+        if refusal:
+            group.create_task(self._say(ref, refusal))
+        self._facts.saw(ref)
+
+    async def _outcome(self, waiting: Arrival, group: asyncio.TaskGroup) -> str:
+        """What the owner has to be told at once; empty where all is well."""
+        seen = waiting.seen
+        if waiting.is_deleted:
+            return ""
+        if not seen.text.strip() and not seen.files:
+            return NOTHING_TO_READ
+        if self._is_command(seen):
+            await self._begin_command(seen, group)
+            return ""
+        received = await self._received(waiting, group)
+        if waiting.is_deleted:
+            self._changes.put_nowait((seen.ref, None))
+            return ""
+        if waiting.seen.text != received:
+            self._changes.put_nowait((seen.ref, waiting.seen.text))
+        # Asked now, since a quick answer may be over before it was received.
+        if self._reception.status.is_busy:
+            self._eyes.open(seen.ref)
+        return ""
+
+    async def _received(self, waiting: Arrival, group: asyncio.TaskGroup) -> str:
+        """Tries until the message is accepted or deleted; gives the text that it then had."""
+        failures = 0
+        while not waiting.is_deleted:
+            try:
+                # The files again each time: those that were kept before the disk refused are moved.
+                async with self._fetching.fetched(waiting.seen.ref, waiting.seen.files) as fetched:
+                    return await self._receive(waiting, fetched)
+            except StorageError as full:
+                _logger.warning("A message waits for the disk", exc_info=True)
+                failures += 1
+                if failures == _SAID_AFTER:
+                    words = not_kept_yet(full.reason)
+                    group.create_task(self._say(waiting.seen.ref, words))
+            await self._clock.sleep(pause_after(failures, _LONGEST_PAUSE))
+        return waiting.seen.text
+
+    async def _receive(self, waiting: Arrival, fetched: Fetched) -> str:
+        seen = waiting.seen
+        if waiting.is_deleted:
+            return seen.text
+        notes = "\n".join(fetched.notes)
+        if notes:
+            self._notes.put(seen.ref, notes)
+        answered, quote = await self._answered(seen)
+        incoming = Incoming(
+            input_of(seen.ref),
+            NAME,
+            _with_notes(seen.text, notes),
+            reply_to=answered,
+            quote=quote,
+            files=fetched.files,
+            refs={NAME: seen.ref},
+            untrusted=self._untrusted(seen.forwarded),
+            untrusted_quote=self._untrusted(seen.quote_forwarded),
+        )
+        await self._reception.receive(incoming)
+        return seen.text
+
+    async def _answered(self, seen: ReceivedMessage) -> tuple[MessageId | None, str]:
+        """The message that it replies to, or its words if the log does not know it."""
+        if seen.reply_to is None:
+            return None, ""
+        known = await self._reception.by_ref(NAME, seen.reply_to)
+        return (known.id, "") if known else (None, seen.quote)
+
+    def _untrusted(self, forwarded: Forwarded | None) -> Untrusted | None:
+        return None if forwarded is None else untrusted_of(forwarded, self._clock.now().tzinfo)
+
+    def _is_command(self, seen: ReceivedMessage) -> bool:
+        """Only what the owner has typed can be one."""
+        if seen.forwarded is not None:
+            return False
+        word = seen.text.partition("\n")[0].partition(" ")[0]
+        names = (f"/{spec.name}" for spec in self._reception.commands)
+        return not seen.files and word in names
+
+    async def _begin_command(self, seen: ReceivedMessage, group: asyncio.TaskGroup) -> None:
+        # On disk before it is done: unlike a message, a command that comes again is done again.
+        self._facts.saw(seen.ref)
+        await self._facts.flush()
+        command = group.create_task(self._command(seen))
+        await is_over(command, _COMMAND_FIRST, self._clock)
+
+    async def _command(self, seen: ReceivedMessage) -> None:
+        try:
+            answer = await self._reception.command(NAME, seen.text.strip())
+        except Exception:  # whatever it is, messages go on coming in
+            _logger.exception("A command has failed")
+            await self._say(seen.ref, NOT_TAKEN)
+        else:
+            await self._say(seen.ref, answer.text)
+
+    async def _take_changes(self) -> None:
+        while True:
+            ref, text = await self._changes.get()
+            failures = 0
+            while not await self._has_changed(ref, text):
+                failures += 1
+                await self._clock.sleep(pause_after(failures, _LONGEST_PAUSE))
+
+    async def _has_changed(self, ref: str, text: str | None) -> bool:
+        """False if that has to be tried again."""
+        try:
+            if text is None:
+                await self._reception.withdraw(input_of(ref))
+            else:
+                await self._reception.edit(
+                    input_of(ref), _with_notes(text, self._notes.get(ref) or "")
+                )
+        except StorageError:
+            _logger.warning("A change of a message waits for the disk", exc_info=True)
+            return False
+        except Exception:  # those behind it are no worse for it
+            _logger.exception("A change of a message could not be taken in")
+        return True
+
+    async def _say(self, ref: str, text: str) -> None:
+        """Best effort, and once: Discord knows the nonce if it comes again."""
+        for number, part in enumerate(split(text) if text else ()):
+            try:
+                await self._channel.send(OutgoingMessage(part), f"{ref}-{number}")
+            except (NotSent, Unreachable, Unsure) as lost:
+                _logger.warning("The owner could not be told about a message: %s", lost)
+
+
+def _with_notes(text: str, notes: str) -> str:
+    return "\n".join(each for each in (text, notes) if each)

@@ -1,1 +1,0 @@
-"""What the owner writes, from Discord into the conversation."""

@@ -1,1 +1,0 @@
-"""What the owner does other than writing: commands, buttons, reactions."""

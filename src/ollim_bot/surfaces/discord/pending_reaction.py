@@ -1,0 +1,135 @@
+"""The reaction that says a message is being answered."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+
+from ollim_bot.errors import NotSent, Unreachable, Unsure
+from ollim_bot.ports import Clock
+from ollim_bot.surfaces.discord.background_tasks import Recent, pause_after
+from ollim_bot.surfaces.discord.messages import Channel
+
+EYES = "👀"
+
+# Discord takes one mark in a quarter of a second: more of them would come after the answers.
+_MOST_WANTED = 5
+_TRIES = 4
+_LONGEST_PAUSE = 60.0
+_REMEMBERED = 500
+_LOOKED_AT = 100
+
+_logger = logging.getLogger(__name__)
+
+
+class PendingReaction:
+    """Best effort, and never in the way: everything but `run` returns at once.
+
+    A mark is taken away as long as that is possible; to set one, a few tries are enough.
+    """
+
+    def __init__(self, channel: Channel, clock: Clock) -> None:
+        self._channel = channel
+        self._clock = clock
+        self._wanted: dict[str, None] = {}
+        # Those that may be there too: nobody has said that they are not.
+        self._shown: dict[str, None] = {}
+        self._leaving: dict[str, None] = {}
+        self._over: Recent[None] = Recent(_REMEMBERED)
+        self._is_refused = False
+        self._work = asyncio.Event()
+
+    def open(self, ref: str) -> None:
+        """Only the newest of many get a mark; one whose turn is over gets none."""
+        if self._is_refused or ref in self._over or ref in self._shown:
+            return
+        self._wanted[ref] = None
+        while len(self._wanted) > _MOST_WANTED:
+            del self._wanted[next(iter(self._wanted))]
+        self._work.set()
+
+    def adopt(self, refs: Iterable[str]) -> None:
+        """Marks that are there from an earlier life."""
+        self._shown.update((ref, None) for ref in refs if ref not in self._leaving)
+
+    def close(self, refs: Iterable[str]) -> None:
+        """Their turn is over: a mark that was not set yet is never set."""
+        for ref in tuple(refs):
+            self._end(ref)
+            if ref in self._shown:
+                self._leaving[ref] = None
+        self._work.set()
+
+    def close_all(self) -> None:
+        """No message waits any more."""
+        self.close((*self._wanted, *self._shown))
+
+    def forget(self, ref: str) -> None:
+        """The message itself is gone."""
+        self._end(ref)
+        self._drop(ref)
+
+    async def run(self) -> None:
+        """Until cancelled; when it is run again, it goes on where it was."""
+        while True:
+            self._work.clear()
+            while self._leaving or self._wanted:
+                if self._leaving:
+                    await self._take_away(next(iter(self._leaving)))
+                else:
+                    await self._set(next(iter(self._wanted)))
+            await self._work.wait()
+
+    def _end(self, ref: str) -> None:
+        self._wanted.pop(ref, None)
+        self._over.put(ref, None)
+
+    def _drop(self, ref: str) -> None:
+        self._shown.pop(ref, None)
+        self._leaving.pop(ref, None)
+
+    async def _set(self, ref: str) -> None:
+        del self._wanted[ref]
+        self._shown[ref] = None
+        may_be_there = False
+        for tries in range(_TRIES):
+            if ref in self._over:
+                break
+            try:
+                return await self._channel.mark(ref, EYES)
+            except (Unreachable, Unsure) as silent:
+                _logger.debug("A message could not be marked: %s", silent)
+                may_be_there = may_be_there or isinstance(silent, Unsure)
+            except NotSent as refused:
+                self._drop(ref)
+                return await self._weigh(ref, refused)
+            await self._clock.sleep(2.0**tries)
+        if not may_be_there:
+            self._drop(ref)
+        return None
+
+    async def _weigh(self, ref: str, refused: NotSent) -> None:
+        """A message that is gone takes no mark. If it is still there, no message may have one."""
+        try:
+            newest = await self._channel.newest(_LOOKED_AT)
+        except Unreachable:
+            return
+        if any(seen.ref == ref for seen in newest):
+            _logger.warning("Discord lets no message be marked: %s", refused)
+            self._is_refused = True
+            self._wanted.clear()
+
+    async def _take_away(self, ref: str) -> None:
+        failures = 0
+        while ref in self._leaving:
+            try:
+                await self._channel.unmark(ref, EYES)
+            except (Unreachable, Unsure) as silent:
+                _logger.debug("A mark could not be taken away: %s", silent)
+                failures += 1
+                await self._clock.sleep(pause_after(failures, _LONGEST_PAUSE))
+                continue
+            except NotSent as refused:
+                _logger.info("A mark cannot be taken away: %s", refused)
+            self._drop(ref)

@@ -1,0 +1,261 @@
+"""Messages and cards as Discord takes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, tzinfo
+
+from ollim_bot.domain.cards import Button, Card, Field
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.moments import describe
+from ollim_bot.domain.taint import Untrusted
+from ollim_bot.surfaces.discord.messages import Forwarded, OutgoingMessage
+from ollim_bot.surfaces.discord.split import LONGEST, Fence, Pieces, opened_by, shortened, split
+
+FORK = "in a fork · apart from the main conversation"
+
+_SMALL = "-# "
+_MARKUP = re.compile(r"([\\`*_~|<>\[\]:])")
+
+
+def small(line: str) -> str:
+    return f"{_SMALL}{line}"
+
+
+def is_small(text: str) -> bool:
+    """Whether all of its lines are small ones."""
+    return all(line.startswith(_SMALL) for line in text.split("\n"))
+
+
+def without_small(text: str) -> str:
+    """The same words, none of them small."""
+    return "\n".join(line.removeprefix(_SMALL) for line in text.split("\n"))
+
+
+def one_line(text: str, longest: int) -> str:
+    """The words of a text on one line, without characters that cannot be seen."""
+    printable = "".join(char if char.isprintable() else " " for char in text[: 4 * longest])
+    return shortened(" ".join(printable.split()), longest)
+
+
+def without_markup(text: str) -> str:
+    """Escaped, so that each character is shown as it is and an address is no link."""
+    return _MARKUP.sub(r"\\\1", text)
+
+
+_LATE = timedelta(seconds=60)
+_WORDS = "late · written "
+
+
+def dated(letter: OutgoingMessage, written: datetime, now: datetime) -> OutgoingMessage:
+    """With when it was written, if that is longer ago than a minute and there is room for it."""
+    if now.astimezone(UTC) - written.astimezone(UTC) <= _LATE:
+        return letter
+    words = f"{_WORDS}{describe(written.replace(second=0, microsecond=0), now)}"
+    if letter.card is not None:
+        footer = " · ".join(part for part in (words, letter.card_footer) if part)
+        return replace(letter, card_footer=footer)
+    text = "\n".join(part for part in (small(words), letter.text) if part)
+    return replace(letter, text=text) if len(text) <= LONGEST else letter
+
+
+def undated(text: str) -> str:
+    """The words of a message without the line about when it was written."""
+    first, _, rest = text.partition("\n")
+    return rest if first.startswith(small(_WORDS)) else text
+
+
+FORWARDED = "forwarded message"
+
+
+def untrusted_of(forwarded: Forwarded, zone: tzinfo | None) -> Untrusted:
+    """What is known of it, with its moment on the owner's clock."""
+    at = forwarded.at
+    written = "" if at is None else f", written {at.astimezone(zone):%Y-%m-%d %H:%M}"
+    about = f"a message that the owner forwarded from {forwarded.place} on Discord{written}"
+    return Untrusted(FORWARDED, f"{about}. Discord does not say who wrote it.")
+
+
+_LONGEST_TITLE = 256
+_LONGEST_DESCRIPTION = 4096
+_LONGEST_NAME = 256
+_LONGEST_VALUE = 1024
+_LONGEST_LABEL = 80
+_LONGEST_ID = 100
+_LONGEST_IN_ALL = 6000
+_MOST_FIELDS = 25
+_MOST_BUTTONS = 25
+_LEFT_OUT = "…"
+
+
+def fitted(card: Card, footer: str) -> Card:
+    """The card as it can be sent with this footer, of some hundred characters.
+
+    What had to be cut ends with `…`.
+    """
+    title = shortened(card.title, _LONGEST_TITLE)
+    left = _LONGEST_IN_ALL - len(title) - len(footer)
+    description = shortened(card.description, min(_LONGEST_DESCRIPTION, left))
+    fields = tuple(_fields(card.fields, left - len(description)))
+    is_blank = not fields and not title.strip() and not description.strip()
+    return replace(
+        card,
+        title=_LEFT_OUT if is_blank else title,
+        description=description,
+        fields=fields,
+        buttons=tuple(_buttons(card.buttons)),
+    )
+
+
+def _fields(fields: Sequence[Field], room: int) -> Iterator[Field]:
+    """As many as there is room for; the last one then says how many are missing."""
+    for number, field in enumerate(fields):
+        missing = len(fields) - number
+        rest = Field(_LEFT_OUT, f"{missing} more")
+        fitting = _field(field)
+        size = len(fitting.name) + len(fitting.value)
+        is_last = missing == 1
+        kept = 0 if is_last else len(rest.name) + len(rest.value)
+        if size + kept > room or (number == _MOST_FIELDS - 1 and not is_last):
+            yield rest
+            return
+        room -= size
+        yield fitting
+
+
+def _field(field: Field) -> Field:
+    """A field without a name or a value would be refused."""
+    name = shortened(field.name, _LONGEST_NAME) if field.name.strip() else _LEFT_OUT
+    value = shortened(field.value, _LONGEST_VALUE) if field.value.strip() else _LEFT_OUT
+    return replace(field, name=name, value=value)
+
+
+def _buttons(buttons: Sequence[Button]) -> Iterator[Button]:
+    """One whose id is too long, or the same as another's, is shown but cannot be pressed."""
+    known = set[str]()
+    for number, button in enumerate(buttons[:_MOST_BUTTONS]):
+        label = shortened(button.label, _LONGEST_LABEL) if button.label.strip() else _LEFT_OUT
+        shown = replace(button, label=label)
+        if len(shown.custom_id) > _LONGEST_ID or shown.custom_id in known:
+            shown = replace(shown, action="none", data=str(number), is_used=True)
+        known.add(shown.custom_id)
+        yield shown
+
+
+FROM_THE_PAGE = "from the page"
+CUT_OFF = "cut off here"
+
+_MOST_FILES = 10
+_LONGEST_JOB = 100
+_LONGEST_FOOTER = 300
+_NOTHING = "…"
+
+
+def parts_of(message: ChatMessage) -> tuple[ChatMessage, ...]:
+    """The message as Discord can take it, at least one; the same each time it is asked.
+
+    The text of a part is all that will stand there, with marks and small lines. A card is one part.
+    """
+    texts = ("",) if message.card is not None else _texts(message)
+    files = message.attachments
+    if not texts and not files:
+        texts = (_NOTHING,)
+    count = max(len(texts), -(-len(files) // _MOST_FILES))
+    return tuple(
+        replace(
+            message,
+            text=texts[number] if number < len(texts) else "",
+            attachments=files[number * _MOST_FILES : (number + 1) * _MOST_FILES],
+            card=message.card if number == 0 else None,
+        )
+        for number in range(count)
+    )
+
+
+def letter_of(part: ChatMessage) -> OutgoingMessage:
+    """A part as it is sent, and as it is edited into a draft."""
+    if part.card is None:
+        return OutgoingMessage(part.text, files=part.attachments)
+    footer = _card_footer(part)
+    return OutgoingMessage("", fitted(part.card, footer), footer, part.attachments)
+
+
+def _texts(message: ChatMessage) -> tuple[str, ...]:
+    head, foot = _head(message), _foot(message)
+    match message.author:
+        case Author.OWNER:
+            return _line_by_line(message.text, _quoted, head, [small(FROM_THE_PAGE), *foot])
+        case Author.PROGRAM:
+            return _line_by_line(message.text, _small, head, foot)
+        case _:
+            pieces = Pieces().added("\n".join([*head, message.text.strip()]))
+            return pieces.closed().added("\n".join(["", *foot])).shown if foot else pieces.shown
+
+
+def _head(message: ChatMessage) -> list[str]:
+    if not message.job:
+        return []
+    return [small(f"⏰ {without_markup(one_line(message.job, _LONGEST_JOB))}")]
+
+
+def _foot(message: ChatMessage) -> list[str]:
+    lines = [
+        CUT_OFF if message.is_cut_off else "",
+        one_line(message.footer, _LONGEST_FOOTER),
+        FORK if message.in_fork else "",
+    ]
+    return [small(line) for line in lines if line]
+
+
+def _card_footer(message: ChatMessage) -> str:
+    """All in one line. The mark of a job stands here, too, so that the words are the card's own.
+
+    A reminder that is named by its own words says them once.
+    """
+    is_named = message.card is not None and message.card.title == message.job
+    parts = [
+        f"⏰ {one_line(message.job, _LONGEST_JOB)}" if message.job and not is_named else "",
+        one_line(message.footer, _LONGEST_FOOTER),
+        FORK if message.in_fork else "",
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def _line_by_line(
+    text: str, marked: Callable[[str], str], head: Sequence[str], foot: Sequence[str]
+) -> tuple[str, ...]:
+    """Pieces whose every line bears a mark, which takes room."""
+    room = LONGEST - sum(len(line) + 1 for line in (*head, *foot))
+    pieces: list[str] = []
+    # Of a quarter there is always room for the marks, even if every line had one character only.
+    for longest in (room - 40, room * 3 // 4, room // 2, room // 4):
+        pieces = [marked(piece) for piece in split(text, longest)]
+        if all(len(piece) <= room for piece in pieces):
+            break
+    if not pieces:
+        lines = [*head, *foot]
+        return ("\n".join(lines),) if lines else ()
+    pieces[0] = "\n".join([*head, pieces[0]])
+    pieces[-1] = "\n".join([pieces[-1], *foot])
+    return tuple(pieces)
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {line}" for line in text.split("\n"))
+
+
+def _small(text: str) -> str:
+    """Code stays as it is: within a fence the mark would be shown."""
+    lines: list[str] = []
+    fence: Fence | None = None
+    for line in text.split("\n"):
+        before = fence
+        if fence is None:
+            fence = opened_by(line, LONGEST)
+        elif fence.is_closed_by(line, LONGEST):
+            fence = None
+        is_code = before is not None or fence is not None
+        lines.append(line if is_code or not line.strip() else small(line))
+    return "\n".join(lines)

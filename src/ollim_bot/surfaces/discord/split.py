@@ -1,0 +1,355 @@
+"""Splits long texts into parts that Discord takes, without breaking their markup."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from unicodedata import category
+
+_JOINER = "\u200d"
+# Skin tones, flags of regions, the second halves of Hangul syllables and of lone surrogates.
+_CLINGING = (
+    ("\U0001f3fb", "\U0001f3ff"),
+    ("\U000e0020", "\U000e007f"),
+    ("\u1160", "\u11ff"),
+    ("\udc00", "\udfff"),
+)
+_FLAG_LETTERS = ("\U0001f1e6", "\U0001f1ff")
+
+
+def is_seam(text: str, at: int) -> bool:
+    """Whether a new character, as it is seen, begins at `at`."""
+    if not 0 < at < len(text) or text[at] < "\u0300":
+        return text[at - 1 : at + 1] != "\r\n"
+    before, char = text[at - 1], text[at]
+    if before == "\n":
+        return True
+    if char == _JOINER or before == _JOINER or category(char).startswith("M"):
+        return False
+    if any(low <= char <= high for low, high in _CLINGING):
+        return False
+    return not (_is_flag_letter(char) and _flag_letters_before(text, at) % 2)
+
+
+def last_seam(text: str, at: int) -> int:
+    """The last one not after `at`; `at` itself where all before it is one character."""
+    return next((each for each in range(at, 0, -1) if is_seam(text, each)), at)
+
+
+def shortened(text: str, longest: int) -> str:
+    """With a `…` at its end where something was left out."""
+    if len(text) <= longest:
+        return text
+    return f"{text[: last_seam(text, longest - 1)].rstrip()}…"
+
+
+def _is_flag_letter(char: str) -> bool:
+    low, high = _FLAG_LETTERS
+    return low <= char <= high
+
+
+def _flag_letters_before(text: str, at: int) -> int:
+    begin = at
+    while begin > 0 and _is_flag_letter(text[begin - 1]):
+        begin -= 1
+    return at - begin
+
+
+# Discord takes a fence for one however far it is indented. All kinds of white space count, since
+# all of them are taken away at the ends of a message, where a fence appears then.
+_FENCE_LIKE = re.compile(r"[^\S\n]*(`{3,}|~{3,})(.*)", re.DOTALL)
+_CLOSING_SO_FAR = re.compile(r"[^\S\n]*(?:(?:`+|~+)\s*)?\Z")
+# How far a line that closes a fence may be indented and be sure to find room.
+_SLACK = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """`marker` is what it was opened with, and what closes it."""
+
+    marker: str
+    language: str = ""
+
+    @property
+    def opening(self) -> str:
+        return f"{self.marker}{self.language}\n"
+
+    def closing(self, text: str) -> str:
+        """What has to stand after `text`, which ends within this fence."""
+        return self.marker if text.endswith("\n") else f"\n{self.marker}"
+
+    def is_closed_by(self, line: str, longest: int) -> bool:
+        """By a marker that is alone on its line and as long as this one or longer."""
+        word = line.strip()
+        is_marker = word.startswith(self.marker) and not word.strip(self.marker[0])
+        return is_marker and len(word) <= share_of(longest)
+
+    def kept_free(self, line: str) -> int:
+        """How many characters to keep for what may have to follow a line that is in this fence.
+
+        With more of the same line it never becomes less, so that where a text is cut does not
+        depend on how much of it has come. Room for a line that closes the fence is kept, too: at
+        the beginning of the next message that would leave an empty block.
+        """
+        closing = 1 + len(self.marker)
+        if len(line.rstrip() or line) <= closing + _SLACK and _CLOSING_SO_FAR.match(line):
+            return closing
+        return 2 * closing + _SLACK
+
+
+def is_fence_like(line: str) -> bool:
+    """Whether it begins like one, whatever follows."""
+    return _FENCE_LIKE.match(line) is not None
+
+
+def opened_by(line: str, longest: int) -> Fence | None:
+    """None if it opens none, or one that would take more than its share of `longest` characters."""
+    found = _FENCE_LIKE.match(line)
+    if found is None:
+        return None
+    marker, about = found[1], found[2].rstrip()
+    if max(len(marker), len(about)) > share_of(longest) or (marker[0] == "`" and "`" in about):
+        return None
+    # A language that begins like the marker would make another one of it.
+    return Fence(marker, "".join(about.split()[:1]).lstrip(marker[0]))
+
+
+def kept_free(line: str, longest: int) -> int:
+    """As `Fence.kept_free`, for a line that is in no fence and may open one."""
+    found = _FENCE_LIKE.match(line)
+    return 0 if found is None else 1 + min(len(found[1]), share_of(longest))
+
+
+def share_of(longest: int) -> int:
+    """How long a marker may be, and what is said after it."""
+    return longest // 8
+
+
+def most_kept(longest: int) -> int:
+    """No line has more than this kept free after it."""
+    return 2 * (1 + share_of(longest)) + _SLACK
+
+
+_SENTENCE_END = re.compile(r"""[.!?…]["'”’»)\]*_`]*\s+|[。！？][」』）]*\s*""")
+# Rows of tables and lists, headings, quotes and small text: only the whole line has its meaning.
+_ROW = re.compile(r"[ \t]*(?:[-*+][ \t]|\d+[.)][ \t]|[|>#]|-#)")
+# Ideographs have no space between words; a line may end anywhere between two of them.
+_WORD_END = re.compile(r"(?<=[\s、，；：。！？」』）])|(?<=[ぁ-ヿ㐀-鿿])(?=[ぁ-ヿ㐀-鿿])")
+
+
+def is_row(line: str) -> bool:
+    """Whether it should begin in a new message rather than be cut."""
+    return " | " in line or _ROW.match(line) is not None or is_fence_like(line)
+
+
+def cut_in_line(line: str, enough: int, *, may_tear: bool) -> int | None:
+    """How many characters stay; the last one is where the next message begins at the latest.
+
+    After a sentence that ends not before `enough`, else after a word. A word is torn only if
+    `may_tear` and nothing stands before it; otherwise None.
+    """
+    # A part of such a line alone could open or close a fence.
+    if not is_fence_like(line):
+        sentence = _last(_SENTENCE_END, line)
+        if sentence is not None and sentence >= enough:
+            return sentence
+        word = _last(_WORD_END, line)
+        if word is not None:
+            return word
+    return last_seam(line, len(line) - 1) if may_tear else None
+
+
+def _last(kind: re.Pattern[str], line: str) -> int | None:
+    """The end of the last one that leaves something on both sides."""
+    first = len(line) - len(line.lstrip())
+    ends = [found.end() for found in kind.finditer(line)]
+    return next(
+        (end for end in reversed(ends) if first < end < len(line) and is_seam(line, end)), None
+    )
+
+
+LONGEST = 2000
+
+# A piece that is as full as this may end with a paragraph or a line although more would fit.
+_ENOUGH_PERCENT = 65
+_SOLID = re.compile(r"\S")
+_HEADING = re.compile(r"#{1,6}\s")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """`source` is a part of the text; `text` is what is shown of it, with the fences added."""
+
+    source: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """However a text is cut into what is added, `shown` is `split` of the whole.
+
+    `done` stays as it is, whatever is added; `rest` is what comes after it, in the fence that was
+    left open. The sources of all of them and the rest are together the text. `longest` is 50 at
+    least.
+    """
+
+    longest: int = LONGEST
+    done: tuple[Piece, ...] = ()
+    rest: str = ""
+    fence: Fence | None = None
+
+    def added(self, text: str) -> Pieces:
+        rest, fence, done, begin = self.rest + text, self.fence, list[Piece](), 0
+        while (end := _Scan(rest, begin, fence, self.longest).end()) is not None:
+            done.append(_piece(rest[begin : end.at], fence, end.fence))
+            begin, fence = end.at, end.fence
+        return Pieces(self.longest, (*self.done, *done), rest[begin:], fence)
+
+    def closed(self) -> Pieces:
+        """The same where the text leaves no fence open, so that something may follow."""
+        left = self._left_open()
+        return self if left is None else replace(self, rest=self.rest + left.closing(self.rest))
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """Each of 1 to `longest` characters, without white space at its ends."""
+        texts = tuple(piece.text for piece in self.done)
+        if self.fence is None and not self.rest.strip():
+            return texts
+        return (*texts, _piece(self.rest, self.fence, self._left_open()).text)
+
+    def _left_open(self) -> Fence | None:
+        fence = self.fence
+        for line in _lines(self.rest, 0):
+            fence = _fence_after(line, fence, self.longest)
+        return fence
+
+
+def split(text: str, longest: int = LONGEST) -> tuple[str, ...]:
+    """Empty if there is nothing to see.
+
+    What was split of the beginning of a text stays, but for the last piece, whatever follows. A
+    code fence is closed where a piece ends and opened again, with its language, in the next one.
+    """
+    return Pieces(longest).added(text).shown
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """A place to end a piece, and the fence that is open there."""
+
+    at: int
+    fence: Fence | None
+
+
+class _Scan:
+    """Looks for the end of the piece that begins at `begin`.
+
+    Where that is depends on the text up to the first character that does not fit, and on nothing
+    after it.
+    """
+
+    def __init__(self, text: str, begin: int, fence: Fence | None, longest: int) -> None:
+        self._text = text
+        self._begin = begin
+        self._fence = fence
+        self._longest = longest
+        solid = _SOLID.search(text, begin)
+        self._solid = len(text) if solid is None else solid.start()
+        self._counted_from = self._solid if fence is None else begin
+        self._room = longest - (0 if fence is None else len(fence.opening))
+        self._paragraph: _End | None = None
+        self._line: _End | None = None
+        self._is_below_heading = False
+        self._is_block_empty = fence is not None
+
+    def end(self) -> _End | None:
+        """None if all fits."""
+        if len(self._text) - self._counted_from <= self._room - most_kept(self._longest):
+            return None
+        at = self._begin
+        for line in _lines(self._text, at):
+            kept, seen = self._kept_free(line), self._seen(line)
+            if seen is not None and at + seen - self._counted_from + kept > self._room:
+                fits = self._room - kept - (at - self._counted_from)
+                return self._best(at, line, max(fits, 0))
+            at += len(line)
+            self._pass(line, at)
+        return None
+
+    def _kept_free(self, line: str) -> int:
+        if self._fence is None:
+            return kept_free(line, self._longest)
+        return self._fence.kept_free(line)
+
+    def _seen(self, line: str) -> int | None:
+        """How much of a line takes room where a piece ends with it; None if it is not shown."""
+        if self._keeps_its_end(line):
+            return len(line.removesuffix("\n"))
+        return len(line.rstrip()) or None
+
+    def _keeps_its_end(self, line: str) -> bool:
+        """Whether the white space at the end of a line is shown where a piece ends with it."""
+        if self._fence is None:
+            return is_fence_like(line)
+        return not self._fence.is_closed_by(line, self._longest)
+
+    def _pass(self, line: str, at: int) -> None:
+        """Note what kind of a place the end of this line is; in a block that is empty, none."""
+        before, self._fence = self._fence, _fence_after(line, self._fence, self._longest)
+        is_blank, end = not line.strip(), _End(at, self._fence)
+        if self._fence is not None and (before is None or (self._is_block_empty and is_blank)):
+            self._is_block_empty = True
+            return
+        self._is_block_empty = False
+        if at <= self._solid:
+            return
+        if not is_blank:
+            self._is_below_heading = before is None and _HEADING.match(line) is not None
+        if not self._is_below_heading or self._line is None:
+            self._line = end
+        if is_blank and self._fence is None and not self._is_below_heading:
+            self._paragraph = end
+
+    def _best(self, at: int, line: str, fits: int) -> _End:
+        """Of the places before this line and in it; `fits` is how many of its characters fit."""
+        enough = self._counted_from + self._longest * _ENOUGH_PERCENT // 100
+        for end in (self._paragraph, self._line):
+            if end is not None and end.at >= enough:
+                return end
+        is_all_counted = self._fence is not None or is_fence_like(line)
+        known = line[: fits + 1] if is_all_counted else _up_to_solid(line, fits)
+        if self._line is not None and (self._fence is not None or is_row(known)):
+            return self._line
+        inside = cut_in_line(known, enough - at, may_tear=self._line is None)
+        if inside is None:
+            assert self._line is not None
+            return self._line
+        return _End(at + inside, self._fence)
+
+
+def _up_to_solid(line: str, fits: int) -> str:
+    """Up to the first character that does not fit; white space always does."""
+    solid = _SOLID.search(line, fits)
+    return line if solid is None else line[: solid.end()]
+
+
+def _lines(text: str, begin: int) -> Iterator[str]:
+    """Each with its newline."""
+    while begin < len(text):
+        end = text.find("\n", begin) + 1 or len(text)
+        yield text[begin:end]
+        begin = end
+
+
+def _fence_after(line: str, fence: Fence | None, longest: int) -> Fence | None:
+    if fence is None:
+        return opened_by(line, longest)
+    return None if fence.is_closed_by(line, longest) else fence
+
+
+def _piece(source: str, before: Fence | None, after: Fence | None) -> Piece:
+    opening = "" if before is None else before.opening
+    closing = "" if after is None else after.closing(source)
+    return Piece(source, f"{opening}{source}{closing}".strip())

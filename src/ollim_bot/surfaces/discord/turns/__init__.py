@@ -1,1 +1,0 @@
-"""Turns while they run, as messages that are edited."""

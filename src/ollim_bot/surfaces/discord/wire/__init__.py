@@ -1,1 +1,0 @@
-"""The way to Discord and back, through discord.py."""

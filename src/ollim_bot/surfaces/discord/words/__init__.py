@@ -1,1 +1,0 @@
-"""Messages as text that Discord takes: divided, marked, and told apart."""

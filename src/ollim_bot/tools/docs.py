@@ -1,0 +1,147 @@
+"""Tools that search and read the documentation."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from itertools import pairwise
+from math import log
+from pathlib import Path
+
+from ollim_bot.agent import Tool, ToolAnswer
+from ollim_bot.domain.text import shortened
+from ollim_bot.tools.context import arguments, text
+
+_PACKAGE = Path(__file__).resolve().parents[2]
+_MOST_FOUND = 8
+_LONGEST_START = 200
+_SMALL = 3
+_LEAST = 0.1
+_HEADING = re.compile(r"^#{1,4} +(.+)$", re.MULTILINE)
+_CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_ENDING = re.compile(r"(?:ing|ed|es|s|e)$")
+_WORD = re.compile(r"[^\W_]{2,}")
+
+
+# The words of a section, of its heading, and of its page.
+_Terms = tuple[Set[str], Set[str], Set[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    page: str
+    heading: str
+    words: str
+
+    def terms(self) -> _Terms:
+        return _terms(self.words), _terms(self.heading), _terms(self.page)
+
+
+def docs_folder() -> Path:
+    """In the package where it is installed, beside it in a checkout."""
+    shipped = _PACKAGE / "docs"
+    return shipped if shipped.is_dir() else _PACKAGE.parents[1] / "docs"
+
+
+def docs_tools(folder: Path | None = None) -> tuple[Tool, Tool]:
+    place = folder or docs_folder()
+    return search_docs(place), read_doc(place)
+
+
+def search_docs(folder: Path) -> Tool:
+    async def run(given: Mapping[str, object]) -> ToolAnswer:
+        found = await asyncio.to_thread(_found, folder, str(given["query"]))
+        if not found:
+            pages = ", ".join(await asyncio.to_thread(_pages, folder))
+            return ToolAnswer(f"Nothing was found. There are these pages: {pages}.")
+        return ToolAnswer(
+            "\n\n".join(f"{one.page} — {one.heading}\n{_start(one)}" for one in found)
+        )
+
+    return Tool(
+        "search_docs",
+        "Search the documentation of ollim-bot itself.",
+        arguments(["query"], query=text("a few words")),
+        run,
+    )
+
+
+def read_doc(folder: Path) -> Tool:
+    async def run(given: Mapping[str, object]) -> ToolAnswer:
+        page = str(given["page"]).strip().removesuffix(".md")
+        pages = await asyncio.to_thread(_pages, folder)
+        if page not in pages:
+            message = f"There is no page {page}. There are: {', '.join(pages)}."
+            return ToolAnswer(message, is_error=True)
+        content = await asyncio.to_thread((folder / f"{page}.md").read_text, "utf-8")
+        return ToolAnswer(content)
+
+    return Tool(
+        "read_doc",
+        "Read a page of the documentation of ollim-bot itself.",
+        arguments(["page"], page=text("as `search_docs` names it, such as `settings`")),
+        run,
+    )
+
+
+def _pages(folder: Path) -> Sequence[str]:
+    return sorted(path.stem for path in folder.glob("*.md"))
+
+
+def _found(folder: Path, query: str) -> Sequence[Section]:
+    """The sections in which most of the words occur, headings and rare words counting more."""
+    sections = [(section, section.terms()) for section in _sections(folder)]
+    weights = _weights(_asked(query), [terms for _, terms in sections])
+    scored = [(_score(terms, weights), section) for section, terms in sections]
+    best = sorted((one for one in scored if one[0]), key=lambda one: -one[0])
+    return [section for _, section in best[:_MOST_FOUND]]
+
+
+def _weights(wanted: Set[str], sections: Sequence[_Terms]) -> Mapping[str, float]:
+    """What stands almost everywhere says next to nothing."""
+    numbers = {term: sum(any(term in part for part in one) for one in sections) for term in wanted}
+    return {
+        term: log(len(sections) / number) + _LEAST for term, number in numbers.items() if number
+    }
+
+
+def _score(terms: _Terms, weights: Mapping[str, float]) -> float:
+    words, heading, page = terms
+    return sum(
+        weight * (2 * (word in words) + 2 * (word in heading) + (word in page))
+        for word, weight in weights.items()
+    )
+
+
+def _asked(query: str) -> Set[str]:
+    """Small words say something only where there is nothing else."""
+    return _phrases(query) or _terms(query)
+
+
+def _terms(text: str) -> Set[str]:
+    return _phrases(text) | {word.lower() for word in _WORD.findall(text) if len(word) <= _SMALL}
+
+
+def _phrases(text: str) -> Set[str]:
+    """The longer words without their endings, and pairs of them."""
+    longer = [word.lower() for word in _WORD.findall(text) if len(word) > _SMALL]
+    stems = [_ENDING.sub("", word) for word in longer]
+    return {*stems, *map(" ".join, pairwise(stems))}
+
+
+def _sections(folder: Path) -> Sequence[Section]:
+    found = []
+    for page in _pages(folder):
+        content = (folder / f"{page}.md").read_text("utf-8")
+        prose = _CODE.sub(lambda code: " " * len(code[0]), content)
+        headings = [*_HEADING.finditer(prose)]
+        ends = (*(heading.start() for heading in headings[1:]), len(content))
+        for heading, end in zip(headings, ends, strict=False):
+            found.append(Section(page, heading[1].strip(), content[heading.end() : end].strip()))
+    return found
+
+
+def _start(section: Section) -> str:
+    return shortened(" ".join(section.words.split()), _LONGEST_START)

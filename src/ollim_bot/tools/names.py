@@ -1,0 +1,43 @@
+"""The tool that changes how the owner and the bot are called."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from ollim_bot.agent import Tool, ToolAnswer
+from ollim_bot.domain.facts import Facts
+from ollim_bot.tools.context import ToolContext, arguments, text
+
+_LONGEST = 80
+_WHO = {"user_name": "the owner is", "bot_name": "you are"}
+
+
+def update_names(bench: ToolContext) -> Tool:
+    async def run(given: Mapping[str, object]) -> ToolAnswer:
+        if not bench.run.is_main:
+            return ToolAnswer("Names are changed in the main conversation only.", is_error=True)
+        cleaned = {key: " ".join(str(value).split()) for key, value in given.items()}
+        names = {key: name for key, name in cleaned.items() if name}
+        if not names or any(len(name) > _LONGEST for name in names.values()):
+            return ToolAnswer(f"Give a name of up to {_LONGEST} characters.", is_error=True)
+        await asyncio.to_thread(bench.stores.memory.transact, lambda raw: _renamed(raw, names))
+        said = " and ".join(f"{_WHO[key]} called {name}" for key, name in names.items())
+        return ToolAnswer(f"From now on {said}.")
+
+    return Tool(
+        "update_names",
+        "Remember what the owner, or the bot, wants to be called.",
+        arguments(user_name=text("the owner's name"), bot_name=text("the bot's name")),
+        run,
+    )
+
+
+def _renamed(
+    raw: Mapping[str, object], names: Mapping[str, str]
+) -> tuple[Mapping[str, object], None]:
+    facts = Facts(raw)
+    return facts.named(
+        user_name=names.get("user_name") or facts.user_name,
+        bot_name=names.get("bot_name") or facts.bot_name,
+    ).raw, None

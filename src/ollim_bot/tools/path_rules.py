@@ -1,0 +1,357 @@
+"""Which paths a tool call touches, and whether the agent may."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from ollim_bot.domain.shared_files import SKILL_FILE, JobFile, JobFolder, ProfileFile
+from ollim_bot.tools import texts
+
+_STATE = "state"
+_SETTINGS = ".env"
+_HISTORY = ".git"
+_POLICY = "tool-policy.yaml"
+# Also in folders below: the engine looks for skills, commands and servers wherever it works.
+_ENGINE = ".claude"
+_SERVERS = ".mcp.json"
+# The owner's own tool servers, with their keys.
+_OWN_SERVERS = "mcp.json"
+_SKILL_ORIGINS = ["skills", "skills.lock"]
+# Where the environment of every process can be read, with the secrets in it.
+_PROCESSES = "/proc"
+
+
+@dataclass(frozen=True, slots=True)
+class PathRules:
+    """All paths as they are written, and again as links resolve them.
+
+    `homes` is the data directory, and `folders` is all that is open. `elsewhere` are protected
+    places that lie outside of it, each with the name that the agent is told.
+    """
+
+    homes: tuple[str, ...]
+    folders: tuple[str, ...]
+    elsewhere: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, root: Path, readable: Sequence[Path] = ()) -> PathRules:
+        homes = (str(root), os.path.realpath(root))
+        further = (place for path in readable for place in (str(path), os.path.realpath(path)))
+        elsewhere = (
+            (os.path.realpath(root / _STATE), f"{_STATE}/"),
+            (os.path.realpath(root / _SETTINGS), _SETTINGS),
+            (_PROCESSES, _PROCESSES),
+        )
+        return cls(homes, (*homes, *further), elsewhere)
+
+    def is_open(self, place: str) -> bool:
+        return any(is_within(place, folder) for folder in self.folders)
+
+    def protected_name(self, place: str, *, writing: bool) -> str | None:
+        """What it is that must not be reached there; None if nothing is."""
+        for home in self.homes:
+            if is_within(place, home):
+                parts = place.removeprefix(home).strip("/").split("/")
+                if name := _protected_name([_plain(part) for part in parts], writing=writing):
+                    return name
+        return next((name for hidden, name in self.elsewhere if is_within(place, hidden)), None)
+
+    def second_names(self, paths: Iterable[str]) -> Iterator[str]:
+        """Those of the paths that are protected files under another name."""
+        linked = [(path, file) for path in paths if (file := _linked_file(path)) is not None]
+        if linked:
+            known = {_linked_file(path) for path in self._all_protected()}
+            yield from (path for path, file in linked if file in known)
+
+    def _all_protected(self) -> Iterator[str]:
+        for path in files_below(self.homes[-1]):
+            if self.protected_name(path, writing=False):
+                yield path
+        for place, _ in self.elsewhere:
+            if place != _PROCESSES:
+                yield place
+                yield from files_below(place)
+
+
+def files_below(start: str) -> Iterator[str]:
+    """Links to folders are not followed, as no search follows them."""
+    for folder, _, files in os.walk(os.path.realpath(start)):
+        yield from (os.path.join(folder, name) for name in files)
+
+
+def things_below(start: str) -> Iterator[str]:
+    """Files and folders, and links to either."""
+    for folder, folders, files in os.walk(os.path.realpath(start)):
+        yield from (os.path.join(folder, name) for name in (*folders, *files))
+
+
+def _linked_file(path: str) -> tuple[int, int] | None:
+    """What a path leads to, if that is a file that has several names."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    is_linked = stat.S_ISREG(found.st_mode) and found.st_nlink > 1
+    return (found.st_dev, found.st_ino) if is_linked else None
+
+
+def is_within(place: str, folder: str) -> bool:
+    return place == folder or place.startswith(f"{folder.rstrip('/')}/")
+
+
+def _plain(part: str) -> str:
+    """A name as a disk may take it that knows no capitals and no forms of letters."""
+    seen = (char for char in part if unicodedata.category(char) != "Cf")
+    return unicodedata.normalize("NFKC", "".join(seen)).casefold().rstrip(". ")
+
+
+def _protected_name(parts: Sequence[str], *, writing: bool) -> str | None:
+    if parts[0] == _STATE:
+        return f"{_STATE}/"
+    if _HISTORY in parts:
+        return f"{_HISTORY}/"
+    if any(part.startswith(_SETTINGS) for part in parts):
+        return _SETTINGS
+    # Attributes have git run filters, and what is ignored is not in the history.
+    if writing and any(part.startswith(_HISTORY) for part in parts):
+        return f"{_HISTORY}*"
+    if writing and any(part.startswith(_ENGINE) for part in parts):
+        return f"{_ENGINE}/"
+    if writing and _SERVERS in parts:
+        return _SERVERS
+    if parts == [_OWN_SERVERS]:
+        return _OWN_SERVERS
+    if writing and parts == _SKILL_ORIGINS:
+        return "/".join(_SKILL_ORIGINS)
+    return _POLICY if writing and parts == [_POLICY] else None
+
+
+_OF_JOBS = (JobFolder.ROUTINES, JobFolder.REMINDERS, JobFolder.WEBHOOKS)
+
+
+def job_files(root: Path, path: str) -> tuple[JobFile, ...]:
+    """Also those that are links to where it leads. None for a path to anything else."""
+    found = (file for place in _places(root, path) for file in _files_at(root, place))
+    return tuple(dict.fromkeys(found))
+
+
+def profile_files(root: Path, path: str) -> tuple[ProfileFile, ...]:
+    """The same for the files of the profile."""
+    places = _places(root, path)
+    return tuple(each for each in ProfileFile if any(_is_profile(root, each, at) for at in places))
+
+
+def _places(root: Path, path: str) -> tuple[str, ...]:
+    whole = os.path.join(root, path)
+    # The engine leaves out `..` before it follows links; a disk does so after.
+    places = (os.path.realpath(os.path.normpath(whole)), os.path.realpath(whole))
+    return tuple(dict.fromkeys(places))
+
+
+def _is_profile(root: Path, file: ProfileFile, place: str) -> bool:
+    folder, name = os.path.split(place)
+    # Some disks do not tell capitals from small letters, which shows only when the file is there.
+    is_named_so = name.casefold() == file.casefold() and _is_same_folder(folder, root)
+    return is_named_so or _leads_to(os.path.join(root, file), place)
+
+
+def _files_at(root: Path, place: str) -> Iterator[JobFile]:
+    folder, name = os.path.split(place)
+    for jobs in _OF_JOBS:
+        if _is_job_name(name) and _is_same_folder(folder, root / jobs):
+            yield JobFile(jobs, name)
+        yield from (JobFile(jobs, each) for each in _other_names(root / jobs, place))
+    above, skill = os.path.split(folder)
+    if name.casefold() == SKILL_FILE.casefold() and _is_same_folder(above, root / JobFolder.SKILLS):
+        yield JobFile(JobFolder.SKILLS, f"{skill}/{name}")
+    for each in _listed(root / JobFolder.SKILLS):
+        if _leads_to(os.path.join(each.path, SKILL_FILE), place):
+            yield JobFile(JobFolder.SKILLS, f"{each.name}/{SKILL_FILE}")
+
+
+def _is_job_name(name: str) -> bool:
+    return name.casefold().endswith(".md") and not name.startswith(".")
+
+
+def _is_same_folder(one: str, other: Path) -> bool:
+    """By the disk, which knows whether capitals matter to it; by name where there is none yet."""
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return one.casefold() == os.path.realpath(other).casefold()
+
+
+def _other_names(folder: Path, place: str) -> Iterator[str]:
+    """Names in a folder that are links to a file elsewhere, of either kind."""
+    number = _number_of_linked(place)
+    for entry in _listed(folder):
+        is_candidate = entry.is_symlink() or entry.inode() == number
+        if is_candidate and _is_job_name(entry.name) and _leads_to(entry.path, place):
+            yield entry.name
+
+
+def _number_of_linked(place: str) -> int | None:
+    try:
+        status = os.stat(place)
+    except OSError:
+        return None
+    return status.st_ino if status.st_nlink > 1 else None
+
+
+def _leads_to(path: str, place: str) -> bool:
+    if os.path.realpath(path) == place:
+        return True
+    try:
+        return os.path.samefile(path, place)
+    except OSError:
+        return False
+
+
+def _listed(folder: Path) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            yield from entries
+    except OSError:
+        return
+
+
+_UNCLEAR_GLOB = re.compile(r"[!\[\]{}(),\\\s]")
+_WILD = re.compile(r"[*?]")
+_NOWHERE = ("/", "/dev/null")
+
+# No disk knows a longer one.
+LONGEST_PATH = 4096
+# A folder with more in it is handed over to no program: looking through it takes too long.
+MOST_THINGS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class PathPolicy:
+    """`root` is the data directory, where paths begin; `readable` are further folders to read.
+
+    Each answer is a reason to refuse, or None. A path is judged as it is written and as the disk
+    resolves it, and must be harmless both ways.
+    """
+
+    root: Path
+    readable: tuple[Path, ...] = ()
+
+    @property
+    def roots(self) -> tuple[str, str]:
+        """The data directory as it is written, and as the engine names it: without links."""
+        return str(self.root), os.path.realpath(self.root)
+
+    def to_read(self, path: str) -> str | None:
+        return self._judged(path, PathRules.of(self.root, self.readable), writing=False)
+
+    def to_write(self, path: str) -> str | None:
+        return self._judged(path, PathRules.of(self.root), writing=True)
+
+    def to_search(self, where: str, glob: str, *, begins_at_glob: bool) -> str | None:
+        """A search reads all that is below a folder and has a name that fits.
+
+        `begins_at_glob`: the search begins in the folder that the glob names.
+        """
+        if ".." in glob.split("/") or glob.startswith("~"):
+            return texts.UNCLEAR_PATH
+        folder = os.path.join(where or ".", _folder_of(glob))
+        reason = self.to_read(where or ".") or self.to_read(folder)
+        if reason:
+            return reason
+        start = os.path.join(self.root, folder if begins_at_glob else where)
+        ending = _ending_of(glob)
+        fitting = [path for path in files_below(start) if path.casefold().endswith(ending)]
+        ground = PathRules.of(self.root, self.readable)
+        finds = any(ground.protected_name(path, writing=False) for path in fitting)
+        return texts.REACHES_TOO_FAR if finds or any(ground.second_names(fitting)) else None
+
+    def to_name(self, paths: Iterable[str]) -> str | None:
+        """For a command that may do anything with a path, or nothing."""
+        ground = PathRules.of(self.root)
+        leading = [(path, place) for path in paths for place in self._places(path)]
+        for _, place in leading:
+            if name := ground.protected_name(place, writing=True):
+                return texts.protected(name)
+        second = next(ground.second_names(place for _, place in leading), None)
+        return next((texts.protected(path) for path, place in leading if place == second), None)
+
+    def to_hand_over(self, paths: Iterable[str]) -> str | None:
+        """For a program that may do anything with a path and all that is below it."""
+        ground = PathRules.of(self.root)
+        reasons = (self._handed_over(path, ground) for path in dict.fromkeys(paths))
+        return next(filter(None, reasons), None)
+
+    def _handed_over(self, path: str, ground: PathRules) -> str | None:
+        places = self._places(path)
+        if _is_above(places, ground) or self._holds_a_way_out(places[-1], ground):
+            return texts.REACHES_TOO_FAR
+        is_far = any(_is_there(place) and not ground.is_open(place) for place in places)
+        return texts.outside(path) if is_far else None
+
+    def _holds_a_way_out(self, folder: str, ground: PathRules) -> bool:
+        """Whether something below a folder is protected, or leads to what is."""
+        if not is_within(folder, os.path.realpath(self.root)):
+            return False
+        plain: list[str] = []
+        for thing in islice(things_below(folder), MOST_THINGS):
+            is_link = os.path.islink(thing)
+            if self.to_read(thing) if is_link else ground.protected_name(thing, writing=False):
+                return True
+            plain.append(thing)
+        return len(plain) == MOST_THINGS or any(ground.second_names(plain))
+
+    def _judged(self, path: str, ground: PathRules, *, writing: bool) -> str | None:
+        if not _is_plain(path):
+            return texts.UNCLEAR_PATH
+        places = self._places(path)
+        for place in places:
+            if name := ground.protected_name(place, writing=writing):
+                return texts.protected(name)
+        if not all(map(ground.is_open, places)):
+            return texts.outside(path)
+        return texts.protected(path) if any(ground.second_names(places[-1:])) else None
+
+    def _places(self, path: str) -> tuple[str, ...]:
+        """As written, and where it leads; `..` counts before links are followed, and after."""
+        whole = os.path.join(self.root, path)
+        written = os.path.normpath(whole)
+        return written, os.path.realpath(whole), os.path.realpath(written)
+
+
+def _is_there(place: str) -> bool:
+    """Whether it exists or could be made; anything else is hardly meant as a path."""
+    folder = os.path.dirname(place)
+    is_place = os.path.lexists(place) or (folder != "/" and os.path.isdir(folder))
+    return is_place and place not in _NOWHERE
+
+
+def _is_above(places: Sequence[str], ground: PathRules) -> bool:
+    return any(is_within(home, place) for home in ground.homes for place in places)
+
+
+def _is_plain(path: str) -> bool:
+    """Whether nobody could read it as another path: the engine trims spaces and knows `~`."""
+    if not path or len(path) > LONGEST_PATH or path != path.strip() or path.startswith("~"):
+        return False
+    return not any(unicodedata.category(char) == "Cc" for char in path)
+
+
+def _folder_of(glob: str) -> str:
+    """The folders that a glob names for sure: those before anything that is not plain."""
+    plain = _UNCLEAR_GLOB.split(_WILD.split(glob)[0])[0]
+    named = plain.rpartition("/")
+    return named[0] or named[1]
+
+
+def _ending_of(glob: str) -> str:
+    """How every name ends that fits; nothing where that is unclear."""
+    if _UNCLEAR_GLOB.search(glob):
+        return ""
+    return _WILD.split(glob)[-1].rpartition("/")[2].casefold()

@@ -1,1 +1,0 @@
-"""The tools of ours that the agent is given, each a closure over the run that it belongs to."""

@@ -1,0 +1,204 @@
+"""Checks of what is reached over the network."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from datetime import timedelta
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from ollim_bot import __version__
+from ollim_bot.domain.moments import duration_in_words
+from ollim_bot.settings import Secret
+from ollim_bot.upkeep.doctor import Finding, failed, passed, warned
+
+_LONGEST_WAIT = 5.0
+_LONGEST_ANSWER = 1_000_000
+
+
+class Answer(NamedTuple):
+    """`said` is None where it was no JSON; `server` is what the other side calls itself."""
+
+    status: int
+    said: Any
+    server: str = ""
+
+
+Ask = Callable[[str, Mapping[str, str]], Answer]
+
+
+def ask(url: str, headers: Mapping[str, str]) -> Answer:
+    """Raises `ConnectionRefusedError` where nobody listens, else `OSError` if no answer comes.
+
+    It goes straight there, as the bot does: through no proxy, and on to no other address.
+    """
+    parts = urlsplit(url)
+    made = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    with closing(made(parts.hostname or "", parts.port, timeout=_LONGEST_WAIT)) as connection:
+        try:
+            connection.request("GET", parts.path, headers=dict(headers))
+            response = connection.getresponse()
+            body = response.read(_LONGEST_ANSWER)
+        except HTTPException as unclear:
+            raise OSError("the answer was not HTTP") from unclear
+    return Answer(response.status, _json(body), response.getheader("Server", ""))
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except ValueError:
+        return None
+
+
+DISCORD = "Discord"
+USUAL_ADDRESS = "https://discord.com/api/v10"
+
+_DISCORD_OFF = "off; `DISCORD_TOKEN` in `.env` turns it on"
+_NO_TOKEN = "Discord refused the token"
+_NEW_TOKEN = "Put a new one in `.env` as `DISCORD_TOKEN` and start the bot again."
+_AWAY = "Discord cannot be reached now"
+_TRIES = "Look at the network; the bot tries again by itself."
+_BUSY = "Discord asks to wait"
+_WAIT = "Nothing to do: the bot tries again by itself."
+_STRANGE = "what answers there is not Discord"
+_RIGHT_ADDRESS = "Look at `DISCORD_API_URL` and at the network."
+_TEAM = "the application belongs to a team, and nobody says for which member it works"
+_SET_OWNER = "Set `DISCORD_OWNER_ID` in `.env` to the user id of that member."
+_OTHER_MEMBER = "Put the user id of a member there and start the bot again."
+_TAKE_OUT = "Take `DISCORD_OWNER_ID` out of `.env`: it is for applications of a team only."
+
+
+def discord_account(
+    token: Secret | None, owner_id: int | None, address: str | None, ask: Ask
+) -> Iterator[Finding]:
+    if token is None:
+        yield passed(DISCORD, _DISCORD_OFF)
+        return
+    base = address or USUAL_ADDRESS
+    headers = {
+        "Authorization": f"Bot {token.reveal()}",
+        "User-Agent": f"DiscordBot (ollim-bot, {__version__})",
+    }
+    try:
+        bot = ask(f"{base}/users/@me", headers)
+        application = ask(f"{base}/oauth2/applications/@me", headers)
+    except OSError:
+        yield warned(DISCORD, _AWAY, _TRIES)
+        return
+    trouble = _trouble(bot) or _trouble(application)
+    yield trouble or _owned(str(bot.said.get("username")), application.said, owner_id)
+
+
+def _trouble(answer: Answer) -> Finding | None:
+    match answer.status:
+        case 401:
+            return failed(DISCORD, _NO_TOKEN, _NEW_TOKEN)
+        case 429:
+            return warned(DISCORD, _BUSY, _WAIT)
+        case status if status >= 500:
+            return warned(DISCORD, _AWAY, _TRIES)
+        case 200 if isinstance(answer.said, dict):
+            return None
+    return failed(DISCORD, _STRANGE, _RIGHT_ADDRESS)
+
+
+def _owned(name: str, application: Mapping[str, Any], owner_id: int | None) -> Finding:
+    team = application.get("team")
+    if isinstance(team, dict):
+        return _of_team(name, team, owner_id)
+    owner = application.get("owner")
+    if not isinstance(owner, dict):
+        return failed(DISCORD, _STRANGE, _RIGHT_ADDRESS)
+    if owner_id is not None and str(owner_id) != owner.get("id"):
+        other = f"{name} is for {owner.get('username')}, and not for `DISCORD_OWNER_ID` {owner_id}"
+        return warned(DISCORD, other, _TAKE_OUT)
+    return passed(DISCORD, f"{name} is let in, for {owner.get('username')}")
+
+
+def _of_team(name: str, team: Mapping[str, Any], owner_id: int | None) -> Finding:
+    if owner_id is None:
+        return failed(DISCORD, _TEAM, _SET_OWNER)
+    users = [member.get("user", {}) for member in team.get("members", ())]
+    for user in users:
+        if user.get("id") == str(owner_id):
+            return passed(DISCORD, f"{name} is let in, for {user.get('username')} of the team")
+    wrong = f"`DISCORD_OWNER_ID` is {owner_id}, who is not in the team of the application"
+    return failed(DISCORD, wrong, _OTHER_MEMBER)
+
+
+PAGE = "page"
+_HOST = "127.0.0.1"
+_OURS = "ollim-bot"
+_STANDING_STILL = 120.0
+
+_PAGE_OFF = "off"
+_NOWHERE = "the page is off, and so is Discord: nobody can talk to the bot"
+_TURN_ON = "Set OLLIM_WEB_PORT to a port, such as 8421, and restart the bot."
+_OTHER_PORT = "Stop that one, or set OLLIM_WEB_PORT to another port."
+_RESTART = "Restart the bot; nothing is lost."
+_LOOK = "Look into the log of the bot, then restart it."
+
+
+def page(
+    port: int | None,
+    ask: Ask,
+    *,
+    is_running: bool,
+    has_discord: bool,
+    refusal: Callable[[int], str] | None = None,
+) -> Iterator[Finding]:
+    """`is_running` tells of the bot of this data directory; `refusal` is `why_not_free`."""
+    if port is None:
+        yield passed(PAGE, _PAGE_OFF) if has_discord else failed(PAGE, _NOWHERE, _TURN_ON)
+        return
+    try:
+        answer = ask(f"http://{_HOST}:{port}/healthz", {})
+    except OSError as silent:
+        is_late = is_running and isinstance(silent, TimeoutError)
+        if is_late or isinstance(silent, ConnectionRefusedError):
+            yield _silent(port, refusal or why_not_free, is_running=is_running)
+        else:
+            yield _taken(port, "another program")
+        return
+    if answer.server != _OURS or not isinstance(answer.said, dict):
+        yield _taken(port, "another program")
+    elif not is_running:
+        yield _taken(port, "another ollim-bot")
+    else:
+        yield _answering(port, answer.said)
+
+
+def why_not_free(port: int) -> str:
+    """Why nobody could listen at that port; empty if somebody could."""
+    with socket.socket() as attempt:
+        attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            attempt.bind((_HOST, port))
+        except OSError as refused:
+            return refused.strerror or str(refused)
+    return ""
+
+
+def _silent(port: int, refusal: Callable[[int], str], *, is_running: bool) -> Finding:
+    if is_running:
+        return failed(PAGE, f"the bot runs, but nothing answers at port {port}", _LOOK)
+    if reason := refusal(port):
+        return failed(PAGE, f"port {port} cannot be used: {reason}", _TURN_ON)
+    return passed(PAGE, f"port {port} is free")
+
+
+def _taken(port: int, holder: str) -> Finding:
+    return failed(PAGE, f"{holder} has port {port}", _OTHER_PORT)
+
+
+def _answering(port: int, health: Mapping[str, object]) -> Finding:
+    age = health.get("heartbeat_age")
+    if isinstance(age, int | float) and age > _STANDING_STILL:
+        since = duration_in_words(timedelta(seconds=age))
+        return warned(PAGE, f"it answers, but the schedule stands still since {since}", _RESTART)
+    return passed(PAGE, f"the bot answers at port {port}")
