@@ -19,7 +19,15 @@ from ollim_bot.store.connection import (
     connect,
     connect_for_reading,
 )
-from ollim_bot.store.errors import DiskFull, OutcomeUnknown, is_not_committed, translated
+from ollim_bot.store.copies import suspect
+from ollim_bot.store.errors import (
+    Busy,
+    Damaged,
+    DiskFull,
+    OutcomeUnknown,
+    is_not_committed,
+    translated,
+)
 from ollim_bot.store.mirrors import Mirrors
 from ollim_bot.store.transaction import Transaction
 
@@ -115,8 +123,11 @@ class Database:
                 raise self._unknown
             try:
                 result, statements = self._with_ballast(step)
-            except WriteFailed:
-                self.is_writable = False
+            except WriteFailed as refused:
+                self.is_writable = self.is_writable and isinstance(refused, Busy)
+                raise
+            except Damaged:
+                suspect(self.path)
                 raise
             if self._mirrors is not None:
                 self._mirrors.follow(self._connection, statements.changed, statements.lines)

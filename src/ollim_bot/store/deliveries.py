@@ -131,18 +131,20 @@ class Deliveries:
         self, channel: str, message_id: MessageId, parts: Sequence[ChatMessage], now: datetime
     ) -> Delivery | None:
         """Commit this before the next part is sent. The parts of the first try stay frozen."""
-        known = self.get(channel, message_id)
+        known = self.freeze(channel, message_id, parts)
         if known is None or known.state is not DeliveryState.OPEN:
             return known
-        frozen = None if known.parts else _parts_json(parts)
-        self._update(
-            known,
-            "tries = tries + 1, tried_at = ?, parts = coalesce(parts, ?),"
-            " frozen_change = CASE WHEN parts IS NULL THEN ? ELSE frozen_change END",
-            now.isoformat(),
-            frozen,
-            known.logged.change,
-        )
+        self._update(known, "tries = tries + 1, tried_at = ?", now.isoformat())
+        return self.get(channel, message_id)
+
+    def freeze(
+        self, channel: str, message_id: MessageId, parts: Sequence[ChatMessage]
+    ) -> Delivery | None:
+        """Settle how the message is divided, unless that is settled; needed before a look-up."""
+        known = self.get(channel, message_id)
+        if known is None or known.parts or known.state is not DeliveryState.OPEN:
+            return known
+        self._update(known, "parts = ?, frozen_change = ?", _parts_json(parts), known.logged.change)
         return self.get(channel, message_id)
 
     def note_absent(self, channel: str, message_id: MessageId) -> None:
@@ -207,6 +209,25 @@ class Deliveries:
             "state = 'confirmed', tried_at = NULL, shown_change = ?, is_behind = 0",
             known.logged.change,
         )
+
+    def require(
+        self,
+        channel: str,
+        message_id: MessageId,
+        refs: Sequence[str] = (),
+        tried_at: datetime | None = None,
+    ) -> None:
+        """Have the channel deliver a message that it had no delivery of.
+
+        Parts that already arrived are given by `refs`; with `tried_at`, the next one may have.
+        """
+        known = self.get(channel, message_id) or self._inserted(channel, message_id)
+        if known is None or known.state is not DeliveryState.OPEN:
+            return
+        for part, ref in enumerate(refs):
+            self._add_ref(known, ref, part)
+        if tried_at is not None:
+            self._update(known, "tried_at = ?", tried_at.isoformat())
 
     def note_shown(self, channel: str, message_id: MessageId, change: int) -> None:
         """The channel shows the content of this change, or can never show it."""
