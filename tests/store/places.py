@@ -22,6 +22,7 @@ class Place:
 
     root: Path
     told: list[str] = field(default_factory=list)
+    opened: list[Database] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.paths.locks.mkdir(parents=True, exist_ok=True)
@@ -41,9 +42,15 @@ class Place:
         connection: Connect = connect,
         now: Callable[[], datetime] = lambda: NOW,
     ) -> Database:
-        return open_database(
+        database = open_database(
             self.paths, now, is_holder=is_holder, report=self._report, connection=connection
         )
+        self.opened.append(database)
+        return database
+
+    def close(self) -> None:
+        for database in self.opened:
+            database.close()
 
     def _report(self, problem: StoreProblem) -> None:
         self.told.append(str(problem))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ollim_bot.errors import StorageError, WriteFailed
+from ollim_bot.storage.file_store import Malformed
 from ollim_bot.store.connection import (
     BUSY_MILLISECONDS,
     Connect,
@@ -105,6 +106,7 @@ class Database:
         self._connection = connection(path)
         self._reader: sqlite3.Connection | None = None
         self._unknown: OutcomeUnknown | None = None
+        self._is_closed = False
         self._wal = path.with_name(f"{path.name}-wal")
         self._seen_version = self._data_version()
 
@@ -129,6 +131,8 @@ class Database:
             except Damaged:
                 suspect(self.path)
                 raise
+            except Malformed as wrong:
+                raise Damaged(self.path, str(wrong)) from wrong
             if self._mirrors is not None:
                 self._mirrors.follow(self._connection, statements.changed, statements.lines)
             return result, frozenset(statements.changed - {"mirrors", "meta"})
@@ -138,11 +142,19 @@ class Database:
         with self._reading:
             if self._reader is None:
                 self._reader = connect_for_reading(self.path)
-            self._reader.execute("BEGIN")
             try:
+                self._reader.execute("BEGIN")
                 return question(Transaction(Statements(self._reader, self.path), self._now()))
+            except sqlite3.Error as refused:
+                raise translated(self.path, refused) from refused
+            except Damaged:
+                suspect(self.path)
+                raise
+            except Malformed as wrong:
+                raise Damaged(self.path, str(wrong)) from wrong
             finally:
-                self._reader.execute("ROLLBACK")
+                if self._reader.in_transaction:
+                    self._reader.execute("ROLLBACK")
 
     def has_changed_elsewhere(self) -> bool:
         """Whether another process has committed since this was asked last."""
@@ -183,7 +195,11 @@ class Database:
         return self.is_writable
 
     def close(self) -> None:
+        """Once or more; steps are not possible any more."""
         with self._lock, self._reading:
+            if self._is_closed:
+                return
+            self._is_closed = True
             if self._mirrors is not None and self._unknown is None:
                 self._forget_old_hashes(self._mirrors)
             for connection in (self._reader, self._connection):

@@ -23,8 +23,9 @@ from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.schedule import JobKey
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
+from ollim_bot.store.database import Step
 from ollim_bot.store.deliveries import DeliveryState
-from ollim_bot.store.messages import Sender
+from ollim_bot.store.messages import LoggedMessage, Sender
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import JobOp, Transaction
 
@@ -53,6 +54,22 @@ def reminder(minutes: int = 0) -> Occurrence:
 
 def typed(name: str) -> OwnerMessage:
     return OwnerMessage(InputId(name), "web", NOW, "hello")
+
+
+def adding(message: ChatMessage) -> Step[LoggedMessage]:
+    return lambda tx: tx.messages.add(message)
+
+
+def refusing(channel: str, message_id: MessageId) -> Step[bool]:
+    return lambda tx: tx.deliveries.refuse(channel, message_id, "no", NOW)
+
+
+def receiving(name: str) -> Step[None]:
+    return lambda tx: tx.deliveries.note_received(DISCORD, MessageId(name), [name])
+
+
+def finding(ref: str) -> Step[LoggedMessage | None]:
+    return lambda tx: tx.deliveries.by_ref(DISCORD, ref)
 
 
 class StoreContract(ABC):
@@ -245,9 +262,7 @@ class StoreContract(ABC):
     async def test_messages_stay_in_the_order_in_which_they_were_added(self) -> None:
         async with self.opened() as store:
             for name, minutes in (("b", 5), ("a", 0), ("c", 1)):
-                await store.transact(
-                    lambda tx, name=name, at=minutes: tx.messages.add(said(name, minutes=at))
-                )
+                await store.transact(adding(said(name, minutes=minutes)))
             page = await store.read(lambda tx: tx.messages.page(2))
             assert [each.message.id for each in page] == ["a", "c"]
             before = await store.read(lambda tx: tx.messages.page(5, MessageId("c")))
@@ -408,9 +423,7 @@ class StoreContract(ABC):
         async with self.opened() as store:
             await store.transact(step)
             refused = [
-                await store.transact(
-                    lambda tx, channel=channel: tx.deliveries.refuse(channel, name, "no", NOW)
-                )
+                await store.transact(refusing(channel, name))
                 for channel in (DISCORD, PHONE, PHONE, DISCORD)
             ]
             assert refused == [False, True, False, False]
@@ -451,7 +464,8 @@ class StoreContract(ABC):
     async def test_a_change_of_a_job_file_waits_until_it_is_done_and_comes_once(self) -> None:
         first, second = JobOp("1", {"remove": "call"}), JobOp("2", {"snooze": 5})
         async with self.opened() as store:
-            await store.transact(lambda tx: [tx.job_ops.add(each) for each in (first, second)])
+            await store.transact(lambda tx: tx.job_ops.add(first))
+            await store.transact(lambda tx: tx.job_ops.add(second))
             assert await store.read(lambda tx: tx.job_ops.pending()) == [first, second]
             await store.transact(lambda tx: tx.job_ops.done("1"))
             await store.transact(lambda tx: tx.job_ops.add(first))
@@ -462,15 +476,9 @@ class StoreContract(ABC):
         async with self.opened() as store:
             await store.transact(lambda tx: tx.channels.join(DISCORD, "account \ud83d"))
             for name in names:
-                await store.transact(
-                    lambda tx, name=name: tx.messages.add(said(name, f"text {name}"))
-                )
-                await store.transact(
-                    lambda tx, name=name: tx.deliveries.note_received(
-                        DISCORD, MessageId(name), [name]
-                    )
-                )
+                await store.transact(adding(said(name, f"text {name}")))
+                await store.transact(receiving(name))
             for name in names:
-                found = await store.read(lambda tx, name=name: tx.deliveries.by_ref(DISCORD, name))
+                found = await store.read(finding(name))
                 assert found is not None
                 assert (found.message.id, found.message.text) == (name, f"text {name}")
