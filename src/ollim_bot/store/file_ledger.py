@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from collections.abc import Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass
-from dataclasses import field
-from datetime import datetime
-from datetime import timedelta
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
-from ollim_bot.domain.occurrences import LedgerRow
-from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.run_history import claimed_by
-from ollim_bot.domain.run_history import claiming_row
+
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+from ollim_bot.domain.run_history import claimed_by, claiming_row
 from ollim_bot.ports import Disk
 from ollim_bot.store.codecs.rows import LEDGER_ROWS
 from ollim_bot.store.file_store import StoreProblem
-from ollim_bot.store.files import FileLock
-from ollim_bot.store.files import read_from
-from ollim_bot.store.json_lines import JsonLines
-from ollim_bot.store.json_lines import refusals_as
-
-
+from ollim_bot.store.files import FileLock, read_from
+from ollim_bot.store.json_lines import JsonLines, refusals_as
 
 # How long a webhook's delivery key is remembered.
 _DELIVERIES_KEPT = timedelta(days=7)
