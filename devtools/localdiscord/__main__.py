@@ -64,7 +64,7 @@ async def _talk(port: int, token: str | None) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m ollim_bot.testing.discord")
+    parser = argparse.ArgumentParser(prog="python -m devtools.localdiscord")
     parser.add_argument("--port", type=int, default=_PORT, help=f"0 is any; {_PORT} if not given")
     parser.add_argument("--token", help="what the bot logs in with; made up if not given")
     given = parser.parse_args()
