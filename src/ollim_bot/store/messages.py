@@ -93,7 +93,8 @@ class MessageLog:
 
     def since(self, moment: datetime) -> list[LoggedMessage]:
         """Those not older than `moment`, in the order of the log."""
-        return self._found("WHERE at >= ? ORDER BY seq", microseconds(moment))
+        # `seq + 0`: SQLite would rather read the whole log in its order than sort a part of it.
+        return self._found("WHERE at >= ? ORDER BY seq + 0", microseconds(moment))
 
     def of_turn(self, turn: TurnId) -> list[LoggedMessage]:
         return self._found("WHERE turn = ? ORDER BY seq", escaped(turn))

@@ -177,14 +177,14 @@ class TakeOver:
         self._settle_payments(tx, outbox)
 
     def _settle_payments(self, tx: Transaction, outbox: Outbox) -> None:
-        for sending in outbox.open:
-            if sending.payment:
-                tx.budget.put(sending.paid(tx.budget.get(), tx.now))
         for sending, failure in outbox.unsettled:
             if isinstance(failure, NotSent) and failure.refund:
                 tx.budget.put(failure.refunded(sending, tx.budget.get(), tx.now))
             reason = failure.reason if isinstance(failure, NotSent) else "It may not have arrived."
             self._report(StoreProblem(self._paths.outbox, f"a message was not sent: {reason}"))
+        for sending in outbox.open:
+            if sending.payment:
+                tx.budget.put(sending.paid(tx.budget.get(), tx.now))
 
     def _compare_ledger(self, tx: Transaction, rows: Sequence[LedgerRow]) -> None:
         taken, _ = tx.ledger.page(0, len(rows) + 1)
