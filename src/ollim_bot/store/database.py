@@ -20,7 +20,7 @@ from ollim_bot.store.connection import (
     connect,
     connect_for_reading,
 )
-from ollim_bot.store.copies import suspect
+from ollim_bot.store.copies import copy_database, is_copy_due, suspect
 from ollim_bot.store.errors import (
     Busy,
     Damaged,
@@ -107,6 +107,7 @@ class Database:
         self._reader: sqlite3.Connection | None = None
         self._unknown: OutcomeUnknown | None = None
         self._is_closed = False
+        self._has_changed = True
         self._wal = path.with_name(f"{path.name}-wal")
         self._seen_version = self._data_version()
 
@@ -133,6 +134,7 @@ class Database:
                 raise
             except Malformed as wrong:
                 raise Damaged(self.path, str(wrong)) from wrong
+            self._has_changed = self._has_changed or bool(statements.changed)
             if self._mirrors is not None:
                 self._mirrors.follow(self._connection, statements.changed, statements.lines)
             return result, frozenset(statements.changed - {"mirrors", "meta"})
@@ -187,12 +189,22 @@ class Database:
         try:
             if self._ballast is not None:
                 self._ballast.make()
-            self.run(_probe)
+            if not self.is_writable:
+                self.run(_probe)
         except (OSError, StorageError):
             self.is_writable = False
         else:
             self.is_writable = True
         return self.is_writable
+
+    def copy_if_due(self) -> None:
+        """Make an automatic copy if the newest is an hour old and something changed since."""
+        now = self._now()
+        if not (self._is_holder and self._has_changed and self.is_writable):
+            return
+        if is_copy_due(self.path, now):
+            self._has_changed = False
+            copy_database(self.path, now)
 
     def close(self) -> None:
         """Once or more; steps are not possible any more."""
