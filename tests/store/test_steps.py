@@ -1,4 +1,4 @@
-"""A step happens as a whole or not at all, whatever the disk and the caller do."""
+"""A step happens as a whole or not at all, on any disk and for any caller."""
 
 from __future__ import annotations
 
@@ -343,3 +343,11 @@ async def test_a_copy_is_made_each_hour_in_which_something_changed(place: Place)
     clock.jump(7200)
     database.copy_if_due()
     assert len(list(folder.glob("ollim-*.db"))) == 1
+
+
+def test_a_step_cannot_begin_another_one(place: Place) -> None:
+    database = place.open()
+    with pytest.raises(AssertionError, match="another"):
+        database.run(lambda _: database.run(put("abc")))
+    database.run(put("def"))
+    assert database.query(session) == "def"

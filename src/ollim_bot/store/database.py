@@ -101,7 +101,7 @@ class Database:
         self._mirrors = mirrors
         self._ballast = ballast
         self._is_holder = is_holder
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._reading = threading.Lock()
         self._connection = connection(path)
         self._reader: sqlite3.Connection | None = None
@@ -175,8 +175,10 @@ class Database:
             if self._is_holder and self._wal_size():
                 # Steps must not wait for a reader of another process.
                 self._connection.execute("PRAGMA busy_timeout=0")
-                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-                self._connection.execute(f"PRAGMA busy_timeout={BUSY_MILLISECONDS}")
+                try:
+                    self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                finally:
+                    self._connection.execute(f"PRAGMA busy_timeout={BUSY_MILLISECONDS}")
 
     def write_mirrors(self) -> None:
         """Write the files that could not be written before."""
@@ -249,6 +251,8 @@ class Database:
         return result, statements
 
     def _begin(self) -> None:
+        if self._connection.in_transaction:
+            raise AssertionError("a step must not begin another one")
         try:
             self._connection.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as refused:

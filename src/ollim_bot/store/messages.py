@@ -137,10 +137,9 @@ class MessageLog:
             "deliveries",
             "INSERT INTO deliveries (channel, message, state, tries, nonce, frozen_change,"
             " shown_change, is_behind, reason)"
-            " SELECT name, ?, 'open', 0, ?, 0, 0, 0, '' FROM channels WHERE from_seq < ?",
+            " SELECT name, ?, 'open', 0, ?, 0, 0, 0, '' FROM channels",
             seq,
             escaped(message.id),
-            seq,
         )
         return LoggedMessage(message, seq, change, sender)
 

@@ -138,8 +138,8 @@ class SqliteStore:
             self._writable.clear()
 
     def _publish(self, changed: frozenset[str]) -> None:
-        self._commits += 1
         if changed:
+            self._commits += 1
             for subscriber in list(self._subscribers):
                 subscriber(changed)
 
