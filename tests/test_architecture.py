@@ -55,7 +55,7 @@ DOORS = {
     "PIL": ["storage.attachments"],
     "google": ["integrations.google"],
     "google_auth_oauthlib": ["integrations.google"],
-    "sqlite3": ["store"],
+    "sqlite3": ["store", "testing.repeating_store"],
     "subprocess": ["storage.journal.git", "engine", "upkeep"],
 }
 
