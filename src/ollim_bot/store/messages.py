@@ -11,7 +11,7 @@ from ollim_bot.domain.outgoing import Charge
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.storage.codecs.messages import CHAT_MESSAGES
 from ollim_bot.store.connection import Row, Statements, escaped, unescaped
-from ollim_bot.store.ledger import microseconds
+from ollim_bot.store.run_ledger import microseconds
 
 _COLUMNS = "value, seq, change, charge, fork, parent"
 

@@ -10,9 +10,9 @@ from ollim_bot.storage.json_fields import Fields, parse_json, render_json
 from ollim_bot.store.connection import Statements, escaped, unescaped
 from ollim_bot.store.deliveries import Channels, Deliveries
 from ollim_bot.store.inbox import InboxInputs
-from ollim_bot.store.ledger import LedgerRows
 from ollim_bot.store.messages import MessageLog
 from ollim_bot.store.records import RECORDS, Records, SessionHistory
+from ollim_bot.store.run_ledger import LedgerRows
 
 # What a commit can change, by the names that subscribers are told.
 NAMES = frozenset(
