@@ -1,4 +1,4 @@
-"""The tables say what the rows of the domain amount to, in whatever order they come."""
+"""The tables say what the rows of the domain amount to, in any order."""
 
 from __future__ import annotations
 

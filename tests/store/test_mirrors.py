@@ -208,3 +208,22 @@ def test_an_event_that_a_person_added_becomes_part_of_the_history(place: Place) 
     events = place.open().run(lambda tx: tx.session_history.all())
     assert [each.session_id for each in events] == ["a", "by-hand", "b"]
     assert history(place) == ["a", "by-hand", "b"]
+
+
+def test_a_value_that_comes_back_does_not_make_the_file_of_another_process_a_hand_edit(
+    place: Place,
+) -> None:
+    database = with_session(place, "ours")
+    other = place.open(is_holder=False)
+    other.run(lambda tx: tx.session.put(SessionId("theirs")))
+    path = place.state / "sessions.json"
+    path.unlink()
+    path.mkdir()
+    (path / "in-the-way").touch()
+    # Committed, and killed before its mirror: the file is still that of the other process.
+    database.run(lambda tx: tx.session.put(SessionId("ours")))
+    (path / "in-the-way").unlink()
+    path.rmdir()
+    path.write_text("theirs")
+    assert place.open().run(lambda tx: tx.session.get()) == "ours"
+    assert place.told == []

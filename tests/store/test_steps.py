@@ -1,4 +1,4 @@
-"""A step happens as a whole or not at all, whatever the disk and the caller do."""
+"""A step happens as a whole or not at all, on any disk and for any caller."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -298,3 +299,55 @@ def test_a_command_can_use_the_store_without_an_event_loop() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert found.stdout.strip() == "[]"
+
+
+def test_a_commit_is_synced_and_the_log_is_moved_by_the_store_alone(place: Place) -> None:
+    with closing(connect(place.state / "ollim.db")) as connection:
+        values = [
+            connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("journal_mode", "synchronous", "wal_autocheckpoint", "busy_timeout")
+        ]
+    assert values == ["wal", 2, 0, 5000]
+
+
+def test_a_start_that_changes_nothing_writes_nothing(place: Place) -> None:
+    database = place.open()
+    database.run(put("abc"))
+    database.close()
+    path = place.state / "ollim.db"
+    before = path.read_bytes()
+    place.open().close()
+    assert path.read_bytes() == before
+
+
+def test_a_start_on_a_full_disk_gives_the_ballast_up(place: Place) -> None:
+    place.open().close()
+    (place.state / "sessions.json").write_text("by-hand")
+    faults = {"COMMIT": [fault(sqlite3.SQLITE_FULL)]}
+    database = place.open(connection=faulty(faults))
+    assert database.query(session) == "by-hand"
+
+
+async def test_a_copy_is_made_each_hour_in_which_something_changed(place: Place) -> None:
+    clock = ManualClock(NOW)
+    store = SqliteStore(place.open(now=clock.now), clock)
+    upkeep = asyncio.create_task(store.run_upkeep())
+    await store.transact(put("abc"))
+    folder = place.state / "copies"
+    while not folder.exists() or not list(folder.glob("ollim-*.db")):
+        await asyncio.sleep(0.001)
+        await clock.advance(1)
+    upkeep.cancel()
+    await store.close()
+    database = place.opened[-1]
+    clock.jump(7200)
+    database.copy_if_due()
+    assert len(list(folder.glob("ollim-*.db"))) == 1
+
+
+def test_a_step_cannot_begin_another_one(place: Place) -> None:
+    database = place.open()
+    with pytest.raises(AssertionError, match="another"):
+        database.run(lambda _: database.run(put("abc")))
+    database.run(put("def"))
+    assert database.query(session) == "def"

@@ -84,8 +84,8 @@ class Statements:
 
     The first one that fails ends the transaction: all further ones raise the same error, since
     SQLite may have rolled back by itself, and each of them would be committed alone.
-    `changed` names what the statements changed; `written` are the changing statements themselves;
-    `lines` are to be appended to the file of the session history after the commit.
+    `changed` names what the statements changed; `lines` are to be appended to the file of the
+    session history after the commit.
     """
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
@@ -93,7 +93,6 @@ class Statements:
         self._path = path
         self.failure: sqlite3.Error | None = None
         self.changed: set[str] = set()
-        self.written: list[tuple[str, tuple[Value, ...]]] = []
         self.lines: list[bytes] = []
 
     def rows(self, sql: str, *arguments: Value) -> list[Row]:
@@ -110,7 +109,6 @@ class Statements:
 
     def write(self, table: str, sql: str, *arguments: Value) -> list[Row]:
         """Run a statement that changes `table`; gives the rows of its RETURNING clause."""
-        self.written.append((sql, arguments))
         found = self._execute(sql, arguments)
         self.changed.add(table)
         return found

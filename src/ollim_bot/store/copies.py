@@ -205,7 +205,7 @@ def _salvage_table(
     places = ", ".join("?" for _ in columns)
     seen: set[Row] = set()
     is_read = True
-    # Backwards as well: a damaged page ends a scan, and what stands behind it is read from the end.
+    # Backwards as well: a damaged page ends a scan, and the rows behind it are read from the end.
     for order in ("ASC", "DESC"):
         try:
             for row in old.execute(f"SELECT {names} FROM {table} ORDER BY rowid {order}"):

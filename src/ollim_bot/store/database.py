@@ -19,7 +19,7 @@ from ollim_bot.store.connection import (
     connect,
     connect_for_reading,
 )
-from ollim_bot.store.copies import suspect
+from ollim_bot.store.copies import copy_database, is_copy_due, suspect
 from ollim_bot.store.errors import (
     Busy,
     Damaged,
@@ -101,12 +101,13 @@ class Database:
         self._mirrors = mirrors
         self._ballast = ballast
         self._is_holder = is_holder
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._reading = threading.Lock()
         self._connection = connection(path)
         self._reader: sqlite3.Connection | None = None
         self._unknown: OutcomeUnknown | None = None
         self._is_closed = False
+        self._has_changed = True
         self._wal = path.with_name(f"{path.name}-wal")
         self._seen_version = self._data_version()
 
@@ -133,6 +134,7 @@ class Database:
                 raise
             except Malformed as wrong:
                 raise Damaged(self.path, str(wrong)) from wrong
+            self._has_changed = self._has_changed or bool(statements.changed)
             if self._mirrors is not None:
                 self._mirrors.follow(self._connection, statements.changed, statements.lines)
             return result, frozenset(statements.changed - {"mirrors", "meta"})
@@ -173,8 +175,10 @@ class Database:
             if self._is_holder and self._wal_size():
                 # Steps must not wait for a reader of another process.
                 self._connection.execute("PRAGMA busy_timeout=0")
-                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-                self._connection.execute(f"PRAGMA busy_timeout={BUSY_MILLISECONDS}")
+                try:
+                    self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                finally:
+                    self._connection.execute(f"PRAGMA busy_timeout={BUSY_MILLISECONDS}")
 
     def write_mirrors(self) -> None:
         """Write the files that could not be written before."""
@@ -187,12 +191,22 @@ class Database:
         try:
             if self._ballast is not None:
                 self._ballast.make()
-            self.run(_probe)
+            if not self.is_writable:
+                self.run(_probe)
         except (OSError, StorageError):
             self.is_writable = False
         else:
             self.is_writable = True
         return self.is_writable
+
+    def copy_if_due(self) -> None:
+        """Make an automatic copy if the newest is an hour old and something changed since."""
+        now = self._now()
+        if not (self._is_holder and self._has_changed and self.is_writable):
+            return
+        if is_copy_due(self.path, now):
+            self._has_changed = False
+            copy_database(self.path, now)
 
     def close(self) -> None:
         """Once or more; steps are not possible any more."""
@@ -237,6 +251,8 @@ class Database:
         return result, statements
 
     def _begin(self) -> None:
+        if self._connection.in_transaction:
+            raise AssertionError("a step must not begin another one")
         try:
             self._connection.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as refused:

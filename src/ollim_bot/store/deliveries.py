@@ -51,6 +51,11 @@ class Delivery:
         return self.logged.message
 
     @property
+    def place(self) -> tuple[str, int]:
+        """The channel, and the place of the message in the log."""
+        return self.channel, self.logged.seq
+
+    @property
     def is_in_doubt(self) -> bool:
         """Whether the next part has to be looked up before it is sent again."""
         return self.tried_at is not None
@@ -133,7 +138,7 @@ class Deliveries:
         known = self.freeze(channel, message_id, parts)
         if known is None or known.state is not DeliveryState.OPEN:
             return known
-        self._update(known, "tries = tries + 1, tried_at = ?", now.isoformat())
+        self._update(known.place, "tries = tries + 1, tried_at = ?", now.isoformat())
         return self.get(channel, message_id)
 
     def freeze(
@@ -143,23 +148,25 @@ class Deliveries:
         known = self.get(channel, message_id)
         if known is None or known.parts or known.state is not DeliveryState.OPEN:
             return known
-        self._update(known, "parts = ?, frozen_change = ?", _parts_json(parts), known.logged.change)
+        self._update(
+            known.place, "parts = ?, frozen_change = ?", _parts_json(parts), known.logged.change
+        )
         return self.get(channel, message_id)
 
     def note_absent(self, channel: str, message_id: MessageId) -> None:
         """The part that was tried certainly did not arrive: it can be sent again."""
         known = self.get(channel, message_id)
         if known is not None:
-            self._update(known, "tried_at = NULL")
+            self._update(known.place, "tried_at = NULL")
 
     def confirm_part(self, channel: str, message_id: MessageId, ref: str) -> Delivery | None:
         """The next part arrived under the id `ref`; with the last part, the whole is confirmed."""
         known = self.get(channel, message_id)
         if known is None or known.state is not DeliveryState.OPEN or ref in known.refs:
             return known
-        self._add_ref(known, ref, len(known.refs))
+        self._add_ref(channel, known.logged.seq, ref, len(known.refs))
         if len(known.refs) + 1 < len(known.parts):
-            self._update(known, "tried_at = NULL")
+            self._update(known.place, "tried_at = NULL")
         else:
             self._confirm(known)
         return self.get(channel, message_id)
@@ -181,9 +188,9 @@ class Deliveries:
         if known is None or known.state is not DeliveryState.OPEN or known.refs:
             return known
         for part, ref in enumerate(refs):
-            self._add_ref(known, ref, part)
+            self._add_ref(channel, known.logged.seq, ref, part)
         self._update(
-            known,
+            known.place,
             "nonce = ?, shown_change = ?, parts = ?, frozen_change = ?",
             escaped(nonce_base),
             _DRAFT,
@@ -197,16 +204,17 @@ class Deliveries:
     def note_received(self, channel: str, message_id: MessageId, refs: Sequence[str]) -> None:
         """The message came from the channel, or is known to be shown there as it is."""
         known = self.get(channel, message_id)
-        if known is None:
-            known = self._inserted(channel, message_id)
-        if known is None or known.state is DeliveryState.CONFIRMED:
+        logged = self._messages.logged(message_id) if known is None else known.logged
+        if logged is None or (known is not None and known.state is DeliveryState.CONFIRMED):
             return
+        if known is None:
+            self._insert(channel, logged)
         for part, ref in enumerate(refs):
-            self._add_ref(known, ref, part)
+            self._add_ref(channel, logged.seq, ref, part)
         self._update(
-            known,
+            (channel, logged.seq),
             "state = 'confirmed', tried_at = NULL, shown_change = ?, is_behind = 0",
-            known.logged.change,
+            logged.change,
         )
 
     def require(
@@ -220,20 +228,23 @@ class Deliveries:
 
         Parts that already arrived are given by `refs`; with `tried_at`, the next one may have.
         """
-        known = self.get(channel, message_id) or self._inserted(channel, message_id)
+        logged = self._messages.logged(message_id)
+        if self.get(channel, message_id) is None and logged is not None:
+            self._insert(channel, logged)
+        known = self.get(channel, message_id)
         if known is None or known.state is not DeliveryState.OPEN:
             return
         for part, ref in enumerate(refs):
-            self._add_ref(known, ref, part)
+            self._add_ref(channel, known.logged.seq, ref, part)
         if tried_at is not None:
-            self._update(known, "tried_at = ?", tried_at.isoformat())
+            self._update(known.place, "tried_at = ?", tried_at.isoformat())
 
     def note_shown(self, channel: str, message_id: MessageId, change: int) -> None:
         """The channel shows the content of this change, or can never show it."""
         known = self.get(channel, message_id)
         if known is not None:
             self._update(
-                known,
+                known.place,
                 "shown_change = ?, is_behind = ?",
                 change,
                 int(change < known.logged.change),
@@ -296,34 +307,31 @@ class Deliveries:
         )
         return self._found("WHERE deliveries.state = 'open' ORDER BY deliveries.message")
 
-    def _inserted(self, channel: str, message_id: MessageId) -> Delivery | None:
-        logged = self._messages.logged(message_id)
-        if logged is not None:
-            self._statements.write(
-                "deliveries",
-                "INSERT INTO deliveries (channel, message, state, tries, nonce, frozen_change,"
-                " shown_change, is_behind, reason) VALUES (?, ?, 'open', 0, ?, 0, 0, 0, '')",
-                channel,
-                logged.seq,
-                escaped(message_id),
-            )
-        return self.get(channel, message_id)
+    def _insert(self, channel: str, logged: LoggedMessage) -> None:
+        self._statements.write(
+            "deliveries",
+            "INSERT INTO deliveries (channel, message, state, tries, nonce, frozen_change,"
+            " shown_change, is_behind, reason) VALUES (?, ?, 'open', 0, ?, 0, 0, 0, '')",
+            channel,
+            logged.seq,
+            escaped(logged.message.id),
+        )
 
-    def _add_ref(self, known: Delivery, ref: str, part: int) -> None:
+    def _add_ref(self, channel: str, seq: int, ref: str, part: int) -> None:
         self._statements.write(
             "deliveries",
             "INSERT INTO delivery_refs (channel, ref, message, part) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (channel, ref) DO UPDATE SET message = excluded.message,"
             " part = excluded.part",
-            known.channel,
+            channel,
             escaped(ref),
-            known.logged.seq,
+            seq,
             part,
         )
 
     def _confirm(self, known: Delivery) -> None:
         self._update(
-            known,
+            known.place,
             "state = 'confirmed', tried_at = NULL,"
             " shown_change = CASE WHEN shown_change = ? THEN 0 ELSE frozen_change END,"
             " is_behind = CASE WHEN shown_change = ? OR frozen_change < ? THEN 1 ELSE 0 END",
@@ -338,7 +346,9 @@ class Deliveries:
         known = self.get(channel, message_id)
         if known is None or known.state is not DeliveryState.OPEN:
             return False
-        self._update(known, "state = ?, tried_at = NULL, reason = ?", state.value, escaped(reason))
+        self._update(
+            known.place, "state = ?, tried_at = NULL, reason = ?", state.value, escaped(reason)
+        )
         return True
 
     def _refunded(self, message_id: MessageId, now: datetime) -> bool:
@@ -358,13 +368,14 @@ class Deliveries:
             self._budget.change(lambda budget: budget.given_back(now))
         return bool(first)
 
-    def _update(self, known: Delivery, assignments: str, *arguments: str | int | None) -> None:
+    def _update(
+        self, place: tuple[str, int], assignments: str, *arguments: str | int | None
+    ) -> None:
         self._statements.write(
             "deliveries",
             f"UPDATE deliveries SET {assignments} WHERE channel = ? AND message = ?",
             *arguments,
-            known.channel,
-            known.logged.seq,
+            *place,
         )
 
     def _refs_of(self, seq: int) -> list[tuple[str, str]]:

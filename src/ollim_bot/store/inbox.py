@@ -14,7 +14,7 @@ from ollim_bot.domain.inbox import (
 from ollim_bot.domain.inputs import Input, InputId
 from ollim_bot.store.codecs.rows import INBOX_ROWS
 from ollim_bot.store.connection import Statements, escaped
-from ollim_bot.store.ledger import microseconds
+from ollim_bot.store.run_ledger import microseconds
 
 
 class InboxInputs:

@@ -11,7 +11,7 @@ from ollim_bot.domain.pings import Charge
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.store.codecs.rows import CHAT_MESSAGES
 from ollim_bot.store.connection import Row, Statements, escaped, unescaped
-from ollim_bot.store.ledger import microseconds
+from ollim_bot.store.run_ledger import microseconds
 
 _COLUMNS = "value, seq, change, charge, fork, parent"
 
@@ -93,7 +93,8 @@ class MessageLog:
 
     def since(self, moment: datetime) -> list[LoggedMessage]:
         """Those not older than `moment`, in the order of the log."""
-        return self._found("WHERE at >= ? ORDER BY seq", microseconds(moment))
+        # `seq + 0`: SQLite would rather read the whole log in its order than sort a part of it.
+        return self._found("WHERE at >= ? ORDER BY seq + 0", microseconds(moment))
 
     def of_turn(self, turn: TurnId) -> list[LoggedMessage]:
         return self._found("WHERE turn = ? ORDER BY seq", escaped(turn))
@@ -136,10 +137,9 @@ class MessageLog:
             "deliveries",
             "INSERT INTO deliveries (channel, message, state, tries, nonce, frozen_change,"
             " shown_change, is_behind, reason)"
-            " SELECT name, ?, 'open', 0, ?, 0, 0, 0, '' FROM channels WHERE from_seq < ?",
+            " SELECT name, ?, 'open', 0, ?, 0, 0, 0, '' FROM channels",
             seq,
             escaped(message.id),
-            seq,
         )
         return LoggedMessage(message, seq, change, sender)
 

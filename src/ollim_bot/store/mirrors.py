@@ -36,9 +36,9 @@ _SPECS = {spec.name: spec for spec in MIRRORED}
 class Mirrors:
     """Writes the files of changed records, and finds out at start who changed them last.
 
-    A commit notes the hash of the content that follows it, and hashes of older contents are dropped
-    only once a newer one is known to be in the file. So a file with any other hash was written by
-    a person.
+    A commit notes the hash of the content that follows it, under a growing number. Hashes of lower
+    numbers are dropped only once a newer content is known to be in the file. So a file with any
+    other hash was written by a person.
     """
 
     def __init__(self, paths: DataPaths, disk: Disk, report: Report) -> None:
@@ -46,7 +46,7 @@ class Mirrors:
         self._disk = disk
         self._report = report
         self._lock = FileLock(paths.locks / "mirrors")
-        self._in_file: dict[str, str] = {}
+        self._in_file: dict[str, int] = {}
         self._stale: set[str] = set()
         self._left_alone: set[str] = set()
         self._lines: list[bytes] = []
@@ -62,9 +62,7 @@ class Mirrors:
             if name in self._in_file:
                 statements.write(
                     "mirrors",
-                    "DELETE FROM mirrors WHERE name = ? AND number <"
-                    " (SELECT number FROM mirrors WHERE name = ? AND hash = ?)",
-                    name,
+                    "DELETE FROM mirrors WHERE name = ? AND number < ?",
                     name,
                     self._in_file[name],
                 )
@@ -82,7 +80,7 @@ class Mirrors:
         self._lines += lines
         if self.are_current:
             return
-        with suppress(StorageError), self._lock.held():
+        with suppress(StorageError, OSError, sqlite3.Error), self._lock.held():
             self._write_history()
             for name in sorted(self._stale):
                 self._write(connection, _SPECS[name])
@@ -90,16 +88,16 @@ class Mirrors:
 
     def _write(self, connection: sqlite3.Connection, spec: RecordSpec[object]) -> None:
         # Another process may have committed since: the newest value is what belongs into the file.
-        found = connection.execute(
-            "SELECT value FROM records WHERE name = ?", (spec.name,)
-        ).fetchone()
-        content = None if found is None else str(found[0]).encode()
+        # The number is read first, so that the content is never older than it.
+        number = _one(connection, "SELECT max(number) FROM mirrors WHERE name = ?", spec.name)
+        found = _one(connection, "SELECT value FROM records WHERE name = ?", spec.name)
         path = self._state / spec.file
-        if content is None:
+        if found is None:
             remove_durably(self._disk, path)
         else:
-            write_atomically(self._disk, path, content, PRIVATE)
-        self._in_file[spec.name] = hash_of(content)
+            write_atomically(self._disk, path, str(found).encode(), PRIVATE)
+        if number is not None:
+            self._in_file[spec.name] = int(str(number))
 
     def _write_history(self) -> None:
         path = self._state / HISTORY_FILE
@@ -138,18 +136,20 @@ class Mirrors:
             return
         stored, hashes = stored_record(statements, spec.name), _hashes(statements, spec.name)
         if hash_of(content) == hash_of(stored):
-            self._settle(statements, spec, content)
+            self._settle(statements, spec, hash_of(content))
         elif hash_of(content) in hashes:
             self._stale.add(spec.name)
         else:
             self._apply(statements, spec, content, is_newer=len(hashes) > 1)
 
-    def _settle(
-        self, statements: Statements, spec: RecordSpec[object], content: bytes | None
-    ) -> None:
-        if content is not None:
-            note_hash(statements, spec.name, hash_of(content))
-            self._in_file[spec.name] = hash_of(content)
+    def _settle(self, statements: Statements, spec: RecordSpec[object], content: str) -> None:
+        hashes = _hashes(statements, spec.name)
+        if hashes and hashes[-1] != content:
+            note_hash(statements, spec.name, content)
+        if hashes:
+            self._in_file[spec.name] = statements.number(
+                "SELECT max(number) FROM mirrors WHERE name = ?", spec.name
+            )
 
     def _apply(
         self,
@@ -221,6 +221,11 @@ class Mirrors:
             return self._disk.read(path, Largest.STATE)
         except FileNotFoundError:
             return None
+
+
+def _one(connection: sqlite3.Connection, sql: str, name: str) -> object:
+    found = connection.execute(sql, (name,)).fetchone()
+    return None if found is None else found[0]
 
 
 def _hashes(statements: Statements, name: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
@@ -43,20 +43,34 @@ def open_database(
     migrates it and lets hand edits of the mirrors count. In any other process, what is still to be
     done raises `OtherSchema` or `OlderState`. `settle_return` is to be the first step of a bot.
     """
-    path, disk = paths.state / DATABASE, disk or OsDisk()
+    ballast = Ballast(paths.state / BALLAST_FILE)
+    try:
+        return _opened(paths, now, is_holder, report, disk or OsDisk(), connection, ballast)
+    except WriteFailed:
+        # Even to open the database takes some room.
+        if not is_holder or not ballast.give_up():
+            raise
+        return _opened(paths, now, is_holder, report, disk or OsDisk(), connection, ballast)
+
+
+def _opened(
+    paths: DataPaths,
+    now: Callable[[], datetime],
+    is_holder: bool,
+    report: Report,
+    disk: Disk,
+    connection: Connect,
+    ballast: Ballast,
+) -> Database:
+    path = paths.state / DATABASE
     mirrors = Mirrors(paths, disk, report)
     if is_holder:
         mend(path, now(), report)
-        _Preparation(paths, path, now(), mirrors, TakeOver(paths, disk, report)).run(connection)
+        _Preparation(path, now(), mirrors, TakeOver(paths, disk, report)).run(connection)
     else:
         _check(path)
     database = Database(
-        path,
-        now,
-        mirrors=mirrors,
-        ballast=Ballast(paths.state / BALLAST_FILE),
-        is_holder=is_holder,
-        connection=connection,
+        path, now, mirrors=mirrors, ballast=ballast, is_holder=is_holder, connection=connection
     )
     if is_holder:
         database.look_for_room()
@@ -80,14 +94,12 @@ def _check(path: Path) -> None:
 class _Preparation:
     """All that only the holder of the instance lock may do, in one transaction."""
 
-    def __init__(
-        self, paths: DataPaths, path: Path, now: datetime, mirrors: Mirrors, takeover: TakeOver
-    ) -> None:
-        self._paths = paths
+    def __init__(self, path: Path, now: datetime, mirrors: Mirrors, takeover: TakeOver) -> None:
         self._path = path
         self._now = now
         self._mirrors = mirrors
         self._takeover = takeover
+        self._is_moving = False
 
     def run(self, connect_to: Connect) -> None:
         with closing(connect_to(self._path)) as connection:
@@ -97,29 +109,24 @@ class _Preparation:
             if found == 0:
                 self._takeover.back_up_mirrors()
             elif found < SCHEMA:
-                with suppress(WriteFailed):
-                    copy_database(self._path, self._now)
+                copy_database(self._path, self._now)
             statements = self._in_transaction(
-                connection, lambda statements: self._migrate(connection, statements, found)
+                connection, lambda statements: self._prepare(connection, statements, found)
             )
             self._mirrors.follow(connection, statements.changed, [])
             self._put_away(connection)
 
-    def _migrate(self, connection: sqlite3.Connection, statements: Statements, found: int) -> None:
-        migrate(connection)
+    def _prepare(self, connection: sqlite3.Connection, statements: Statements, found: int) -> None:
+        tx = Transaction(statements, self._now)
+        if found < SCHEMA:
+            migrate(connection)
         self._mirrors.reconcile(statements)
         if found == 0:
-            self._takeover.run(Transaction(statements, self._now))
+            self._takeover.run(tx)
+        self._is_moving = self._takeover.is_moving(tx)
 
     def _put_away(self, connection: sqlite3.Connection) -> None:
-        is_moving = False
-
-        def look(statements: Statements) -> None:
-            nonlocal is_moving
-            is_moving = self._takeover.is_moving(Transaction(statements, self._now))
-
-        self._in_transaction(connection, look)
-        if not is_moving:
+        if not self._is_moving:
             self._takeover.report_left_over()
             return
         self._takeover.put_away()

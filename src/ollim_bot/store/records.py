@@ -34,11 +34,12 @@ R = TypeVar("R")
 HISTORY_FILE = "session_history.jsonl"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RecordSpec(Generic[T]):
     """One value by name; `file` is its mirror in `state/`, empty if it has none.
 
-    `default` makes the value of a record that was never written.
+    `default` makes the value of a record that was never written. As an attribute of `Records`, it
+    is the record of the transaction.
     """
 
     name: str
@@ -46,51 +47,8 @@ class RecordSpec(Generic[T]):
     default: Callable[[datetime], T]
     file: str = ""
 
-
-def _no_session(_: datetime) -> SessionId | None:
-    return None
-
-
-def _no_fork(_: datetime) -> Fork | None:
-    return None
-
-
-def _no_fork_messages(_: datetime) -> tuple[ForkMessage, ...]:
-    return ()
-
-
-def _no_facts(_: datetime) -> Mapping[str, object]:
-    return {}
-
-
-def _unused() -> NoReturn:
-    raise AssertionError("a record takes its default from its specification")
-
-
-SESSION = RecordSpec("session", SessionIdCodec(), _no_session, "sessions.json")
-UPDATES = RecordSpec(
-    "updates", PendingUpdatesCodec(), lambda _: PendingUpdates(), "pending_updates.json"
-)
-FORK_MESSAGES = RecordSpec(
-    "fork_messages", ForkMessagesCodec(), _no_fork_messages, "fork_messages.json"
-)
-FORK = RecordSpec("fork", ForkCodec(), _no_fork, "fork.json")
-INQUIRIES = RecordSpec("inquiries", InquiriesCodec(), lambda _: Inquiries(), "inquiries.json")
-BUDGET = RecordSpec("budget", PingBudgetCodec(_unused), PingBudget.full, "ping_budget.json")
-CONFIG = RecordSpec("config", RuntimeConfigCodec(), lambda _: RuntimeConfig(), "config.json")
-MEMORY = RecordSpec("memory", MemoryCodec(), _no_facts)
-
-RECORDS: tuple[RecordSpec[object], ...] = (
-    SESSION,
-    UPDATES,
-    FORK_MESSAGES,
-    FORK,
-    INQUIRIES,
-    BUDGET,
-    CONFIG,
-    MEMORY,
-)  # type: ignore[assignment]  # each specification is used with values of its own type only
-MIRRORED = tuple(spec for spec in RECORDS if spec.file)
+    def __get__(self, records: Records, owner: type[Records]) -> Record[T]:
+        return Record(records._statements, self, records.now)
 
 
 class Record(Generic[T]):
@@ -124,6 +82,39 @@ class Record(Generic[T]):
         value, result = step(self.get())
         self.put(value)
         return result
+
+
+def _unused() -> NoReturn:
+    raise AssertionError("a record takes its default from its specification")
+
+
+class Records:
+    """The single values. A further one is one more line here."""
+
+    session = RecordSpec[SessionId | None](
+        "session", SessionIdCodec(), lambda _: None, "sessions.json"
+    )
+    updates = RecordSpec(
+        "updates", PendingUpdatesCodec(), lambda _: PendingUpdates(), "pending_updates.json"
+    )
+    fork_messages = RecordSpec[tuple[ForkMessage, ...]](
+        "fork_messages", ForkMessagesCodec(), lambda _: (), "fork_messages.json"
+    )
+    fork = RecordSpec[Fork | None]("fork", ForkCodec(), lambda _: None, "fork.json")
+    inquiries = RecordSpec("inquiries", InquiriesCodec(), lambda _: Inquiries(), "inquiries.json")
+    budget = RecordSpec("budget", PingBudgetCodec(_unused), PingBudget.full, "ping_budget.json")
+    config = RecordSpec("config", RuntimeConfigCodec(), lambda _: RuntimeConfig(), "config.json")
+    memory = RecordSpec[Mapping[str, object]]("memory", MemoryCodec(), lambda _: {})
+
+    def __init__(self, statements: Statements, now: datetime) -> None:
+        self._statements = statements
+        self.now = now
+
+
+RECORDS: tuple[RecordSpec[object], ...] = tuple(
+    spec for spec in vars(Records).values() if isinstance(spec, RecordSpec)
+)
+MIRRORED = tuple(spec for spec in RECORDS if spec.file)
 
 
 def stored_record(statements: Statements, name: str) -> bytes | None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol, TypeVar
 
+from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.store.database import Database, Step
 from ollim_bot.store.transaction import NAMES
@@ -16,6 +18,9 @@ Subscriber = Callable[[frozenset[str]], None]
 
 _POLL = 1.0
 _LOOK_FOR_ROOM = 5
+_LOOK_FOR_COPY = 60
+
+_logger = logging.getLogger(__name__)
 
 
 class Store(Protocol):
@@ -92,7 +97,7 @@ class SqliteStore:
         await self._writable.wait()
 
     async def run_upkeep(self) -> None:
-        """Notice commits of other processes, checkpoint, write late mirrors; until cancelled."""
+        """Notice other commits, checkpoint, copy and write late mirrors, until cancelled."""
         checkpointed, ticks = -1, 0
         while True:
             commits = self._commits
@@ -105,9 +110,17 @@ class SqliteStore:
             if is_idle or self._database.wants_checkpoint:
                 await self._in_writer(self._database.checkpoint)
                 checkpointed = self._commits
+            if ticks % _LOOK_FOR_COPY == 0:
+                await self._copied()
             if not self.is_writable and ticks % _LOOK_FOR_ROOM == 0:
                 await self._in_writer(self._database.look_for_room)
             self._note_disk()
+
+    async def _copied(self) -> None:
+        try:
+            await _outcome(self._reader.submit(self._database.copy_if_due))
+        except StorageError:
+            _logger.warning("An automatic copy could not be made", exc_info=True)
 
     async def close(self) -> None:
         """Let steps that began end, then close the database."""
@@ -125,8 +138,8 @@ class SqliteStore:
             self._writable.clear()
 
     def _publish(self, changed: frozenset[str]) -> None:
-        self._commits += 1
         if changed:
+            self._commits += 1
             for subscriber in list(self._subscribers):
                 subscriber(changed)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -15,13 +13,14 @@ from ollim_bot.domain.inbox import Inbox, InboxRow
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.outgoing import NotSent, Outbox, OutboxRow, Sending
-from ollim_bot.errors import StorageError, Unreadable
+from ollim_bot.errors import StorageError, Unreadable, WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import Largest, Unfit, read_file
 from ollim_bot.ports import Disk
 from ollim_bot.store.codecs.records import MemoryCodec
 from ollim_bot.store.codecs.rows import CHAT_MESSAGES, INBOX_ROWS, LEDGER_ROWS, OUTBOX_ROWS
 from ollim_bot.store.file_store import FormatIsNewer, Malformed, StoreProblem, set_aside
+from ollim_bot.store.files import PRIVATE, rename_durably, write_atomically
 from ollim_bot.store.json_lines import LineCodec
 from ollim_bot.store.messages import MAIN, Sender
 from ollim_bot.store.records import HISTORY_FILE, MIRRORED
@@ -65,7 +64,8 @@ class TakeOver:
         for name in (*(spec.file for spec in MIRRORED), HISTORY_FILE):
             source = self._paths.state / name
             if source.is_file() and not (self._target() / name).exists():
-                shutil.copy2(source, self._target() / name)
+                content = read_file(source, Largest.LOG)
+                write_atomically(self._disk, self._target() / name, content, PRIVATE)
 
     def run(self, tx: Transaction) -> None:
         """Import all, and raise `TakeOverFailed` unless the database says the same as the files."""
@@ -88,9 +88,7 @@ class TakeOver:
     def put_away(self) -> None:
         """Move the originals to their folder; repeatable, for a start after a crash."""
         for path in self.originals():
-            os.replace(path, self._target() / path.name)
-            self._disk.sync_folder(self._target())
-        self._disk.sync_folder(self._paths.state)
+            rename_durably(self._disk, path, self._target() / path.name)
 
     def finish(self, tx: Transaction) -> None:
         tx.meta.put(_MARK, _DONE)
@@ -108,7 +106,10 @@ class TakeOver:
 
     def _target(self) -> Path:
         target = self._paths.state / BEFORE
-        target.mkdir(mode=0o700, exist_ok=True)
+        try:
+            target.mkdir(mode=0o700, exist_ok=True)
+        except OSError as refused:
+            raise WriteFailed(target, f"could not be made: {refused.strerror}.") from refused
         return target
 
     def _lines(self, path: Path, codec: LineCodec[T]) -> list[T]:
@@ -174,14 +175,14 @@ class TakeOver:
         self._settle_payments(tx, outbox)
 
     def _settle_payments(self, tx: Transaction, outbox: Outbox) -> None:
-        for sending in outbox.open:
-            if sending.payment:
-                tx.budget.put(sending.paid(tx.budget.get(), tx.now))
         for sending, failure in outbox.unsettled:
             if isinstance(failure, NotSent) and failure.refund:
                 tx.budget.put(failure.refunded(sending, tx.budget.get(), tx.now))
             reason = failure.reason if isinstance(failure, NotSent) else "It may not have arrived."
             self._report(StoreProblem(self._paths.outbox, f"a message was not sent: {reason}"))
+        for sending in outbox.open:
+            if sending.payment:
+                tx.budget.put(sending.paid(tx.budget.get(), tx.now))
 
     def _compare_ledger(self, tx: Transaction, rows: Sequence[LedgerRow]) -> None:
         taken, _ = tx.ledger.page(0, len(rows) + 1)

@@ -10,21 +10,9 @@ from ollim_bot.store.connection import Statements, escaped, unescaped
 from ollim_bot.store.deliveries import Channels, Deliveries
 from ollim_bot.store.inbox import InboxInputs
 from ollim_bot.store.json_fields import Fields, parse_json, render_json
-from ollim_bot.store.ledger import LedgerRows
 from ollim_bot.store.messages import MessageLog
-from ollim_bot.store.records import (
-    BUDGET,
-    CONFIG,
-    FORK,
-    FORK_MESSAGES,
-    INQUIRIES,
-    MEMORY,
-    RECORDS,
-    SESSION,
-    UPDATES,
-    Record,
-    SessionHistory,
-)
+from ollim_bot.store.records import RECORDS, Records, SessionHistory
+from ollim_bot.store.run_ledger import LedgerRows
 
 # What a commit can change, by the names that subscribers are told.
 NAMES = frozenset(
@@ -41,7 +29,7 @@ NAMES = frozenset(
 )
 
 
-class Transaction:
+class Transaction(Records):
     """All that a step can read and change, at once or not at all.
 
     A step is repeatable: it takes time, ids and chance as arguments, and changes nothing but the
@@ -49,16 +37,8 @@ class Transaction:
     """
 
     def __init__(self, statements: Statements, now: datetime) -> None:
-        self.now = now
-        self.session = Record(statements, SESSION, now)
+        super().__init__(statements, now)
         self.session_history = SessionHistory(statements)
-        self.updates = Record(statements, UPDATES, now)
-        self.fork_messages = Record(statements, FORK_MESSAGES, now)
-        self.fork = Record(statements, FORK, now)
-        self.inquiries = Record(statements, INQUIRIES, now)
-        self.budget = Record(statements, BUDGET, now)
-        self.config = Record(statements, CONFIG, now)
-        self.memory = Record(statements, MEMORY, now)
         self.ledger = LedgerRows(statements)
         self.inbox = InboxInputs(statements)
         self.messages = MessageLog(statements)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from ollim_bot.errors import StorageError
-from ollim_bot.store.connection import Statements, connect_in_memory
+from ollim_bot.store.connection import Row, Statements, Value, connect_in_memory
 from ollim_bot.store.database import Step
 from ollim_bot.store.schema import migrate
 from ollim_bot.store.store import Subscriber
@@ -20,6 +21,18 @@ from ollim_bot.store.transaction import Transaction
 R = TypeVar("R")
 
 _PATH = Path("ollim.db")
+
+
+class _RecordedStatements(Statements):
+    """Also keeps every statement that changes something."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        super().__init__(connection, path)
+        self.written: list[tuple[str, tuple[Value, ...]]] = []
+
+    def write(self, table: str, sql: str, *arguments: Value) -> list[Row]:
+        self.written.append((sql, arguments))
+        return super().write(table, sql, *arguments)
 
 
 class NotRepeatable(AssertionError):
@@ -98,9 +111,10 @@ class RepeatingStore:
     async def close(self) -> None:
         self._connection.close()
 
-    def begin(self) -> tuple[Statements, Transaction]:
+    def begin(self) -> tuple[_RecordedStatements, Transaction]:
+        """For one run of a step."""
         self._connection.execute("BEGIN")
-        statements = Statements(self._connection, _PATH)
+        statements = _RecordedStatements(self._connection, _PATH)
         return statements, Transaction(statements, self._now())
 
     def _repeated(self, step: Step[R]) -> _Attempt[R]:
@@ -149,7 +163,7 @@ class _Attempt(Generic[R]):
             raise NotRepeatable(f"a step returns {self._results!r}, then {other._results!r}")
 
 
-def _first_difference(first: Statements, second: Statements) -> str:
+def _first_difference(first: _RecordedStatements, second: _RecordedStatements) -> str:
     for one, other in zip(first.written, second.written, strict=False):
         if one != other:
             return f"{one}, then {other}"

@@ -349,6 +349,9 @@ class StoreContract(ABC):
 
         async with self.opened() as store:
             await store.transact(shown)
+            missed = await store.read(lambda tx: tx.deliveries.next_edit(DISCORD))
+            assert missed is not None
+            assert missed.message.text == "while it was sent"
             await store.transact(lambda tx: tx.messages.add(said("a", "newest")))
             edit = await store.read(lambda tx: tx.deliveries.next_edit(DISCORD))
             assert edit is not None

@@ -67,9 +67,11 @@ class LedgerRows:
 
     def open_history(self) -> History:
         """The stories of the occurrences that have no end."""
+        # A cross join keeps the order of the tables: the few open occurrences come first.
         rows = self._statements.rows(
-            "SELECT ledger.value FROM occurrences JOIN ledger ON ledger.occurrence = occurrences.id"
-            " WHERE occurrences.is_open = 1 ORDER BY ledger.seq"
+            "SELECT ledger.value FROM occurrences CROSS JOIN ledger"
+            " WHERE occurrences.is_open = 1 AND ledger.occurrence = occurrences.id"
+            " ORDER BY ledger.seq + 0"
         )
         return History.of(_decoded(rows))
 
@@ -99,8 +101,9 @@ class LedgerRows:
 
     def rows_since(self, since: datetime) -> list[LedgerRow]:
         """Those not older than `since`, in the order in which they were appended."""
+        # `seq + 0`: SQLite would rather read the whole ledger in its order than sort a part of it.
         rows = self._statements.rows(
-            "SELECT value FROM ledger WHERE at >= ? ORDER BY seq", microseconds(since)
+            "SELECT value FROM ledger WHERE at >= ? ORDER BY seq + 0", microseconds(since)
         )
         return _decoded(rows)
 
