@@ -53,6 +53,7 @@ class DataPaths:
     outbox = _Below("state/outbox.jsonl")
     messages = _Below("state/messages.jsonl")
     memory = _Below("state/memory.json")
+    heartbeat = _Below("state/heartbeat")
     credentials = _Below("state/credentials.json")
     token = _Below("state/token.json")
     web_token = _Below("state/web_token")

@@ -11,7 +11,6 @@ from typing import Protocol
 from ollim_bot.domain.cards import Inquiries, Inquiry
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.definitions import Armed
-from ollim_bot.domain.facts import Facts, Move
 from ollim_bot.domain.forks import Fork, ForkMessage
 from ollim_bot.domain.inbox import InboxRow
 from ollim_bot.domain.initiative import Setter
@@ -24,6 +23,8 @@ from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import SessionEvent, SessionId
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.ports import Log, Shelf, Store
+from ollim_bot.store.steps import count_set, leave_update
+from ollim_bot.store.store import Store as StateStore
 
 # How many rows of the ledger a start reads at first; if they do not say enough, four times more.
 _NEWEST = 512
@@ -67,38 +68,23 @@ class Stores:
     routines: Shelf[Routine]
     reminders: Shelf[Reminder]
     webhooks: Shelf[WebhookSpec]
+    # The database that the records above are views on; None for stores in files alone.
+    store: StateStore | None = None
 
     def leave_update(self, message: str, now: datetime, update_id: str | None = None) -> None:
-        """Leave a summary for the main session.
-
-        What has to give way to it stays readable in the ledger. With an id that waits already, as
-        after a crash, nothing is left.
-        """
+        """As the step of that name."""
         update = PendingUpdate(now, message, update_id or os.urandom(4).hex())
+        self.state.run(lambda tx: leave_update(tx, update))
 
-        def step(pending: PendingUpdates) -> tuple[PendingUpdates, None]:
-            if any(entry.id == update.id for entry in pending.entries):
-                return pending, None
-            after, dropped = pending.appended(update)
-            # In the ledger first: a crash in between repeats a row there and loses nothing.
-            facts = ({"message": old.message} for old in dropped)
-            self.ledger.append(*(LedgerRow(now, "update_dropped", facts=each) for each in facts))
-            return after, None
-
-        self.updates.transact(step)
+    @property
+    def state(self) -> StateStore:
+        """The database; for stores that have one."""
+        assert self.store is not None
+        return self.store
 
     def count_set(self, setter: Setter, now: datetime) -> str:
-        """Note that a background run sets one more job; not empty is why it may not.
-
-        `now` is in the owner's zone. It counts across processes and restarts.
-        """
-
-        def step(raw: Mapping[str, object]) -> tuple[Mapping[str, object], str]:
-            facts = Facts(raw)
-            after, refusal = facts.set_in_background.one_more(setter.run, now.date())
-            return facts.with_set_in_background(after).raw, refusal
-
-        return self.memory.transact(step)
+        """As the step of that name. `now` is in the owner's zone."""
+        return self.state.run(lambda tx: count_set(tx, setter, now.date()))
 
     def store_inquiry(self, prompt: str, now: datetime, untrusted: tuple[str, ...] = ()) -> str:
         """Keep the prompt behind a button that is to be shown; gives the key that it carries."""
@@ -133,27 +119,3 @@ class Stores:
             if len(rows) < limit or are_enough(rows):
                 return rows
             limit *= 4
-
-    def change_provider(self, kind: str) -> bool:
-        """Make `kind` the provider in use, and go on with the session that it had last.
-
-        True if another one was in use before. Two files change, one after the other; after a crash
-        in between, calling it again leads to the same end. Call it before the session is used.
-        """
-        before = Facts(self.memory.read()).provider
-        while (move := self._begin_move(kind)) is not None:
-            self._finish_move(move)
-        return before not in (None, kind)
-
-    def _begin_move(self, kind: str) -> Move | None:
-        current = self.session.read()
-
-        def step(raw: Mapping[str, object]) -> tuple[Mapping[str, object], Move | None]:
-            facts = Facts(raw).moving_to(kind, current)
-            return facts.raw, facts.moving
-
-        return self.memory.transact(step)
-
-    def _finish_move(self, move: Move) -> None:
-        self.session.transact(lambda _: (move.next, None))
-        self.memory.transact(lambda raw: (Facts(raw).moved().raw, None))

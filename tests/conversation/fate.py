@@ -7,8 +7,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from ollim_bot.domain.inbox import InboxRow
 from ollim_bot.ports import Log, LogView, Store
+from ollim_bot.store.database import Step
+from ollim_bot.store.record_views import on_records
+from ollim_bot.store.store import Store as StateStore
+from ollim_bot.store.store import Subscriber
 from ollim_bot.stores import Stores
 
 T = TypeVar("T")
@@ -88,19 +91,50 @@ class SteppedLog:
         self._fate.step(f"after {self._name} is made short")
 
 
-def fated(stores: Stores, fate: Fate, inbox_rows: list[InboxRow]) -> Stores:
+class SteppedState:
+    """A store; each of its steps is two steps of a life, as with `SteppedStore`."""
+
+    def __init__(self, inner: StateStore, fate: Fate) -> None:
+        self.inner = inner
+        self._fate = fate
+
+    async def transact(self, step: Step[R]) -> R:
+        self._fate.step("before a step")
+        result = await self.inner.transact(step)
+        self._fate.step("after a step")
+        return result
+
+    async def read(self, question: Step[R]) -> R:
+        self._fate.check()
+        return await self.inner.read(question)
+
+    def run(self, step: Step[R]) -> R:
+        self._fate.step("before a step of a thread")
+        result = self.inner.run(step)
+        self._fate.step("after a step of a thread")
+        return result
+
+    def query(self, question: Step[R]) -> R:
+        self._fate.check()
+        return self.inner.query(question)
+
+    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
+        return self.inner.subscribe(subscriber)
+
+    @property
+    def is_writable(self) -> bool:
+        return self.inner.is_writable
+
+    async def until_writable(self) -> None:
+        await self.inner.until_writable()
+
+
+def fated(stores: Stores, fate: Fate) -> Stores:
     """The same stores, for one life."""
-    return replace(
+    in_files = replace(
         stores,
-        session=SteppedStore("the session", stores.session, fate),
-        session_history=SteppedLog("the history", stores.session_history, fate, []),
-        updates=SteppedStore("the updates", stores.updates, fate),
-        fork=SteppedStore("the fork", stores.fork, fate),
         fork_messages=SteppedStore("messages of forks", stores.fork_messages, fate),
-        inquiries=SteppedStore("the inquiries", stores.inquiries, fate),
-        config=SteppedStore("the settings", stores.config, fate),
-        memory=SteppedStore("the memory", stores.memory, fate),
         ledger=SteppedLog("the ledger", stores.ledger, fate, []),
-        inbox=SteppedLog("the inbox", stores.inbox, fate, inbox_rows),
         messages=SteppedLog("the messages", stores.messages, fate, []),
     )
+    return on_records(in_files, SteppedState(stores.state, fate))

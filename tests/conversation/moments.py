@@ -50,7 +50,7 @@ def has_begun(at: Scene) -> bool:
 async def accepted(at: Scene, text: str) -> asyncio.Task[ChatMessage]:
     """From the first moment at which it is in the inbox; the rest of receiving it goes on."""
     sending = asyncio.create_task(at.send(text))
-    await at.until(lambda: at.chat.is_busy)
+    await at.until(lambda: at.talk.state.is_busy)
     return sending
 
 

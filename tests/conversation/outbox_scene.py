@@ -162,7 +162,7 @@ class Mailbag:
 
     def _fated(self, fate: Fate) -> Stores:
         return replace(
-            fated(self.stores, fate, []),
+            fated(self.stores, fate),
             pings=SteppedStore("the budget", self.stores.pings, fate),
             fork_messages=SteppedStore("the fork messages", self.stores.fork_messages, fate),
             outbox=SteppedLog("the outbox", self.stores.outbox, fate, self.rows),

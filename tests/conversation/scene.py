@@ -14,24 +14,30 @@ from typing import Any
 
 from ollim_bot.agent import AgentEngine, Gate, Refusal, SessionSpec, ToolCall
 from ollim_bot.chat import ChatSurface, Incoming, IncomingFile, Status
-from ollim_bot.conversation.assembly import Talk
+from ollim_bot.conversation.assembly import (
+    ConversationDeps,
+    ConversationParts,
+    build_conversation,
+    open_conversation,
+)
 from ollim_bot.conversation.conversation import Conversation
-from ollim_bot.conversation.foundations import World
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
 from ollim_bot.domain.events import TurnEnded
 from ollim_bot.domain.inbox import Accepted, Ended, InboxRow, InputEnd
 from ollim_bot.domain.inputs import InputId, OwnerMessage
+from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.sessions import SessionChange
 from ollim_bot.domain.tool_policy import DEFAULT_BG_TOOLS
 from ollim_bot.errors import WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.job_checker import JobFileChecker
+from ollim_bot.store.store import Store
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.testing.journal import RememberingJournal
-from ollim_bot.testing.memory import memory_stores
+from ollim_bot.testing.memory import RecordingStore, memory_stores
 from ollim_bot.testing.surface import RecordingSurface
 from ollim_bot.tools.gates import BackgroundTools
 from ollim_bot.tools.path_rules import PathPolicy
@@ -121,7 +127,8 @@ async def plain_spec() -> SessionSpec:
 class Scene:
     """`tasks` are what runs: if one ends by itself, that fails whoever waits for something."""
 
-    talk: Talk
+    talk: ConversationParts
+    chat: Conversation
     stores: Stores
     clock: ManualClock
     surfaces: Sequence[RecordingSurface]
@@ -129,8 +136,8 @@ class Scene:
     tasks: list[asyncio.Task[Any]] = field(default_factory=list)
 
     @property
-    def chat(self) -> Conversation:
-        return self.talk.conversation
+    def store(self) -> Store:
+        return self.stores.state
 
     @property
     def surface(self) -> RecordingSurface:
@@ -174,7 +181,7 @@ class Scene:
             for surface in self.surfaces
             for start in surface.starts
         )
-        return self.chat.is_quiet and shown
+        return self.talk.state.is_quiet and shown
 
     @property
     def log(self) -> list[ChatMessage]:
@@ -194,7 +201,7 @@ class Scene:
 
     @property
     def rows(self) -> Sequence[InboxRow]:
-        return self.stores.inbox.read().entries
+        return inbox_rows(self.stores)
 
     @property
     def ends(self) -> dict[str, InputEnd]:
@@ -226,7 +233,7 @@ def world(
     clock: ManualClock,
     surfaces: Sequence[ChatSurface],
     **changes: Any,
-) -> World:
+) -> ConversationDeps:
     parts: dict[str, Any] = {
         "keeper": FakeKeeper(),
         "spec": plain_spec,
@@ -241,7 +248,15 @@ def world(
         "restart": lambda: None,
         **changes,
     }
-    return World(engine, stores, clock, surfaces, **parts)
+    return ConversationDeps(engine, stores.state, stores, clock, surfaces, **parts)
+
+
+def inbox_rows(stores: Stores) -> list[InboxRow]:
+    """All rows that the inbox was ever given."""
+    store = stores.state
+    while not isinstance(store, RecordingStore):
+        store = getattr(store, "inner")  # noqa: B009 - a double of a test wraps it
+    return store.inbox_rows
 
 
 @asynccontextmanager
@@ -255,6 +270,7 @@ async def scene(
     spec: Callable[[], Awaitable[SessionSpec]] = plain_spec,
     gate: Gate = let_through,
     make_gate: Callable[..., Gate] | None = None,
+    run_now: Callable[[Job], bool] | None = None,
     **changes: Any,
 ) -> AsyncIterator[Scene]:
     """A start of the bot; what it keeps is in `stores`, so that a second start goes on with it."""
@@ -262,23 +278,23 @@ async def scene(
     stores = stores or memory_stores(clock.now())
     surfaces = [RecordingSurface()] if surfaces is None else surfaces
     keeper = FakeKeeper()
-    talk = Talk(
-        world(
-            engine,
-            stores,
-            clock,
-            surfaces,
-            keeper=keeper,
-            spec=spec,
-            gate=make_gate or (lambda *_: gate),
-            **changes,
-        )
+    deps = world(
+        engine,
+        stores,
+        clock,
+        surfaces,
+        keeper=keeper,
+        spec=spec,
+        gate=make_gate or (lambda *_: gate),
+        **changes,
     )
-    made = Scene(talk, stores, clock, surfaces, keeper)
-    await talk.conversation.load()
+    talk = build_conversation(deps)
+    await talk.load()
+    chat = await open_conversation(deps, talk, run_now or (lambda _: False))
+    made = Scene(talk, chat, stores, clock, surfaces, keeper)
     if runs:
         made.tasks += [
-            asyncio.create_task(talk.conversation.run()),
+            asyncio.create_task(talk.loop.run()),
             asyncio.create_task(talk.notices.run()),
             asyncio.create_task(talk.idle_watch.run()),
             asyncio.create_task(talk.outbox.run()),

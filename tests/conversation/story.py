@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 from tests.conversation.fate import Crash, Fate, fated
 from tests.conversation.recalling import ANSWER, WRITE, RecallingEngine
-from tests.conversation.scene import NOW, Scene, scene
+from tests.conversation.scene import NOW, Scene, inbox_rows, scene
 
 from ollim_bot.domain.chat import Author
-from ollim_bot.domain.inbox import Ended, Inbox, InboxRow, InputEnd, Taken
+from ollim_bot.domain.inbox import Ended, InboxRow, InputEnd, Taken
 from ollim_bot.domain.sessions import SessionChange
 from ollim_bot.stores import Stores
 from ollim_bot.testing.memory import memory_stores
@@ -26,7 +26,6 @@ class Story:
 
     stores: Stores = field(default_factory=lambda: memory_stores(NOW))
     engine: RecallingEngine = field(default_factory=RecallingEngine)
-    rows: list[InboxRow] = field(default_factory=list)
     is_accepted: bool = False
 
     async def begin(self, *, is_resumed: bool = False) -> None:
@@ -58,7 +57,7 @@ class Story:
     @asynccontextmanager
     async def life(self, fate: Fate) -> AsyncIterator[Scene]:
         self.engine.begin_life(fate)
-        async with scene(self.engine, stores=fated(self.stores, fate, self.rows)) as at:
+        async with scene(self.engine, stores=fated(self.stores, fate)) as at:
             yield at
 
     async def _apart(self, text: str, name: str) -> None:
@@ -66,6 +65,10 @@ class Story:
         async with self.life(Fate()) as at:
             await at.ask(text, name)
         self.rows[:] = rows
+
+    @property
+    def rows(self) -> list[InboxRow]:
+        return inbox_rows(self.stores)
 
     @property
     def answers(self) -> list[str]:
@@ -105,7 +108,7 @@ class Story:
 
     @property
     def waits(self) -> bool:
-        return bool(Inbox.of(self.stores.inbox.read().entries).accepted)
+        return bool(self.stores.state.query(lambda tx: tx.inbox.get()).accepted)
 
     def times_shown(self, text: str) -> int:
         """In prompts that were taken for good."""

@@ -6,11 +6,11 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from ollim_bot.domain.facts import Facts
 from tests.conversation.approval_scene import WRITE, Questions, button, outcome
 
 from ollim_bot.agent import Refusal, ToolCall
 from ollim_bot.domain.chat import Author
-from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.domain.taint import TaintedCall
 from ollim_bot.domain.tool_policy import Pattern

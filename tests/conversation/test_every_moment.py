@@ -125,7 +125,7 @@ async def test_a_surface_that_gives_up_while_it_withdraws_leaves_one_end() -> No
             await pass_moments(moment)
             is_done = withdrawing.done()
             withdrawing.cancel()
-            at.tasks.append(asyncio.create_task(at.chat.run()))
+            at.tasks.append(asyncio.create_task(at.talk.loop.run()))
             await at.quiet()
 
             (row,) = (row for row in at.rows if isinstance(row, Ended))

@@ -63,7 +63,7 @@ async def send_until_kept(at: Scene, disk: FullDisk) -> None:
 async def writes() -> int:
     story, disk = Story(), FullDisk()
     await story.begin()
-    async with scene(story.engine, stores=fated(story.stores, disk, story.rows)) as at:
+    async with scene(story.engine, stores=fated(story.stores, disk)) as at:
         await at.ask(WRITE, "m1")
     return len(disk.steps)
 
@@ -74,7 +74,7 @@ async def test_wherever_the_disk_is_full_the_message_is_answered_once_when_there
     for full_at in range(1, number + 1):
         story, disk = Story(), FullDisk(full_at)
         await story.begin()
-        async with scene(story.engine, stores=fated(story.stores, disk, story.rows)) as at:
+        async with scene(story.engine, stores=fated(story.stores, disk)) as at:
             await send_until_kept(at, disk)
             await at.until(partial(is_over_or_waits, at))
             has_waited += not at.is_quiet
@@ -89,7 +89,7 @@ async def test_wherever_the_disk_is_full_the_message_is_answered_once_when_there
 async def test_a_message_that_cannot_be_kept_is_refused_with_a_sentence() -> None:
     engine, disk = RecallingEngine(), FullDisk(1)
     stores = memory_stores(NOW)
-    async with scene(engine, stores=fated(stores, disk, [])) as at:
+    async with scene(engine, stores=fated(stores, disk)) as at:
         with pytest.raises(StorageError, match="No space left on device"):
             await at.send(WRITE, "m1")
         assert (list(at.rows), at.log) == ([], [])
@@ -133,7 +133,7 @@ async def test_where_the_agent_cannot_be_described_the_reason_is_said() -> None:
 
 async def test_what_stands_still_is_told_when_there_is_room_again() -> None:
     story, disk = Story(), FullDisk(4)
-    async with scene(story.engine, stores=fated(story.stores, disk, story.rows)) as at:
+    async with scene(story.engine, stores=fated(story.stores, disk)) as at:
         await at.send("hello")
         await at.until(lambda: at.clock.sleeping)
         assert at.log[-1].text == "hello"
@@ -156,7 +156,7 @@ class FullForLongRows(FullDisk):
 
 async def test_an_inbox_that_cannot_be_made_short_is_no_reason_to_stop() -> None:
     engine = ScriptedEngine().then(*[Calls("Read")] * 400, Says("Read all."))
-    stores = fated(memory_stores(NOW), FullForLongRows(), [])
+    stores = fated(memory_stores(NOW), FullForLongRows())
     async with scene(engine, stores=stores) as at:
         assert await at.ask("read all") == "Read all."
         assert len(at.rows) > 400
@@ -166,7 +166,7 @@ async def test_an_inbox_that_cannot_be_made_short_is_no_reason_to_stop() -> None
 
 async def test_a_command_on_a_full_disk_gives_an_answer() -> None:
     disk = FullDisk()
-    stores = fated(memory_stores(NOW), disk, [])
+    stores = fated(memory_stores(NOW), disk)
     async with scene(RecallingEngine(), stores=stores) as at:
         await at.ask("hello")
         for refused in range(1, 9):
@@ -175,13 +175,13 @@ async def test_a_command_on_a_full_disk_gives_an_answer() -> None:
             assert answer.text or not disk.is_full, refused
             disk.has_room = True
             await at.clock.advance(5)
-            await at.until(lambda: at.chat.is_idle)
+            await at.until(lambda: at.talk.state.is_idle)
 
 
 async def test_what_cannot_be_kept_is_seen_while_that_lasts() -> None:
     """The owner has to make room, so the page must say so before there is some."""
     disk = FullDisk()
-    async with scene(ScriptedEngine(), stores=fated(memory_stores(NOW), disk, [])) as at:
+    async with scene(ScriptedEngine(), stores=fated(memory_stores(NOW), disk)) as at:
         disk.fill_at(1)
         refused = await at.talk.notices.tell("Make room.", key="room")
         assert isinstance(refused, StorageError)
@@ -204,7 +204,7 @@ async def test_what_waits_is_read_and_seen_though_a_start_can_write_nothing() ->
     message = OwnerMessage(InputId("m1"), "web", NOW, "hello")
     stores.inbox.append(Accepted(NOW, message))
     disk.fill_at(1)
-    async with scene(RecallingEngine(), stores=fated(stores, disk, [])) as at:
+    async with scene(RecallingEngine(), stores=fated(stores, disk)) as at:
         assert [each.text for each in await at.chat.history(5)] == ["hello"]
         disk.has_room = True
         await at.clock.advance(5)

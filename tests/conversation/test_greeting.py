@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ollim_bot.domain.facts import Facts
 from tests.conversation.scene import NOW, Scene, scene, scripted
 
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage
-from ollim_bot.domain.facts import Facts
 from ollim_bot.errors import WriteFailed
 from ollim_bot.prompts.system import read_set_up
 from ollim_bot.stores import Stores

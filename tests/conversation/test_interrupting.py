@@ -44,7 +44,7 @@ async def test_messages_that_waited_together_are_one_prompt_with_one_timestamp()
         for text in ("one", "two", "three"):
             await at.send(text)
             await clock.advance(60)
-        at.tasks.append(asyncio.create_task(at.chat.run()))
+        at.tasks.append(asyncio.create_task(at.talk.loop.run()))
         await at.quiet()
 
         assert engine.prompts == ["[2026-02-24 Tue 10:18 AM UTC]\n\none\n\ntwo\n\nthree"]
@@ -106,7 +106,7 @@ async def test_a_command_in_between_keeps_its_place() -> None:
         command = asyncio.create_task(at.chat.command("web", "/compact"))
         await at.until(lambda: len(at.rows) == 2)
         await at.send("two")
-        at.tasks.append(asyncio.create_task(at.chat.run()))
+        at.tasks.append(asyncio.create_task(at.talk.loop.run()))
         await command
         await at.quiet()
 
@@ -155,5 +155,5 @@ async def test_an_interrupt_of_a_message_that_was_withdrawn_stops_no_other() -> 
         await at.send("one")
         assert await at.chat.interrupt()
         assert await at.chat.withdraw(InputId("one"))
-        at.tasks.append(asyncio.create_task(at.chat.run()))
+        at.tasks.append(asyncio.create_task(at.talk.loop.run()))
         assert await at.ask("two") == "ok"

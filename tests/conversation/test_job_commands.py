@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
+from ollim_bot.domain.facts import Facts
 from tests.conversation.scene import NOW, Scene, scene, scripted
 
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.jobs import Job, JobKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.run_history import claiming_row

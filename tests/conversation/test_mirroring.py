@@ -54,7 +54,7 @@ class MirroredStory(Story):
     @asynccontextmanager
     async def life(self, fate: Fate) -> AsyncIterator[Scene]:
         self.engine.begin_life(fate)
-        stores = fated(self.stores, fate, self.rows)
+        stores = fated(self.stores, fate)
         stores = replace(stores, outbox=SteppedLog("the outbox", self.stores.outbox, fate, []))
         courier = SteppedCourier(self.service, fate)
         async with scene(self.engine, stores=stores, clock=self.clock, courier=courier) as at:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from ollim_bot.domain.facts import Facts
 from tests.conversation.fate import Crash, Fate, fated
 from tests.conversation.moments import half_way
 from tests.conversation.scene import NOW, scene
 
 from ollim_bot.domain.chat import Author
-from ollim_bot.domain.facts import Facts
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import Says, ScriptedEngine, Waits
 from ollim_bot.testing.memory import memory_stores
@@ -136,7 +136,7 @@ async def test_a_crash_at_any_step_of_telling_tells_once_and_leaves_one_update()
         fate, stores = Fate(at_step), memory_stores(NOW)
         is_known = False
         try:
-            async with scene(ScriptedEngine(), stores=fated(stores, fate, []), runs=False) as at:
+            async with scene(ScriptedEngine(), stores=fated(stores, fate), runs=False) as at:
                 await at.talk.notices.tell("First.")
                 is_known = True
                 await at.talk.notices.flush()

@@ -157,7 +157,7 @@ async def test_an_edited_message_that_waits_is_taken_as_edited() -> None:
     async with scene(engine, runs=False) as at:
         await at.send("tomorow", "m1")
         assert await at.chat.edit(InputId("m1"), "tomorrow")
-        at.tasks.append(asyncio.create_task(at.chat.run()))
+        at.tasks.append(asyncio.create_task(at.talk.loop.run()))
         await at.until(lambda: engine.prompts)
 
         assert engine.prompts[0].endswith("tomorrow")
@@ -173,7 +173,7 @@ async def test_a_withdrawn_message_is_not_answered() -> None:
         await at.send("hello", "m2")
         assert await at.chat.withdraw(InputId("m1"))
         assert not await at.chat.withdraw(InputId("m1"))
-        at.tasks.append(asyncio.create_task(at.chat.run()))
+        at.tasks.append(asyncio.create_task(at.talk.loop.run()))
         await at.quiet()
 
         assert ["never mind" in prompt for prompt in engine.prompts] == [False]

@@ -175,7 +175,7 @@ async def test_a_clear_interrupts_logs_disconnects_and_deletes_in_this_order() -
             fate.step("disconnected")
 
     engine = Closing().answers("Hi.").then(Says("Half"), Waits()).answers("New.")
-    stores = fated(memory_stores(NOW), fate, [])
+    stores = fated(memory_stores(NOW), fate)
     async with scene(engine, stores=stores) as at:
         await at.ask("zero")
         old = at.stores.session.read()

@@ -69,7 +69,7 @@ class SteppedShelf:
 def doomed(fate: Fate, stores: Stores) -> Stores:
     """The same stores, for one life."""
     return replace(
-        fated(stores, fate, []),
+        fated(stores, fate),
         outbox=SteppedLog("the outbox", stores.outbox, fate, []),
         pings=SteppedStore("the pings", stores.pings, fate),
         claims=SteppedClaims(stores.claims, fate),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from enum import Enum
@@ -17,10 +17,13 @@ from ollim_bot.app.persona import Persona
 from ollim_bot.app.surfaces import Announce, MakeRemote, Surfaces, open_surfaces
 from ollim_bot.chat import ChatSurface, Status
 from ollim_bot.clock import SystemClock
-from ollim_bot.conversation.assembly import Talk
-from ollim_bot.conversation.conversation import Conversation
-from ollim_bot.conversation.foundations import World
-from ollim_bot.conversation.texts import no_room
+from ollim_bot.conversation import texts
+from ollim_bot.conversation.assembly import (
+    ConversationDeps,
+    ConversationParts,
+    build_conversation,
+    open_conversation,
+)
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.errors import OllimError
@@ -32,10 +35,17 @@ from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import Events, file_events
 from ollim_bot.settings import Settings
 from ollim_bot.store.attachments.files import FileAttachments
+from ollim_bot.store.copies import settle_return
 from ollim_bot.store.data_directory import TEXTS, Closing, close_to_others, prepare_data_directory
+from ollim_bot.store.database import Database
+from ollim_bot.store.file_store import StoreProblem
+from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.journal import open_journal
+from ollim_bot.store.opening import open_database
 from ollim_bot.store.policy_file import PolicyFile
+from ollim_bot.store.record_views import on_records
+from ollim_bot.store.store import SqliteStore, Store
 from ollim_bot.store.stores import open_stores
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.stores import Stores
@@ -69,7 +79,7 @@ class Ground:
 
 
 class App:
-    """`clock`, `engine`, `surfaces`, `stores`, `ground` take the place of the real ones in tests.
+    """`clock`, `engine`, `surfaces`, `store`, `stores`, `ground` replace the real ones in tests.
 
     `remote` makes the surface that is somebody else's service. `announce` is called when the bot is
     up, with the page, if there is one.
@@ -82,6 +92,7 @@ class App:
         clock: Clock | None = None,
         engine: AgentEngine | None = None,
         surfaces: Sequence[ChatSurface] | None = None,
+        store: Store | None = None,
         stores: Stores | None = None,
         ground: Ground | None = None,
         remote: MakeRemote | None = None,
@@ -91,13 +102,14 @@ class App:
         self._clock = clock or SystemClock(settings.zone)
         self._engine = engine
         self._surfaces = None if surfaces is None else Surfaces(surfaces, self._clock)
+        self._store = store
         self._stores = stores
         self._ground = ground or Ground()
         self._make_remote = remote
         self._announce = announce
         self._ending = Ending.STOPPED
         self._is_wanted_to_end = asyncio.Event()
-        self._problems: asyncio.Queue[str] = asyncio.Queue()
+        self._problems: asyncio.Queue[tuple[str, bool]] = asyncio.Queue()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._reach = PathPolicy(settings.paths.root, (TEXTS,))
         self._job_files = JobFileChecker(settings.paths)
@@ -117,22 +129,25 @@ class App:
         async with AsyncExitStack() as lifetime:
             closing = await asyncio.to_thread(self._prepare, paths)
             lifetime.enter_context(single_instance(paths.bot_pid, report=self._problem))
+            upkeep: list[Callable[[], Coroutine[None, None, None]]] = []
+            store = self._store or await self._opened_store(lifetime, upkeep)
             edits = HandEdits(await self._journal(lifetime), paths.root, self._clock)
-            stores = self._stores or self._opened_stores(edits)
+            stores = on_records(self._stores or self._opened_stores(edits), store)
             brain = await lifetime.enter_async_context(
-                open_brain(self._settings, stores, self._engine)
+                open_brain(self._settings, store, self._engine)
             )
             surfaces = self._surfaces or await open_surfaces(
                 self._settings,
-                stores,
+                store,
                 self._clock,
                 self._make_remote,
                 self._heartbeat_age,
                 self._problem,
             )
-            talk = self._talk(stores, brain, edits, surfaces)
+            deps = self._deps(store, stores, brain, edits, surfaces)
+            talk = build_conversation(deps)
             lifetime.push_async_callback(talk.forks.close)
-            await talk.conversation.load()
+            await talk.load()
             if brain.provider.problem:
                 await talk.notices.tell(brain.provider.problem)
             await self._tell_of(closing, talk)
@@ -145,10 +160,15 @@ class App:
                     self._clock,
                     self._settings.zone,
                     events=self._ground.events,
+                    disk=self._ground.disk,
                 )
-                if refused := await talk.greeting.begun():
-                    await talk.notices.tell(no_room(refused))
-                await self._serve(talk, self._scheduler, surfaces)
+                conversation = await open_conversation(deps, talk, self._scheduler.run_now)
+                heartbeat = HeartbeatFile(paths, self._ground.disk)
+                if refused := await talk.greeting.begun(await asyncio.to_thread(heartbeat.read)):
+                    await talk.notices.tell(texts.no_room(refused))
+                services = surfaces.services(conversation, talk, self._announce)
+                services += [run() for run in upkeep]
+                await self._serve(talk, self._scheduler, services)
             except BaseExceptionGroup as several:
                 error = _first(several)
                 if isinstance(error, OllimError):
@@ -156,10 +176,10 @@ class App:
                     await talk.greeting.ended()
                 raise error from None
             await talk.greeting.ended(for_restart=self._ending is Ending.RESTART)
-            if self._ending is Ending.RESTART and talk.session.id is not None:
+            if self._ending is Ending.RESTART and talk.state.session is not None:
                 now = self._clock.now()
-                event = SessionEvent(talk.session.id, SessionChange.RESTARTING, now)
-                await asyncio.to_thread(stores.session_history.append, event)
+                event = SessionEvent(talk.state.session, SessionChange.RESTARTING, now)
+                await store.transact(lambda tx: tx.session_history.append(event))
         return self._ending
 
     def _prepare(self, paths: DataPaths) -> Closing:
@@ -167,7 +187,7 @@ class App:
             self._problem(problem)
         return close_to_others(paths)
 
-    async def _tell_of(self, closing: Closing, talk: Talk) -> None:
+    async def _tell_of(self, closing: Closing, talk: ConversationParts) -> None:
         if closing.mended:
             # Whenever it happens, and not only the first time.
             key = f"{closing.mended} {self._clock.now().isoformat()}"
@@ -182,57 +202,81 @@ class App:
         await asyncio.to_thread(lifetime.enter_context(journal).prepare)
         return journal
 
+    async def _opened_store(
+        self, lifetime: AsyncExitStack, upkeep: list[Callable[[], Coroutine[None, None, None]]]
+    ) -> Store:
+        def opened() -> Database:
+            return open_database(
+                self._settings.paths,
+                self._clock.now,
+                is_holder=True,
+                report=self._state_problem,
+                disk=self._ground.disk,
+            )
+
+        store = SqliteStore(await asyncio.to_thread(opened), self._clock)
+        lifetime.push_async_callback(store.close)
+        upkeep.append(store.run_upkeep)
+        if returned := await store.transact(settle_return):
+            self._problem(texts.returned_to_copy(returned, self._clock.now()), for_agent=True)
+        return store
+
     def _opened_stores(self, journal: Journal) -> Stores:
         return open_stores(
             self._settings.paths,
             now=self._clock.now,
             journal=journal,
             disk=self._ground.disk,
-            on_problem=lambda problem: self._problem(str(problem)),
+            on_problem=self._state_problem,
         )
 
-    def _problem(self, sentence: str) -> None:
-        """From any thread: it is told when there is somebody to tell it to."""
+    def _state_problem(self, problem: StoreProblem) -> None:
+        """The agent is to know too what became of the state."""
+        self._problem(str(problem), for_agent=True)
+
+    def _problem(self, sentence: str, *, for_agent: bool = False) -> None:
+        """From any thread: it is told as soon as the conversation runs."""
         _logger.warning("%s", sentence)
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._problems.put_nowait, sentence)
+            self._loop.call_soon_threadsafe(self._problems.put_nowait, (sentence, for_agent))
 
-    def _talk(self, stores: Stores, brain: Brain, journal: Journal, surfaces: Surfaces) -> Talk:
+    def _deps(
+        self, store: Store, stores: Stores, brain: Brain, journal: Journal, surfaces: Surfaces
+    ) -> ConversationDeps:
         settings, paths = self._settings, self._settings.paths
-        persona = Persona(settings, stores, self._problems.put)
-        return Talk(
-            World(
-                engine=brain.engine,
-                stores=stores,
-                clock=self._clock,
-                surfaces=surfaces.all,
-                keeper=FileAttachments(paths, self._clock.now),
-                spec=persona.spec,
-                gate=self._gate,
-                background_tools=BackgroundTools(
-                    self._reach,
-                    lambda: self._policy.read().background,
-                    job_guard=self._job_guard,
-                    count=lambda setter: stores.count_set(setter, self._clock.now()),
-                ),
-                journal=journal,
-                job_files=self._job_files,
-                former=UndoStore(paths, journal),
-                working_directory=paths.root,
-                doctor=lambda: examine_in_chat(settings, brain.provider, self._clock.now()),
-                restart=lambda: self.stop(Ending.RESTART),
-                courier=surfaces.remote,
-                status=Status(
-                    provider=brain.provider.name,
-                    is_offline=brain.provider.is_offline,
-                    model=settings.engine_environment().get("ANTHROPIC_MODEL", "default"),
-                    is_busy=False,
-                    user_name=settings.user_name,
-                    bot_name=settings.bot_name,
-                    version=__version__,
-                    price=brain.provider.price,
-                ),
-            )
+        persona = Persona(settings, store, self._problem)
+        return ConversationDeps(
+            store=store,
+            engine=brain.engine,
+            stores=stores,
+            clock=self._clock,
+            surfaces=surfaces.all,
+            keeper=FileAttachments(paths, self._clock.now),
+            spec=persona.spec,
+            gate=self._gate,
+            background_tools=BackgroundTools(
+                self._reach,
+                lambda: self._policy.read().background,
+                job_guard=self._job_guard,
+                count=lambda setter: stores.count_set(setter, self._clock.now()),
+            ),
+            journal=journal,
+            job_files=self._job_files,
+            former=UndoStore(paths, journal),
+            working_directory=paths.root,
+            doctor=lambda: examine_in_chat(settings, brain.provider, self._clock.now()),
+            restart=lambda: self.stop(Ending.RESTART),
+            courier=surfaces.remote,
+            status=Status(
+                provider=brain.provider.name,
+                is_offline=brain.provider.is_offline,
+                model=settings.engine_environment().get("ANTHROPIC_MODEL", "default"),
+                is_busy=False,
+                user_name=settings.user_name,
+                bot_name=settings.bot_name,
+                version=__version__,
+                price=brain.provider.price,
+            ),
         )
 
     def _gate(self, granted: Allowed, undecided: Undecided, taint: TaintCheck) -> Gate:
@@ -251,36 +295,38 @@ class App:
     def _heartbeat_age(self) -> float | None:
         return self._scheduler.heartbeat_age if self._scheduler else None
 
-    async def _serve(self, talk: Talk, scheduler: Scheduler, surfaces: Surfaces) -> None:
+    async def _serve(
+        self,
+        talk: ConversationParts,
+        scheduler: Scheduler,
+        services: Sequence[Coroutine[None, None, None]],
+    ) -> None:
         """The conversation or the schedule dying ends everything; a surface is started again."""
         async with asyncio.TaskGroup() as group:
-            conversation = group.create_task(talk.conversation.run())
+            conversation = group.create_task(talk.loop.run())
             schedule = group.create_task(scheduler.run())
             others = [talk.notices.run(), talk.outbox.run(), talk.idle_watch.run()]
             others += [self._tell_problems(talk), self._tidied(), talk.echo.run()]
-            others += surfaces.services(talk, self._announce)
-            services = [group.create_task(service) for service in others]
+            tasks = [group.create_task(service) for service in (*others, *services)]
             await self._is_wanted_to_end.wait()
             schedule.cancel()
-            await asyncio.gather(
-                self._end(talk.conversation, conversation), talk.background.close()
-            )
+            await asyncio.gather(self._end(talk, conversation), talk.background.close())
             await scheduler.close()
             await talk.outbox.settle(_LAST_WORDS)
-            for service in services:
-                service.cancel()
+            for task in tasks:
+                task.cancel()
 
-    async def _end(self, conversation: Conversation, task: asyncio.Task[None]) -> None:
+    async def _end(self, talk: ConversationParts, task: asyncio.Task[None]) -> None:
         """What runs gets a while to end; what goes on longer is continued at the next start."""
-        conversation.end_soon()
-        if not conversation.is_idle:
+        talk.loop.end_soon()
+        if not talk.state.is_idle:
             await asyncio.wait({task}, timeout=_GRACE)
         task.cancel()
 
-    async def _tell_problems(self, talk: Talk) -> None:
+    async def _tell_problems(self, talk: ConversationParts) -> None:
         while True:
-            # The stores have left the agent a word about theirs already.
-            await talk.notices.tell(await self._problems.get(), for_agent=False)
+            sentence, for_agent = await self._problems.get()
+            await talk.notices.tell(sentence, for_agent=for_agent)
 
     async def _tidied(self) -> None:
         """Old attachments go, once a day."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import sys
@@ -12,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ollim_bot.agent import AgentEngine
-from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.provider import (
     OFFLINE,
     Provider,
     choose_provider,
     names_provider,
 )
+from ollim_bot.domain.provider_memory import ProviderMemory
 from ollim_bot.engine.claude import ClaudeEngine
 from ollim_bot.engine.launcher import launcher
 from ollim_bot.engine.login import login_status
@@ -28,7 +27,8 @@ from ollim_bot.errors import EngineError, StorageError
 from ollim_bot.offline.rules import OfflineModel
 from ollim_bot.offline.server import MessagesServer
 from ollim_bot.settings import ModelChoice, Settings
-from ollim_bot.stores import Stores
+from ollim_bot.store.steps import change_provider
+from ollim_bot.store.store import Store
 
 _logger = logging.getLogger(__name__)
 
@@ -41,16 +41,16 @@ class Brain:
 
 @asynccontextmanager
 async def open_brain(
-    settings: Settings, stores: Stores, engine: AgentEngine | None
+    settings: Settings, store: Store, engine: AgentEngine | None
 ) -> AsyncIterator[Brain]:
     """A given engine is taken as it is, and counts as the built-in model."""
     if engine is not None:
         yield Brain(OFFLINE, engine)
         return
-    provider = await _provider(settings, stores)
-    await asyncio.to_thread(stores.change_provider, provider.kind)
+    provider = await _provider(settings, store)
+    await store.transact(lambda tx: change_provider(tx, provider.kind))
     if not provider.is_offline:
-        first = _FirstAnswer(stores)
+        first = _FirstAnswer(store)
         yield Brain(provider, _claude(settings, settings.engine_environment(), provider, first))
         return
     async with MessagesServer(OfflineModel()) as server:
@@ -60,35 +60,33 @@ async def open_brain(
 class _FirstAnswer:
     """Once a provider has answered, the built-in model does not take its place by itself."""
 
-    def __init__(self, stores: Stores) -> None:
-        self._stores = stores
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self._is_noted = False
 
     async def __call__(self) -> None:
         if self._is_noted:
             return
         try:
-            await asyncio.to_thread(
-                self._stores.memory.transact, lambda raw: (Facts(raw).answered().raw, None)
-            )
+            await self._store.transact(lambda tx: tx.provider.change(ProviderMemory.answered))
         except StorageError:  # the next answer is as good
             _logger.warning("It could not be noted who has answered", exc_info=True)
         else:
             self._is_noted = True
 
 
-async def _provider(settings: Settings, stores: Stores) -> Provider:
+async def _provider(settings: Settings, store: Store) -> Provider:
     anthropic = settings.engine_environment()
     wants_offline = settings.model is ModelChoice.OFFLINE
     is_logged_in = False
     if not wants_offline and not names_provider(anthropic):
         is_logged_in = await _is_logged_in()
-    facts = Facts(await asyncio.to_thread(stores.memory.read))
+    memory = await store.read(lambda tx: tx.provider.get())
     return choose_provider(
         anthropic,
         wants_offline=wants_offline,
         is_logged_in=is_logged_in,
-        last_used=facts.last_used,
+        last_used=memory.last_used,
     )
 
 

@@ -10,7 +10,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
-from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.jobs import JobKind, Reminder, Routine
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.shared_files import JobFile, JobFolder
@@ -18,16 +17,16 @@ from ollim_bot.domain.tool_policy import problems
 from ollim_bot.environment import Place
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import ShelfReport
-from ollim_bot.store.codecs.records import MemoryCodec
 from ollim_bot.store.codecs.rows import LEDGER_ROWS
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.git import Git, GitMissing, GitTrouble, Repository, has_repository
+from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.job_formats import REMINDERS, ROUTINES, JobFormat
 from ollim_bot.store.job_shelf import MarkdownShelf
 from ollim_bot.store.json_lines import JsonLines
 from ollim_bot.store.policy_file import PolicyFile
-from ollim_bot.store.state_inspection import state_files, state_troubles, stored
+from ollim_bot.store.state_inspection import state_files, state_troubles
 from ollim_bot.upkeep.checks.data import data_directory, jobs, ledger, skills
 from ollim_bot.upkeep.checks.machine import clock, disk_space, memory, memory_of
 from ollim_bot.upkeep.doctor import Check, Finding, counted, failed, passed, warned
@@ -102,7 +101,7 @@ class DataChecks:
             yield passed(_STATE, f"{counted(count, 'file')}, all readable" if count else "none yet")
 
     def _heartbeat(self) -> datetime | None:
-        return Facts(stored(self._paths.memory, MemoryCodec())).heartbeat
+        return HeartbeatFile(self._paths).read()
 
     def _disk_space(self) -> Iterator[Finding]:
         root = self._paths.root

@@ -8,14 +8,13 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from ollim_bot.app.data_checks import DataChecks
-from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.provider import Provider, choose_provider, names_provider
+from ollim_bot.domain.provider_memory import ProviderMemory
 from ollim_bot.engine.launcher import cli_path
 from ollim_bot.engine.login import login_status
 from ollim_bot.logs import RedactingFilter
 from ollim_bot.settings import ModelChoice, Settings
-from ollim_bot.store.codecs.records import MemoryCodec
-from ollim_bot.store.state_inspection import stored
+from ollim_bot.store.opening import look_into
 from ollim_bot.upkeep.checks.machine import claude_program, environment, model, version_in
 from ollim_bot.upkeep.checks.network import ask, discord_account, page
 from ollim_bot.upkeep.doctor import Check, DoctorInput, Finding, examined, shortened
@@ -82,12 +81,13 @@ def _provider(settings: Settings, environ: Mapping[str, str]) -> Provider:
     is_logged_in = False
     if not wants_offline and not names_provider(anthropic):
         is_logged_in = asyncio.run(login_status({**environ, **anthropic})).is_logged_in
-    facts = Facts(stored(settings.paths.memory, MemoryCodec()))
+    now = datetime.now(settings.zone)
+    memory = look_into(settings.paths, now, lambda tx: tx.provider.get()) or ProviderMemory()
     return choose_provider(
         anthropic,
         wants_offline=wants_offline,
         is_logged_in=is_logged_in,
-        last_used=facts.last_used,
+        last_used=memory.last_used,
     )
 
 

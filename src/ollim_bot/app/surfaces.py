@@ -8,12 +8,13 @@ from collections.abc import Callable, Coroutine, Sequence
 
 from ollim_bot import __version__
 from ollim_bot.chat import ChatSurface, OpenAttachment, RemoteSurface
-from ollim_bot.conversation.assembly import Talk
+from ollim_bot.conversation.assembly import ConversationParts
+from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock
 from ollim_bot.settings import Settings
 from ollim_bot.store.attachments.files import files_of
-from ollim_bot.stores import Stores
+from ollim_bot.store.store import Store
 from ollim_bot.surfaces.web.keys import Keys
 from ollim_bot.surfaces.web.read_mark import RememberedMark
 from ollim_bot.surfaces.web.secret import web_secret
@@ -24,7 +25,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _logger = logging.getLogger(__name__)
 
 Announce = Callable[[WebSurface | None], None]
-MakeRemote = Callable[[Stores, OpenAttachment, Clock], RemoteSurface]
+MakeRemote = Callable[[Store, OpenAttachment, Clock], RemoteSurface]
 
 
 class Surfaces:
@@ -43,9 +44,11 @@ class Surfaces:
         self._page = page
         self._clock = clock
 
-    def services(self, talk: Talk, announce: Announce) -> list[Coroutine[None, None, None]]:
+    def services(
+        self, conversation: Conversation, talk: ConversationParts, announce: Announce
+    ) -> list[Coroutine[None, None, None]]:
         """All that has to run for them."""
-        found = [self._kept_up(surface, talk) for surface in self.all]
+        found = [self._kept_up(surface, conversation, talk) for surface in self.all]
         found.append(self._announced(announce))
         if self.remote is not None:
             found.append(_greeted(self.remote, talk))
@@ -59,12 +62,14 @@ class Surfaces:
             await self.remote.connected()
         announce(self._page)
 
-    async def _kept_up(self, surface: ChatSurface, talk: Talk) -> None:
+    async def _kept_up(
+        self, surface: ChatSurface, conversation: Conversation, talk: ConversationParts
+    ) -> None:
         pause = _FIRST_PAUSE
         while True:
             began = self._clock.monotonic()
             try:
-                await surface.run(talk.conversation)
+                await surface.run(conversation)
             except OllimError as error:
                 if len(self.all) == 1:
                     raise
@@ -76,15 +81,15 @@ class Surfaces:
             await self._clock.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
 
-    async def _said(self, sentence: str, talk: Talk) -> None:
+    async def _said(self, sentence: str, talk: ConversationParts) -> None:
         """Shown while it lasts, and told: again each day, since it is easily forgotten."""
-        await talk.conversation.trouble(sentence)
+        await talk.board.trouble(sentence)
         await talk.notices.tell(sentence, key=f"{sentence} {self._clock.now():%Y-%m-%d}")
 
 
 async def open_surfaces(
     settings: Settings,
-    stores: Stores,
+    store: Store,
     clock: Clock,
     make_remote: MakeRemote | None,
     heartbeat_age: Callable[[], float | None],
@@ -93,7 +98,7 @@ async def open_surfaces(
     """The page if it is on, and the remote one if there is a way to make it."""
     paths = settings.paths
     opener = files_of(paths.root, paths.attachments)
-    remote = None if make_remote is None else make_remote(stores, opener, clock)
+    remote = None if make_remote is None else make_remote(store, opener, clock)
     elsewhere: list[ChatSurface] = [] if remote is None else [remote]
     if settings.web_port is None:
         return Surfaces(elsewhere, clock, remote=remote)
@@ -104,7 +109,7 @@ async def open_surfaces(
         keys=Keys(paths, clock, report=on_problem),
         open_attachment=opener,
         uploads=paths.state / "uploads",
-        read_mark=RememberedMark(stores.memory),
+        read_mark=RememberedMark(store),
         clock=clock,
         version=__version__,
         heartbeat_age=heartbeat_age,
@@ -112,6 +117,6 @@ async def open_surfaces(
     return Surfaces([page, *elsewhere], clock, remote=remote, page=page)
 
 
-async def _greeted(remote: RemoteSurface, talk: Talk) -> None:
+async def _greeted(remote: RemoteSurface, talk: ConversationParts) -> None:
     await remote.connected()
     await talk.greeting.say()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ollim_bot.cli.data import note, open_data, writable
+from ollim_bot.cli.data import Data, note, open_data, writable
 from ollim_bot.cli.framework import (
     Caller,
     Flags,
@@ -28,7 +28,7 @@ def run(words: Sequence[str], caller: Caller) -> None:
 
 def _list(given: Given, caller: Caller) -> None:
     problems: list[str] = []
-    config = open_data(caller).stores(problems.append).config.read()
+    config = _config(open_data(caller), problems.append)
     if "json" in given:
         settings = [_setting(config, key) for key in CONFIG_KEYS]
         print_json({"settings": settings, "problems": problems})
@@ -42,7 +42,7 @@ def _list(given: Given, caller: Caller) -> None:
 
 def _get(given: Given, caller: Caller) -> None:
     key = _known_key(given)
-    config = open_data(caller).stores(note).config.read()
+    config = _config(open_data(caller), note)
     if "json" in given:
         print_json(_setting(config, key))
     else:
@@ -72,8 +72,14 @@ def _changed(
         new = step(config)
         return new, (plain(config.in_words(key)), plain(new.in_words(key)))
 
-    with writable(open_data(caller)) as data:
-        return data.stores(note).config.transact(both)
+    with writable(open_data(caller)) as data, data.database() as database:
+        return database.run(lambda tx: tx.config.take(both))
+
+
+def _config(data: Data, on_problem: Callable[[str], None]) -> RuntimeConfig:
+    """Of the database, or of the file where there is no database yet."""
+    found = data.read(lambda tx: tx.config.get())
+    return data.stores(on_problem).config.read() if found is None else found
 
 
 def _known_key(given: Given) -> str:

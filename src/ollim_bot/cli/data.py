@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ollim_bot.cli.framework import plain
 from ollim_bot.domain.jobs import Job
+from ollim_bot.errors import AlreadyRunning
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import Largest
 from ollim_bot.ports import Journal
@@ -20,6 +21,7 @@ from ollim_bot.store.job_shelf import MarkdownShelf, Notes
 
 if TYPE_CHECKING:
     from ollim_bot.cli.framework import Caller
+    from ollim_bot.store.database import Database, Step
     from ollim_bot.store.file_store import Codec
     from ollim_bot.store.journal import GitJournal
     from ollim_bot.stores import Stores
@@ -63,6 +65,33 @@ class Data:
             return codec.decode(OsDisk().read(path, Largest.STATE))[0]
         except (OSError, Malformed, FormatIsNewer):
             return codec.missing()
+
+    def read(self, question: Step[T]) -> T | None:
+        """Of the database as it is; None where there is none yet."""
+        from ollim_bot.store.opening import look_into
+
+        return look_into(self.paths, self.now, question)
+
+    @contextmanager
+    def database(self) -> Iterator[Database]:
+        """That of the running bot; where none runs, with the instance lock."""
+        from ollim_bot.store.opening import open_database
+        from ollim_bot.upkeep.instance import single_instance
+
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(single_instance(self.paths.bot_pid, patience=0.2))
+                is_holder = True
+            except AlreadyRunning:
+                is_holder = False
+            database = open_database(
+                self.paths,
+                lambda: self.now,
+                is_holder=is_holder,
+                report=lambda problem: note(str(problem)),
+            )
+            stack.callback(database.close)
+            yield database
 
     def stores(self, on_problem: Callable[[str], None]) -> Stores:
         from ollim_bot.store.stores import open_stores

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from ollim_bot.cli.data import Data, open_data
 from ollim_bot.cli.framework import Caller, columns, json_flag, plain, print_json, title, zone_of
 from ollim_bot.cli.parser import Parser
-from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time, describe, duration_in_words
 from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
+from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.rehearsal import (
     MOST_ASKED,
     Circumstances,
@@ -31,7 +31,8 @@ from ollim_bot.domain.rehearsal import (
 )
 from ollim_bot.domain.schedule import JobKey, key_of
 from ollim_bot.errors import WrongInput
-from ollim_bot.store.codecs.records import MemoryCodec, PingBudgetCodec, RuntimeConfigCodec
+from ollim_bot.store.codecs.records import PingBudgetCodec, RuntimeConfigCodec
+from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.job_formats import REMINDERS, ROUTINES
 from ollim_bot.upkeep.instance import running_pid
 
@@ -242,13 +243,14 @@ def run(words: Sequence[str], caller: Caller) -> None:
     days = _days(given.get("days", str(_USUAL_DAYS)))
     data = open_data(caller)
     jobs = _jobs(data)
-    facts = Facts(data.stored(data.paths.memory, MemoryCodec()))
+    skips = data.read(lambda tx: tx.skips.get()) or Skips()
+    heartbeat = HeartbeatFile(data.paths).read()
     is_running = running_pid(data.paths.bot_pid) is not None
     circumstances = replace(
         _circumstances(data),
-        watched_until=None if is_running else facts.heartbeat or data.now,
+        watched_until=None if is_running else heartbeat or data.now,
         skills=_skills(data.paths.skills),
-        is_skipped=facts.is_skipped if facts.skips else None,
+        is_skipped=skips.has if skips.moments else None,
     )
     rehearsal = rehearse(jobs.jobs, circumstances, days)
     _answer(rehearsal, jobs.problems, as_json="json" in given, is_running=is_running)

@@ -336,10 +336,9 @@ def _all_right(runs: int) -> str:
 
 def _heartbeat(data: Data) -> datetime | None:
     """Until when the bot surely ran; None if that is not known."""
-    from ollim_bot.domain.facts import Facts
-    from ollim_bot.store.codecs.records import MemoryCodec
+    from ollim_bot.store.heartbeat import HeartbeatFile
 
-    return Facts(data.stored(data.paths.memory, MemoryCodec())).heartbeat
+    return HeartbeatFile(data.paths).read()
 
 
 def meant(word: str, known: Sequence[Story]) -> Story:

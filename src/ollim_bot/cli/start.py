@@ -20,7 +20,7 @@ from ollim_bot.errors import OllimError
 from ollim_bot.logs import RedactingFilter, set_up_logging
 from ollim_bot.ports import Clock
 from ollim_bot.settings import Settings
-from ollim_bot.stores import Stores
+from ollim_bot.store.store import Store
 from ollim_bot.surfaces.web.surface import WebSurface
 
 _RUNNING = "ollim-bot {version} is running with its data in {root}. Ctrl-C stops it."
@@ -85,8 +85,8 @@ def _discord(settings: Settings) -> MakeRemote | None:
     account = Account(settings.discord_token, settings.discord_owner_id, settings.discord_api_url)
     downloads = settings.paths.state / "discord"
 
-    def made(stores: Stores, opener: OpenAttachment, clock: Clock) -> RemoteSurface:
-        return DiscordSurface(account, stores.memory, opener, downloads, clock)
+    def made(store: Store, opener: OpenAttachment, clock: Clock) -> RemoteSurface:
+        return DiscordSurface(account, store, opener, downloads, clock)
 
     return made
 

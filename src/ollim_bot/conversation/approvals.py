@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import Enum
@@ -16,11 +16,12 @@ from uuid import uuid4
 
 from ollim_bot.agent import Refusal, ToolCall
 from ollim_bot.conversation.stage import Stage
+from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color, Field
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.moments import duration_in_words
+from ollim_bot.domain.owner_choices import Grants
 from ollim_bot.domain.permissions import Verdict, grant_for, in_words, is_allowed, verdict
 from ollim_bot.domain.runtime_config import PermissionMode, RuntimeConfig
 from ollim_bot.domain.taint import TaintedCall, tainted_verdict
@@ -28,7 +29,7 @@ from ollim_bot.domain.text import fenced, shortened, visible
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
-from ollim_bot.stores import Stores
+from ollim_bot.store.store import Store
 
 OVER = "This question is over: nothing waits for an answer to it any more."
 NOT_KEPT = "This could not be written down, so nothing is allowed yet. Allow it once, or refuse."
@@ -225,25 +226,21 @@ class _Question:
 
 
 class Approvals:
-    """Shared by the main session and its interactive forks.
-
-    `in_fork` says whether what is shown now belongs to a fork.
-    """
+    """Shared by the main session and its interactive forks."""
 
     def __init__(
         self,
-        stores: Stores,
+        store: Store,
+        state: ConversationState,
         stage: Stage,
         clock: Clock,
         root: Path,
-        *,
-        in_fork: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._stores = stores
+        self._store = store
+        self._state = state
         self._stage = stage
         self._clock = clock
         self._roots = (str(root), os.path.realpath(root))
-        self._in_fork = in_fork
         self._mode: PermissionMode | None = None
         self._questions: dict[str, _Question] = {}
         self._shows: set[asyncio.Task[None]] = set()
@@ -257,7 +254,7 @@ class Approvals:
     def granted(self) -> Sequence[Pattern]:
         """What was allowed for good; waits for the disk. What cannot be read allows nothing."""
         try:
-            return Facts(self._stores.memory.read()).granted
+            return self._store.query(lambda tx: tx.grants.get()).patterns
         except StorageError:
             _logger.warning("What was allowed for good could not be read", exc_info=True)
             return ()
@@ -333,13 +330,11 @@ class Approvals:
         self._mode = None
         await self.cancel()
         async with self._granting:
-            await asyncio.to_thread(
-                self._stores.memory.transact, lambda raw: (Facts(raw).without_grants().raw, None)
-            )
+            await self._store.transact(lambda tx: tx.grants.put(Grants()))
 
     async def _config(self) -> RuntimeConfig:
         try:
-            return await asyncio.to_thread(self._stores.config.read)
+            return await self._store.read(lambda tx: tx.config.get())
         except StorageError:
             _logger.warning("The settings could not be read", exc_info=True)
             return RuntimeConfig()
@@ -354,7 +349,7 @@ class Approvals:
             Author.PROGRAM,
             card.text,
             card=card,
-            in_fork=self._in_fork(),
+            in_fork=self._state.fork is not None,
         )
 
     async def _outcome(self, question: _Question) -> Outcome:
@@ -394,8 +389,8 @@ class Approvals:
             async with self._granting:
                 if question.outcome.done():
                     return CommandAnswer(OVER, is_error=True)
-                await asyncio.to_thread(
-                    self._stores.memory.transact, lambda raw: (Facts(raw).granting(grant).raw, None)
+                await self._store.transact(
+                    lambda tx: tx.grants.change(lambda known: known.granting(grant))
                 )
         except StorageError:
             _logger.warning("What was allowed for good could not be kept", exc_info=True)

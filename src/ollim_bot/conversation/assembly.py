@@ -1,14 +1,20 @@
-"""Puts the parts of the conversation together."""
+"""Builds the conversation from its parts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
+from ollim_bot.agent import AgentEngine, Gate, SessionSpec
+from ollim_bot.chat import AttachmentKeeper, ChatSurface, Courier, Status
 from ollim_bot.conversation import texts
+from ollim_bot.conversation.approvals import Approvals
+from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.conversation.background_attempt import Surroundings
 from ollim_bot.conversation.buttons import Action, ButtonRouter, Uses
+from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.commands.dispatcher import AtOnce, CommandDispatcher, InLine
 from ollim_bot.conversation.commands.jobs import JobCommands
 from ollim_bot.conversation.commands.program import (
@@ -20,188 +26,328 @@ from ollim_bot.conversation.commands.program import (
 )
 from ollim_bot.conversation.commands.sessions import Compaction, SessionCommands
 from ollim_bot.conversation.conversation import Conversation
-from ollim_bot.conversation.forks.commands import ForkButtons, IdleWatch
-from ollim_bot.conversation.forks.forks import Replies
-from ollim_bot.conversation.foundations import Foundations, World
+from ollim_bot.conversation.forks.commands import (
+    ForkButtons,
+    ForkCommands,
+    ForkRequests,
+    IdleWatch,
+)
+from ollim_bot.conversation.forks.forks import Forks, Replies
+from ollim_bot.conversation.forks.session import ForkSession, fork_spec
 from ollim_bot.conversation.greeting import Greeting
-from ollim_bot.conversation.jobs.buttons import ByHand, JobButtons
+from ollim_bot.conversation.intake import MessageIntake, OwnerMessages
+from ollim_bot.conversation.jobs.buttons import JobButtons, RunNow
+from ollim_bot.conversation.jobs.echo import ChangeEcho, ChangeWatch, Former
+from ollim_bot.conversation.jobs.foreground import ForegroundJobs
 from ollim_bot.conversation.jobs.reminders import ReminderButtons, ReminderDelivery
+from ollim_bot.conversation.notices import Notices
+from ollim_bot.conversation.outbox.outbox import DurableOutbox
+from ollim_bot.conversation.posting import Posting
+from ollim_bot.conversation.sessions.conversation_tools import conversation_tools
+from ollim_bot.conversation.sessions.main_session import MainSession, main_run
+from ollim_bot.conversation.stage import Stage
+from ollim_bot.conversation.state import ConversationState
+from ollim_bot.conversation.status_board import StatusBoard
+from ollim_bot.conversation.turns.loop import DiskGate, InputLoop, Questions
+from ollim_bot.conversation.turns.questions import Tainting, TurnInputs
 from ollim_bot.conversation.turns.recovery import Recovery
+from ollim_bot.conversation.turns.runner import TurnRunner
+from ollim_bot.domain.events import AgentEvent
+from ollim_bot.domain.forks import Discard
 from ollim_bot.domain.inputs import CommandCall
+from ollim_bot.ports import Clock, Journal
 from ollim_bot.prompts.system import read_set_up
+from ollim_bot.store.store import Store
+from ollim_bot.stores import Stores
+from ollim_bot.tools.context import ToolContext
+from ollim_bot.tools.gates import Allowed, BackgroundTools, TaintCheck, TaintGuard, Undecided
+from ollim_bot.tools.job_validator import JobChecker
 
 
-class Talk(Foundations):
-    """The conversation, and those of its parts that have a life of their own."""
+@dataclass(frozen=True, slots=True)
+class ConversationDeps:
+    """Everything outside that a conversation needs.
 
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
-        self._set_up = read_set_up()
-        self.by_hand = ByHand()
+    `spec` says what a session is to be like now; `gate` makes what is asked before each call of a
+    tool: given what the owner has allowed, the part that decides about the rest, and what a turn
+    that has read untrusted text needs the owner's word for. `doctor` looks the whole installation
+    over; `restart` has the whole bot begin anew; `courier` has to confirm what is sent. `patience`
+    is how many seconds a slow surface is waited for.
+    """
 
-    @cached_property
-    def conversation(self) -> Conversation:
-        return Conversation(
-            inbox=self._inbox,
-            outbox=self.outbox,
-            chat=self._chat,
-            stage=self._stage,
-            session=self.session,
-            forks=self.forks,
-            replies=Replies(self._engine, self._stores, self.session, self.forks, self._clock),
-            answering=self._answering,
-            approvals=self._approvals,
-            recovery=self._recovery,
-            questions=self._questions,
-            desk=self._desk,
-            clicks=self._clicks,
-            notices=self.notices,
-            keeper=self._world.keeper,
-            clock=self._clock,
-            config=self._stores.config,
-            status=self._world.status,
+    engine: AgentEngine
+    store: Store
+    stores: Stores
+    clock: Clock
+    surfaces: Sequence[ChatSurface]
+    keeper: AttachmentKeeper
+    spec: Callable[[], Awaitable[SessionSpec]]
+    gate: Callable[[Allowed, Undecided, TaintCheck], Gate]
+    background_tools: BackgroundTools
+    journal: Journal
+    job_files: JobChecker
+    former: Former
+    working_directory: Path
+    status: Status
+    doctor: Callable[[], Awaitable[str]]
+    restart: Callable[[], None]
+    courier: Courier | None = None
+    patience: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationParts:
+    """The conversation without what the surfaces see, which needs the schedule as well."""
+
+    state: ConversationState
+    chat: ChatLog
+    stage: Stage
+    outbox: DurableOutbox
+    notices: Notices
+    board: StatusBoard
+    approvals: Approvals
+    echo: ChangeEcho
+    forks: Forks
+    fork_requests: ForkRequests
+    runner: TurnRunner
+    intake: MessageIntake
+    dispatcher: CommandDispatcher
+    loop: InputLoop
+    idle_watch: IdleWatch
+    greeting: Greeting
+    foreground: ForegroundJobs
+    background: BackgroundRuns
+    reminders: ReminderDelivery
+
+    async def load(self) -> None:
+        """Read what is stored; what was accepted before is then in line again."""
+        await self.chat.load()
+        await self.state.load()
+        await self.outbox.load()
+        await self.approvals.load(self.chat.with_open_button("approve"))
+        await self.notices.load()
+        await self.intake.load()
+
+
+def build_conversation(deps: ConversationDeps) -> ConversationParts:
+    store, stores, clock, root = deps.store, deps.stores, deps.clock, deps.working_directory
+
+    state = ConversationState(store)
+    chat = ChatLog(stores.messages)
+    stage = Stage(
+        chat,
+        deps.surfaces,
+        send=None if deps.courier is None else lambda message: outbox.post(message),
+        elsewhere="" if deps.courier is None else deps.courier.name,
+        patience=deps.patience,
+    )
+    board = StatusBoard(store, state, stage, deps.status)
+    notices = Notices(store, state, stage, board, clock)
+    outbox = DurableOutbox(stores, chat, stage, clock, deps.courier, notices.tell)
+    posting = Posting(stage, state, clock, price=deps.status.price)
+
+    approvals = Approvals(store, state, stage, clock, root)
+    echo = ChangeEcho(root, deps.job_files, deps.former, stores, stage.post, clock)
+    changes, auto_commit = echo.watch(), AutoCommit(deps.journal, root)
+    fork_requests = ForkRequests(state, clock)
+    context = ToolContext(
+        run=main_run(clock.now()),
+        stores=stores,
+        clock=clock,
+        root=root,
+        poster=outbox,
+        is_busy=lambda: state.is_busy,
+        wants=fork_requests.want,
+    )
+    taint = TaintCheck(TaintGuard(root, lambda: context.run.taint), approvals.decide_tainted)
+    gate = deps.gate(approvals.granted, approvals.decide, taint)
+    tools = conversation_tools(context, changes.noting(gate), state, clock)
+
+    main = MainSession(deps.engine, state, clock, spec=deps.spec, tools=tools)
+    fork = ForkSession(
+        deps.engine, stores, state, posting, clock, spec=fork_spec(deps.spec, store), tools=tools
+    )
+    forks = Forks(state, main, fork, chat, stage, clock)
+    replies = Replies(deps.engine, stores, store, state, forks, clock)
+
+    foreground = ForegroundJobs(stores, state, chat, clock)
+    background = BackgroundRuns(
+        Surroundings(
+            deps.engine,
+            stores,
+            clock,
+            root,
+            outbox,
+            notices,
+            deps.background_tools,
+            echo,
+            auto_commit,
+            spec=deps.spec,
+            is_busy=lambda: state.is_busy,
+            main=lambda: state.session,
         )
+    )
 
-    @cached_property
-    def background(self) -> BackgroundRuns:
-        return BackgroundRuns(
-            Surroundings(
-                self._engine,
-                self._stores,
-                self._clock,
-                self._root,
-                self.outbox,
-                self.notices,
-                self._world.background_tools,
-                self.echo,
-                self._auto_commit,
-                spec=self._world.spec,
-                is_busy=self._is_busy,
-                main=lambda: self.session.id,
-            )
-        )
+    inputs = TurnInputs(deps.keeper)
+    runner = TurnRunner(
+        state,
+        forks,
+        stage,
+        posting,
+        context,
+        _Watch(changes, auto_commit),
+        foreground,
+        Tainting(chat, state),
+        clock,
+        hurry=inputs.hurry,
+    )
+    messages = OwnerMessages(deps.keeper, chat, replies, clock)
+    intake = MessageIntake(state, messages, chat, stage, runner, board, clock)
 
-    @cached_property
-    def reminders(self) -> ReminderDelivery:
-        return ReminderDelivery(self._stores, self.outbox, self._clock)
+    set_up = read_set_up()
+    sessions = SessionCommands(
+        deps.engine, store, stores, main, clock, root, price=deps.status.price
+    )
+    fork_commands = ForkCommands(forks, fork_requests, state, posting, clock)
+    dispatcher = CommandDispatcher(
+        state,
+        posting,
+        clock,
+        SetUp(set_up, intake.receive),
+        at_once=_commands_at_once(deps, state, stage, approvals, sessions, runner),
+        in_line={
+            "clear": InLine(_Clear(approvals, forks, main).run, before=runner.interrupt),
+            "compact": InLine(Compaction(store, stores, forks, runner, clock).run),
+            "resume": InLine(sessions.resume),
+            **{name: InLine(run, can_repeat=True) for name, run in fork_commands.in_line.items()},
+        },
+        values={("resume", "id"): sessions.prefixes},
+    )
+    recovery = Recovery(state, chat, forks, inputs, runner, posting, dispatcher, clock)
+    loop = InputLoop(
+        DiskGate(store, notices, clock),
+        state,
+        Questions(replies, inputs, board),
+        runner,
+        recovery,
+        dispatcher,
+        board,
+        intake.posting,
+    )
 
-    @cached_property
-    def idle_watch(self) -> IdleWatch:
-        return IdleWatch(
-            self._kept_fork,
-            self._clock,
-            is_quiet=lambda: self.conversation.is_quiet,
-            is_due=self._fork_commands.is_due,
-        )
+    return ConversationParts(
+        state=state,
+        chat=chat,
+        stage=stage,
+        outbox=outbox,
+        notices=notices,
+        board=board,
+        approvals=approvals,
+        echo=echo,
+        forks=forks,
+        fork_requests=fork_requests,
+        runner=runner,
+        intake=intake,
+        dispatcher=dispatcher,
+        loop=loop,
+        idle_watch=IdleWatch(state, fork_requests, clock),
+        greeting=Greeting(
+            store, state, chat, stage, posting, clock, name=deps.status.bot_name, prompt=set_up
+        ),
+        foreground=foreground,
+        background=background,
+        reminders=ReminderDelivery(stores, outbox, clock),
+    )
 
-    @cached_property
-    def greeting(self) -> Greeting:
-        return Greeting(
-            self._stores,
-            self._chat,
-            self._stage,
-            self.session,
-            self._posting,
-            self._clock,
-            open_fork=lambda: self._kept_fork.fork,
-            name=self._world.status.bot_name,
-            prompt=self._set_up,
-        )
 
-    @cached_property
-    def _recovery(self) -> Recovery:
-        return Recovery(
-            self._stores,
-            self._inbox,
-            self._chat,
-            self.forks,
-            self._questions,
-            self._answering,
-            self._posting,
-            self._desk,
-            self._clock,
-        )
+async def open_conversation(
+    deps: ConversationDeps, parts: ConversationParts, run_now: RunNow
+) -> Conversation:
+    """What the surfaces see. `run_now` begins a run by hand; False if one of that job goes on."""
+    stores, clock, post = deps.stores, deps.clock, parts.stage.post
+    jobs = JobButtons(deps.store, stores, deps.job_files, deps.former, post, clock, run_now=run_now)
+    forks = ForkButtons(parts.state, parts.fork_requests, parts.runner.stop)
+    buttons = ButtonRouter(
+        deps.store,
+        parts.chat,
+        parts.stage,
+        clock,
+        receive=parts.intake.receive,
+        actions={
+            "approve": Action(parts.approvals.answer, Uses.NOTHING),
+            "undo": Action(parts.echo.undo),
+            **ReminderButtons(stores, clock).actions,
+            **jobs.actions,
+            **forks.actions,
+        },
+    )
+    await buttons.load(parts.state.inbox)
+    return Conversation(
+        parts.intake,
+        parts.dispatcher,
+        buttons,
+        parts.runner,
+        parts.chat,
+        parts.outbox,
+        parts.board,
+    )
 
-    @cached_property
-    def _desk(self) -> CommandDispatcher:
-        return CommandDispatcher(
-            self._inbox,
-            self._posting,
-            self._clock,
-            SetUp(self._set_up, lambda message: self.conversation.receive(message)),
-            at_once=self._commands_at_once(),
-            in_line=self._commands_in_line(),
-            values={("resume", "id"): self._session_commands.prefixes},
-        )
 
-    @cached_property
-    def _session_commands(self) -> SessionCommands:
-        return SessionCommands(
-            self._engine,
-            self._stores,
-            self.session,
-            self._clock,
-            self._root,
-            price=self._price,
-        )
+def _commands_at_once(
+    deps: ConversationDeps,
+    state: ConversationState,
+    stage: Stage,
+    approvals: Approvals,
+    sessions: SessionCommands,
+    runner: TurnRunner,
+) -> Mapping[str, AtOnce]:
+    settings = SettingCommands(deps.store)
+    jobs = JobCommands(
+        deps.store, deps.stores, deps.clock, stage.post, in_fork=lambda: state.fork is not None
+    )
+    program = ProgramCommands(deps.doctor, deps.restart)
 
-    def _commands_at_once(self) -> Mapping[str, AtOnce]:
-        settings = SettingCommands(self._stores.config)
-        jobs = JobCommands(self._stores, self._clock, self._stage.post, in_fork=self._is_in_fork)
-        program = ProgramCommands(self._world.doctor, self._world.restart)
-        return {
-            "config": settings.config,
-            "model": settings.model,
-            "thinking": settings.thinking,
-            "permissions": PermissionCommands(self._approvals).permissions,
-            "ping-budget": PingCommands(self._stores.pings, self._clock).ping_budget,
-            "routines": jobs.routines,
-            "reminders": jobs.reminders,
-            "runs": jobs.runs,
-            "sessions": self._session_commands.list,
-            "cost": self._session_commands.cost,
-            "interrupt": self._interrupt,
-            "doctor": program.doctor,
-            "version": program.version,
-            "restart": program.restart,
-        }
+    async def interrupt(_: Mapping[str, str]) -> str:
+        return "" if await runner.interrupt() else texts.NOTHING_RUNS
 
-    def _commands_in_line(self) -> Mapping[str, InLine]:
-        compaction = Compaction(self._stores, self.forks, self._answering, self._clock)
-        forks = self._fork_commands.in_line.items()
-        return {
-            "clear": InLine(self._clear, before=self._answering.interrupt),
-            "compact": InLine(compaction.run),
-            "resume": InLine(self._session_commands.resume),
-            **{name: InLine(run, can_repeat=True) for name, run in forks},
-        }
+    return {
+        "config": settings.config,
+        "model": settings.model,
+        "thinking": settings.thinking,
+        "permissions": PermissionCommands(approvals).permissions,
+        "ping-budget": PingCommands(deps.stores.pings, deps.clock).ping_budget,
+        "routines": jobs.routines,
+        "reminders": jobs.reminders,
+        "runs": jobs.runs,
+        "sessions": sessions.list,
+        "cost": sessions.cost,
+        "interrupt": interrupt,
+        "doctor": program.doctor,
+        "version": program.version,
+        "restart": program.restart,
+    }
 
-    async def _interrupt(self, _: Mapping[str, str]) -> str:
-        return "" if await self._answering.interrupt() else texts.NOTHING_RUNS
 
-    async def _clear(self, _: CommandCall) -> str:
+class _Clear:
+    def __init__(self, approvals: Approvals, forks: Forks, main: MainSession) -> None:
+        self._approvals = approvals
+        self._forks = forks
+        self._main = main
+
+    async def run(self, _: CommandCall) -> str:
         await self._approvals.reset()
-        await self._fork_commands.discard()
-        return texts.CLEARED if await self.session.clear() else texts.NOTHING_TO_CLEAR
+        await self._forks.end(Discard())
+        return texts.CLEARED if await self._main.clear() else texts.NOTHING_TO_CLEAR
 
-    @cached_property
-    def _clicks(self) -> ButtonRouter:
-        world, post = self._world, self._stage.post
-        jobs = JobButtons(
-            self._stores, world.job_files, world.former, post, self._clock, self.by_hand
-        )
-        forks = ForkButtons(self.forks, self._fork_commands, self._answering.stop)
-        return ButtonRouter(
-            self._stores,
-            self._chat,
-            self._stage,
-            self._clock,
-            receive=lambda message: self.conversation.receive(message),
-            actions={
-                "approve": Action(self._approvals.answer, Uses.NOTHING),
-                "undo": Action(self.echo.undo),
-                **ReminderButtons(self._stores, self._clock).actions,
-                **jobs.actions,
-                **forks.actions,
-            },
-        )
+
+class _Watch:
+    """What the events of a turn change, beside the turn."""
+
+    def __init__(self, changes: ChangeWatch, auto_commit: AutoCommit) -> None:
+        self._changes = changes
+        self._auto_commit = auto_commit
+
+    def __call__(
+        self, events: AsyncIterator[AgentEvent], *, in_fork: bool
+    ) -> AsyncIterator[AgentEvent]:
+        return self._changes.watching(self._auto_commit.watching(events), in_fork=in_fork)

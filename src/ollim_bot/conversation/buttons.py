@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -11,14 +10,14 @@ from ollim_bot.chat import Incoming
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.stage import Stage
-from ollim_bot.domain.cards import Button, Inquiries, Inquiry
+from ollim_bot.domain.cards import Button, Inquiry
 from ollim_bot.domain.chat import OF_CLICK, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.inbox import Inbox
 from ollim_bot.domain.inputs import InputId, OwnerMessage
 from ollim_bot.domain.taint import Taint, Untrusted
 from ollim_bot.ports import Clock
-from ollim_bot.stores import Stores
+from ollim_bot.store.store import Store
 
 Receive = Callable[[Incoming], Awaitable[ChatMessage]]
 
@@ -47,7 +46,7 @@ class ButtonRouter:
 
     def __init__(
         self,
-        stores: Stores,
+        store: Store,
         chat: ChatLog,
         stage: Stage,
         clock: Clock,
@@ -55,7 +54,7 @@ class ButtonRouter:
         receive: Receive,
         actions: Mapping[str, Action],
     ) -> None:
-        self._stores = stores
+        self._store = store
         self._chat = chat
         self._stage = stage
         self._clock = clock
@@ -85,8 +84,8 @@ class ButtonRouter:
         return answer
 
     async def _ask(self, surface: str, message: ChatMessage, button: Button) -> CommandAnswer:
-        waiting = await asyncio.to_thread(self._stores.inquiries.read)
-        _, inquiry = waiting.taken(button.data, self._clock.now().timestamp())
+        now = self._clock.now().timestamp()
+        _, inquiry = (await self._store.read(lambda tx: tx.inquiries.get())).taken(button.data, now)
         if inquiry is None:
             return CommandAnswer(texts.BUTTON_USED, is_error=True)
         # Accepted first: a crash in between leaves a click that is known, and not a lost one.
@@ -114,13 +113,11 @@ class ButtonRouter:
         )
         await self._stage.post(replace(message, card=replace(message.card, buttons=buttons)))
 
-    async def _taken(self, key: str) -> Inquiry | None:
+    async def _taken(self, key: str) -> None:
         now = self._clock.now().timestamp()
-
-        def step(known: Inquiries) -> tuple[Inquiries, Inquiry | None]:
-            return known.taken(key, now)
-
-        return await asyncio.to_thread(self._stores.inquiries.transact, step)
+        await self._store.transact(
+            lambda tx: tx.inquiries.take(lambda known: known.taken(key, now))
+        )
 
 
 def _untrusted(inquiry: Inquiry) -> Untrusted | None:

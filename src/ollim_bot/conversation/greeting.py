@@ -12,16 +12,18 @@ from uuid import uuid4
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.commands.program import SET_UP
 from ollim_bot.conversation.posting import Posting
-from ollim_bot.conversation.sessions.main_session import MainSession
 from ollim_bot.conversation.stage import Stage
-from ollim_bot.domain.cards import Button, ButtonStyle, Card, Inquiries, Inquiry
+from ollim_bot.conversation.state import ConversationState
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, Inquiry
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.moments import describe
+from ollim_bot.domain.owner_choices import GivenNames
+from ollim_bot.domain.presence import Presence
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
-from ollim_bot.stores import Stores
+from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
 
 _WELCOME = MessageId("welcome")
 _LOOKED_AT = 100
@@ -42,7 +44,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Greeting:
-    """Said once in the life of a process, whoever asks for it how often.
+    """Said once in the life of a process.
 
     `begun` comes before anything else runs, `ended` when nothing runs any more: where there is no
     `ended` between two of them, the bot was cut off, and the next greeting says so. `name` is how
@@ -51,37 +53,35 @@ class Greeting:
 
     def __init__(
         self,
-        stores: Stores,
+        store: Store,
+        state: ConversationState,
         chat: ChatLog,
         stage: Stage,
-        session: MainSession,
         posting: Posting,
         clock: Clock,
         *,
-        open_fork: Callable[[], Fork | None],
         name: str,
         prompt: str,
     ) -> None:
-        self._stores = stores
+        self._store = store
+        self._state = state
         self._chat = chat
         self._stage = stage
-        self._session = session
         self._posting = posting
         self._clock = clock
-        self._open_fork = open_fork
         self._name = name
         self._prompt = prompt
         self._note = f"greeting-{uuid4().hex}"
         self._is_said = False
         self._one_at_a_time = asyncio.Lock()
 
-    async def begun(self) -> StorageError | None:
-        """Gives what the disk says if it has no room."""
+    async def begun(self, heartbeat: datetime | None = None) -> StorageError | None:
+        """`heartbeat` is when the bot last ran. Gives what the disk says if it has no room."""
         now = self._clock.now()
-        return await self._noted(lambda facts: facts.begun(now))
+        return await self._noted(lambda presence: presence.begun(now, heartbeat))
 
     async def ended(self, *, for_restart: bool = False) -> None:
-        await self._noted(lambda facts: facts.ended(for_restart=for_restart))
+        await self._noted(lambda presence: presence.ended(for_restart=for_restart))
 
     async def say(self) -> None:
         """Never raises `OllimError`: what the disk refuses is said when it is asked for again."""
@@ -94,43 +94,38 @@ class Greeting:
                 _logger.warning("The greeting could not be kept", exc_info=True)
                 return
             self._is_said = True
-            await self._noted(Facts.greeted)
+            await self._noted(Presence.greeted)
 
     async def _is_first(self) -> bool:
         """What the program alone has said, such as what is wrong, is no conversation yet."""
         newest = await self._chat.page(_LOOKED_AT, None)
         is_silent = all(each.author is Author.PROGRAM for each in newest)
         was_welcome = await self._chat.find(_WELCOME) is not None
-        return is_silent and not was_welcome and self._session.id is None
+        return is_silent and not was_welcome and self._state.session is None
 
     async def _welcome(self) -> None:
-        facts = Facts(await asyncio.to_thread(self._stores.memory.read))
         now = self._clock.now()
         inquiry = Inquiry(secrets.token_hex(4), self._prompt, now.timestamp())
 
-        def store(known: Inquiries) -> tuple[Inquiries, None]:
-            return known.stored(inquiry), None
+        def step(tx: Transaction) -> GivenNames:
+            tx.inquiries.change(lambda known: known.stored(inquiry))
+            return tx.names.get()
 
         # Stored first: a button must not be seen before there is something behind it.
-        await asyncio.to_thread(self._stores.inquiries.transact, store)
-        card = welcome_card(facts.bot_name or self._name, inquiry.key)
+        names = await self._store.transact(step)
+        card = welcome_card(names.bot or self._name, inquiry.key)
         await self._stage.post(ChatMessage(_WELCOME, now, Author.PROGRAM, card.text, card=card))
 
     async def _come_back(self) -> None:
-        facts = Facts(await asyncio.to_thread(self._stores.memory.read))
-        words = coming_back(
-            facts, self._open_fork(), self._clock.now(), goes_on=self._session.id is not None
-        )
+        presence = await self._store.read(lambda tx: tx.presence.get())
+        goes_on = self._state.session is not None
+        words = coming_back(presence, self._state.fork, self._clock.now(), goes_on=goes_on)
         await self._posting.note(words, name=self._note)
 
-    async def _noted(self, change: Callable[[Facts], Facts]) -> StorageError | None:
+    async def _noted(self, change: Callable[[Presence], Presence]) -> StorageError | None:
         """A disk that refuses is no reason not to start or stop."""
-
-        def write() -> None:
-            self._stores.memory.transact(lambda raw: (change(Facts(raw)).raw, None))
-
         try:
-            await asyncio.to_thread(write)
+            await self._store.transact(lambda tx: tx.presence.change(change))
         except StorageError as refused:
             _logger.warning("That the bot runs could not be written down", exc_info=True)
             return refused
@@ -143,14 +138,14 @@ def welcome_card(name: str, key: str) -> Card:
     return Card(f"Hello, I am {name}", _INTRODUCTION, buttons=(button,))
 
 
-def coming_back(facts: Facts, fork: Fork | None, now: datetime, *, goes_on: bool) -> str:
+def coming_back(presence: Presence, fork: Fork | None, now: datetime, *, goes_on: bool) -> str:
     """`goes_on`: there is a conversation that this goes on with."""
-    if facts.cut_off_at is not None:
+    if presence.cut_off_at is not None:
         # A clock that was set back must not make it tomorrow.
-        seen = describe(min(facts.cut_off_at, now).replace(second=0, microsecond=0), now)
+        seen = describe(min(presence.cut_off_at, now).replace(second=0, microsecond=0), now)
         words = f"I was cut off without warning, last seen {seen}, and am back. "
         return f"{words}What you had sent is not lost.{_of_fork(fork, 'T', 'A')}"
-    if facts.stopped_for_restart:
+    if presence.stopped_for_restart:
         words = "back after a restart."
     elif fork is None and goes_on:
         words = "back. our conversation goes on."

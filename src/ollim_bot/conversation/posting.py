@@ -6,9 +6,9 @@ import secrets
 from datetime import datetime
 from uuid import uuid4
 
-from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.sessions.dialogue import ChatSession
 from ollim_bot.conversation.stage import Stage
+from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, Spent, TurnId, numbered_id
 from ollim_bot.domain.events import Usage
 from ollim_bot.domain.inputs import InputId
@@ -25,9 +25,11 @@ def answer_name(command: InputId) -> MessageId:
 
 
 class Posting:
-    def __init__(self, stage: Stage, forks: Forks, clock: Clock, *, price: Price) -> None:
+    def __init__(
+        self, stage: Stage, state: ConversationState, clock: Clock, *, price: Price
+    ) -> None:
         self._stage = stage
-        self._forks = forks
+        self._state = state
         self._clock = clock
         self._price = price
 
@@ -64,7 +66,7 @@ class Posting:
     async def note(self, text: str, turn: TurnId | None = None, *, name: str | None = None) -> None:
         """With a name of its own it is one note, however often it is posted."""
         message_id = MessageId(name or uuid4().hex)
-        in_fork = self._forks.open is not None
+        in_fork = self._state.fork is not None
         note = ChatMessage(
             message_id, self._clock.now(), Author.PROGRAM, text, turn=turn, in_fork=in_fork
         )

@@ -2,54 +2,47 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 
 from ollim_bot.chat import OpenFork, Status
+from ollim_bot.conversation.forks import cards
 from ollim_bot.conversation.stage import Stage
-from ollim_bot.domain.runtime_config import RuntimeConfig
+from ollim_bot.conversation.state import ConversationState
 from ollim_bot.errors import StorageError
-from ollim_bot.ports import Store
+from ollim_bot.store.store import Store
 
 _logger = logging.getLogger(__name__)
 
 
 class StatusBoard:
-    """`status` is how it begins; the others are asked whenever it is looked at.
-
-    `unkept` is a sentence that nobody could write down.
-    """
+    """`status` is how it begins."""
 
     def __init__(
-        self,
-        stage: Stage,
-        config: Store[RuntimeConfig],
-        status: Status,
-        *,
-        is_busy: Callable[[], bool],
-        fork: Callable[[], OpenFork | None],
-        unkept: Callable[[], str],
+        self, store: Store, state: ConversationState, stage: Stage, status: Status
     ) -> None:
+        self._store = store
+        self._state = state
         self._stage = stage
-        self._config = config
         self._status = status
         self._default_model = status.model
-        self._is_busy = is_busy
-        self._fork = fork
-        self._unkept = unkept
+        self._unkept = ""
 
     @property
     def current(self) -> Status:
-        trouble = " ".join(filter(None, (self._status.trouble, self._unkept())))
-        return replace(self._status, is_busy=self._is_busy(), fork=self._fork(), trouble=trouble)
+        fork = self._state.fork
+        return replace(
+            self._status,
+            is_busy=self._state.is_busy,
+            fork=None if fork is None else OpenFork(fork.topic, cards.entry_id(fork.id)),
+            trouble=" ".join(filter(None, (self._status.trouble, self._unkept))),
+        )
 
     async def tell(self) -> None:
         """Let all surfaces know how it is now."""
         try:
-            config = await asyncio.to_thread(self._config.read)
-        except StorageError:  # who answers is not worth a message, nor the end of a conversation
+            config = await self._store.read(lambda tx: tx.config.get())
+        except StorageError:  # which model answers is not worth the end of a conversation
             _logger.warning("The settings could not be read", exc_info=True)
         else:
             self._status = replace(self._status, model=config.model_main or self._default_model)
@@ -60,3 +53,8 @@ class StatusBoard:
         if sentence != self._status.trouble:
             self._status = replace(self._status, trouble=sentence)
             await self.tell()
+
+    async def show_unkept(self, sentence: str) -> None:
+        """Show what the disk does not take; with nothing to say, there is room again."""
+        self._unkept = sentence
+        await self.tell()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from ollim_bot.domain.inputs import OwnerMessage
+from ollim_bot.domain.moments import describe
 from ollim_bot.domain.text import shortened
 from ollim_bot.errors import StorageError
+from ollim_bot.store.copies import AfterReturn
 
 CATCHING_UP = "catching up on background activity..."
 STOPPED = "stopped."
@@ -29,6 +32,15 @@ def no_room(refused: StorageError) -> str:
     return (
         f"{refused.path.name} {why}. Until there is room, messages are refused, jobs wait, and "
         "reminders are shown but not kept."
+    )
+
+
+def returned_to_copy(returned: AfterReturn, now: datetime) -> str:
+    since = describe(returned.since.astimezone(now.tzinfo).replace(second=0, microsecond=0), now)
+    open_then = len(returned.inputs) + len(returned.occurrences)
+    return (
+        f"The state had to be taken from a copy, made {since}. What was open then is not repeated "
+        f"(messages and runs: {open_then}). Ask again for what is still wanted."
     )
 
 

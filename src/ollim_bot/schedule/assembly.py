@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from datetime import tzinfo
 
-from ollim_bot.conversation.assembly import Talk
+from ollim_bot.conversation.assembly import ConversationParts
 from ollim_bot.paths import DataPaths
-from ollim_bot.ports import Clock
+from ollim_bot.ports import Clock, Disk
 from ollim_bot.schedule.dispatch import Dispatch
 from ollim_bot.schedule.hand_edits import HandEdits
 from ollim_bot.schedule.job_index import JobBook
 from ollim_bot.schedule.run_requests import RunRequests
 from ollim_bot.schedule.scheduler import Outlook, Scheduler
 from ollim_bot.schedule.watcher import Events, Watcher, file_events
+from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.run_requests import RequestFolder
 from ollim_bot.stores import Stores
 
@@ -20,12 +21,13 @@ from ollim_bot.stores import Stores
 def assemble_schedule(
     paths: DataPaths,
     stores: Stores,
-    talk: Talk,
+    talk: ConversationParts,
     edits: HandEdits,
     clock: Clock,
     zone: tzinfo,
     *,
     events: Events = file_events,
+    disk: Disk | None = None,
 ) -> Scheduler:
     """`events` is how the system tells of changed files."""
     book = JobBook(paths, clock, talk.notices, edits)
@@ -40,5 +42,14 @@ def assemble_schedule(
     )
     watcher = Watcher(paths, clock, talk.notices.tell, events=events)
     requests = RunRequests(RequestFolder(paths), stores, dispatch, clock)
-    talk.by_hand.served_by(dispatch.run_now)
-    return Scheduler(stores, book, watcher, dispatch, talk.notices, clock, zone, requests)
+    return Scheduler(
+        stores,
+        book,
+        watcher,
+        dispatch,
+        talk.notices,
+        clock,
+        zone,
+        HeartbeatFile(paths, disk),
+        requests,
+    )

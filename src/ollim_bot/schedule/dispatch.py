@@ -16,7 +16,6 @@ from ollim_bot.conversation.jobs.reminders import ReminderDelivery
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.patient_ledger import PatientLedger
 from ollim_bot.domain.catch_up import late_since
-from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.forward_schedule import UpcomingSchedule
 from ollim_bot.domain.jobs import Job, Reminder, Routine, kind_of
 from ollim_bot.domain.occurrences import (
@@ -27,6 +26,7 @@ from ollim_bot.domain.occurrences import (
     SkipReason,
 )
 from ollim_bot.domain.orders import Order
+from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.run_history import DELIVERED, Recovery, RunStory
 from ollim_bot.domain.runs import late_label
 from ollim_bot.domain.schedule import JobKey, key_of
@@ -34,6 +34,7 @@ from ollim_bot.domain.session_use import answers
 from ollim_bot.errors import StorageError
 from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock
+from ollim_bot.store.store import Store
 from ollim_bot.stores import Stores
 
 NOT_READY = "The agent was not ready in time, so here it is as you wrote it."
@@ -125,32 +126,32 @@ class DailyCosts:
 _logger = logging.getLogger(__name__)
 
 
-class Skips:
-    def __init__(self, stores: Stores) -> None:
-        self._stores = stores
+class SkippedMoments:
+    """The moments that the owner wants left out, as the dispatcher asks for them."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
     async def has(self, occurrence: Occurrence) -> bool:
-        return (await asyncio.to_thread(self.read)).is_skipped(occurrence)
+        return (await asyncio.to_thread(self.read)).has(occurrence)
 
-    def read(self) -> Facts:
-        """Nothing is skipped where that cannot be known: better once too often than not at all."""
+    def read(self) -> Skips:
+        """Waits for the disk.
+
+        Nothing is skipped where that cannot be known: better once too often than not at all.
+        """
         try:
-            return Facts(self._stores.memory.read())
+            return self._store.query(lambda tx: tx.skips.get())
         except StorageError:
             _logger.warning("What is to be skipped cannot be read", exc_info=True)
-            return Facts({})
+            return Skips()
 
     async def forget(self, occurrence: Occurrence) -> None:
-        """It has been left out; a later moment that was skipped meanwhile stays so."""
-
-        def step(raw: Mapping[str, object]) -> tuple[Mapping[str, object], None]:
-            facts = Facts(raw)
-            is_this = facts.is_skipped(occurrence)
-            job = f"{occurrence.kind}:{occurrence.job_id}"
-            return (facts.without_skip(job) if is_this else facts).raw, None
-
+        """It has been left out; a later moment that was skipped since stays so."""
         try:
-            await asyncio.to_thread(self._stores.memory.transact, step)
+            await self._store.transact(
+                lambda tx: tx.skips.change(lambda skips: skips.without_moment(occurrence))
+            )
         except StorageError:  # the moment is over, so it does no harm
             _logger.warning("A skip could not be forgotten", exc_info=True)
 
@@ -246,7 +247,7 @@ class Dispatch:
         self._clock = clock
         self._upcoming = upcoming
         self._costs = DailyCosts(stores, clock)
-        self._skips = Skips(stores)
+        self._skips = SkippedMoments(stores.state)
         self._ledger = PatientLedger(stores, notices, clock)
         self._owed = OwedReminders(delivery, self._ledger, clock)
         self._going: dict[asyncio.Task[None], JobKey] = {}
@@ -262,6 +263,9 @@ class Dispatch:
         is_running = key_of(work.job) in self._going.values()
         order = Order() if work.ordered else None
         self._begin(work, self._first(work, order, is_running=is_running))
+
+    def skipped_moments(self) -> Skips:
+        return self._skips.read()
 
     def run_now(self, job: Job) -> bool:
         """By hand; False if it is running already."""

@@ -20,7 +20,6 @@ from ollim_bot.domain.catch_up import (
     verdict,
 )
 from ollim_bot.domain.definitions import Armed, Definition
-from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.forward_schedule import UpcomingSchedule, build_upcoming_schedule
 from ollim_bot.domain.jobs import Job, Late, Reminder, Routine
 from ollim_bot.domain.occurrences import (
@@ -43,10 +42,11 @@ from ollim_bot.domain.schedule import (
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.schedule import dispatch
-from ollim_bot.schedule.dispatch import Dispatch, Skips, Work
+from ollim_bot.schedule.dispatch import Dispatch, Work
 from ollim_bot.schedule.job_index import Changes, JobBook
 from ollim_bot.schedule.run_requests import RunRequests
 from ollim_bot.schedule.watcher import SCAN_SECONDS, Watcher
+from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.stores import Stores
 
 
@@ -206,14 +206,15 @@ _logger = logging.getLogger(__name__)
 class Heartbeat:
     """The schedule goes on, whether it can be written or not."""
 
-    def __init__(self, stores: Stores) -> None:
+    def __init__(self, stores: Stores, file: HeartbeatFile) -> None:
         self._stores = stores
+        self._file = file
         self._beat_at: datetime | None = None
         self._checkpoint_at: datetime | None = None
 
     async def last(self) -> datetime | None:
         """Of an earlier life."""
-        return Facts(await asyncio.to_thread(self._stores.memory.read)).heartbeat
+        return await asyncio.to_thread(self._file.read)
 
     async def start(self, now: datetime) -> None:
         await kept("The start", lambda: self._stores.ledger.append(LedgerRow(now, STARTED)))
@@ -225,10 +226,7 @@ class Heartbeat:
             return
         self._beat_at = now
 
-        def write() -> None:
-            self._stores.memory.transact(lambda raw: (Facts(raw).beaten(now).raw, None))
-
-        await kept("The heartbeat", write)
+        await kept("The heartbeat", lambda: self._file.write(now))
         if self._checkpoint_at is None or now - self._checkpoint_at > _BETWEEN_CHECKPOINTS:
             await self.checkpoint(now, now)
 
@@ -355,6 +353,7 @@ class Scheduler:
         notices: Notices,
         clock: Clock,
         zone: tzinfo,
+        heartbeat: HeartbeatFile,
         requests: RunRequests | None = None,
     ) -> None:
         self._stores = stores
@@ -369,11 +368,15 @@ class Scheduler:
         self._agenda = JobAgenda(zone)
         self._unfinished = Unfinished(stores, dispatch, notices, clock, zone)
         self._watched_until = _utc(clock.now())
-        self._heartbeat = Heartbeat(stores)
+        self._heartbeat = Heartbeat(stores, heartbeat)
         self._look_at = clock.monotonic() + _LONGEST_SLEEP
         self._looked_at: float | None = None
         self._late: set[asyncio.Task[None]] = set()
         self._claiming: list[asyncio.Event] = []
+
+    def run_now(self, job: Job) -> bool:
+        """Begin a run by hand; False if one of that job goes on already."""
+        return self._dispatch.run_now(job)
 
     @property
     def heartbeat_age(self) -> float | None:
@@ -506,7 +509,7 @@ class Scheduler:
         """The plan, and which of those to run are claimed now: on a full disk, none."""
         due = self._agenda.catch_up(self._scheduled(), self._watched_until, now)
         plan = catch_up(due, self._watched_until, now, self._zone)
-        plan = plan.handing_on(Skips(self._stores).read().is_skipped)
+        plan = plan.handing_on(self._dispatch.skipped_moments().has)
         begun = [claiming_row(one.occurrence, now, one.facts) for one in plan.run]
         try:
             return plan, self._stores.claims.claim_all(begun)

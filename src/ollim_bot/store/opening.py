@@ -7,15 +7,16 @@ from collections.abc import Callable
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
+from typing import TypeVar
 
-from ollim_bot.errors import WriteFailed
+from ollim_bot.errors import StorageError, WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk
-from ollim_bot.store.connection import Connect, Statements, connect
+from ollim_bot.store.connection import Connect, Statements, connect, connect_for_reading
 from ollim_bot.store.copies import copy_database, mend
-from ollim_bot.store.database import Ballast, Database
+from ollim_bot.store.database import Ballast, Database, Step
 from ollim_bot.store.errors import OlderState, OtherSchema, translated
-from ollim_bot.store.file_store import StoreProblem
+from ollim_bot.store.file_store import Malformed, StoreProblem
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.mirrors import Mirrors
 from ollim_bot.store.schema import SCHEMA, migrate, schema_of
@@ -25,6 +26,7 @@ from ollim_bot.store.transaction import Transaction
 DATABASE = "ollim.db"
 BALLAST_FILE = "ballast"
 
+R = TypeVar("R")
 Report = Callable[[StoreProblem], None]
 
 
@@ -51,6 +53,23 @@ def open_database(
         if not is_holder or not ballast.give_up():
             raise
         return _opened(paths, now, is_holder, report, disk or OsDisk(), connection, ballast)
+
+
+def look_into(paths: DataPaths, now: datetime, question: Step[R]) -> R | None:
+    """What `question` returns of the database as it is, with nothing changed.
+
+    None where there is no database, or none that can be read.
+    """
+    path = paths.state / DATABASE
+    try:
+        if not path.is_file():
+            return None
+        with closing(connect_for_reading(path)) as connection:
+            if schema_of(connection) != SCHEMA:
+                return None
+            return question(Transaction(Statements(connection, path), now))
+    except (sqlite3.Error, OSError, StorageError, Malformed):
+        return None
 
 
 def _opened(

@@ -10,10 +10,17 @@ from typing import Generic, NoReturn, TypeVar
 
 from ollim_bot.domain.cards import Inquiries
 from ollim_bot.domain.forks import Fork, ForkMessage
+from ollim_bot.domain.initiative import SetInBackground
+from ollim_bot.domain.notices import NoticeRecord
+from ollim_bot.domain.owner_choices import GivenNames, Grants, Skips
 from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.presence import Presence
+from ollim_bot.domain.provider_memory import ProviderMemory
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import SessionEvent, SessionId
+from ollim_bot.domain.surface_state import DiscordState, WebState
 from ollim_bot.domain.updates import PendingUpdates
+from ollim_bot.store.codecs.plain import PlainCodec
 from ollim_bot.store.codecs.records import (
     ForkCodec,
     ForkMessagesCodec,
@@ -88,6 +95,10 @@ def _unused() -> NoReturn:
     raise AssertionError("a record takes its default from its specification")
 
 
+def _plain(name: str, kind: type[T]) -> RecordSpec[T]:
+    return RecordSpec(name, PlainCodec(kind), lambda _: kind())
+
+
 class Records:
     """The single values. A further one is one more line here."""
 
@@ -104,6 +115,15 @@ class Records:
     inquiries = RecordSpec("inquiries", InquiriesCodec(), lambda _: Inquiries(), "inquiries.json")
     budget = RecordSpec("budget", PingBudgetCodec(_unused), PingBudget.full, "ping_budget.json")
     config = RecordSpec("config", RuntimeConfigCodec(), lambda _: RuntimeConfig(), "config.json")
+    presence = _plain("presence", Presence)
+    notices = _plain("notices", NoticeRecord)
+    provider = _plain("provider", ProviderMemory)
+    names = _plain("names", GivenNames)
+    grants = _plain("grants", Grants)
+    skips = _plain("skips", Skips)
+    initiative = _plain("initiative", SetInBackground)
+    discord = _plain("discord", DiscordState)
+    web = _plain("web", WebState)
     memory = RecordSpec[Mapping[str, object]]("memory", MemoryCodec(), lambda _: {})
 
     def __init__(self, statements: Statements, now: datetime) -> None:

@@ -40,6 +40,9 @@ class Store(Protocol):
     def run(self, step: Step[R]) -> R:
         """As `transact`, for a thread without an event loop."""
 
+    def query(self, question: Step[R]) -> R:
+        """As `read`, for a thread without an event loop."""
+
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         """Call back on the event loop after each commit, also of other processes.
 
@@ -83,6 +86,9 @@ class SqliteStore:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._publish, changed)
         return result
+
+    def query(self, question: Step[R]) -> R:
+        return self._database.query(question)
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
         self._loop = asyncio.get_running_loop()

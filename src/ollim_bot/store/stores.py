@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.sessions import SessionEvent
-from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk, Journal
 from ollim_bot.store.codecs.records import (
@@ -46,7 +44,7 @@ def open_stores(
 ) -> Stores:
     """Nothing is read or written yet; the data directory is prepared elsewhere.
 
-    A state file that had to be set aside becomes a pending update, and is given to `on_problem`.
+    `on_problem` is told of a state file that had to be set aside.
     """
     return _Opening(paths, now, journal, disk or OsDisk(), on_problem).stores
 
@@ -128,9 +126,6 @@ class _Opening:
         )
 
     def _report(self, problem: StoreProblem) -> None:
-        # One bad file hurts nobody else, not even by way of telling about it.
-        with suppress(StorageError):
-            self.stores.leave_update(str(problem), self._now())
         if self._on_problem is not None:
             self._on_problem(problem)
 

@@ -21,13 +21,17 @@ from ollim_bot.store.codecs.records import MemoryCodec
 from ollim_bot.store.codecs.rows import CHAT_MESSAGES, INBOX_ROWS, LEDGER_ROWS, OUTBOX_ROWS
 from ollim_bot.store.file_store import FormatIsNewer, Malformed, StoreProblem, set_aside
 from ollim_bot.store.files import PRIVATE, rename_durably, write_atomically
+from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.json_lines import LineCodec
 from ollim_bot.store.messages import MAIN, Sender
+from ollim_bot.store.old_memory import heartbeat_of, import_facts
 from ollim_bot.store.records import HISTORY_FILE, MIRRORED
 from ollim_bot.store.transaction import Transaction
 
 BEFORE = "before-0.8"
 
+# Logs that are not read from the database yet stay where they are.
+_IN_USE = ("ledger", "messages", "outbox")
 _DISCORD = "discord"
 _MARK = "takeover"
 _MOVING, _DONE = "moving", "done"
@@ -57,7 +61,8 @@ class TakeOver:
         state = self._paths.state
         logs = [*_segments(self._paths.ledger), *_segments(self._paths.messages)]
         others = [self._paths.inbox, self._paths.outbox, self._paths.memory]
-        return [path for path in (*logs, *others) if path.parent == state and path.exists()]
+        found = [path for path in (*logs, *others) if path.parent == state and path.exists()]
+        return [path for path in found if not path.name.startswith(_IN_USE)]
 
     def back_up_mirrors(self) -> None:
         """Keep the files that stay as they were before they were taken over."""
@@ -150,7 +155,9 @@ class TakeOver:
         except FormatIsNewer:
             raise TakeOverFailed(self._paths.memory, "a newer version wrote it") from None
         else:
-            tx.memory.put(facts)
+            import_facts(tx, facts)
+            if moment := heartbeat_of(facts):
+                HeartbeatFile(self._paths, self._disk).write(moment)
 
     def _import_messages(
         self, tx: Transaction, messages: dict[MessageId, ChatMessage], rows: Sequence[OutboxRow]

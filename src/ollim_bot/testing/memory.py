@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 
 from ollim_bot.domain.cards import Inquiries
 from ollim_bot.domain.forks import Fork, ForkMessage
+from ollim_bot.domain.inbox import Accepted, Inbox, InboxRow
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.pings import PingBudget
@@ -19,8 +20,14 @@ from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import DuplicateId, NotFound
 from ollim_bot.ports import LogView, ShelfReport, Shelved
+from ollim_bot.store.connection import Statements
+from ollim_bot.store.database import Step
+from ollim_bot.store.inbox import InboxInputs
 from ollim_bot.store.job_formats import REMINDERS, ROUTINES, WEBHOOKS, JobFormat
+from ollim_bot.store.record_views import on_records
+from ollim_bot.store.transaction import Transaction
 from ollim_bot.stores import Stores
+from ollim_bot.testing.repeating_store import RecordedStatements, RepeatingStore
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -34,7 +41,7 @@ def memory_stores(now: datetime) -> Stores:
     no_fork: Fork | None = None
     no_facts: Mapping[str, object] = {}
     ledger = MemoryLedger()
-    return Stores(
+    stores = Stores(
         session=MemoryStore(no_session),
         session_history=MemoryLog(lambda event: event.timestamp),
         updates=MemoryStore(PendingUpdates()),
@@ -53,6 +60,40 @@ def memory_stores(now: datetime) -> Stores:
         reminders=MemoryShelf(REMINDERS),
         webhooks=MemoryShelf(WEBHOOKS),
     )
+    return on_records(stores, RecordingStore(lambda: now))
+
+
+class RecordingStore(RepeatingStore):
+    """Also knows all rows that the inbox was ever given, in order."""
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        super().__init__(now)
+        self.inbox_rows: list[InboxRow] = []
+        self._attempted: list[InboxRow] = []
+
+    def begin(self) -> tuple[RecordedStatements, Transaction]:
+        statements, tx = super().begin()
+        self._attempted = []
+        tx.inbox = _RecordingInbox(statements, self._attempted)
+        return statements, tx
+
+    def run(self, step: Step[R]) -> R:
+        result = super().run(step)
+        self.inbox_rows += self._attempted
+        return result
+
+
+class _RecordingInbox(InboxInputs):
+    def __init__(self, statements: Statements, rows: list[InboxRow]) -> None:
+        super().__init__(statements)
+        self._rows = rows
+
+    def append(self, *rows: InboxRow) -> Inbox:
+        for row in rows:
+            if not isinstance(row, Accepted) or not self.has(row.input.id):
+                self._rows.append(row)
+            super().append(row)
+        return self.get()
 
 
 class MemoryStore(Generic[T]):

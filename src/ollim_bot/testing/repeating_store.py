@@ -23,7 +23,7 @@ R = TypeVar("R")
 _PATH = Path("ollim.db")
 
 
-class _RecordedStatements(Statements):
+class RecordedStatements(Statements):
     """Also keeps every statement that changes something."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
@@ -75,6 +75,9 @@ class RepeatingStore:
 
     async def read(self, question: Step[R]) -> R:
         await asyncio.sleep(0)
+        return self.query(question)
+
+    def query(self, question: Step[R]) -> R:
         with self._lock:
             answer = _Attempt(self, question)
             self._connection.execute("ROLLBACK")
@@ -111,10 +114,10 @@ class RepeatingStore:
     async def close(self) -> None:
         self._connection.close()
 
-    def begin(self) -> tuple[_RecordedStatements, Transaction]:
+    def begin(self) -> tuple[RecordedStatements, Transaction]:
         """For one run of a step."""
         self._connection.execute("BEGIN")
-        statements = _RecordedStatements(self._connection, _PATH)
+        statements = RecordedStatements(self._connection, _PATH)
         return statements, Transaction(statements, self._now())
 
     def _repeated(self, step: Step[R]) -> _Attempt[R]:
@@ -163,7 +166,7 @@ class _Attempt(Generic[R]):
             raise NotRepeatable(f"a step returns {self._results!r}, then {other._results!r}")
 
 
-def _first_difference(first: _RecordedStatements, second: _RecordedStatements) -> str:
+def _first_difference(first: RecordedStatements, second: RecordedStatements) -> str:
     for one, other in zip(first.written, second.written, strict=False):
         if one != other:
             return f"{one}, then {other}"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 
 from ollim_bot.agent import Tool, ToolAnswer
-from ollim_bot.domain.facts import Facts
+from ollim_bot.domain.owner_choices import GivenNames
 from ollim_bot.tools.context import ToolContext, arguments, text
 
 _LONGEST = 80
@@ -21,7 +20,13 @@ def update_names(bench: ToolContext) -> Tool:
         names = {key: name for key, name in cleaned.items() if name}
         if not names or any(len(name) > _LONGEST for name in names.values()):
             return ToolAnswer(f"Give a name of up to {_LONGEST} characters.", is_error=True)
-        await asyncio.to_thread(bench.stores.memory.transact, lambda raw: _renamed(raw, names))
+        await bench.stores.state.transact(
+            lambda tx: tx.names.change(
+                lambda known: GivenNames(
+                    names.get("user_name") or known.user, names.get("bot_name") or known.bot
+                )
+            )
+        )
         said = " and ".join(f"{_WHO[key]} called {name}" for key, name in names.items())
         return ToolAnswer(f"From now on {said}.")
 
@@ -31,13 +36,3 @@ def update_names(bench: ToolContext) -> Tool:
         arguments(user_name=text("the owner's name"), bot_name=text("the bot's name")),
         run,
     )
-
-
-def _renamed(
-    raw: Mapping[str, object], names: Mapping[str, str]
-) -> tuple[Mapping[str, object], None]:
-    facts = Facts(raw)
-    return facts.named(
-        user_name=names.get("user_name") or facts.user_name,
-        bot_name=names.get("bot_name") or facts.bot_name,
-    ).raw, None

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from ollim_bot.cli.data import Data, note
+from ollim_bot.cli.data import Data
 from ollim_bot.cli.framework import Caller, Flags, Given
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.jobs import JobKind, Reminder, Routine
@@ -250,7 +250,11 @@ def _refuse(reasons: Iterable[str]) -> None:
 
 
 def _count(by: Setter, data: Data) -> None:
-    if refusal := data.stores(note).count_set(by, data.now):
+    from ollim_bot.store.steps import count_set
+
+    with data.database() as database:
+        refusal = database.run(lambda tx: count_set(tx, by, data.now.date()))
+    if refusal:
         raise WrongInput(refusal)
 
 

@@ -9,8 +9,8 @@ from uuid import uuid4
 
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.commands.program import SetUp
-from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.conversation.posting import Posting, answer_name
+from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.chat import TurnId
 from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
 from ollim_bot.domain.inbox import Accepted, Ended, InputEnd, Taken
@@ -124,7 +124,7 @@ class CommandDispatcher:
 
     def __init__(
         self,
-        inbox: DurableInbox,
+        state: ConversationState,
         posting: Posting,
         clock: Clock,
         set_up: SetUp,
@@ -133,7 +133,7 @@ class CommandDispatcher:
         in_line: Mapping[str, InLine],
         values: Mapping[tuple[str, str], Values],
     ) -> None:
-        self._inbox = inbox
+        self._state = state
         self._posting = posting
         self._clock = clock
         self._set_up = set_up
@@ -172,7 +172,7 @@ class CommandDispatcher:
     async def _run(self, call: CommandCall, attempt: int, *, is_heard: bool) -> CommandAnswer:
         """What it says goes into the conversation; an error only where nobody else hears of it."""
         now = self._clock.now()
-        await self._inbox.append(Taken(now, TurnId(uuid4().hex), (call.id,), attempt))
+        await self._state.append(Taken(now, TurnId(uuid4().hex), (call.id,), attempt))
         try:
             text = await self._in_line[call.name].run(call)
             answer, end = CommandAnswer(), InputEnd.ANSWERED
@@ -181,7 +181,7 @@ class CommandDispatcher:
             answer, end = CommandAnswer(text, is_error=True), InputEnd.FAILED
         if text and (not answer.is_error or not is_heard):
             await self._posting.note(text, name=answer_name(call.id))
-        await self._inbox.append(Ended(self._clock.now(), (call.id,), end))
+        await self._state.append(Ended(self._clock.now(), (call.id,), end))
         return answer
 
     async def completions(self, command: str, argument: str, typed: str) -> Sequence[str]:
@@ -205,7 +205,7 @@ class CommandDispatcher:
             before = self._in_line[name].before
             if before is not None:
                 await before()
-            await self._inbox.append(Accepted(call.at, call))
+            await self._state.append(Accepted(call.at, call))
             return await answer
         finally:
             del self._waiting[call.id]

@@ -11,7 +11,6 @@ from ollim_bot.conversation.jobs.echo import Post
 from ollim_bot.conversation.jobs.overview import job_overview, next_moment
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage, numbered_id
-from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.jobs import Reminder, Routine
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.run_history import History, RunStory
@@ -19,6 +18,7 @@ from ollim_bot.domain.runs import in_words, outcome
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.text import shortened
 from ollim_bot.ports import Clock, Shelf
+from ollim_bot.store.store import Store
 from ollim_bot.stores import Stores
 
 _MOST_CARDS = 5
@@ -36,8 +36,15 @@ class JobCommands:
     """The soonest of the jobs get a card each, which has their buttons; the rest is counted."""
 
     def __init__(
-        self, stores: Stores, clock: Clock, post: Post, *, in_fork: Callable[[], bool]
+        self,
+        store: Store,
+        stores: Stores,
+        clock: Clock,
+        post: Post,
+        *,
+        in_fork: Callable[[], bool],
     ) -> None:
+        self._store = store
         self._stores = stores
         self._clock = clock
         self._post = post
@@ -82,16 +89,16 @@ class JobCommands:
         self, shelf: Shelf[Routine] | Shelf[Reminder], now: datetime
     ) -> tuple[Sequence[Card], int, int]:
         """The soonest first and what is paused last; how many more, and how many wrong files."""
-        report, facts = shelf.report(), Facts(self._stores.memory.read())
+        report, skips = shelf.report(), self._store.query(lambda tx: tx.skips.get())
         jobs: list[ScheduledJob] = [shelved.item for shelved in report.jobs]
 
         def order(job: ScheduledJob) -> tuple[bool, float, str]:
             # An overdue reminder has no next moment, and is the most urgent of all.
-            moment = next_moment(job, facts, now)
+            moment = next_moment(job, skips, now)
             return not job.spec.enabled, moment.timestamp() if moment else 0, job.spec.id
 
         jobs.sort(key=order)
-        cards = [job_overview(job, facts, now) for job in jobs[:_MOST_CARDS]]
+        cards = [job_overview(job, skips, now) for job in jobs[:_MOST_CARDS]]
         return cards, len(jobs) - len(cards), len(report.problems)
 
 

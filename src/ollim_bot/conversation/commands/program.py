@@ -18,6 +18,7 @@ from ollim_bot.domain.runtime_config import CONFIG_KEYS, PermissionMode, Runtime
 from ollim_bot.domain.text import nearest
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import Clock, Store
+from ollim_bot.store.store import Store as StateStore
 
 # What the button of the welcome says, and what the owner is shown to have said.
 SET_UP = "Set up"
@@ -40,22 +41,22 @@ _KNOWN_MODELS = ("opus", "sonnet", "haiku", "default", "none")
 
 
 class SettingCommands:
-    def __init__(self, config: Store[RuntimeConfig]) -> None:
-        self._config = config
+    def __init__(self, store: StateStore) -> None:
+        self._store = store
 
     async def config(self, arguments: Mapping[str, str]) -> str:
         if "key" not in arguments:
-            config = await asyncio.to_thread(self._config.read)
+            config = await self._read()
             return "\n".join(_line(config, key) for key in CONFIG_KEYS)
         key = _known(arguments["key"])
         if "value" not in arguments:
-            config = await asyncio.to_thread(self._config.read)
+            config = await self._read()
             return f"{_line(config, key)}\nIt takes {CONFIG_KEYS[key].takes}."
         return await self._set(key, arguments["value"])
 
     async def model(self, arguments: Mapping[str, str]) -> str:
         if "name" not in arguments:
-            config = await asyncio.to_thread(self._config.read)
+            config = await self._read()
             takes = CONFIG_KEYS["model.main"].takes
             return f"Model: {config.in_words('model.main')}. It takes {takes}."
         told = await self._set("model.main", arguments["name"])
@@ -64,17 +65,20 @@ class SettingCommands:
 
     async def thinking(self, arguments: Mapping[str, str]) -> str:
         if "mode" not in arguments:
-            config = await asyncio.to_thread(self._config.read)
+            config = await self._read()
             takes = CONFIG_KEYS["thinking.main"].takes
             return f"Thinking: {config.thinking_main}. It takes {takes}."
         return await self._set("thinking.main", arguments["mode"])
+
+    async def _read(self) -> RuntimeConfig:
+        return await self._store.read(lambda tx: tx.config.get())
 
     async def _set(self, key: str, value: str) -> str:
         def step(config: RuntimeConfig) -> tuple[RuntimeConfig, tuple[str, str]]:
             changed = config.with_value(key, value)
             return changed, (config.in_words(key), changed.in_words(key))
 
-        old, new = await asyncio.to_thread(self._config.transact, step)
+        old, new = await self._store.transact(lambda tx: tx.config.take(step))
         if old == new:
             return f"{key} is {new} already."
         return f"{key} is now {new} (it was {old})."

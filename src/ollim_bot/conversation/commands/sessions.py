@@ -23,11 +23,15 @@ from ollim_bot.domain.sessions import Cause, SessionChange, SessionId
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import Clock
 from ollim_bot.prompts.first_words import first_words
+from ollim_bot.store.store import Store
 from ollim_bot.stores import Stores
 
 
 class Compaction:
-    def __init__(self, stores: Stores, forks: Forks, answering: TurnRunner, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, stores: Stores, forks: Forks, answering: TurnRunner, clock: Clock
+    ) -> None:
+        self._store = store
         self._stores = stores
         self._forks = forks
         self._answering = answering
@@ -49,7 +53,7 @@ class Compaction:
         return str(stretch(session_id, began, now, messages, turn.compacted.tokens_before or 0))
 
     async def _began(self, session_id: SessionId) -> datetime:
-        events = (await asyncio.to_thread(self._stores.session_history.read)).entries
+        events = await self._store.read(lambda tx: tx.session_history.all())
         return began_at(session_id, events) or self._clock.now()
 
 
@@ -65,6 +69,7 @@ class SessionCommands:
     def __init__(
         self,
         engine: AgentEngine,
+        store: Store,
         stores: Stores,
         session: MainSession,
         clock: Clock,
@@ -73,6 +78,7 @@ class SessionCommands:
         price: Price,
     ) -> None:
         self._engine = engine
+        self._store = store
         self._stores = stores
         self._session = session
         self._clock = clock
@@ -120,7 +126,7 @@ class SessionCommands:
 
         One that begins with no words of the owner has those of what it has branched off from.
         """
-        events = (await asyncio.to_thread(self._stores.session_history.read)).entries
+        events = await self._store.read(lambda tx: tx.session_history.all())
         background = {event.session_id for event in events if event.event in _BACKGROUND}
         stored = await self._engine.sessions(self._folder, _LOOKED_AT)
         prompts = {each.id: each.first_prompt for each in stored}

@@ -4,72 +4,51 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
+from datetime import datetime
+from functools import partial
 from uuid import uuid4
 
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action, Uses, nothing
 from ollim_bot.conversation.forks import cards
 from ollim_bot.conversation.forks.forks import Forks
-from ollim_bot.conversation.forks.session import ForkState
-from ollim_bot.conversation.inbox import DurableInbox
+from ollim_bot.conversation.forks.session import change_fork
+from ollim_bot.conversation.posting import Posting
+from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.forks import Discard, Fork, Idleness, Report, Save
 from ollim_bot.domain.inbox import Accepted
-from ollim_bot.domain.inputs import CommandCall, Input, InputId, Occasion, ProgramTurn
+from ollim_bot.domain.inputs import CommandCall, InputId, Occasion, ProgramTurn
 from ollim_bot.domain.runs import EnterFork, Intent
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import Clock
+from ollim_bot.store.transaction import Transaction
 
 ENTER, SAVE, REPORT, EXIT, IDLE = "fork", "fork_save", "fork_report", "fork_exit", "fork_idle"
 
 _NOBODY = ""
 
 
-class Note(Protocol):
-    async def __call__(self, text: str, *, name: str | None = None) -> None: ...
+class ForkRequests:
+    """Puts what is wanted of a fork into the line; it is done when it is its turn."""
 
-
-class ForkCommands:
-    """Each names the fork that it is about; where that is over, nothing is left to do.
-
-    `note` says something small in the conversation, once under its name.
-    """
-
-    def __init__(
-        self,
-        forks: Forks,
-        inbox: DurableInbox,
-        clock: Clock,
-        note: Note,
-    ) -> None:
-        self._forks = forks
-        self._inbox = inbox
+    def __init__(self, state: ConversationState, clock: Clock) -> None:
+        self._state = state
         self._clock = clock
-        self._note = note
-        self.in_line: Mapping[str, Callable[[CommandCall], Awaitable[str]]] = {
-            ENTER: self._enter,
-            SAVE: self._save,
-            REPORT: self._report,
-            EXIT: self._exit,
-            IDLE: self._look,
-        }
 
     async def put(self, name: str, *, surface: str = _NOBODY, **arguments: str) -> None:
-        """Into the line: on disk when it returns."""
-        call = self._call(InputId(uuid4().hex), name, surface, **arguments)
-        await self._inbox.append(Accepted(call.at, call))
+        call = self.call(InputId(uuid4().hex), name, surface, **arguments)
+        await self._state.append(Accepted(call.at, call))
 
     async def want(self, intent: Intent) -> None:
         """What the agent has asked for waits until its turn has ended."""
         if isinstance(intent, EnterFork):
             idle = {} if intent.idle_minutes is None else {"idle_minutes": str(intent.idle_minutes)}
-            if not self._waits(ENTER):
-                await self.put(ENTER, topic=intent.topic, **idle)
+            await self._put_unless_waiting(ENTER, topic=intent.topic, **idle)
             return
-        fork = self._forks.open
+        fork = self._state.fork
         if fork is None:
             return
         match intent:
@@ -80,14 +59,49 @@ class ForkCommands:
             case Discard():
                 await self.put(EXIT, fork=fork.id)
 
-    async def discard(self) -> None:
-        """At once; nothing if none is open."""
-        await self._forks.end(Discard())
+    async def note_idle(self, fork: Fork) -> None:
+        """The fork was idle for as long as it may be."""
+        await self._put_unless_waiting(IDLE, fork=fork.id)
 
-    async def is_due(self, fork: Fork) -> None:
-        """The clock says so; what is to be done is decided when it is its turn."""
-        if not self._waits(IDLE):
-            await self.put(IDLE, fork=fork.id)
+    def call(
+        self, name: InputId, command: str, surface: str = _NOBODY, **arguments: str
+    ) -> CommandCall:
+        return CommandCall(name, surface, self._clock.now(), command, arguments)
+
+    async def _put_unless_waiting(self, name: str, **arguments: str) -> None:
+        call = self.call(InputId(uuid4().hex), name, **arguments)
+
+        def step(tx: Transaction) -> None:
+            waiting = tx.inbox.get().waiting
+            if not any(isinstance(each, CommandCall) and each.name == name for each in waiting):
+                tx.inbox.append(Accepted(call.at, call))
+
+        await self._state.transact(step)
+
+
+class ForkCommands:
+    """Each names the fork that it is about; where that is over, nothing is left to do."""
+
+    def __init__(
+        self,
+        forks: Forks,
+        requests: ForkRequests,
+        state: ConversationState,
+        posting: Posting,
+        clock: Clock,
+    ) -> None:
+        self._forks = forks
+        self._requests = requests
+        self._state = state
+        self._posting = posting
+        self._clock = clock
+        self.in_line: Mapping[str, Callable[[CommandCall], Awaitable[str]]] = {
+            ENTER: self._enter,
+            SAVE: self._save,
+            REPORT: self._report,
+            EXIT: self._exit,
+            IDLE: self._look,
+        }
 
     async def _enter(self, call: CommandCall) -> str:
         fork = self._forks.open
@@ -95,10 +109,12 @@ class ForkCommands:
             raise WrongInput(cards.ALREADY_OPEN)
         topic = " ".join(call.arguments.get("topic", "").split())
         idle = call.arguments.get("idle_minutes")
-        fork = await self._forks.enter(
-            call.id, topic=topic, idle_minutes=int(idle) if idle else None
+        await self._forks.enter(
+            call.id,
+            topic=topic,
+            idle_minutes=int(idle) if idle else None,
+            first=self._turn(call, call.id, Occasion.FORK_STARTED, topic),
         )
-        await self._put_once(self._turn(call, fork, Occasion.FORK_STARTED, topic))
         return ""
 
     async def _save(self, call: CommandCall) -> str:
@@ -126,9 +142,11 @@ class ForkCommands:
         elif not fork.has_answered:
             raise WrongInput(cards.NOTHING_ANSWERED)
         elif not self._waits_to_ask(Occasion.FORK_REPORT):
-            last = self._call(InputId(f"last-{call.id}"), REPORT, fork=fork.id, is_last="yes")
+            turn = self._turn(call, fork.id, Occasion.FORK_REPORT)
+            name = InputId(f"last-{call.id}")
+            last = self._requests.call(name, REPORT, fork=fork.id, is_last="yes")
             # In line at once, so that the fork ends even if the agent leaves no summary.
-            await self._put_once(self._turn(call, fork, Occasion.FORK_REPORT), last)
+            await self._state.append(Accepted(turn.at, turn), Accepted(last.at, last))
         return ""
 
     async def _exit(self, call: CommandCall) -> str:
@@ -143,9 +161,10 @@ class ForkCommands:
         now = self._clock.now()
         match fork.verdict(now):
             case Idleness.PROMPT:
-                await self._note(cards.idle_note(fork.idle_limit), name=f"fork-idle-{call.id}")
-                await self._put_once(self._turn(call, fork, Occasion.FORK_IDLE))
-                await self._forks.prompted()
+                note = cards.idle_note(fork.idle_limit)
+                await self._posting.note(note, name=f"fork-idle-{call.id}")
+                turn = self._turn(call, fork.id, Occasion.FORK_IDLE)
+                await self._state.transact(lambda tx: _prompt(tx, turn, now))
             case Idleness.CLOSE:
                 await self._forks.end(Report(fork.summary))
             case Idleness.KEEP:
@@ -157,45 +176,40 @@ class ForkCommands:
         return fork if fork is not None and fork.id == call.arguments.get("fork") else None
 
     def _turn(
-        self, call: CommandCall, fork: Fork, occasion: Occasion, topic: str = ""
+        self, call: CommandCall, fork: str, occasion: Occasion, topic: str = ""
     ) -> ProgramTurn:
         name = InputId(f"{occasion}-{call.id}")
-        return ProgramTurn(name, _NOBODY, self._clock.now(), occasion, fork.id, topic)
-
-    def _call(
-        self, name: InputId, command: str, surface: str = _NOBODY, **arguments: str
-    ) -> CommandCall:
-        return CommandCall(name, surface, self._clock.now(), command, arguments)
-
-    async def _put_once(self, *inputs: Input) -> None:
-        """In one step; a crash may have let the command run before."""
-        if not self._inbox.state.has(inputs[0].id):
-            await self._inbox.append(*(Accepted(each.at, each) for each in inputs))
+        return ProgramTurn(name, _NOBODY, self._clock.now(), occasion, fork, topic)
 
     def _summary(self, fork: Fork) -> str:
         """The agent's, if it has left one by now."""
-        calls = (each for each in self._inbox.state.waiting if isinstance(each, CommandCall))
+        calls = (each for each in self._state.inbox.waiting if isinstance(each, CommandCall))
         asked = (call.arguments for call in calls if call.name == REPORT)
         about_it = (given for given in asked if given.get("fork") == fork.id)
         return next((given["summary"] for given in about_it if "summary" in given), fork.summary)
 
-    def _waits(self, name: str) -> bool:
-        waiting = self._inbox.state.waiting
-        return any(isinstance(each, CommandCall) and each.name == name for each in waiting)
-
     def _waits_to_ask(self, occasion: Occasion) -> bool:
-        waiting = self._inbox.state.waiting
+        waiting = self._state.inbox.waiting
         return any(isinstance(e, ProgramTurn) and e.occasion is occasion for e in waiting)
+
+
+def _prompt(tx: Transaction, turn: ProgramTurn, now: datetime) -> None:
+    """The agent is told that the fork is idle."""
+    tx.inbox.append(Accepted(turn.at, turn))
+    change_fork(tx, lambda fork: fork.prompted(now))
 
 
 class ForkButtons:
     """`stop` ends the answer that is being written."""
 
     def __init__(
-        self, forks: Forks, commands: ForkCommands, stop: Callable[[], Awaitable[None]]
+        self,
+        state: ConversationState,
+        requests: ForkRequests,
+        stop: Callable[[], Awaitable[None]],
     ) -> None:
-        self._forks = forks
-        self._commands = commands
+        self._state = state
+        self._requests = requests
         self._stop = stop
         self.actions: Mapping[str, Action] = {
             "fork_save": Action(self._putting(SAVE), Uses.NOTHING),
@@ -209,10 +223,10 @@ class ForkButtons:
         self, command: str
     ) -> Callable[[str, ChatMessage, Button], Awaitable[CommandAnswer]]:
         async def put(surface: str, message: ChatMessage, button: Button) -> CommandAnswer:
-            fork = self._forks.open
+            fork = self._state.fork
             if fork is None or fork.id != (button.data or cards.fork_of(message.id)):
                 return CommandAnswer(texts.BUTTON_USED, is_error=True)
-            await self._commands.put(command, surface=surface, fork=fork.id)
+            await self._requests.put(command, surface=surface, fork=fork.id)
             return CommandAnswer()
 
         return put
@@ -220,7 +234,7 @@ class ForkButtons:
     async def _exit(self, surface: str, message: ChatMessage, button: Button) -> CommandAnswer:
         """Whoever wants to leave does not wait for the end of an answer, but for the first one."""
         answer = await self._putting(EXIT)(surface, message, button)
-        fork = self._forks.open
+        fork = self._state.fork
         if not answer.is_error and fork is not None and fork.has_answered:
             await self._stop()
         return answer
@@ -231,28 +245,17 @@ _BETWEEN_LOOKS = 5.0
 
 
 class IdleWatch:
-    """`is_due` is called when a fork was idle for as long as it may be; it is not while it talks.
+    """Notes a fork that was idle for as long as it may be, but not while it talks."""
 
-    `is_quiet` says whether nobody is being answered and nothing waits.
-    """
-
-    def __init__(
-        self,
-        kept: ForkState,
-        clock: Clock,
-        *,
-        is_quiet: Callable[[], bool],
-        is_due: Callable[[Fork], Awaitable[None]],
-    ) -> None:
-        self._kept = kept
+    def __init__(self, state: ConversationState, requests: ForkRequests, clock: Clock) -> None:
+        self._state = state
+        self._requests = requests
         self._clock = clock
-        self._is_quiet = is_quiet
-        self._is_due = is_due
 
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            change = asyncio.ensure_future(self._kept.next_change())
+            change = asyncio.ensure_future(self._next_fork())
             alarm = asyncio.ensure_future(self._alarm())
             try:
                 await asyncio.wait({change, alarm}, return_when=asyncio.FIRST_COMPLETED)
@@ -263,17 +266,27 @@ class IdleWatch:
                 change.cancel()
                 alarm.cancel()
 
+    async def _next_fork(self) -> None:
+        """Wait until another fork is open, or another thing is known of it."""
+        before = self._state.fork
+        while self._state.fork == before:
+            await self._state.next_change()
+
     async def _alarm(self) -> None:
-        fork = self._kept.fork
+        fork = self._state.fork
         if fork is None:
             await asyncio.Event().wait()
             return
         while fork.verdict(now := self._clock.now()) is Idleness.KEEP:
             if fork.last_activity > now:
                 # The clock was set back: it must not keep the fork open for as long as that.
-                await self._kept.change(lambda one: one.rested(now))
+                await self._state.transact(partial(_rest, now=now))
                 return
             await self._clock.sleep(max(fork.remaining(now).total_seconds(), _SHORTEST))
-        while not self._is_quiet():
+        while not self._state.is_quiet:
             await self._clock.sleep(_BETWEEN_LOOKS)
-        await self._is_due(fork)
+        await self._requests.note_idle(fork)
+
+
+def _rest(tx: Transaction, now: datetime) -> None:
+    change_fork(tx, lambda fork: fork.rested(now))

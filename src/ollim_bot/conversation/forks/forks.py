@@ -8,17 +8,16 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from ollim_bot.agent import AgentEngine
-from ollim_bot.chat import OpenFork
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.forks import cards
-from ollim_bot.conversation.forks.session import ForkSession, ForkState
+from ollim_bot.conversation.forks.session import ForkSession
 from ollim_bot.conversation.sessions.dialogue import ChatSession
-from ollim_bot.conversation.sessions.main_session import MainSession
+from ollim_bot.conversation.sessions.main_session import MainSession, replace_session
 from ollim_bot.conversation.stage import Stage
+from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.forks import (
-    Discard,
     Fork,
     ForkExit,
     ForkLife,
@@ -26,31 +25,34 @@ from ollim_bot.domain.forks import (
     Save,
     lookup_fork_session,
 )
-from ollim_bot.domain.inputs import Asked, ForkOrigin, OwnerMessage
+from ollim_bot.domain.inbox import Accepted
+from ollim_bot.domain.inputs import Asked, ForkOrigin, OwnerMessage, ProgramTurn
 from ollim_bot.domain.session_use import fitting_model
 from ollim_bot.domain.sessions import Cause, SessionChange, SessionId
+from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.ports import Clock
+from ollim_bot.store.steps import leave_update
+from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
 from ollim_bot.stores import Stores
 
 
 class Forks:
-    """At most one is open. Whoever speaks, speaks with `current`.
+    """At most one is open, and the owner speaks with `current`.
 
-    What a crash cuts off is done again from its beginning, under the same names, until it is whole.
+    A command that a crash has cut off is run again from its beginning, under the same names.
     """
 
     def __init__(
         self,
-        stores: Stores,
-        kept: ForkState,
+        state: ConversationState,
         main: MainSession,
         session: ForkSession,
         chat: ChatLog,
         stage: Stage,
         clock: Clock,
     ) -> None:
-        self._stores = stores
-        self._kept = kept
+        self._state = state
         self._main = main
         self._session = session
         self._chat = chat
@@ -59,23 +61,15 @@ class Forks:
 
     @property
     def open(self) -> Fork | None:
-        return self._kept.fork
+        return self._state.fork
 
     @property
     def current(self) -> ChatSession:
         return self._main if self.open is None else self._session
 
-    @property
-    def shown(self) -> OpenFork | None:
-        fork = self.open
-        return None if fork is None else OpenFork(fork.topic, cards.entry_id(fork.id))
-
     def spoken_in(self, *, in_fork: bool) -> ChatSession:
         """Where a turn was begun."""
         return self._session if in_fork and self.open is not None else self._main
-
-    async def load(self) -> None:
-        await self._kept.load()
 
     async def close(self) -> None:
         """End the engine's processes; everything can be opened again."""
@@ -89,57 +83,53 @@ class Forks:
         topic: str = "",
         idle_minutes: int | None = None,
         origin: ForkOrigin | None = None,
-    ) -> Fork:
-        """`origin` is what it goes on from, where that is not the main session."""
-        config = await asyncio.to_thread(self._stores.config.read)
-        now, wanted = self._clock.now(), config.model_fork or config.model_main
-        source = origin.session if origin else self._main.id
-        fitting = fitting_model(wanted, self._length_of(source)) if wanted else None
-        fork = self.open or Fork(
-            fork_id,
-            session=None,
-            main=self._main.id,
-            topic=topic,
-            idle_limit=timedelta(minutes=idle_minutes or config.fork_idle_timeout),
-            last_activity=now,
-            began=now,
-            resumed_from=origin.session if origin else None,
-            resumed_at=origin.at if origin else None,
-            model=None if fitting == wanted else fitting,
-        )
-        if self.open is None:
-            await self._kept.keep(fork)
+        first: ProgramTurn | None = None,
+    ) -> None:
+        """`origin` is what it goes on from, where that is not the main session.
+
+        `first` is the turn that it begins with.
+        """
+        now = self._clock.now()
+        length = self._length_of(origin.session if origin else self._state.session)
+
+        def step(tx: Transaction) -> tuple[Fork, str | None]:
+            config = tx.config.get()
+            wanted = config.model_fork or config.model_main
+            fitting = fitting_model(wanted, length) if wanted else None
+            fork = tx.fork.get() or Fork(
+                fork_id,
+                session=None,
+                main=tx.session.get(),
+                topic=topic,
+                idle_limit=timedelta(minutes=idle_minutes or config.fork_idle_timeout),
+                last_activity=now,
+                began=now,
+                resumed_from=origin.session if origin else None,
+                resumed_at=origin.at if origin else None,
+                model=None if fitting == wanted else fitting,
+            )
+            tx.fork.put(fork)
+            if first is not None:
+                tx.inbox.append(Accepted(first.at, first))
+            return fork, wanted
+
+        fork, wanted = await self._state.transact(step)
         await self.post_card(cards.entry_id(fork.id), cards.entry_card(fork, wanted))
-        return fork
 
     async def end(self, how: ForkExit) -> None:
-        """Saving has to have no obstacle."""
-        fork = self.open
+        """End the open fork, if there is one. A save has to have no obstacle."""
+        fork, now = self.open, self._clock.now()
         if fork is None:
             return
         await self._session.close()
-        match how:
-            case Save():
-                if fork.session is not None and fork.session != self._main.id:
-                    await self._main.swap(fork.session, Cause.SAVED)
-            case Report(summary):
-                now, name = self._clock.now(), f"fork-{fork.id}"
-                await asyncio.to_thread(self._stores.leave_update, summary, now, name)
-            case Discard():
-                pass
+        if isinstance(how, Save):
+            await self._main.close()
         await self._close_entry(fork)
         await self.post_card(MessageId(f"fork-end-{fork.id}"), cards.end_card(how), in_fork=False)
-        await self._kept.keep(None)
-
-    async def prompted(self) -> None:
-        """The agent is being told that nobody says anything."""
-        await self._kept.change(lambda fork: fork.prompted(self._clock.now()))
+        await self._state.transact(lambda tx: _end(tx, fork, how, now))
 
     def obstacle_to_saving(self, fork: Fork) -> str:
-        """Empty also where a crash has cut off the saving after the main session was replaced."""
-        if fork.session is not None and fork.session == self._main.id:
-            return ""
-        return fork.obstacle_to_saving(self._main.id)
+        return fork.obstacle_to_saving(self._state.session)
 
     async def post_card(self, message_id: MessageId, card: Card, *, in_fork: bool = True) -> None:
         if self._chat.recent(message_id) is None:
@@ -167,13 +157,31 @@ class Forks:
         return self._chat.context_of(session) if session is not None else 0
 
 
+def _end(tx: Transaction, fork: Fork, how: ForkExit, now: datetime) -> None:
+    match how:
+        case Save() if fork.session is not None:
+            replace_session(tx, fork.session, Cause.SAVED, now)
+        case Report(summary):
+            leave_update(tx, PendingUpdate(now, summary, f"fork-{fork.id}"))
+    tx.fork.put(None)
+
+
 class Replies:
+    """Leads a reply to a message of a fork or of a background run into a fork of its own."""
+
     def __init__(
-        self, engine: AgentEngine, stores: Stores, main: MainSession, forks: Forks, clock: Clock
+        self,
+        engine: AgentEngine,
+        stores: Stores,
+        store: Store,
+        state: ConversationState,
+        forks: Forks,
+        clock: Clock,
     ) -> None:
         self._engine = engine
         self._stores = stores
-        self._main = main
+        self._store = store
+        self._state = state
         self._forks = forks
         self._clock = clock
 
@@ -212,7 +220,7 @@ class Replies:
 
     async def _is_main(self, session: SessionId) -> bool:
         """Whether it is, or once became, the main conversation."""
-        if session == self._main.id:
+        if session == self._state.session:
             return True
-        events = (await asyncio.to_thread(self._stores.session_history.read)).entries
+        events = await self._store.read(lambda tx: tx.session_history.all())
         return any((e.session_id, e.event) == (session, SessionChange.SWAPPED) for e in events)

@@ -1,64 +1,43 @@
-"""The fork that is open, on disk, and its session."""
+"""The session of the fork that is open."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from uuid import uuid4
 
 from ollim_bot.agent import AgentEngine, AgentSession, SessionSpec, Toolset
+from ollim_bot.conversation.forks import cards
+from ollim_bot.conversation.posting import Posting
 from ollim_bot.conversation.sessions.dialogue import ChatSession, Spec
-from ollim_bot.conversation.sessions.main_session import log_once
+from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.forks import Fork, ForkMessage, with_fork_message
-from ollim_bot.domain.inbox import InboxRow, Taken
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.domain.tool_policy import MAIN_TOOLS
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import SessionLost
-from ollim_bot.ports import Clock, Log, Store
+from ollim_bot.ports import Clock
 from ollim_bot.prompts.context import READ_ONLY
+from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
 from ollim_bot.stores import Stores
-
-
-class ForkState:
-    """`fork` is what the file holds; None if none is open."""
-
-    def __init__(self, store: Store[Fork | None]) -> None:
-        self.fork: Fork | None = None
-        self._store = store
-        self._changed = asyncio.Event()
-
-    async def load(self) -> None:
-        self.fork = await asyncio.to_thread(self._store.read)
-
-    async def keep(self, fork: Fork | None) -> None:
-        """On disk when it returns."""
-        await asyncio.to_thread(self._store.transact, lambda _: (fork, None))
-        self.fork = fork
-        self._changed.set()
-
-    async def change(self, step: Callable[[Fork], Fork]) -> None:
-        """Nothing, if none is open."""
-        if self.fork is not None and (after := step(self.fork)) != self.fork:
-            await self.keep(after)
-
-    async def next_change(self) -> None:
-        self._changed.clear()
-        await self._changed.wait()
-
 
 _POLICY = RunPolicy(RunKind.FORK, MAIN_TOOLS)
 
 
-class ForkSession(ChatSession):
-    """Of whichever fork is open; it is closed before another one opens.
+def change_fork(tx: Transaction, change: Callable[[Fork], Fork]) -> None:
+    """Nothing, if no fork is open."""
+    fork = tx.fork.get()
+    if fork is not None:
+        tx.fork.put(change(fork))
 
-    `lost` is called when the engine does not know any more what was said in it, or before it.
-    """
+
+class ForkSession(ChatSession):
+    """Of the fork that is open; it is closed before another one opens."""
 
     in_fork = True
     header = READ_ONLY
@@ -67,66 +46,66 @@ class ForkSession(ChatSession):
         self,
         engine: AgentEngine,
         stores: Stores,
+        state: ConversationState,
+        posting: Posting,
         clock: Clock,
-        kept: ForkState,
         *,
         spec: Spec,
         tools: Toolset,
-        lost: Callable[[Fork], Awaitable[None]],
     ) -> None:
         super().__init__(engine, clock, spec=spec, tools=tools)
         self._stores = stores
-        self._kept = kept
-        self._lost = lost
+        self._state = state
+        self._posting = posting
 
     @property
     def id(self) -> SessionId | None:
-        return self._kept.fork.session if self._kept.fork else None
+        return self._state.fork.session if self._state.fork else None
 
     @property
     def resumed_at(self) -> datetime | None:
-        fork = self._kept.fork
+        fork = self._state.fork
         return fork.resumed_at if fork and fork.session is None else None
 
     def run_at(self, now: datetime, session: SessionId) -> Run:
         return Run(_POLICY, now, session=session, parent=self._fork.parent)
 
-    def take(self, log: Log[InboxRow], taken: Taken) -> Sequence[InboxRow]:
+    def claim(self, tx: Transaction) -> PendingUpdates:
         """The updates stay where they are: the main session will see them too."""
-        claim = self._fork.unseen(self._stores.updates.read())
-        row = replace(taken, claim=claim, in_fork=True)
-        log.append(row)
-        return [row]
+        fork = tx.fork.get()
+        return PendingUpdates() if fork is None else fork.unseen(tx.updates.get())
 
-    async def settle(self, claim: PendingUpdates, *, is_taken: bool) -> None:
+    def settle(self, tx: Transaction, claim: PendingUpdates, *, is_taken: bool) -> None:
         if is_taken:
-            await self._kept.change(lambda fork: fork.having_seen(claim))
+            change_fork(tx, lambda fork: fork.having_seen(claim))
+
+    def adopt(self, tx: Transaction, session_id: SessionId, now: datetime) -> None:
+        fork = tx.fork.get()
+        if fork is not None and fork.session is None:
+            _name(tx, fork, session_id, now)
 
     async def answering(self, message: ChatMessage) -> None:
         await asyncio.to_thread(self._remember, message)
-        await self._kept.change(lambda fork: fork.answered(message.text))
+        await self._change(lambda fork: fork.answered(message.text))
 
     async def touch(self) -> None:
-        await self._kept.change(lambda fork: fork.touched(self._clock.now()))
+        now = self._clock.now()
+        await self._change(lambda fork: fork.touched(now))
 
-    async def rest(self) -> None:
-        await self._kept.change(lambda fork: fork.rested(self._clock.now()))
-
-    async def adopt(self, session_id: SessionId) -> None:
-        if self._fork.session is None:
-            await self._named(session_id)
+    def rest(self, tx: Transaction, now: datetime) -> None:
+        change_fork(tx, lambda fork: fork.rested(now))
 
     async def forget(self) -> None:
         fork = self._fork
         await self.close()
         if fork.session is not None:
-            await self._lost(fork)
-        await self._kept.change(lambda fork: replace(fork, session=None))
+            await self._tell_lost(fork)
+        await self._change(lambda fork: replace(fork, session=None))
 
     @property
     def _fork(self) -> Fork:
-        assert self._kept.fork is not None
-        return self._kept.fork
+        assert self._state.fork is not None
+        return self._state.fork
 
     async def _opened(self, spec: SessionSpec) -> AgentSession:
         if self._fork.session is not None:
@@ -143,27 +122,42 @@ class ForkSession(ChatSession):
             if parent is None:
                 raise
             # Without what was said before, but the owner can be answered.
-            await self._lost(self._fork)
-            await self._kept.change(lambda fork: replace(fork, resumed_at=None))
+            await self._tell_lost(self._fork)
+            await self._change(lambda fork: replace(fork, resumed_at=None))
             return await self._enter(new)
 
     async def _named(self, session_id: SessionId) -> None:
-        fork = self._fork
-        if fork.session == session_id:
+        if self._fork.session == session_id:
             return
         now = self._clock.now()
-        change = SessionChange.INTERACTIVE_FORK
-        await log_once(self._stores, SessionEvent(session_id, change, now, fork.parent))
-        await self._kept.change(lambda one: one.named(session_id))
+
+        def step(tx: Transaction) -> None:
+            fork = tx.fork.get()
+            if fork is not None:
+                _name(tx, fork, session_id, now)
+
+        await self._state.transact(step)
 
     async def _compacted(self, session_id: SessionId) -> None:
-        now, before = self._clock.now(), self._fork.session or session_id
-        event = SessionEvent(session_id, SessionChange.COMPACTED, now, before)
-        await asyncio.to_thread(self._stores.session_history.append, event)
-        await self._kept.change(lambda fork: fork.named(session_id))
+        now = self._clock.now()
 
-    async def _ended(self) -> None:
-        """Whatever a turn changes is kept when it happens."""
+        def step(tx: Transaction) -> None:
+            fork = tx.fork.get()
+            if fork is not None:
+                before = fork.session or session_id
+                tx.session_history.append(
+                    SessionEvent(session_id, SessionChange.COMPACTED, now, before)
+                )
+                tx.fork.put(fork.named(session_id))
+
+        await self._state.transact(step)
+
+    async def _tell_lost(self, fork: Fork) -> None:
+        """At once, and in the fork: a notice may have to wait until it has ended."""
+        await self._posting.note(cards.LOST, name=f"fork-lost-{fork.id}")
+
+    async def _change(self, change: Callable[[Fork], Fork]) -> None:
+        await self._state.transact(lambda tx: change_fork(tx, change))
 
     def _remember(self, message: ChatMessage) -> None:
         fork = self._fork
@@ -176,12 +170,18 @@ class ForkSession(ChatSession):
         )
 
 
-def fork_spec(base: Spec, kept: ForkState, stores: Stores) -> Spec:
+def _name(tx: Transaction, fork: Fork, session_id: SessionId, now: datetime) -> None:
+    change = SessionChange.INTERACTIVE_FORK
+    tx.session_history.append(SessionEvent(session_id, change, now, fork.parent))
+    tx.fork.put(fork.named(session_id))
+
+
+def fork_spec(base: Spec, store: Store) -> Spec:
     """Like the main session, but for the model and how much it thinks."""
 
     async def spec() -> SessionSpec:
-        config = await asyncio.to_thread(stores.config.read)
-        fork_model = kept.fork.model if kept.fork else None
+        config, fork = await store.read(lambda tx: (tx.config.get(), tx.fork.get()))
+        fork_model = fork.model if fork else None
         like_main = await base()
         return replace(
             like_main,

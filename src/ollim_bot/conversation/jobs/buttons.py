@@ -26,31 +26,17 @@ from ollim_bot.conversation.jobs.overview import (
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.jobs import Job, JobKind, Reminder, kind_of
 from ollim_bot.domain.moments import describe, describe_with_distance
+from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.schedule import ScheduledJob, occurrence_at
 from ollim_bot.domain.shared_files import FileChange, JobFile, JobFolder
 from ollim_bot.domain.snoozing import snoozed_until
 from ollim_bot.errors import OllimError, StorageError, WrongInput
 from ollim_bot.ports import Clock, Shelved
+from ollim_bot.store.store import Store
 from ollim_bot.stores import Stores
 from ollim_bot.tools.job_validator import JobChecker
-
-
-class ByHand:
-    """Whoever runs jobs is put together after the conversation, and says so with `served_by`."""
-
-    def __init__(self) -> None:
-        self._run: Callable[[Job], bool] = lambda _: False
-
-    def served_by(self, run: Callable[[Job], bool]) -> None:
-        """`run` begins a run by hand, or returns False if one of that job goes on already."""
-        self._run = run
-
-    def __call__(self, job: Job) -> bool:
-        return self._run(job)
-
 
 RunNow = Callable[[Job], bool]
 
@@ -78,13 +64,16 @@ class JobButtons:
 
     def __init__(
         self,
+        store: Store,
         stores: Stores,
         files: JobChecker,
         former: Former,
         post: Post,
         clock: Clock,
+        *,
         run_now: RunNow,
     ) -> None:
+        self._store = store
         self._stores = stores
         self._files = files
         self._former = former
@@ -132,23 +121,23 @@ class JobButtons:
         job = self._shelved(name).item
         if not job.spec.enabled:
             job = self._amended(job, {"enabled": None})
-        facts = self._changed_facts(lambda facts: facts.without_skip(name))
-        when = self._when(job, facts)
+        skips = self._changed_skips(lambda skips: skips.without_job(name))
+        when = self._when(job, skips)
         return self._done(f"Resumed: {job.spec.short_title}{when}.", job)
 
     def _skip(self, name: str) -> _Done:
         job, now = self._shelved(name).item, self._clock.now()
         if isinstance(job, Reminder):
             raise WrongInput("A reminder comes once. Cancel it, or snooze it.")
-        facts = Facts(self._stores.memory.read())
-        moment = skipped_moment(job, facts, now)
+        skips = self._skips()
+        moment = skipped_moment(job, skips, now)
         if moment is None:
-            moment = next_moment(job, facts, now)
+            moment = next_moment(job, skips, now)
             if moment is None:
                 raise WrongInput(f"“{job.spec.short_title}” is not due, so nothing is skipped.")
             occurrence = occurrence_at(job, moment)
-            facts = self._changed_facts(lambda facts: facts.skipping(occurrence, now))
-        after = next_moment(job, facts, now)
+            skips = self._changed_skips(lambda skips: skips.with_moment(occurrence, now))
+        after = next_moment(job, skips, now)
         again = f" It comes again {describe_with_distance(after, now)}." if after else ""
         return self._done(f"Skipped: {job.spec.short_title}, {describe(moment, now)}.{again}", job)
 
@@ -178,12 +167,11 @@ class JobButtons:
         return _Done(f"Cancelled: {job.spec.short_title}.", card)
 
     def _done(self, text: str, job: ScheduledJob) -> _Done:
-        facts = Facts(self._stores.memory.read())
-        return _Done(text, job_overview(job, facts, self._clock.now()))
+        return _Done(text, job_overview(job, self._skips(), self._clock.now()))
 
-    def _when(self, job: ScheduledJob, facts: Facts) -> str:
+    def _when(self, job: ScheduledJob, skips: Skips) -> str:
         now = self._clock.now()
-        moment = next_moment(job, facts, now)
+        moment = next_moment(job, skips, now)
         return f", {describe_with_distance(moment, now)}" if moment else ""
 
     def _shelved(self, name: str) -> Shelved[ScheduledJob]:
@@ -200,12 +188,11 @@ class JobButtons:
             return self._stores.reminders.amend(job.spec.id, changes)
         return self._stores.routines.amend(job.spec.id, changes)
 
-    def _changed_facts(self, change: Callable[[Facts], Facts]) -> Facts:
-        def step(raw: Mapping[str, object]) -> tuple[Mapping[str, object], Facts]:
-            facts = change(Facts(raw))
-            return facts.raw, facts
+    def _skips(self) -> Skips:
+        return self._store.query(lambda tx: tx.skips.get())
 
-        return self._stores.memory.transact(step)
+    def _changed_skips(self, change: Callable[[Skips], Skips]) -> Skips:
+        return self._store.run(lambda tx: tx.skips.change(change))
 
     def _text(self, file: JobFile) -> str | None:
         """None where it cannot be had: it is cancelled all the same, for good."""

@@ -10,8 +10,8 @@ from datetime import datetime
 
 from ollim_bot.conversation.background_attempt import Outcome, end_facts
 from ollim_bot.conversation.chat_log import ChatLog
-from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.conversation.sessions.main_session import main_run
+from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.events import Usage
 from ollim_bot.domain.inbox import Accepted, Ended, InputEnd
 from ollim_bot.domain.inputs import InputId, JobTurn
@@ -27,6 +27,7 @@ from ollim_bot.domain.run_history import RunStory
 from ollim_bot.domain.runs import Run
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock
+from ollim_bot.store.transaction import Transaction
 from ollim_bot.stores import Stores
 
 # Seconds that a job may take.
@@ -54,9 +55,11 @@ _logger = logging.getLogger(__name__)
 class ForegroundJobs:
     """The inbox keeps a job that waits; the ledger says what became of it, in one row."""
 
-    def __init__(self, stores: Stores, inbox: DurableInbox, chat: ChatLog, clock: Clock) -> None:
+    def __init__(
+        self, stores: Stores, state: ConversationState, chat: ChatLog, clock: Clock
+    ) -> None:
         self._stores = stores
-        self._inbox = inbox
+        self._state = state
         self._chat = chat
         self._clock = clock
         self._waiting: dict[InputId, asyncio.Future[OccurrenceState]] = {}
@@ -69,10 +72,8 @@ class ForegroundJobs:
         end: asyncio.Future[OccurrenceState] = asyncio.get_running_loop().create_future()
         self._waiting[name] = end
         try:
-            if not self.has(occurrence):
-                turn = JobTurn.of(job, name, self._clock.now(), late_since)
-                await self._inbox.append(Accepted(turn.at, turn))
-            else:
+            turn = JobTurn.of(job, name, self._clock.now(), late_since)
+            if not await self._state.transact(lambda tx: _is_accepted(tx, turn)):
                 story = await self._story(occurrence)
                 if story.state is not None and story.state.is_end:
                     return story.state
@@ -82,16 +83,16 @@ class ForegroundJobs:
 
     def has(self, occurrence: Occurrence) -> bool:
         """Whether it stands in line, or is being done."""
-        return self._inbox.state.has(InputId(occurrence.id))
+        return self._state.inbox.has(InputId(occurrence.id))
 
     async def withdraw(self, occurrence: Occurrence) -> None:
         """What it was for has been done; nothing, if it is being done now."""
-        waiting = (each for each in self._inbox.state.waiting if each.id == occurrence.id)
+        waiting = (each for each in self._state.inbox.waiting if each.id == occurrence.id)
         turn = next((each for each in waiting if isinstance(each, JobTurn)), None)
         if turn is not None:
             now = self._clock.now()
             await self.end(turn, InputEnd.WITHDRAWN, main_run(now), Usage())
-            await self._inbox.append(Ended(now, (turn.id,), InputEnd.WITHDRAWN))
+            await self._state.append(Ended(now, (turn.id,), InputEnd.WITHDRAWN))
 
     async def begin(self, turn: JobTurn, run: Run) -> None:
         """The agent is about to be asked."""
@@ -124,7 +125,7 @@ class ForegroundJobs:
 
     def _has_answer(self, turn: JobTurn) -> bool:
         """Whether the owner reads something of it in the conversation."""
-        taken = self._inbox.state.running
+        taken = self._state.inbox.running
         if taken is None or turn.id not in taken.inputs:
             return False
         return self._chat.answer_of(taken.turn) is not None
@@ -148,3 +149,10 @@ class ForegroundJobs:
         except OllimError:
             _logger.warning("The reminder of a turn is gone", exc_info=True)
             return None
+
+
+def _is_accepted(tx: Transaction, turn: JobTurn) -> bool:
+    """False where it was accepted before."""
+    is_new = not tx.inbox.has(turn.id)
+    tx.inbox.append(Accepted(turn.at, turn))
+    return is_new

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card
-from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.jobs import Reminder, Routine, kind_of
 from ollim_bot.domain.moments import describe, describe_with_distance
+from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.schedule import ScheduledJob, next_due, occurrence_at
 from ollim_bot.domain.text import one_line
 
@@ -19,26 +19,26 @@ _LONGEST_TITLE = 200
 _SNOOZES = {"1h": "Snooze 1 h", "9am": "Next day 9:00"}
 
 
-def next_moment(job: ScheduledJob, facts: Facts, now: datetime) -> datetime | None:
+def next_moment(job: ScheduledJob, skips: Skips, now: datetime) -> datetime | None:
     """The first that is not skipped; None if there is none."""
     moment = next_due(job, now, now.tzinfo or UTC)
-    if moment is not None and facts.is_skipped(occurrence_at(job, moment)):
+    if moment is not None and skips.has(occurrence_at(job, moment)):
         return next_due(job, moment, now.tzinfo or UTC)
     return moment
 
 
-def skipped_moment(job: ScheduledJob, facts: Facts, now: datetime) -> datetime | None:
+def skipped_moment(job: ScheduledJob, skips: Skips, now: datetime) -> datetime | None:
     """The moment that will be left out, if the owner wants that."""
     moment = next_due(job, now, now.tzinfo or UTC)
-    is_skipped = moment is not None and facts.is_skipped(occurrence_at(job, moment))
+    is_skipped = moment is not None and skips.has(occurrence_at(job, moment))
     return moment if is_skipped else None
 
 
-def job_overview(job: ScheduledJob, facts: Facts, now: datetime) -> Card:
-    is_skipped = skipped_moment(job, facts, now) is not None
+def job_overview(job: ScheduledJob, skips: Skips, now: datetime) -> Card:
+    is_skipped = skipped_moment(job, skips, now) is not None
     return Card(
         _title(job),
-        "\n".join(_lines(job, facts, now)),
+        "\n".join(_lines(job, skips, now)),
         buttons=tuple(_buttons(job, is_skipped=is_skipped)),
     )
 
@@ -47,7 +47,7 @@ def _title(job: ScheduledJob) -> str:
     return one_line(job.spec.title, _LONGEST_TITLE) or job.spec.id
 
 
-def _lines(job: ScheduledJob, facts: Facts, now: datetime) -> Iterator[str]:
+def _lines(job: ScheduledJob, skips: Skips, now: datetime) -> Iterator[str]:
     if isinstance(job, Routine):
         zone = f" ({job.spec.timezone})" if job.spec.timezone else ""
         yield f"{job.cron.explain()}{zone}."
@@ -58,7 +58,7 @@ def _lines(job: ScheduledJob, facts: Facts, now: datetime) -> Iterator[str]:
         word = "Due" if due.astimezone(UTC) > now.astimezone(UTC) else "Overdue since"
         yield f"{word}: {describe_with_distance(due, now)}."
     else:
-        skipped, following = skipped_moment(job, facts, now), next_moment(job, facts, now)
+        skipped, following = skipped_moment(job, skips, now), next_moment(job, skips, now)
         if skipped is not None:
             yield f"Skipped: {describe(skipped, now)}."
         if following is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ollim_bot.agent import Gate, Refusal, ToolCall, Toolset
-from ollim_bot.conversation.inbox import DurableInbox
+from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.activity import tool_label
 from ollim_bot.domain.inbox import ToolCalled
 from ollim_bot.ports import Clock
@@ -12,16 +12,16 @@ from ollim_bot.tools.toolset import toolset
 
 
 def conversation_tools(
-    bench: ToolContext, gate: Gate, inbox: DurableInbox, clock: Clock
+    bench: ToolContext, gate: Gate, state: ConversationState, clock: Clock
 ) -> Toolset:
     """Each call that is let through is on disk before it is made: a crash must not repeat it."""
 
     async def recorded(call: ToolCall) -> Refusal | None:
         refusal = await gate(call)
-        running = inbox.state.running
+        running = state.inbox.running
         if refusal is None and running is not None:
             label = tool_label(call.tool, call.arguments)
-            await inbox.append(ToolCalled(clock.now(), running.turn, call.tool, label))
+            await state.append(ToolCalled(clock.now(), running.turn, call.tool, label))
         return refusal
 
     return toolset(bench, recorded)

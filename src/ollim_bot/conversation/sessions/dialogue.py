@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from datetime import datetime
 
 from ollim_bot.agent import AgentEngine, AgentSession, Prompt, SessionSpec, Toolset, Trace
 from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.domain.events import AgentEvent, Compacted, SessionNamed, TurnEnded, Usage
-from ollim_bot.domain.inbox import InboxRow, Taken
+from ollim_bot.domain.events import AgentEvent, Compacted, SessionNamed, Usage
+from ollim_bot.domain.inbox import Taken
 from ollim_bot.domain.runs import Run
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import OllimError
-from ollim_bot.ports import Clock, Log
+from ollim_bot.ports import Clock
+from ollim_bot.store.transaction import Transaction
 
 _LOOKS = 3
 _BETWEEN_LOOKS = 0.2
@@ -58,15 +59,15 @@ class ChatSession(ABC):
         """Each turn is a run of its own."""
 
     @abstractmethod
-    def take(self, log: Log[InboxRow], taken: Taken) -> Sequence[InboxRow]:
-        """Write down that a turn begins, together with the updates that its prompt shows."""
+    def claim(self, tx: Transaction) -> PendingUpdates:
+        """The updates that the prompt of the turn shows that is being taken."""
 
     @abstractmethod
-    async def settle(self, claim: PendingUpdates, *, is_taken: bool) -> None:
-        """The prompt that showed them has been taken, or has not; may be said more than once."""
+    def settle(self, tx: Transaction, claim: PendingUpdates, *, is_taken: bool) -> None:
+        """The prompt that showed them was taken by the engine, or was not; repeatable."""
 
     @abstractmethod
-    async def adopt(self, session_id: SessionId) -> None:
+    def adopt(self, tx: Transaction, session_id: SessionId, now: datetime) -> None:
         """Go on with a session that was begun, but was not stored before a crash."""
 
     @abstractmethod
@@ -82,8 +83,8 @@ class ChatSession(ABC):
         """The owner has said something in it."""
 
     @abstractmethod
-    async def rest(self) -> None:
-        """A turn has ended, in whatever way."""
+    def rest(self, tx: Transaction, now: datetime) -> None:
+        """A turn has ended."""
 
     @abstractmethod
     async def _opened(self, spec: SessionSpec) -> AgentSession: ...
@@ -93,10 +94,6 @@ class ChatSession(ABC):
 
     @abstractmethod
     async def _compacted(self, session_id: SessionId) -> None: ...
-
-    @abstractmethod
-    async def _ended(self) -> None:
-        """The engine has ended a turn."""
 
     async def open(self) -> SessionId:
         """Be ready for a turn, and give the id that the session has or will have.
@@ -169,6 +166,4 @@ class ChatSession(ABC):
                 await self._named(session_id)
             case Compacted(session_id):
                 await self._compacted(session_id)
-            case TurnEnded():
-                await self._ended()
         return event

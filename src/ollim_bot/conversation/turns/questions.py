@@ -12,7 +12,7 @@ from ollim_bot.agent import Image
 from ollim_bot.chat import AttachmentKeeper
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.chat_log import ChatLog
-from ollim_bot.conversation.inbox import DurableInbox
+from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.chat import Attachment, ChatMessage
 from ollim_bot.domain.inbox import ToolCalled
 from ollim_bot.domain.inputs import Asked, InputId, JobTurn, Occasion, OwnerMessage, ProgramTurn
@@ -38,9 +38,9 @@ _REMEMBERED = 100
 class Tainting:
     """The log tells what the owner sent last, so a restart does not end it."""
 
-    def __init__(self, chat: ChatLog, inbox: DurableInbox) -> None:
+    def __init__(self, chat: ChatLog, state: ConversationState) -> None:
         self._chat = chat
-        self._inbox = inbox
+        self._state = state
 
     def of(self, asked: Sequence[Asked]) -> Taint | None:
         """None where the turn answers the owner's own words alone, or what came after them."""
@@ -59,7 +59,7 @@ class Tainting:
     def _standing(self) -> Iterator[Untrusted]:
         """What a turn that nobody wrote a message for comes after."""
         for message in self._chat.newest_first():
-            if self._inbox.state.waits(InputId(message.id)):
+            if self._state.inbox.waits(InputId(message.id)):
                 continue
             quote = self._untrusted_quote(message)
             if message.is_typed and quote is None:

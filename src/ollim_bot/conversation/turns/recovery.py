@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.commands.dispatcher import CommandDispatcher
 from ollim_bot.conversation.forks.forks import Forks
-from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.conversation.posting import Posting, answer_name
+from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.turns.questions import TurnInputs
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.events import Usage
 from ollim_bot.domain.inbox import MOST_ATTEMPTS, Ended, InputEnd, Taken
 from ollim_bot.domain.inputs import Asked, CommandCall, InputId, JobTurn, OwnerMessage
+from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.ports import Clock
-from ollim_bot.stores import Stores
+from ollim_bot.store.steps import leave_update
+from ollim_bot.store.transaction import Transaction
 
 _logger = logging.getLogger(__name__)
 
@@ -27,8 +28,7 @@ class Recovery:
 
     def __init__(
         self,
-        stores: Stores,
-        inbox: DurableInbox,
+        state: ConversationState,
         chat: ChatLog,
         forks: Forks,
         questions: TurnInputs,
@@ -37,8 +37,7 @@ class Recovery:
         desk: CommandDispatcher,
         clock: Clock,
     ) -> None:
-        self._stores = stores
-        self._inbox = inbox
+        self._state = state
         self._chat = chat
         self._forks = forks
         self._questions = questions
@@ -49,8 +48,8 @@ class Recovery:
 
     async def run(self) -> None:
         """Until no turn is left without an end."""
-        while (taken := self._inbox.state.running) is not None:
-            inputs = self._inbox.state.taken
+        while (taken := self._state.inbox.running) is not None:
+            inputs = self._state.inbox.taken
             commands = [each for each in inputs if isinstance(each, CommandCall)]
             asked = tuple(each for each in inputs if not isinstance(each, CommandCall))
             if not commands:
@@ -66,9 +65,14 @@ class Recovery:
         _logger.info(
             "A turn was cut off (taken: %s, complete: %s)", trace.is_taken, trace.is_complete
         )
-        await dialogue.settle(taken.claim, is_taken=trace.is_taken)
-        if trace.is_taken and taken.session is not None:
-            await dialogue.adopt(taken.session)
+        now = self._clock.now()
+
+        def step(tx: Transaction) -> None:
+            dialogue.settle(tx, taken.claim, is_taken=trace.is_taken)
+            if trace.is_taken and taken.session is not None:
+                dialogue.adopt(tx, taken.session, now)
+
+        await self._state.transact(step)
         if self._chat.answer_of(taken.turn) is not None:
             await self._answering.end(asked, InputEnd.ANSWERED)
         elif trace.is_complete and trace.answer:
@@ -81,7 +85,7 @@ class Recovery:
             await self._set_aside(asked)
         else:
             known_in = dialogue.id if trace.is_taken else None
-            tools = self._inbox.state.tools
+            tools = self._state.inbox.tools
             question = self._questions.again(asked, taken.attempt + 1, tools, known_in)
             await self._answering.ask(asked, question)
 
@@ -98,10 +102,11 @@ class Recovery:
         if not is_done:
             await self._tell(texts.command_cut_off(command.name), command.id)
         how = InputEnd.ANSWERED if is_done else InputEnd.FAILED
-        await self._inbox.append(Ended(self._clock.now(), (command.id,), how))
+        await self._state.append(Ended(self._clock.now(), (command.id,), how))
 
     async def _tell(self, sentence: str, about: InputId) -> None:
         """At once, for the owner waits for it; and once, whenever a crash makes it begin again."""
         name = f"given-up-{about}"
         await self._posting.note(sentence, name=name)
-        await asyncio.to_thread(self._stores.leave_update, sentence, self._clock.now(), name)
+        update = PendingUpdate(self._clock.now(), sentence, name)
+        await self._state.transact(lambda tx: leave_update(tx, update))

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Protocol
 from uuid import uuid4
 
@@ -13,11 +14,11 @@ from ollim_bot.agent import Prompt
 from ollim_bot.chat import TurnStart
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.forks.forks import Forks
-from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.conversation.jobs.foreground import LIMIT, ForegroundJobs
 from ollim_bot.conversation.posting import Posting
 from ollim_bot.conversation.sessions.dialogue import ChatSession
 from ollim_bot.conversation.stage import Presentation, Stage
+from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.turns.questions import Tainting, TurnInput
 from ollim_bot.domain.chat import TurnId
 from ollim_bot.domain.events import (
@@ -51,6 +52,7 @@ from ollim_bot.errors import OllimError
 from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock
 from ollim_bot.prompts.context import updates_block
+from ollim_bot.store.transaction import Transaction
 from ollim_bot.tools.context import ToolContext
 
 NO_RESPONSE = "no response — try again."
@@ -148,6 +150,10 @@ _NOTHING_USED = Usage()
 _CUT_OFF = (FailureKind.ENGINE_DIED, FailureKind.SESSION_LOST)
 
 
+class _InputsChanged(Exception):
+    """An input was edited or withdrawn between the making of the question and the taking."""
+
+
 class Watch(Protocol):
     """Looks at the events of a turn as they pass, for the sake of what they change."""
 
@@ -161,7 +167,7 @@ class TurnRunner:
 
     def __init__(
         self,
-        inbox: DurableInbox,
+        state: ConversationState,
         forks: Forks,
         stage: Stage,
         posting: Posting,
@@ -173,7 +179,7 @@ class TurnRunner:
         *,
         hurry: Callable[[], None],
     ) -> None:
-        self._inbox = inbox
+        self._state = state
         self._forks = forks
         self._stage = stage
         self._posting = posting
@@ -186,11 +192,16 @@ class TurnRunner:
         self._unwanted: frozenset[InputId] = frozenset()
         self.running: RunningTurn | None = None
 
+    async def be_ready(self) -> None:
+        """Open the session beforehand, so that the next turn need not wait."""
+        await self._forks.current.be_ready()
+
     async def ask(self, asked: Sequence[Asked], question: Awaitable[TurnInput]) -> bool:
         """Run a turn to its end, with all that has to be shown and written down about it.
 
         It can be stopped from the first moment on, while the question is still being made, which
         may open a fork. True if it was cut off, neither answered nor failed: then it has to go on.
+        Nothing happens where an input was edited or withdrawn before it was taken.
         """
         can_be_replaced = all(each.can_be_replaced for each in asked)
         turn = self._begun((each.id for each in asked), can_be_replaced=can_be_replaced)
@@ -203,8 +214,10 @@ class TurnRunner:
             async with self._limited(turn, dialogue, asked):
                 end = await self._run(turn, dialogue, made)
             return await self._conclude(turn, dialogue, made, end)
+        except _InputsChanged:
+            return False
         finally:
-            self.running = None
+            self._has_ended()
             await turn.close(end)
 
     async def run_command(self, input_id: InputId, line: str) -> tuple[RunningTurn, TurnEnded]:
@@ -218,14 +231,9 @@ class TurnRunner:
         except OllimError as error:
             end = _no_engine(error)
         finally:
-            self.running = None
+            self._has_ended()
             await turn.close(end)
         return turn, end
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether no turn runs and none was begun; a command has a turn too."""
-        return self.running is None and self._inbox.state.running is None
 
     async def interrupt(self) -> bool:
         """Stop the turn that runs or is about to; False if there is none."""
@@ -253,10 +261,13 @@ class TurnRunner:
         self, asked: Sequence[Asked], how: InputEnd, usage: Usage = _NOTHING_USED
     ) -> None:
         ids = tuple(each.id for each in asked)
+        await self._end_jobs(asked, how, usage)
+        await self._state.append(Ended(self._clock.now(), ids, how))
+
+    async def _end_jobs(self, asked: Sequence[Asked], how: InputEnd, usage: Usage) -> None:
         for each in asked:
             if isinstance(each, JobTurn):
                 await self._jobs.end(each, how, self._bench.run, usage)
-        await self._inbox.append(Ended(self._clock.now(), ids, how))
 
     def _begun(self, inputs: Iterable[InputId], *, can_be_replaced: bool) -> RunningTurn:
         start = TurnStart(TurnId(uuid4().hex), self._clock.now(), tuple(inputs))
@@ -264,12 +275,17 @@ class TurnRunner:
         turn.is_interrupted = not self._unwanted.isdisjoint(start.inputs)
         self._unwanted = frozenset()
         self.running = turn
+        self._state.begin_turn(start)
         return turn
+
+    def _has_ended(self) -> None:
+        self.running = None
+        self._state.end_turn()
 
     def _upcoming(self) -> Iterable[Asked]:
         """What the next turn will be about, where none has begun yet."""
         in_fork = self._forks.open is not None
-        inputs = self._inbox.state.taken or self._inbox.state.next_batch(in_fork=in_fork)
+        inputs = self._state.inbox.taken or self._state.inbox.next_batch(in_fork=in_fork)
         return (each for each in inputs if not isinstance(each, CommandCall))
 
     async def _run(
@@ -287,7 +303,7 @@ class TurnRunner:
         for each in question.asked:
             if isinstance(each, JobTurn):
                 await self._jobs.begin(each, self._bench.run)
-        claim = await self._take(turn.start, dialogue, question.attempt, prompt_id, session_id)
+        claim = await self._take(turn.start, dialogue, question, prompt_id, session_id)
         is_news = bool(claim.entries) and not dialogue.in_fork
         for note in (*([texts.CATCHING_UP] if is_news else []), *question.notes):
             turn.show(Noted(note))
@@ -322,12 +338,24 @@ class TurnRunner:
                 alarm.cancel()
 
     async def _take(
-        self, start: TurnStart, dialogue: ChatSession, attempt: int, prompt: str, session: SessionId
+        self,
+        start: TurnStart,
+        dialogue: ChatSession,
+        question: TurnInput,
+        prompt: str,
+        session: SessionId,
     ) -> PendingUpdates:
-        taken = Taken(start.at, start.turn, start.inputs, attempt, prompt, session)
-        await self._inbox.record(lambda log: dialogue.take(log, taken))
-        running = self._inbox.state.running
-        return running.claim if running is not None else PendingUpdates()
+        taken = Taken(start.at, start.turn, start.inputs, question.attempt, prompt, session)
+
+        def step(tx: Transaction) -> PendingUpdates:
+            accepted = tx.inbox.get().accepted
+            if any(each not in accepted for each in question.asked):
+                raise _InputsChanged
+            claim = dialogue.claim(tx)
+            tx.inbox.append(replace(taken, claim=claim, in_fork=dialogue.in_fork))
+            return claim
+
+        return await self._state.transact(step)
 
     async def _conclude(
         self, turn: RunningTurn, dialogue: ChatSession, question: TurnInput, end: TurnEnded
@@ -340,18 +368,27 @@ class TurnRunner:
                 await dialogue.forget()
             return True
         how = await self._post_outcome(turn, dialogue, asked, end)
-        taken, is_taken = self._inbox.state.running, False
+        taken, is_taken = self._state.inbox.running, False
         if taken is not None and taken.turn == turn.start.turn:
             is_taken = turn.was_asked and (
                 end.cause is EndCause.COMPLETED or await dialogue.has_taken(taken)
             )
-            await dialogue.settle(taken.claim, is_taken=is_taken)
-        await dialogue.rest()
-        if how is InputEnd.SUPERSEDED and not is_taken and question.known_in is None:
-            # Nobody has read it: it is asked together with what came after it.
-            await self._inbox.append(Released(self._clock.now(), turn.start.turn))
-        else:
-            await self.end(asked, how, end.usage)
+        # What the engine has not read is asked again, together with what came after it.
+        is_released = how is InputEnd.SUPERSEDED and not is_taken and question.known_in is None
+        if not is_released:
+            await self._end_jobs(asked, how, end.usage)
+        now = self._clock.now()
+        row: Released | Ended = Released(now, turn.start.turn)
+        if not is_released:
+            row = Ended(now, tuple(each.id for each in asked), how)
+
+        def step(tx: Transaction) -> None:
+            if taken is not None and taken.turn == turn.start.turn:
+                dialogue.settle(tx, taken.claim, is_taken=is_taken)
+            dialogue.rest(tx, now)
+            tx.inbox.append(row)
+
+        await self._state.transact(step)
         return False
 
     async def _post_outcome(
@@ -381,13 +418,13 @@ class TurnRunner:
     def _ends_with_report(self, asked: Sequence[Asked]) -> bool:
         """Whether all that was asked for is there, so that words about it would only be noise."""
         occasions = (each.occasion for each in asked if isinstance(each, ProgramTurn))
-        calls = (each for each in self._inbox.state.waiting if isinstance(each, CommandCall))
+        calls = (each for each in self._state.inbox.waiting if isinstance(each, CommandCall))
         is_made = any("summary" in call.arguments for call in calls)
         return is_made and Occasion.FORK_REPORT in occasions
 
     def _is_superseded(self, turn: RunningTurn) -> bool:
         """Whether a newer message waits; those of a turn that was never taken wait too."""
-        waiting = (each for each in self._inbox.state.waiting if isinstance(each, OwnerMessage))
+        waiting = (each for each in self._state.inbox.waiting if isinstance(each, OwnerMessage))
         return any(each.id not in turn.start.inputs for each in waiting)
 
     async def _post_rest(self, turn: RunningTurn, dialogue: ChatSession, end: TurnEnded) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
 
-from ollim_bot.domain.facts import Facts
+from ollim_bot.domain.surface_state import DiscordState
 from ollim_bot.errors import StorageError
-from ollim_bot.ports import Store
+from ollim_bot.store.store import Store
 
-_Change = Callable[[Facts], Facts]
+_Change = Callable[[DiscordState], DiscordState]
 
 _logger = logging.getLogger(__name__)
 
@@ -22,8 +23,8 @@ class DiscordFacts:
     changes.
     """
 
-    def __init__(self, memory: Store[Mapping[str, object]]) -> None:
-        self._memory = memory
+    def __init__(self, store: Store) -> None:
+        self._store = store
         # One for each thing that can change, so that they do not pile up while a disk refuses.
         self._unwritten: dict[str, _Change] = {}
         self._newest = "0"
@@ -32,27 +33,27 @@ class DiscordFacts:
 
     async def last_seen(self) -> str | None:
         """Raises `StorageError`, as all reading does."""
-        return (await self._now()).discord_last_seen
+        return (await self._now()).last_seen
 
     def saw(self, ref: str) -> None:
         """This message, and all before it, need not be looked at again."""
         newest = self._newest = max(self._newest, ref, key=int)
-        self._note("seen", lambda facts: facts.seen_on_discord(newest))
+        self._note("seen", lambda state: state.seen(newest))
 
     async def commands_hash(self) -> str | None:
-        return (await self._now()).discord_commands
+        return (await self._now()).commands
 
     def keep_commands_hash(self, mark: str) -> None:
-        self._note("commands", lambda facts: facts.with_discord_commands(mark))
+        self._note("commands", lambda state: state.with_commands(mark))
 
     async def drafts(self) -> tuple[str, ...]:
-        return (await self._now()).discord_drafts
+        return (await self._now()).drafts
 
     def add_draft(self, ref: str) -> None:
-        self._note(f"draft {ref}", lambda facts: facts.with_draft(ref))
+        self._note(f"draft {ref}", lambda state: state.with_draft(ref))
 
     def remove_draft(self, ref: str) -> None:
-        self._note(f"draft {ref}", lambda facts: facts.without_draft(ref))
+        self._note(f"draft {ref}", lambda state: state.without_draft(ref))
 
     async def run(self) -> None:
         """Until cancelled. What a disk refused is tried again with what comes next."""
@@ -68,7 +69,8 @@ class DiscordFacts:
             if not changes:
                 return True
             try:
-                await asyncio.to_thread(self._write, tuple(changes.values()))
+                step = partial(_changed, changes=tuple(changes.values()))
+                await self._store.transact(lambda tx: tx.discord.change(step))
             except StorageError:
                 _logger.warning("What is known of Discord could not be kept", exc_info=True)
                 return False
@@ -77,20 +79,17 @@ class DiscordFacts:
                     del self._unwritten[about]
             return True
 
-    async def _now(self) -> Facts:
-        facts = Facts(await asyncio.to_thread(self._memory.read))
-        return _changed(facts, tuple(self._unwritten.values()))
+    async def _now(self) -> DiscordState:
+        state = await self._store.read(lambda tx: tx.discord.get())
+        return _changed(state, tuple(self._unwritten.values()))
 
     def _note(self, about: str, change: _Change) -> None:
         self._unwritten.pop(about, None)
         self._unwritten[about] = change
         self._is_wanted.set()
 
-    def _write(self, changes: tuple[_Change, ...]) -> None:
-        self._memory.transact(lambda raw: (_changed(Facts(raw), changes).raw, None))
 
-
-def _changed(facts: Facts, changes: tuple[_Change, ...]) -> Facts:
+def _changed(state: DiscordState, changes: tuple[_Change, ...]) -> DiscordState:
     for change in changes:
-        facts = change(facts)
-    return facts
+        state = change(state)
+    return state

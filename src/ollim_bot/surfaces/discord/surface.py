@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -17,8 +17,9 @@ from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.errors import NotSent, StorageError, Unreachable, Unsure
-from ollim_bot.ports import Clock, Store
+from ollim_bot.ports import Clock
 from ollim_bot.settings import Secret
+from ollim_bot.store.store import Store
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
 from ollim_bot.surfaces.discord.catch_up import CatchUp
 from ollim_bot.surfaces.discord.client import DiscordConnection, point_at
@@ -183,7 +184,7 @@ class DiscordSurface:
     def __init__(
         self,
         account: Account,
-        memory: Store[Mapping[str, object]],
+        store: Store,
         opened: OpenAttachment,
         folder: Path,
         clock: Clock,
@@ -194,7 +195,7 @@ class DiscordSurface:
         self._allowance = EditAllowance(clock.monotonic)
         self._channel = DirectMessages(self._wire, self._allowance, opened)
         self._errands = BackgroundTasks(clock)
-        self._facts = DiscordFacts(memory)
+        self._facts = DiscordFacts(store)
         self._drafts = Drafts(self._channel, clock, self._errands, self._facts)
         self._courier = DiscordCourier(self._channel, self._drafts, self._errands, clock)
         self._eyes = PendingReaction(self._channel, clock)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Protocol
 
 from ollim_bot.chat import Reception
 from ollim_bot.domain.chat import MessageId
-from ollim_bot.domain.facts import Facts
-from ollim_bot.ports import Store
+from ollim_bot.domain.surface_state import WebState
+from ollim_bot.store.store import Store
 from ollim_bot.surfaces.web import texts
 from ollim_bot.surfaces.web.frames import Json, read_frame
 from ollim_bot.surfaces.web.refusals import Refused
@@ -24,16 +24,16 @@ class KeptMark(Protocol):
 
 
 class RememberedMark:
-    """A `KeptMark` among the small facts that the bot remembers."""
+    """A `KeptMark` in the store."""
 
-    def __init__(self, memory: Store[Mapping[str, object]]) -> None:
-        self._memory = memory
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
     def read(self) -> MessageId | None:
-        return Facts(self._memory.read()).web_read
+        return self._store.query(lambda tx: tx.web.get()).read
 
     def write(self, message_id: MessageId) -> None:
-        self._memory.transact(lambda raw: (Facts(raw).read_up_to(message_id).raw, None))
+        self._store.run(lambda tx: tx.web.put(WebState(message_id)))
 
 
 class ReadMark:

@@ -1,0 +1,159 @@
+"""What the owner sends: accepted, edited and withdrawn."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from ollim_bot.chat import AttachmentKeeper, Incoming
+from ollim_bot.conversation import texts
+from ollim_bot.conversation.chat_log import ChatLog
+from ollim_bot.conversation.forks.forks import Replies
+from ollim_bot.conversation.stage import Stage
+from ollim_bot.conversation.state import ConversationState
+from ollim_bot.conversation.status_board import StatusBoard
+from ollim_bot.conversation.turns.runner import TurnRunner
+from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
+from ollim_bot.domain.inbox import Accepted, Edited, Ended, InputEnd
+from ollim_bot.domain.inputs import InputId, OwnerMessage
+from ollim_bot.errors import WrongInput
+from ollim_bot.ports import Clock
+from ollim_bot.store.transaction import Transaction
+
+
+class OwnerMessages:
+    """Makes inputs of what a surface brings, with its files kept and its quote found."""
+
+    def __init__(
+        self, keeper: AttachmentKeeper, chat: ChatLog, replies: Replies, clock: Clock
+    ) -> None:
+        self._keeper = keeper
+        self._chat = chat
+        self._replies = replies
+        self._clock = clock
+
+    async def made(self, message: Incoming) -> OwnerMessage:
+        attachments = await asyncio.to_thread(self._kept, message)
+        quoted = await self._chat.find(message.reply_to) if message.reply_to else None
+        return OwnerMessage(
+            message.id,
+            message.surface,
+            self._clock.now(),
+            message.text,
+            message.reply_to,
+            message.quote or (quoted.text if quoted else ""),
+            attachments,
+            message.button,
+            None if message.untrusted else await self._replies.origin(message.reply_to),
+            message.untrusted,
+            message.untrusted_quote or (quoted.untrusted if quoted else None),
+        )
+
+    def _kept(self, message: Incoming) -> tuple[Attachment, ...]:
+        return tuple(self._keeper.keep(message.id, file) for file in message.files)
+
+
+class MessageIntake:
+    """Each of accept, edit and withdraw decides inside one step."""
+
+    def __init__(
+        self,
+        state: ConversationState,
+        messages: OwnerMessages,
+        chat: ChatLog,
+        stage: Stage,
+        runner: TurnRunner,
+        board: StatusBoard,
+        clock: Clock,
+    ) -> None:
+        self._state = state
+        self._messages = messages
+        self._chat = chat
+        self._stage = stage
+        self._runner = runner
+        self._board = board
+        self._clock = clock
+        # The log must have a message before the answer to it; one step will hold both.
+        self.posting = asyncio.Lock()
+
+    async def load(self) -> None:
+        """Bring into the log what a crash let stand in the inbox alone."""
+        for waiting in self._state.inbox.accepted:
+            if isinstance(waiting, OwnerMessage) and not self._chat.recent(MessageId(waiting.id)):
+                await self._chat.add_or_put_up(_shown(waiting))
+
+    async def receive(self, message: Incoming) -> ChatMessage:
+        """On disk, with its files, when it returns; once for an id."""
+        # A surface that gives up must not stop this half-way: the inbox may have it already.
+        return await asyncio.shield(asyncio.ensure_future(self._receive(message)))
+
+    async def edit(self, input_id: InputId, text: str) -> bool:
+        """Whether it was not taken yet."""
+        row = Edited(self._clock.now(), input_id, text)
+        if self._is_begun(input_id) or not await self._state.transact(
+            lambda tx: _is_changed(tx, row, input_id)
+        ):
+            return False
+        known = await self._chat.find(MessageId(input_id))
+        if known is not None:
+            await self._stage.post(replace(known, text=text))
+        return True
+
+    async def withdraw(self, input_id: InputId) -> bool:
+        """Whether it was not taken yet."""
+        row = Ended(self._clock.now(), (input_id,), InputEnd.WITHDRAWN)
+        if self._is_begun(input_id) or not await self._state.transact(
+            lambda tx: _is_changed(tx, row, input_id)
+        ):
+            return False
+        await self._board.tell()
+        return True
+
+    def _is_begun(self, input_id: InputId) -> bool:
+        turn = self._state.turn
+        return turn is not None and input_id in turn.inputs
+
+    async def _receive(self, message: Incoming) -> ChatMessage:
+        async with self.posting:
+            known = await self._known(message.id)
+            if known is not None:
+                return known
+            if not message.text.strip() and not message.files:
+                raise WrongInput(texts.NOTHING_IN_IT)
+            accepted = await self._messages.made(message)
+            is_in_fork = self._state.fork is not None
+            shown = replace(_shown(accepted), refs=message.refs, in_fork=is_in_fork)
+            await self._state.append(Accepted(accepted.at, accepted))
+            older = self._runner.running
+            await self._stage.post(shown, said_on=message.surface)
+        await self._runner.make_way(older, accepted.id)
+        await self._board.tell()
+        return shown
+
+    async def _known(self, input_id: InputId) -> ChatMessage | None:
+        """The message that came under this id before. The old part of the log is not searched."""
+        found = self._chat.recent(MessageId(input_id))
+        if found is None and self._state.inbox.has(input_id):
+            found = await self._chat.find(MessageId(input_id))
+        return found
+
+
+def _is_changed(tx: Transaction, row: Edited | Ended, input_id: InputId) -> bool:
+    """Append the row if its input was not taken yet."""
+    is_waiting = tx.inbox.get().waits(input_id)
+    if is_waiting:
+        tx.inbox.append(row)
+    return is_waiting
+
+
+def _shown(message: OwnerMessage) -> ChatMessage:
+    return ChatMessage(
+        MessageId(message.id),
+        message.at,
+        Author.OWNER,
+        message.button or message.text,
+        reply_to=message.reply_to,
+        attachments=message.attachments,
+        footer=message.untrusted.source if message.untrusted else "",
+        untrusted=message.untrusted,
+    )

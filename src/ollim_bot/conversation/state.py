@@ -1,0 +1,111 @@
+"""The state of the conversation: changed by steps, and shown as the last of them left it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ollim_bot.chat import TurnStart
+from ollim_bot.domain.forks import Fork
+from ollim_bot.domain.inbox import Inbox, InboxRow
+from ollim_bot.domain.sessions import SessionId
+from ollim_bot.store.database import Step
+from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
+
+R = TypeVar("R")
+
+
+_EMPTY = Inbox()
+
+
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    inbox: Inbox = _EMPTY
+    session: SessionId | None = None
+    fork: Fork | None = None
+
+    @classmethod
+    def of(cls, tx: Transaction) -> _Snapshot:
+        return cls(tx.inbox.get(), tx.session.get(), tx.fork.get())
+
+
+class ConversationState:
+    """Runs the steps of the conversation, and knows what the last one left.
+
+    `inbox`, `session` and `fork` are for display and for waking up; a step that decides reads them
+    in its transaction. `turn` is the turn that has begun, registered before its inputs are taken.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.turn: TurnStart | None = None
+        self._store = store
+        self._snapshot = _Snapshot()
+        self._changed = asyncio.Event()
+
+    @property
+    def inbox(self) -> Inbox:
+        return self._snapshot.inbox
+
+    @property
+    def session(self) -> SessionId | None:
+        return self._snapshot.session
+
+    @property
+    def fork(self) -> Fork | None:
+        return self._snapshot.fork
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a message of the owner waits or is being answered."""
+        return self.inbox.is_busy
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no turn runs and none has begun; a command has a turn too."""
+        return self.turn is None and self.inbox.running is None
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing runs and nothing waits that could run now."""
+        return self.is_idle and not self.inbox.next_batch(in_fork=self.fork is not None)
+
+    def begin_turn(self, start: TurnStart) -> None:
+        """Register a turn, before its inputs are taken."""
+        self.turn = start
+
+    def end_turn(self) -> None:
+        self.turn = None
+        self._wake()
+
+    async def load(self) -> None:
+        self._publish(await self._store.read(_Snapshot.of))
+
+    async def transact(self, step: Step[R]) -> R:
+        """As `Store.transact`; what it left is known here when it returns, or is cancelled."""
+        return await asyncio.shield(asyncio.ensure_future(self._transact(step)))
+
+    async def append(self, *rows: InboxRow) -> None:
+        await self.transact(lambda tx: tx.inbox.append(*rows))
+
+    async def next_change(self) -> None:
+        await self._changed.wait()
+
+    async def work(self) -> None:
+        """Wait until an input waits that can be taken now."""
+        while not self.inbox.next_batch(in_fork=self.fork is not None):
+            await self.next_change()
+
+    async def _transact(self, step: Step[R]) -> R:
+        result, after = await self._store.transact(lambda tx: (step(tx), _Snapshot.of(tx)))
+        self._publish(after)
+        return result
+
+    def _publish(self, snapshot: _Snapshot) -> None:
+        self._snapshot = snapshot
+        self._wake()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()

@@ -1,0 +1,120 @@
+"""One order: inputs are taken one after another."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+
+from ollim_bot.conversation.commands.dispatcher import CommandDispatcher
+from ollim_bot.conversation.forks.forks import Replies
+from ollim_bot.conversation.notices import Notices
+from ollim_bot.conversation.state import ConversationState
+from ollim_bot.conversation.status_board import StatusBoard
+from ollim_bot.conversation.turns.questions import TurnInput, TurnInputs
+from ollim_bot.conversation.turns.recovery import Recovery
+from ollim_bot.conversation.turns.runner import TurnRunner
+from ollim_bot.domain.inbox import InputEnd
+from ollim_bot.domain.inputs import Asked, CommandCall, ProgramTurn
+from ollim_bot.errors import StorageError
+from ollim_bot.ports import Clock
+from ollim_bot.store.store import Store
+
+_PAUSE = 5.0
+
+_logger = logging.getLogger(__name__)
+
+
+class Questions:
+    """Makes the question of a turn: routed into a fork where a reply wants one, with pictures."""
+
+    def __init__(self, replies: Replies, inputs: TurnInputs, board: StatusBoard) -> None:
+        self._replies = replies
+        self._inputs = inputs
+        self._board = board
+
+    async def first(self, asked: tuple[Asked, ...]) -> TurnInput:
+        notes = await self._replies.route(asked)
+        await self._board.tell()
+        question = await self._inputs.first(asked)
+        return replace(question, notes=(*notes, *question.notes))
+
+
+class DiskGate:
+    """The one place where the conversation waits for a disk that refuses."""
+
+    def __init__(self, store: Store, notices: Notices, clock: Clock) -> None:
+        self._store = store
+        self._notices = notices
+        self._clock = clock
+
+    async def wait(self, refused: StorageError) -> None:
+        """Say so once a day, and return when there is room again."""
+        _logger.error("The conversation stands still", exc_info=refused)
+        key = f"{refused} {self._clock.now():%Y-%m-%d}"
+        await self._notices.tell(str(refused), key=key)
+        await self._store.until_writable()
+        await self._clock.sleep(_PAUSE)
+
+
+class InputLoop:
+    """An actor: takes one input after the other. Only an interruption goes round the line."""
+
+    def __init__(
+        self,
+        gate: DiskGate,
+        state: ConversationState,
+        questions: Questions,
+        runner: TurnRunner,
+        recovery: Recovery,
+        dispatcher: CommandDispatcher,
+        board: StatusBoard,
+        posting: asyncio.Lock,
+    ) -> None:
+        self._gate = gate
+        self._state = state
+        self._questions = questions
+        self._runner = runner
+        self._recovery = recovery
+        self._dispatcher = dispatcher
+        self._board = board
+        self._posting = posting
+        self._is_ending = False
+
+    async def run(self) -> None:
+        """Until cancelled or told to end. What was accepted waits while the disk refuses."""
+        while not self._is_ending:
+            try:
+                await self._work()
+            except StorageError as refused:
+                await self._gate.wait(refused)
+
+    def end_soon(self) -> None:
+        """Take nothing more: `run` returns when what runs now has ended."""
+        self._is_ending = True
+
+    async def _work(self) -> None:
+        await self._recovery.run()
+        await self._board.tell()
+        while not self._is_ending:
+            await self._runner.be_ready()
+            await self._state.work()
+            await self._take_next()
+            await self._board.tell()
+
+    async def _take_next(self) -> None:
+        async with self._posting:
+            batch = self._state.inbox.next_batch(in_fork=self._state.fork is not None)
+        # Nothing is awaited until a turn has begun: a later message finds one to interrupt.
+        for command in (each for each in batch if isinstance(each, CommandCall)):
+            await self._dispatcher.run(command)
+        asked = tuple(each for each in batch if not isinstance(each, CommandCall))
+        if any(self._is_over(each) for each in asked):
+            await self._runner.end(asked, InputEnd.WITHDRAWN)
+        elif asked and await self._runner.ask(asked, self._questions.first(asked)):
+            await self._recovery.run()
+
+    def _is_over(self, asked: Asked) -> bool:
+        """Whether it was about a fork that is not open any more."""
+        fork = self._state.fork
+        return isinstance(asked, ProgramTurn) and (fork is None or asked.fork != fork.id)

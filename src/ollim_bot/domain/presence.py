@@ -1,0 +1,32 @@
+"""Whether the bot was stopped, restarted or cut off before this start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Presence:
+    """`running_since` is None once the bot has stopped as it should.
+
+    `cut_off_at` is when the bot last ran before a crash that the owner was not told of yet.
+    """
+
+    running_since: datetime | None = None
+    stopped_for_restart: bool = False
+    cut_off_at: datetime | None = None
+
+    def begun(self, now: datetime, heartbeat: datetime | None) -> Presence:
+        """Note a start. If the bot has not stopped since the start before, that was a crash."""
+        started, cut_off = self.running_since, self.cut_off_at
+        if started is not None:
+            cut_off = max(started, heartbeat or started)
+        return replace(self, running_since=now, cut_off_at=cut_off)
+
+    def ended(self, *, for_restart: bool) -> Presence:
+        return replace(self, running_since=None, stopped_for_restart=for_restart)
+
+    def greeted(self) -> Presence:
+        """The owner was told of the crash, if there was one."""
+        return replace(self, cut_off_at=None)

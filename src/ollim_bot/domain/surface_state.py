@@ -1,0 +1,50 @@
+"""What is remembered about the surfaces across restarts."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from ollim_bot.domain.chat import MessageId
+
+MOST_DRAFTS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class WebState:
+    """`read` is the newest message that was seen on the page."""
+
+    read: MessageId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DiscordState:
+    """`last_seen` is the owner's newest message there that needs no second look.
+
+    `commands` is a fingerprint of the commands that Discord was last given. `drafts` are the
+    messages there that show a turn which has not ended, the newest as the last.
+    """
+
+    last_seen: str | None = None
+    commands: str | None = None
+    drafts: tuple[str, ...] = ()
+
+    def seen(self, ref: str) -> DiscordState:
+        """Goes forward only."""
+        is_newer = is_ref(ref) and (self.last_seen is None or int(ref) > int(self.last_seen))
+        return replace(self, last_seen=ref) if is_newer else self
+
+    def with_commands(self, mark: str) -> DiscordState:
+        return replace(self, commands=mark)
+
+    def with_draft(self, ref: str) -> DiscordState:
+        others = self.without_draft(ref).drafts
+        return replace(self, drafts=(*others, ref)[-MOST_DRAFTS:])
+
+    def without_draft(self, ref: str) -> DiscordState:
+        return replace(self, drafts=tuple(each for each in self.drafts if each != ref))
+
+
+def is_ref(text: str) -> bool:
+    """Whether it is an id as Discord gives them."""
+    return re.fullmatch(r"[0-9]{1,20}", text) is not None

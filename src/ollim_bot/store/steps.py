@@ -1,0 +1,60 @@
+"""Steps that several parts of the program take."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from uuid import uuid4
+
+from ollim_bot.domain.initiative import Setter
+from ollim_bot.domain.notices import Notice
+from ollim_bot.domain.occurrences import LedgerRow
+from ollim_bot.domain.updates import PendingUpdate
+from ollim_bot.store.transaction import Transaction
+
+
+def leave_update(tx: Transaction, update: PendingUpdate) -> None:
+    """Leave a summary for the main session.
+
+    Updates that exceed the cap stay readable in the ledger. An id that waits already is not left a
+    second time.
+    """
+    pending = tx.updates.get()
+    if any(entry.id == update.id for entry in pending.entries):
+        return
+    after, dropped = pending.appended(update)
+    tx.updates.put(after)
+    tx.ledger.append(
+        *(LedgerRow(update.ts, "update_dropped", facts={"message": old.message}) for old in dropped)
+    )
+
+
+def new_notice(sentence: str, *, key: str | None = None) -> Notice:
+    """`key` names what must not be told again; without one it is the sentence itself."""
+    return Notice(uuid4().hex, key or sentence, " ".join(sentence.split()))
+
+
+def leave_notice(tx: Transaction, notice: Notice, now: datetime, *, for_agent: bool = True) -> None:
+    """Have the owner told, once for a key; with `for_agent`, the main session too."""
+    record = tx.notices.get()
+    if record.knows(notice.key):
+        return
+    tx.notices.put(record.with_new(notice))
+    if for_agent:
+        leave_update(tx, PendingUpdate(now, notice.text, notice.id))
+
+
+def change_provider(tx: Transaction, kind: str) -> None:
+    """Make `kind` the provider in use, and go on with the session that it had last."""
+    memory, session = tx.provider.get().moved_to(kind, tx.session.get())
+    tx.provider.put(memory)
+    tx.session.put(session)
+
+
+def count_set(tx: Transaction, setter: Setter, today: date) -> str:
+    """Note that a background run sets one more job; not empty is why it may not.
+
+    `today` is the owner's. It counts across processes and restarts.
+    """
+    after, refusal = tx.initiative.get().one_more(setter.run, today)
+    tx.initiative.put(after)
+    return refusal
