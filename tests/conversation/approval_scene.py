@@ -9,12 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from ollim_bot.domain.facts import Facts
-
 from ollim_bot.agent import Refusal, ToolCall
 from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.stage import Stage
+from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
@@ -43,7 +42,9 @@ class Questions:
     def __post_init__(self) -> None:
         self.chat = ChatLog(self.stores.messages)
         stage = Stage(self.chat, [self.surface], patience=0.05)
-        self.approvals = Approvals(self.stores, stage, self.clock, ROOT)
+        store = self.stores.state
+        state = ConversationState(store)
+        self.approvals = Approvals(store, state, stage, self.clock, ROOT)
 
     async def again(self) -> Questions:
         next_life = Questions(self.stores, self.clock)
@@ -92,7 +93,7 @@ class Questions:
 
     @property
     def granted(self) -> list[str]:
-        return [str(pattern) for pattern in Facts(self.stores.memory.read()).granted]
+        return list(self.stores.state.query(lambda tx: tx.grants.get()).texts)
 
 
 def button(message: ChatMessage, word: str) -> Button:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any, TypeVar
 
+from ollim_bot.errors import Unreadable, WriteFailed
 from ollim_bot.ports import Log, LogView, Store
 from ollim_bot.store.database import Step
 from ollim_bot.store.record_views import on_records
 from ollim_bot.store.store import Store as StateStore
 from ollim_bot.store.store import Subscriber
+from ollim_bot.store.transaction import Transaction
 from ollim_bot.stores import Stores
 
 T = TypeVar("T")
@@ -99,9 +102,16 @@ class SteppedState:
         self._fate = fate
 
     async def transact(self, step: Step[R]) -> R:
+        changed: list[str] = []
+
+        def noted(tx: Transaction) -> R:
+            result = step(tx)
+            changed[:] = sorted(tx.changed)
+            return result
+
         self._fate.step("before a step")
-        result = await self.inner.transact(step)
-        self._fate.step("after a step")
+        result = await self.inner.transact(noted)
+        self._fate.step(f"after a step that changes {', '.join(changed) or 'nothing'}")
         return result
 
     async def read(self, question: Step[R]) -> R:
@@ -129,6 +139,37 @@ class SteppedState:
         await self.inner.until_writable()
 
 
+class RefusingState(SteppedState):
+    """A store whose disk refuses: changes while `is_full`, reading too while `is_gone`."""
+
+    def __init__(self, inner: StateStore, *, is_full: bool = True, is_gone: bool = False) -> None:
+        super().__init__(inner, Fate())
+        self.is_full = is_full
+        self.is_gone = is_gone
+
+    async def transact(self, step: Step[R]) -> R:
+        self._refuse(is_change=True)
+        return await super().transact(step)
+
+    async def read(self, question: Step[R]) -> R:
+        self._refuse(is_change=False)
+        return await super().read(question)
+
+    def run(self, step: Step[R]) -> R:
+        self._refuse(is_change=True)
+        return super().run(step)
+
+    def query(self, question: Step[R]) -> R:
+        self._refuse(is_change=False)
+        return super().query(question)
+
+    def _refuse(self, *, is_change: bool) -> None:
+        if is_change and self.is_full:
+            raise WriteFailed(Path("ollim.db"), "No space left on device.")
+        if self.is_gone:
+            raise Unreadable(Path("ollim.db"), "is there but cannot be read.")
+
+
 def fated(stores: Stores, fate: Fate) -> Stores:
     """The same stores, for one life."""
     in_files = replace(
@@ -137,4 +178,6 @@ def fated(stores: Stores, fate: Fate) -> Stores:
         ledger=SteppedLog("the ledger", stores.ledger, fate, []),
         messages=SteppedLog("the messages", stores.messages, fate, []),
     )
-    return on_records(in_files, SteppedState(stores.state, fate))
+    return (
+        in_files if stores.store is None else on_records(in_files, SteppedState(stores.store, fate))
+    )

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from tests.conversation.approval_scene import WRITE, Questions, button
+from tests.conversation.fate import Fate, RefusingState, SteppedState
 
 from ollim_bot.agent import Refusal
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.errors import Unreadable, WriteFailed
+from ollim_bot.store.database import Step
+from ollim_bot.store.record_views import on_records
+from ollim_bot.store.store import Store
+
+R = TypeVar("R")
 
 
 @pytest.fixture
@@ -44,7 +49,9 @@ class Refusing:
 async def test_what_cannot_be_remembered_is_not_granted_and_can_still_be_answered(
     questions: Questions,
 ) -> None:
-    full = Questions(replace(questions.stores, memory=Refusing()))
+    full = Questions(
+        on_records(questions.stores, RefusingState(questions.stores.state, is_gone=True))
+    )
     (asking,) = await full.asked()
     answer = await full.click("always")
     assert answer.is_error
@@ -62,7 +69,9 @@ async def test_what_cannot_be_shown_is_refused(questions: Questions) -> None:
 
 
 async def test_settings_that_cannot_be_read_ask_nobody(questions: Questions) -> None:
-    blind = Questions(replace(questions.stores, config=Refusing()))
+    blind = Questions(
+        on_records(questions.stores, RefusingState(questions.stores.state, is_gone=True))
+    )
     assert await blind.approvals.mode() is PermissionMode.DONT_ASK
     assert await blind.approvals.decide(WRITE, "not allowed") == Refusal("not allowed")
     (asking,) = await blind.asked()
@@ -105,35 +114,32 @@ async def test_a_surface_that_breaks_hides_no_answer(questions: Questions) -> No
     assert await questions.within(asking) is None
 
 
-class SlowStore:
-    """Waits before each change until `may_go_on`, in the order of asking."""
+class SlowStore(SteppedState):
+    """The first step waits until `may_go_on`."""
 
-    def __init__(self, store: Any) -> None:
-        self._store = store
-        self.may_go_on = threading.Event()
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner, Fate())
+        self.may_go_on = asyncio.Event()
         self.begun = 0
 
-    def read(self) -> Any:
-        return self._store.read()
-
-    def transact(self, step: Callable[..., Any]) -> Any:
+    async def transact(self, step: Step[R]) -> R:
         self.begun += 1
         if self.begun == 1:
-            self.may_go_on.wait()
-        return self._store.transact(step)
+            await self.may_go_on.wait()
+        return await super().transact(step)
 
 
 async def test_a_reset_takes_back_also_what_is_just_being_granted(questions: Questions) -> None:
-    memory = SlowStore(questions.stores.memory)
-    slow = Questions(replace(questions.stores, memory=memory))
+    store = SlowStore(questions.stores.state)
+    slow = Questions(on_records(questions.stores, store))
     (asking,) = await slow.asked()
     granting = asyncio.create_task(slow.click("always"))
     try:
-        await slow.until(lambda: memory.begun == 1)
+        await slow.until(lambda: store.begun == 1)
         reset = asyncio.create_task(slow.approvals.reset())
         await asyncio.wait({reset}, timeout=0.05)
     finally:
-        memory.may_go_on.set()
+        store.may_go_on.set()
     answer = await slow.within(granting)
     await slow.within(reset)
     assert "too late" in answer.text

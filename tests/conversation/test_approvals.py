@@ -6,14 +6,13 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from ollim_bot.domain.facts import Facts
 from tests.conversation.approval_scene import WRITE, Questions, button, outcome
 
 from ollim_bot.agent import Refusal, ToolCall
 from ollim_bot.domain.chat import Author
+from ollim_bot.domain.owner_choices import Grants
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.domain.taint import TaintedCall
-from ollim_bot.domain.tool_policy import Pattern
 
 GRANT = "Write(./notes/**)"
 SAME = ToolCall("Write", {"file_path": "/data/notes/b.txt", "content": "more"})
@@ -113,8 +112,7 @@ async def test_always_on_one_card_answers_the_others_that_it_covers(questions: Q
 async def test_what_was_granted_since_the_call_was_judged_is_not_asked_about(
     questions: Questions,
 ) -> None:
-    facts = Facts({}).granting(Pattern.of(GRANT))
-    questions.stores.memory.transact(lambda _: (facts.raw, None))
+    questions.stores.state.run(lambda tx: tx.grants.put(Grants((GRANT,))))
     assert await questions.within(questions.ask()) is None
     assert questions.shown == []
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.conversation.fate import Fate, fated
+from tests.conversation.fate import Fate, RefusingState, fated
 from tests.conversation.recalling import ANSWER, WRITE, RecallingEngine
 from tests.conversation.scene import NOW, Scene, plain_spec, scene
 from tests.conversation.story import Story, check_answered
@@ -15,10 +14,10 @@ from tests.conversation.story import Story, check_answered
 from ollim_bot.agent import SessionSpec
 from ollim_bot.domain.inbox import Accepted, InputEnd
 from ollim_bot.domain.inputs import InputId, OwnerMessage
-from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.errors import StorageError, Unreadable, WriteFailed
-from ollim_bot.testing.engine import Calls, Says, ScriptedEngine
-from ollim_bot.testing.memory import MemoryStore, memory_stores
+from ollim_bot.store.record_views import on_records
+from ollim_bot.testing.engine import ScriptedEngine
+from ollim_bot.testing.memory import memory_stores
 
 pytestmark = pytest.mark.usefixtures("at_once")
 
@@ -98,21 +97,18 @@ async def test_a_message_that_cannot_be_kept_is_refused_with_a_sentence() -> Non
         assert at.ends == {"m1": InputEnd.ANSWERED}
 
 
-class LockedStore(MemoryStore[RuntimeConfig]):
-    """A file that is there, and that nobody may read."""
-
-    def read(self) -> RuntimeConfig:
-        raise Unreadable(Path("config.json"), "is there but cannot be read.")
-
-
 async def test_settings_that_cannot_be_read_hold_up_no_message() -> None:
-    stores = replace(memory_stores(NOW), config=LockedStore(RuntimeConfig()))
-    async with scene(RecallingEngine(), stores=stores) as at:
-        assert await at.ask("hello") == "Hello."
+    stores = memory_stores(NOW)
+    gone = RefusingState(stores.state, is_full=False)
+    async with scene(RecallingEngine(), stores=on_records(stores, gone)) as at:
+        gone.is_gone = True
+        await at.send("hello")
+        await at.until(lambda: at.answers)
+        assert at.answers[-1].text == "Hello."
         answer = await at.chat.command("web", "/model")
         assert (answer.is_error, answer.text) == (
             True,
-            "config.json: is there but cannot be read.",
+            "ollim.db: is there but cannot be read.",
         )
 
 
@@ -143,25 +139,6 @@ async def test_what_stands_still_is_told_when_there_is_room_again() -> None:
         await at.clock.advance(600)
         await at.until(lambda: at.told)
         assert at.told == ["inbox.jsonl: No space left on device."]
-
-
-class FullForLongRows(FullDisk):
-    """There is no room for a second inbox beside the first."""
-
-    def step(self, what: str) -> None:
-        if what == "before the inbox is made short" and what in self.steps:
-            raise WriteFailed(Path("inbox.jsonl"), "No space left on device.")
-        super().step(what)
-
-
-async def test_an_inbox_that_cannot_be_made_short_is_no_reason_to_stop() -> None:
-    engine = ScriptedEngine().then(*[Calls("Read")] * 400, Says("Read all."))
-    stores = fated(memory_stores(NOW), FullForLongRows())
-    async with scene(engine, stores=stores) as at:
-        assert await at.ask("read all") == "Read all."
-        assert len(at.rows) > 400
-        assert await at.ask("more") == "ok"
-        assert at.told == []
 
 
 async def test_a_command_on_a_full_disk_gives_an_answer() -> None:
@@ -202,7 +179,7 @@ async def test_what_waits_is_read_and_seen_though_a_start_can_write_nothing() ->
     """What a crash had left: accepted, and neither in the log nor answered."""
     stores, disk = memory_stores(NOW), FullDisk()
     message = OwnerMessage(InputId("m1"), "web", NOW, "hello")
-    stores.inbox.append(Accepted(NOW, message))
+    stores.state.run(lambda tx: tx.inbox.append(Accepted(NOW, message)))
     disk.fill_at(1)
     async with scene(RecallingEngine(), stores=fated(stores, disk)) as at:
         assert [each.text for each in await at.chat.history(5)] == ["hello"]

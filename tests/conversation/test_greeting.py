@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
-from ollim_bot.domain.facts import Facts
+from tests.conversation.fate import RefusingState
 from tests.conversation.scene import NOW, Scene, scene, scripted
 
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.owner_choices import GivenNames
 from ollim_bot.errors import WriteFailed
 from ollim_bot.prompts.system import read_set_up
+from ollim_bot.store.record_views import on_records
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
-from ollim_bot.testing.memory import MemoryLog, MemoryStore, memory_stores
+from ollim_bot.testing.memory import MemoryLog, memory_stores
 
 CUT_OFF = (
     "I was cut off without warning, last seen today 10:15, and am back. "
@@ -37,10 +38,11 @@ async def life(
     *,
     is_killed: bool = False,
     for_restart: bool = False,
+    heartbeat: datetime | None = None,
 ) -> AsyncIterator[Scene]:
     """A start of the bot, and its end, as the app has them."""
     async with scene(engine, stores=stores, clock=clock) as at:
-        await at.talk.greeting.begun()
+        await at.talk.greeting.begun(heartbeat)
         yield at
         if not is_killed:
             await at.talk.greeting.ended(for_restart=for_restart)
@@ -55,10 +57,6 @@ async def greeted(at: Scene) -> str:
     before = len(at.told)
     await at.talk.greeting.say()
     return "\n".join(at.told[before:])
-
-
-def facts(stores: Stores) -> Facts:
-    return Facts(stores.memory.read())
 
 
 async def welcomed(at: Scene) -> tuple[ChatMessage, Card]:
@@ -83,8 +81,7 @@ async def test_the_very_first_start_is_a_welcome_with_a_way_to_set_up() -> None:
 
 async def test_the_welcome_has_the_name_that_was_given() -> None:
     engine, stores, clock = a_bot()
-    named = facts(stores).named(user_name=None, bot_name="Mira")
-    stores.memory.transact(lambda _: (named.raw, None))
+    stores.state.run(lambda tx: tx.names.put(GivenNames(bot="Mira")))
     async with life(engine, stores, clock) as at:
         _, card = await welcomed(at)
         assert card.title == "Hello, I am Mira"
@@ -199,11 +196,9 @@ async def test_after_a_crash_it_says_when_it_was_last_there() -> None:
     engine, stores, clock = a_bot()
     async with life(engine, stores, clock, is_killed=True) as at:
         await at.ask("hello")
-        alive = NOW + timedelta(hours=3, minutes=47, seconds=31)
-        beaten = facts(stores).beaten(alive)
-        stores.memory.transact(lambda _: (beaten.raw, None))
+    alive = NOW + timedelta(hours=3, minutes=47, seconds=31)
     clock.jump(timedelta(hours=5).total_seconds())
-    async with life(engine, stores, clock) as later:
+    async with life(engine, stores, clock, heartbeat=alive) as later:
         assert await greeted(later) == (
             "I was cut off without warning, last seen today 14:02, and am back. "
             "What you had sent is not lost."
@@ -216,11 +211,10 @@ async def test_a_heartbeat_of_a_life_before_is_not_the_last_sign() -> None:
     engine, stores, clock = a_bot()
     async with life(engine, stores, clock) as at:
         await at.ask("hello")
-        beaten = facts(stores).beaten(NOW - timedelta(days=3))
-        stores.memory.transact(lambda _: (beaten.raw, None))
-    async with life(engine, stores, clock, is_killed=True):
+    before = NOW - timedelta(days=3)
+    async with life(engine, stores, clock, is_killed=True, heartbeat=before):
         pass
-    async with life(engine, stores, clock) as later:
+    async with life(engine, stores, clock, heartbeat=before) as later:
         assert "last seen today 10:15," in await greeted(later)
 
 
@@ -285,12 +279,12 @@ async def test_what_the_disk_refuses_is_said_when_it_is_asked_for_again() -> Non
         await welcomed(at)
 
 
-class FullStore(MemoryStore[Mapping[str, object]]):
-    def transact(self, _: Callable[..., Any]) -> Any:
-        raise WriteFailed(Path("memory.json"), "the disk is full")
-
-
 async def test_a_full_disk_keeps_nobody_from_starting_greeting_and_stopping() -> None:
     engine, stores, clock = a_bot()
-    async with life(engine, replace(stores, memory=FullStore({})), clock) as at:
+    full = RefusingState(stores.state)
+    async with life(engine, on_records(stores, full), clock) as at:
+        await at.talk.greeting.say()
+        assert at.log == []
+        full.is_full = False
         await welcomed(at)
+        full.is_full = True

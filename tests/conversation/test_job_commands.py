@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from ollim_bot.domain.facts import Facts
 from tests.conversation.scene import NOW, Scene, scene, scripted
 
 from ollim_bot.domain.cards import Card
@@ -140,7 +139,7 @@ async def test_a_skip_is_seen_on_the_card_and_taken_back_there() -> None:
         assert labels(card) == ["Run now", "Do not skip", "Pause", "Cancel"]
         await press(at, "Do not skip")
         assert newest(at, message).card == message.card
-        assert Facts(at.stores.memory.read()).skips == {}
+        assert at.store.query(lambda tx: tx.skips.get()).moments == {}
 
 
 async def test_skipping_twice_skips_one_moment() -> None:
@@ -152,10 +151,10 @@ async def test_skipping_twice_skips_one_moment() -> None:
         button = next(one for one in old.card.buttons if one.label == "Skip once")
         await listed(at, "/routines")
         first = await press(at, "Skip once")
-        skips = Facts(at.stores.memory.read()).skips
+        skips = at.store.query(lambda tx: tx.skips.get()).moments
         again = await at.chat.click("web", old.id, button.custom_id)
         assert again == first
-        assert Facts(at.stores.memory.read()).skips == skips
+        assert at.store.query(lambda tx: tx.skips.get()).moments == skips
 
 
 @pytest.mark.parametrize(

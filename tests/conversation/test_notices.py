@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from ollim_bot.domain.facts import Facts
 from tests.conversation.fate import Crash, Fate, fated
 from tests.conversation.moments import half_way
 from tests.conversation.scene import NOW, scene
@@ -101,7 +100,7 @@ async def test_a_clock_that_was_set_back_does_not_hold_up_a_notice() -> None:
     async with scene(ScriptedEngine(), clock=clock) as at:
         await at.talk.notices.tell("First.")
         await at.until(lambda: at.told)
-        await at.until(lambda: Facts(at.stores.memory.read()).last_told_at)
+        await at.until(lambda: at.store.query(lambda tx: tx.notices.get()).last_told_at)
         clock.jump(-3600)
         await at.talk.notices.tell("Second.")
         await at.until(lambda: at.told == ["First.", "Second."])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.conversation.moments import SlowEngine, half_way, pass_moments, slow_spec
 from tests.conversation.pictures import SeeingEngine
-from tests.conversation.scene import NOW, Scene, scene
+from tests.conversation.scene import NOW, Scene, inbox_rows, scene
 
 from ollim_bot.agent import Image, Trace
 from ollim_bot.chat import IncomingFile
@@ -35,7 +35,7 @@ async def cut_off(engine: ScriptedEngine, *, files: tuple[IncomingFile, ...] = (
 
 
 def prompts_of(stores: Stores) -> list[tuple[object, str]]:
-    rows = stores.inbox.read().entries
+    rows = inbox_rows(stores)
     return [(row.session, row.prompt) for row in rows if isinstance(row, Taken)]
 
 
@@ -168,7 +168,7 @@ async def test_a_command_that_was_cut_off_is_told_and_not_run_again() -> None:
     async with compacting(engine) as at:
         pass
     async with scene(engine, stores=at.stores) as again:
-        await again.until(lambda: again.chat.is_idle)
+        await again.until(lambda: again.talk.state.is_idle)
         assert again.told == [
             "`/compact` was cut off by a restart. Run it again if it is still wanted."
         ]

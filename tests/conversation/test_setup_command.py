@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.conversation.fate import RefusingState
 from tests.conversation.scene import NOW, scene, scripted
 
 from ollim_bot.domain.chat import Author, TurnId
-from ollim_bot.domain.inbox import InboxRow, ToolCalled
+from ollim_bot.domain.inbox import ToolCalled
 from ollim_bot.domain.inputs import InputId, OwnerMessage
 from ollim_bot.errors import WriteFailed
 from ollim_bot.offline import texts
@@ -18,8 +18,9 @@ from ollim_bot.offline.rules import OfflineModel
 from ollim_bot.prompts.context import READ_ONLY, neutralised
 from ollim_bot.prompts.system import read_set_up
 from ollim_bot.prompts.turns import button_prompt, continued_prompt
+from ollim_bot.store.record_views import on_records
 from ollim_bot.testing.engine import ScriptedEngine
-from ollim_bot.testing.memory import MemoryLog, memory_stores
+from ollim_bot.testing.memory import memory_stores
 
 FULL = WriteFailed(Path("inbox.jsonl"), "the disk is full")
 
@@ -57,16 +58,12 @@ async def test_it_outlives_a_crash() -> None:
         assert at.surface.posted_by(Author.OWNER) == []
 
 
-class FullInbox(MemoryLog[InboxRow]):
-    def append(self, *_: InboxRow) -> None:
-        raise FULL
-
-
 async def test_what_cannot_be_kept_is_said() -> None:
-    stores = replace(memory_stores(NOW), inbox=FullInbox(lambda row: row.at))
-    async with scene(ScriptedEngine(), stores=stores) as at:
+    stores = memory_stores(NOW)
+    full = on_records(stores, RefusingState(stores.state))
+    async with scene(ScriptedEngine(), stores=full) as at:
         answer = await at.chat.command("web", "/setup")
-        assert (answer.is_error, answer.text) == (True, str(FULL))
+        assert (answer.is_error, answer.text) == (True, "ollim.db: No space left on device.")
         assert at.log == []
 
 

@@ -184,7 +184,7 @@ async def test_a_fork_that_the_agent_opens_then_is_tainted_too() -> None:
 
 async def test_it_is_asked_about_where_the_mode_asks_and_not_where_the_owner_said_so() -> None:
     async with talking() as at:
-        await at.talk._approvals.set_mode(PermissionMode.ACCEPT_EDITS)
+        await at.talk.approvals.set_mode(PermissionMode.ACCEPT_EDITS)
         await at.send("Write it down.", untrusted=FORWARD)
         await at.until(lambda: _questions(at))
         [card] = _questions(at)
@@ -197,7 +197,7 @@ async def test_it_is_asked_about_where_the_mode_asks_and_not_where_the_owner_sai
         await at.quiet()
         assert refusals(at) == []
 
-        await at.talk._approvals.set_mode(PermissionMode.BYPASS)
+        await at.talk.approvals.set_mode(PermissionMode.BYPASS)
         await forward(at, "Write it down again.")
         assert refusals(at) == []
         assert len(_questions(at)) == 1

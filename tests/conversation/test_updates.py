@@ -166,6 +166,7 @@ async def test_writers_in_other_threads_lose_nothing_while_the_agent_is_asked() 
         await at.ask("what else?")
 
         shown = Counter(word for prompt in engine.prompts for word in words if word in prompt)
-        dropped = [str(row.facts["message"]) for row in at.stores.ledger.read().entries]
+        rows = at.store.query(lambda tx: tx.ledger.page(0, 100)[0])
+        dropped = [str(row.facts["message"]) for row in rows]
         assert set(shown.values()) == {1}
         assert sorted([*shown, *dropped]) == words

@@ -124,7 +124,7 @@ async def test_a_model_that_is_too_small_is_replaced_and_the_card_says_so() -> N
         await at.at.ask("hi")
         long = replace(at.at.answers[-1], spent=Spent(context=190_000, window=1_000_000))
         at.at.stores.messages.append(long)
-        await at.at.chat.load()
+        await at.at.talk.chat.load()
         await at.enter("Rome")
         assert engine.opened[-1].spec.model == "sonnet"
         card = at.entry().card

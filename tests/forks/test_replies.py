@@ -31,7 +31,7 @@ async def pinged(
     record = ForkMessage(int(message.id), session, SessionId("main-0"), sent.timestamp())
     at.stores.messages.append(message)
     at.stores.fork_messages.transact(lambda known: ((*known, record), None))
-    await at.chat.load()
+    await at.talk.chat.load()
     return message.id
 
 
@@ -177,7 +177,7 @@ async def test_a_button_on_a_message_of_a_run_opens_a_fork_from_it() -> None:
         record = ForkMessage(int(message.id), RUN, None, sent.timestamp())
         at.at.stores.messages.append(message)
         at.at.stores.fork_messages.transact(lambda known: ((*known, record), None))
-        await at.at.chat.load()
+        await at.at.talk.chat.load()
         await at.press("Draft replies", message)
         assert at.at.answers[-1].text == "Drafted."
         assert engine.opened[-1].spec.branch_of == RUN

@@ -47,6 +47,11 @@ class Transaction(Records):
         self.job_ops = JobOps(statements)
         self.meta = Meta(statements)
 
+    @property
+    def changed(self) -> frozenset[str]:
+        """The names of what the step has changed so far."""
+        return frozenset(self._statements.changed)
+
 
 @dataclass(frozen=True, slots=True)
 class JobOp:
