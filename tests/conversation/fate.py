@@ -166,7 +166,7 @@ class RefusingState(SteppedState):
     def _refuse(self, *, is_change: bool) -> None:
         if is_change and self.is_full:
             raise WriteFailed(Path("ollim.db"), "No space left on device.")
-        if self.is_gone:
+        if self.is_gone and not is_change:
             raise Unreadable(Path("ollim.db"), "is there but cannot be read.")
 
 
@@ -178,6 +178,6 @@ def fated(stores: Stores, fate: Fate) -> Stores:
         ledger=SteppedLog("the ledger", stores.ledger, fate, []),
         messages=SteppedLog("the messages", stores.messages, fate, []),
     )
-    return (
-        in_files if stores.store is None else on_records(in_files, SteppedState(stores.store, fate))
-    )
+    if stores.store is None:
+        return in_files
+    return on_records(in_files, SteppedState(stores.store, fate))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,11 @@ async def questions() -> Questions:
     return Questions()
 
 
+def without_disk(questions: Questions) -> Questions:
+    store = RefusingState(questions.stores.state, is_gone=True)
+    return Questions(on_records(questions.stores, store))
+
+
 class Refusing:
     """A store or a log whose disk is full, or gone."""
 
@@ -49,9 +55,7 @@ class Refusing:
 async def test_what_cannot_be_remembered_is_not_granted_and_can_still_be_answered(
     questions: Questions,
 ) -> None:
-    full = Questions(
-        on_records(questions.stores, RefusingState(questions.stores.state, is_gone=True))
-    )
+    full = without_disk(questions)
     (asking,) = await full.asked()
     answer = await full.click("always")
     assert answer.is_error
@@ -69,9 +73,7 @@ async def test_what_cannot_be_shown_is_refused(questions: Questions) -> None:
 
 
 async def test_settings_that_cannot_be_read_ask_nobody(questions: Questions) -> None:
-    blind = Questions(
-        on_records(questions.stores, RefusingState(questions.stores.state, is_gone=True))
-    )
+    blind = without_disk(questions)
     assert await blind.approvals.mode() is PermissionMode.DONT_ASK
     assert await blind.approvals.decide(WRITE, "not allowed") == Refusal("not allowed")
     (asking,) = await blind.asked()

@@ -56,12 +56,8 @@ async def test_the_steps_are_all_there() -> None:
     await story.begin()
     await story.live(fate)
 
-    assert [type(row).__name__ for row in story.rows] == [
-        "Accepted",
-        "Taken",
-        "ToolCalled",
-        "Ended",
-    ]
+    rows = [type(row).__name__ for row in story.rows]
+    assert rows == ["Accepted", "Taken", "ToolCalled", "Ended"]
     assert sum("the messages" in step for step in fate.steps) == 4
     changes = [step.partition("changes ")[2] for step in fate.steps if "changes" in step]
     named = "mirrors, session, session_history"

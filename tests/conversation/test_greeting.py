@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.conversation.fate import RefusingState
@@ -171,7 +172,7 @@ async def test_after_a_restart_it_says_that_it_was_one() -> None:
     ],
     ids=["stopped", "restarted", "killed"],
 )
-async def test_an_open_fork_is_named(ending: dict[str, bool], sentence: str) -> None:
+async def test_an_open_fork_is_named(ending: dict[str, Any], sentence: str) -> None:
     engine, stores, clock = a_bot()
     async with life(engine, stores, clock, **ending) as at:
         await at.ask("hello")

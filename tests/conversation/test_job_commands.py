@@ -210,16 +210,15 @@ async def test_a_button_of_a_job_that_is_gone_says_so(label: str) -> None:
 
 
 async def test_run_now_hands_the_job_to_whoever_runs_jobs() -> None:
-    async with scene(scripted()) as at:
+    wanted: list[Job] = []
+
+    def run(job: Job) -> bool:
+        wanted.append(job)
+        return len(wanted) == 1
+
+    async with scene(scripted(), run_now=run) as at:
         at.stores.routines.add(PLAN)
         await listed(at, "/routines")
-        wanted: list[Job] = []
-
-        def run(job: Job) -> bool:
-            wanted.append(job)
-            return len(wanted) == 1
-
-        at.talk.by_hand.served_by(run)
         answer = await press(at, "Run now")
         assert answer == CommandAnswer("Running now: Morning. `/runs` shows what comes of it.")
         assert wanted == [PLAN]

@@ -85,7 +85,10 @@ class Notices:
 
     async def forget(self, key: str) -> None:
         """What was told is over, so that it will be told when it comes again."""
-        await self._store.transact(lambda tx: tx.notices.change(lambda record: record.without(key)))
+        async with self._one_at_a_time:
+            await self._store.transact(
+                lambda tx: tx.notices.change(lambda record: record.without(key))
+            )
 
     async def run(self) -> None:
         """Post what there is to tell, as soon as that is right, until cancelled."""
@@ -117,10 +120,11 @@ class Notices:
         try:
             await self._clock.sleep(await self._pause())
             await self._keep_rest()
-            while await self._untold():
-                while not self._state.is_idle:
-                    await self._state.next_change()
+            if await self._untold():
+                await self._state.until_idle()
                 await self.flush()
+                if await self._untold():
+                    self._wanted.set()
         except StorageError as refused:
             _logger.warning("A notice has to wait: %s", refused)
             await self._store.until_writable()

@@ -92,6 +92,10 @@ class ConversationState:
     async def next_change(self) -> None:
         await self._changed.wait()
 
+    async def until_idle(self) -> None:
+        while not self.is_idle:
+            await self.next_change()
+
     async def work(self) -> None:
         """Wait until an input waits that can be taken now."""
         while not self.inbox.next_batch(in_fork=self.fork is not None):

@@ -89,7 +89,7 @@ def joined(pieces: list[str]) -> str:
 
 
 class RunningTurn:
-    """`was_asked` is set as soon as the engine may know of it."""
+    """`was_asked` is set as soon as the engine may know of it, `has_ended` when it is done."""
 
     def __init__(
         self, start: TurnStart, presentation: Presentation, *, can_be_replaced: bool = True
@@ -97,6 +97,7 @@ class RunningTurn:
         self.start = start
         self.text = AnswerText()
         self.was_asked = False
+        self.has_ended = False
         self.is_interrupted = False
         self.is_timed_out = False
         self.compacted: Compacted | None = None
@@ -121,7 +122,7 @@ class RunningTurn:
         async for event in events:
             self._note(event)
             if isinstance(event, TurnEnded):
-                end = event
+                end, self.has_ended = event, True
             else:
                 self.show(event)
         await self._presentation.flush()
@@ -240,6 +241,8 @@ class TurnRunner:
         if self.running is None:
             self._unwanted = frozenset(each.id for each in self._upcoming())
             return bool(self._unwanted)
+        if self.running.has_ended:
+            return False
         await self.stop()
         return True
 
