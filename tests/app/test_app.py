@@ -18,7 +18,6 @@ from ollim_bot.chat import Incoming, Reception
 from ollim_bot.cli.main import main
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.chat import Author
-from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.sessions import SessionChange
 from ollim_bot.errors import AlreadyRunning, OllimError
@@ -167,7 +166,7 @@ async def test_what_ended_by_itself_was_not_cut_off(tmp_path: Path) -> None:
     app = App(settings(tmp_path), engine=ScriptedEngine(), surfaces=[surface], stores=stores)
     with pytest.raises(OllimError):
         await asyncio.wait_for(app.run(), LIMIT)
-    assert Facts(stores.memory.read()).running_since is None
+    assert stores.state.query(lambda tx: tx.presence.get()).running_since is None
 
 
 async def test_what_a_fault_has_ended_was_cut_off(tmp_path: Path) -> None:
@@ -175,7 +174,7 @@ async def test_what_a_fault_has_ended_was_cut_off(tmp_path: Path) -> None:
     app = App(settings(tmp_path), engine=BrokenEngine(), surfaces=[surface], stores=stores)
     with pytest.raises(RuntimeError):
         await asyncio.wait_for(app.run(), LIMIT)
-    assert Facts(stores.memory.read()).running_since is not None
+    assert stores.state.query(lambda tx: tx.presence.get()).running_since is not None
 
 
 async def test_one_of_two_surfaces_that_cannot_be_served_is_told_on_the_other(

@@ -21,6 +21,8 @@ from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.store.opening import open_database
+from ollim_bot.store.steps import change_provider
 from ollim_bot.store.stores import open_stores
 from ollim_bot.surfaces.web.secret import web_secret
 from ollim_bot.testing.clock import ManualClock
@@ -67,8 +69,9 @@ async def test_the_real_program_runs_though_it_can_write_nothing(tmp_path: Path)
     given = settings(tmp_path)
     prepare_data_directory(given.paths)
     web_secret(given.paths)
-    stores = open_stores(given.paths, now=lambda: NOW, journal=RememberingJournal())
-    stores.change_provider("offline")
+    database = open_database(given.paths, lambda: NOW, is_holder=True, report=print)
+    database.run(lambda tx: change_provider(tx, "offline"))
+    database.close()
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

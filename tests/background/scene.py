@@ -11,6 +11,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from tests.conversation.scene import STATUS
+
 from ollim_bot.agent import AgentEngine, SessionSpec, Toolset
 from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.background import BackgroundRuns
@@ -20,6 +22,8 @@ from ollim_bot.conversation.jobs.echo import ChangeEcho
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.outbox.outbox import DurableOutbox
 from ollim_bot.conversation.stage import Stage
+from ollim_bot.conversation.state import ConversationState
+from ollim_bot.conversation.status_board import StatusBoard
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, Routine, WebhookSpec, kind_of
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
@@ -253,7 +257,9 @@ async def scene(
     surface = RecordingSurface()
     chat = ChatLog(stores.messages)
     stage = Stage(chat, [surface])
-    notices = Notices(stores, stage, clock, may_speak=lambda: True)
+    store = stores.state
+    state = ConversationState(store)
+    notices = Notices(store, state, stage, StatusBoard(store, state, stage, STATUS), clock)
     if isinstance(engine, ScriptedEngine):
         engine.known.add(MAIN)
     poster = DurableOutbox(stores, chat, stage, clock)

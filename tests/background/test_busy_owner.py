@@ -16,7 +16,7 @@ async def test_a_routine_cannot_ping_while_an_answer_is_under_way(tmp_path: Path
     engine = ScriptedEngine().then(Waits())
     async with day(engine, tmp_path) as at:
         at.routine("plan", "16,18 10 * * *", background="true")
-        await at.talk.conversation.receive(Incoming(InputId("m1"), "test", "hello"))
+        await at.chat.receive(Incoming(InputId("m1"), "test", "hello"))
         await at.until(lambda: len(engine.prompts) == 1)
         engine.then(ping("The bank wrote."))
         await at.passes(70)
@@ -25,8 +25,8 @@ async def test_a_routine_cannot_ping_while_an_answer_is_under_way(tmp_path: Path
         assert "in the middle of a conversation" in str(end.facts.get("refused_pings"))
         assert at.pings == []
 
-        await at.talk.conversation.command("test", "/interrupt")
-        await at.until(lambda: at.talk.conversation.is_quiet)
+        await at.chat.command("test", "/interrupt")
+        await at.until(lambda: at.talk.state.is_quiet)
         engine.then(ping("The bank wrote."))
         await at.passes(120)
         await at.until(lambda: len(at.ended("plan")) == 2)

@@ -10,9 +10,9 @@ from tests.cli.terminal import SUNDAY, Terminal, held
 from tests.domain.ledger_scene import Scene, routine
 from tests.storage.places import QuickDisk
 
-from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.stores import open_stores
 from ollim_bot.stores import Stores
 from ollim_bot.testing.journal import RememberingJournal
@@ -84,7 +84,7 @@ def test_the_heartbeat_says_how_far_the_ledger_must_go(
     written(terminal, scene.rows)
     terminal.wait(days=30)
     beat = scene.now + days * DAY
-    ledger_of(terminal).memory.transact(lambda raw: (Facts(raw).beaten(beat).raw, None))
+    HeartbeatFile(terminal.paths).write(beat)
     assert terminal.run("runs", "check").code == code
 
 

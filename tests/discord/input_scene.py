@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,16 +12,17 @@ from typing import Any, TypeVar
 from tests.discord.fake_channel import FakeChannel
 
 from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.domain.facts import Facts
+from ollim_bot.domain.surface_state import DiscordState
 from ollim_bot.errors import Unreachable, WriteFailed
+from ollim_bot.store.database import Step
 from ollim_bot.surfaces.discord.catch_up import CatchUp
 from ollim_bot.surfaces.discord.facts import DiscordFacts
 from ollim_bot.surfaces.discord.inbound import Inbound
 from ollim_bot.surfaces.discord.messages import ReceivedMessage, RemoteFile
 from ollim_bot.surfaces.discord.pending_reaction import EYES, PendingReaction
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.memory import MemoryStore
 from ollim_bot.testing.reception import FakeReception
+from ollim_bot.testing.repeating_store import RepeatingStore
 
 SUNDAY = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 SECONDS = 10.0
@@ -31,7 +31,6 @@ SILENT = Unreachable("There is no network.")
 FULL = WriteFailed(Path("inbox.jsonl"), "No space left on device.")
 
 R = TypeVar("R")
-Raw = Mapping[str, object]
 
 
 async def eventually(condition: Callable[[], object]) -> None:
@@ -56,23 +55,28 @@ async def doing(*steps: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         assert not failed
 
 
-class SlowStore(MemoryStore[Raw]):
+class SlowStore(RepeatingStore):
     """Counts what is written; it waits for `may_write`, and fails while `is_full`."""
 
     def __init__(self) -> None:
-        super().__init__({"user_name": "Ada"})
-        self.may_write = threading.Event()
+        super().__init__(lambda: SUNDAY)
+        self.may_write = asyncio.Event()
         self.may_write.set()
         self.is_full = False
         self.begun = self.writes = 0
 
-    def transact(self, step: Callable[[Raw], tuple[Raw, R]]) -> R:
+    @property
+    def discord(self) -> DiscordState:
+        return self.query(lambda tx: tx.discord.get())
+
+    async def transact(self, step: Step[R]) -> R:
         self.begun += 1
-        assert self.may_write.wait(10)
+        async with asyncio.timeout(10):
+            await self.may_write.wait()
         if self.is_full:
-            raise WriteFailed(Path("memory.json"), "No space left on device.")
+            raise WriteFailed(Path("ollim.db"), "No space left on device.")
         self.writes += 1
-        return super().transact(step)
+        return await super().transact(step)
 
 
 class Scene:
@@ -83,13 +87,13 @@ class Scene:
         self.clock = ManualClock(SUNDAY)
         self.channel = FakeChannel(self.clock)
         self.reception = FakeReception(self.clock, folder)
-        self.memory = SlowStore()
+        self.store = SlowStore()
         self.reconnects = 0
         self.changed: list[ChatMessage] = []
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        self.facts = DiscordFacts(self.memory)
+        self.facts = DiscordFacts(self.store)
         self.eyes = PendingReaction(self.channel, self.clock)
         self.inbound = Inbound(
             self.channel,
@@ -136,7 +140,7 @@ class Scene:
 
     @property
     def last_seen(self) -> str | None:
-        return Facts(self.memory.read()).discord_last_seen
+        return self.store.discord.last_seen
 
     def is_marked(self, seen: ReceivedMessage) -> bool:
         return EYES in self.channel.owner[seen.ref].marks

@@ -14,9 +14,13 @@ from devtools.localdiscord.server import LocalDiscord
 from tests.conversation.scene import NOW, world
 from tests.discord.wire import usual_addresses
 
-from ollim_bot.conversation.assembly import Talk
+from ollim_bot.conversation.assembly import (
+    ConversationParts,
+    build_conversation,
+    open_conversation,
+)
+from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.domain.chat import Attachment, ChatMessage
-from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.outgoing import Outbox
 from ollim_bot.settings import Secret
 from ollim_bot.stores import Stores
@@ -33,7 +37,8 @@ _PLENTY = 100_000
 class Life:
     """One life of the program; `running` are the tasks that it consists of."""
 
-    talk: Talk
+    talk: ConversationParts
+    chat: Conversation
     surface: DiscordSurface
     serving: asyncio.Task[None]
     running: list[asyncio.Task[Any]] = field(default_factory=list)
@@ -61,12 +66,15 @@ class World:
     @asynccontextmanager
     async def life(self) -> AsyncIterator[Life]:
         account = Account(Secret(self.local.token), api_url=self.local.api_url)
-        surface = DiscordSurface(account, self.stores.memory, opened, self.folder, self.clock)
-        talk = Talk(world(self.engine, self.stores, self.clock, [surface], courier=surface))
-        await talk.conversation.load()
-        serving = asyncio.create_task(surface.run(talk.conversation))
-        parts = (talk.conversation, talk.notices, talk.outbox)
-        life = Life(talk, surface, serving, [asyncio.create_task(each.run()) for each in parts])
+        surface = DiscordSurface(account, self.stores.state, opened, self.folder, self.clock)
+        deps = world(self.engine, self.stores, self.clock, [surface], courier=surface)
+        talk = build_conversation(deps)
+        await talk.load()
+        chat = await open_conversation(deps, talk, lambda _: False)
+        serving = asyncio.create_task(surface.run(chat))
+        parts = (talk.loop, talk.notices, talk.outbox)
+        running: list[asyncio.Task[Any]] = [asyncio.create_task(each.run()) for each in parts]
+        life = Life(talk, chat, surface, serving, running)
         try:
             await self.until(lambda: self.local.gateway.listeners)
             yield life
@@ -89,7 +97,7 @@ class World:
 
     async def quiet(self, life: Life) -> None:
         """Nothing runs, nothing is on its way, no draft and no mark is left."""
-        await self.until(lambda: life.talk.conversation.is_quiet and not self.left)
+        await self.until(lambda: life.talk.state.is_quiet and not self.left)
 
     @property
     def left(self) -> list[object]:
@@ -103,7 +111,7 @@ class World:
     @property
     def drafts(self) -> tuple[str, ...]:
         """Those that the program would close when it begins again."""
-        return Facts(self.stores.memory.read()).discord_drafts
+        return self.stores.state.query(lambda tx: tx.discord.get()).drafts
 
     @property
     def log(self) -> list[ChatMessage]:

@@ -27,8 +27,8 @@ from ollim_bot.surfaces.discord.inbound import Inbound
 from ollim_bot.surfaces.discord.messages import ReceivedMessage
 from ollim_bot.surfaces.discord.pending_reaction import PendingReaction
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.memory import MemoryStore
 from ollim_bot.testing.reception import FakeReception
+from ollim_bot.testing.repeating_store import RepeatingStore
 
 MESSAGES = 2000
 # By then every book is as full as it may be.
@@ -56,7 +56,7 @@ class Machine:
         self.channel = FakeChannel(self.clock)
         self.reception = FakeReception(self.clock, folder)
         self.errands = BackgroundTasks(self.clock)
-        self.facts = DiscordFacts(MemoryStore({}))
+        self.facts = DiscordFacts(RepeatingStore(self.clock.now))
         self.drafts = Drafts(self.channel, self.clock, self.errands, self.facts)
         self.courier = DiscordCourier(self.channel, self.drafts, self.errands, self.clock)
         self.eyes = PendingReaction(self.channel, self.clock)

@@ -73,12 +73,12 @@ async def test_all_of_an_outage_is_answered_in_order_and_once(scene: Scene) -> N
 
 async def test_what_another_life_has_taken_is_not_taken_again(scene: Scene) -> None:
     await had_begun(scene)
-    before = scene.memory.read()
+    before = scene.store.discord
     scene.channel.say("hello")
     scene.catch_up.ready()
     async with scene.running():
         await scene.until(lambda: scene.received == ["hello"])
-    scene.memory.transact(lambda _: (before, None))
+    scene.store.run(lambda tx: tx.discord.put(before))
     await scene.reception.change(is_busy=True)
     scene.begin_anew()
     scene.channel.say("more")

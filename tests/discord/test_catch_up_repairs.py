@@ -10,7 +10,6 @@ from tests.discord.input_scene import POLL, SILENT, Scene, at_rest
 
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.domain.facts import Facts
 from ollim_bot.surfaces.discord.messages import OutgoingMessage, ReceivedMessage, input_of
 from ollim_bot.surfaces.discord.pending_reaction import EYES
 
@@ -34,7 +33,7 @@ async def waiting(scene: Scene, *texts: str) -> list[ReceivedMessage]:
         )
         scene.reception.waiting.add(input_of(seen.ref))
     ref = said[-1].ref
-    scene.memory.transact(lambda raw: (Facts(raw).seen_on_discord(ref).raw, None))
+    scene.store.run(lambda tx: tx.discord.change(lambda state: state.seen(ref)))
     await scene.reception.change(is_busy=True)
     return said
 

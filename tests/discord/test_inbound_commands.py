@@ -29,17 +29,17 @@ async def test_a_command_that_was_typed_is_done_and_answered(scene: Scene) -> No
 async def test_a_command_is_remembered_before_it_is_done_so_that_it_is_not_done_again(
     scene: Scene,
 ) -> None:
-    scene.memory.may_write.clear()
+    scene.store.may_write.clear()
     seen = scene.say("/clear")
-    await scene.until(lambda: scene.memory.begun)
+    await scene.until(lambda: scene.store.begun)
     assert scene.reception.calls == []
-    scene.memory.may_write.set()
+    scene.store.may_write.set()
     await scene.until(lambda: scene.reception.calls)
     assert scene.last_seen == seen.ref
 
 
 async def test_a_command_is_done_although_the_disk_refuses(scene: Scene) -> None:
-    scene.memory.is_full = True
+    scene.store.is_full = True
     scene.say("/clear")
     await scene.until(lambda: scene.channel.texts == ["`/clear` is done."])
 

@@ -63,12 +63,12 @@ async def test_a_reply_to_a_forward_is_the_owners_own_with_a_quote_that_is_not(
 
 async def test_an_edit_leaves_a_forward_what_it_is(scene: Scene) -> None:
     """Whatever an edit may say of it: Discord has no such edits."""
-    scene.memory.may_write.clear()
+    scene.store.may_write.clear()
     scene.say("/model opus")
-    await scene.until(lambda: scene.memory.begun)
+    await scene.until(lambda: scene.store.begun)
     said = scene.say("hello", forwarded=FORWARDED)
     scene.inbound.edited(said.ref, "/clear")
-    scene.memory.may_write.set()
+    scene.store.may_write.set()
     await scene.until(lambda: scene.received == ["/clear"])
     assert taken(scene, said).untrusted == UNTRUSTED
     assert scene.reception.calls == ["/model opus"]

@@ -68,10 +68,10 @@ async def test_what_is_said_while_the_connection_is_gone_is_answered_once(world:
     async with world.life() as life:
         await world.ask(life, "are you here?", "here")
         await world.local.refuse_connections()
-        await world.until(lambda: life.talk.conversation.status.trouble)
+        await world.until(lambda: life.chat.status.trouble)
         await world.local.accept_again()
         await world.ask(life, "and now?", "there")
-        await world.until(lambda: not life.talk.conversation.status.trouble)
+        await world.until(lambda: not life.chat.status.trouble)
     assert world.local.texts == ["here", "there", SHUTTING_DOWN]
     assert len(world.engine.prompts) == 2
 

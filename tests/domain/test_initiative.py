@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from ollim_bot.domain.catch_up import verdict
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.forward_schedule import build_upcoming_schedule
 from ollim_bot.domain.initiative import (
     MOST_PER_DAY,
@@ -32,6 +31,7 @@ from ollim_bot.domain.rehearsal import Circumstances, Ping, rehearse
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.snoozing import note_of, reminder_from
+from ollim_bot.store.codecs.plain import PlainCodec
 
 NOW = datetime(2026, 11, 16, 9, tzinfo=UTC)
 TODAY = NOW.date()
@@ -147,7 +147,9 @@ def test_midnight_makes_room_for_the_day_but_not_for_the_run() -> None:
 @given(st.lists(st.tuples(st.text(), st.dates())))
 def test_what_was_set_is_remembered_as_it_was(entries: list[tuple[str, date]]) -> None:
     known = SetInBackground(tuple(entries))
-    assert Facts({}).with_set_in_background(known).set_in_background == known
+    codec = PlainCodec(SetInBackground)
+    encoded = codec.encode(known)
+    assert encoded is None or codec.decode(encoded)[0] == known
 
 
 def test_what_is_set_aside_is_used_once_or_given_back() -> None:

@@ -23,7 +23,7 @@ from ollim_bot.agent import AgentEngine, AgentSession, Refusal, SessionSpec, Too
 from ollim_bot.app.app import App
 from ollim_bot.chat import Incoming, Reception
 from ollim_bot.clock import SystemClock
-from ollim_bot.conversation.assembly import Talk
+from ollim_bot.conversation.assembly import ConversationDeps, ConversationParts
 from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.inputs import InputId
@@ -160,10 +160,10 @@ def _without_rules(home: Path) -> Path:
 class OpenApp(App):
     """Lets the parts be reached that nothing but time sets going."""
 
-    parts: Talk | None = None
+    parts: ConversationParts | None = None
 
-    def _talk(self, *given: Any) -> Talk:
-        self.parts = super()._talk(*given)
+    def _parts(self, deps: ConversationDeps) -> ConversationParts:
+        self.parts = super()._parts(deps)
         return self.parts
 
 

@@ -14,8 +14,9 @@ from tests.conversation.fate import Crash, Fate, SteppedLog, SteppedStore, fated
 from tests.scheduling.scene import NOW, Day, day
 from tests.storage.places import DataDirectory, QuickDisk
 
-from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.stores import Claims, Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine, Step
@@ -90,9 +91,9 @@ class Tale:
     def __post_init__(self) -> None:
         for _ in range(_TURNS if self.steps else 0):
             self.engine.then(*self.steps)
-        memory = DataDirectory(self.root).open(QuickDisk()).memory
+        DataDirectory(self.root).open(QuickDisk())
         if not self.is_new:
-            memory.transact(lambda raw: (Facts(raw).beaten(NOW).raw, None))
+            HeartbeatFile(DataPaths(self.root)).write(NOW)
 
     def write(self, name: str, text: str) -> None:
         (self.root / name).write_text(text)

@@ -7,7 +7,6 @@ from datetime import datetime
 from tests.scheduling.scene import NOW, Day
 
 from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.store.run_requests import RequestFolder
@@ -23,7 +22,7 @@ def asks(at: Day, kind: JobKind, job_id: str, made: datetime = NOW) -> None:
 
 
 async def card_of(at: Day, command: str) -> ChatMessage:
-    answer = await at.talk.conversation.command("web", command)
+    answer = await at.chat.command("web", command)
     assert not answer.is_error, answer
     return at.log[-1]
 
@@ -32,11 +31,12 @@ async def press(at: Day, message: ChatMessage, label: str) -> str:
     shown = next(one for one in at.log if one.id == message.id)
     assert shown.card is not None
     button = next(one for one in shown.card.buttons if one.label == label)
-    return (await at.talk.conversation.click("web", message.id, button.custom_id)).text
+    return (await at.chat.click("web", message.id, button.custom_id)).text
 
 
 def skip(at: Day, job_id: str, moment: datetime) -> None:
     occurrence = Occurrence.scheduled(JobKind.ROUTINE, job_id, moment)
-    at.stores.memory.transact(
-        lambda raw: (Facts(raw).skipping(occurrence, at.clock.now()).raw, None)
+    now = at.clock.now()
+    at.stores.state.run(
+        lambda tx: tx.skips.change(lambda skips: skips.with_moment(occurrence, now))
     )

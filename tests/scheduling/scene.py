@@ -16,20 +16,30 @@ from tests.conversation.scene import AtOnce, FakeKeeper, world
 
 from ollim_bot.agent import AgentEngine
 from ollim_bot.chat import Courier
-from ollim_bot.conversation.assembly import Talk
+from ollim_bot.conversation.assembly import (
+    ConversationParts,
+    build_conversation,
+    open_conversation,
+)
+from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.occurrences import LedgerRow
+from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk
 from ollim_bot.schedule.assembly import assemble_schedule
 from ollim_bot.schedule.hand_edits import HandEdits
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.store.errors import DiskFull
 from ollim_bot.store.job_checker import JobFileChecker
+from ollim_bot.store.opening import DATABASE, open_database
+from ollim_bot.store.record_views import on_records
 from ollim_bot.store.stores import open_stores
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.immediate_store import ImmediateStore
 from ollim_bot.testing.journal import RememberingJournal
 from ollim_bot.testing.surface import RecordingSurface
 
@@ -46,7 +56,8 @@ def quiet(_: Iterable[Path], stop: threading.Event) -> Iterator[Iterable[Path]]:
 @dataclass
 class Day:
     paths: DataPaths
-    talk: Talk
+    talk: ConversationParts
+    chat: Conversation
     stores: Stores
     clock: ManualClock
     surface: RecordingSurface
@@ -124,6 +135,16 @@ class Day:
         return sorted(path.stem for path in self.paths.reminders.glob("*.md"))
 
 
+def opened_store(paths: DataPaths, clock: ManualClock, disk: Disk | None = None) -> ImmediateStore:
+    """On the database of the directory; full while the disk says that it is."""
+
+    def refusal() -> StorageError | None:
+        return DiskFull(paths.state / DATABASE) if getattr(disk, "is_full", False) else None
+
+    database = open_database(paths, clock.now, is_holder=True, report=lambda _: None)
+    return ImmediateStore(database, refusal)
+
+
 @asynccontextmanager
 async def day(
     engine: AgentEngine,
@@ -145,27 +166,28 @@ async def day(
     paths = DataPaths(root)
     prepare_data_directory(paths)
     edits = HandEdits(RememberingJournal(), root, clock)
-    stores = open_stores(paths, now=clock.now, journal=edits, disk=disk, on_problem=lambda _: None)
+    files = open_stores(paths, now=clock.now, journal=edits, disk=disk, on_problem=lambda _: None)
+    stores = on_records(files, opened_store(paths, clock, disk))
     surface, shown = RecordingSurface(), seen(stores)
-    talk = Talk(
-        world(
-            engine,
-            shown,
-            clock,
-            [surface],
-            keeper=FakeKeeper(),
-            working_directory=root,
-            job_files=JobFileChecker(paths),
-            former=UndoStore(paths, edits),
-            courier=courier,
-        )
+    deps = world(
+        engine,
+        shown,
+        clock,
+        [surface],
+        keeper=FakeKeeper(),
+        working_directory=root,
+        job_files=JobFileChecker(paths),
+        former=UndoStore(paths, edits),
+        courier=courier,
     )
-    await talk.conversation.load()
-    scheduler = assemble_schedule(paths, shown, talk, edits, clock, UTC, events=quiet)
-    made = Day(paths, talk, stores, clock, surface, scheduler)
+    talk = build_conversation(deps)
+    await talk.load()
+    scheduler = assemble_schedule(paths, shown, talk, edits, clock, UTC, events=quiet, disk=disk)
+    chat = await open_conversation(deps, talk, scheduler.run_now)
+    made = Day(paths, talk, chat, stores, clock, surface, scheduler)
     if runs:
         made.tasks += [
-            asyncio.create_task(talk.conversation.run()),
+            asyncio.create_task(talk.loop.run()),
             asyncio.create_task(talk.notices.run()),
             asyncio.create_task(talk.outbox.run()),
             asyncio.create_task(scheduler.run()),

@@ -30,7 +30,7 @@ async def test_what_was_told_before_the_clock_went_back_is_not_told_again(tmp_pa
             routine(at)
             await at.passes(40)
             assert at.scheduler.heartbeat_age is not None
-            assert at.stores.memory.read().get("untold", []) == []
+            assert at.stores.state.query(lambda tx: tx.notices.get()).untold == ()
     assert at.told == [ONCE]
     assert updates(at) == [ONCE]
     assert [row.state for row in at.ended("mail")] == ["missed"]
@@ -44,7 +44,7 @@ async def test_on_a_full_disk_it_waits_to_be_told_once(tmp_path: Path) -> None:
         disk.is_full = True
         at.clock.jump(2 * 3600)
         await at.passes(60)
-        assert at.talk.conversation.status.trouble == ONCE
+        assert at.chat.status.trouble == ONCE
         assert at.ended("mail") == []
         disk.is_full = False
         await at.passes(700)

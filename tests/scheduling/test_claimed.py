@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from tests.scheduling.scene import NOW, Day, day
 
-from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+from ollim_bot.domain.owner_choices import Skips
+from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
 
@@ -19,7 +20,7 @@ PLAN = Occurrence.parse("routine:plan:2026-02-24T11:00:00Z")
 def left_behind(at: Day, clock: ManualClock, one: Occurrence, rows: list[str]) -> None:
     """By a bot that died now, having claimed what was due."""
     at.stores.ledger.append(*(LedgerRow(clock.now(), state, one) for state in rows))
-    at.stores.memory.transact(lambda raw: (Facts(raw).beaten(clock.now()).raw, None))
+    HeartbeatFile(at.paths).write(clock.now())
 
 
 @pytest.mark.parametrize("background", ["true", "false"])
@@ -88,8 +89,8 @@ async def test_but_what_the_owner_wanted_left_out_is_not_told_as_missed(tmp_path
         await at.passes(20)
     await clock.advance(45 * 60)
     left_behind(at, clock, PLAN, ["due"])
-    skipped = {"skips": {"routine:plan": PLAN.key}}
-    at.stores.memory.transact(lambda raw: ({**raw, **skipped}, None))
+    skips = Skips().with_moment(PLAN, clock.now())
+    at.stores.state.run(lambda tx: tx.skips.put(skips))
     await clock.advance(5 * 3600)
     async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
         await at.until(lambda: at.ended("plan"))

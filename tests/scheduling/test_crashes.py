@@ -65,7 +65,7 @@ def has_looked(at: Day) -> bool:
 
 
 def has_planned(at: Day) -> bool:
-    return bool(at.ended("plan")) and at.talk.conversation.is_quiet
+    return bool(at.ended("plan")) and at.talk.state.is_quiet
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ async def test_a_crash_of_the_very_first_start_leaves_nothing_armed_without_a_tr
 
 def has_told(at: Day) -> bool:
     """All that there is to tell, the agent included."""
-    is_told = bool(at.told) and at.stores.memory.read().get("untold") == []
+    is_told = bool(at.told) and at.stores.state.query(lambda tx: tx.notices.get()).untold == ()
     return is_told and has_looked(at) and bool(at.ended("mail"))
 
 

@@ -18,7 +18,7 @@ from ollim_bot.testing.engine import ScriptedEngine, Waits
 
 
 async def ask(at: Day, text: str) -> None:
-    await at.talk.conversation.receive(Incoming(InputId(text), "web", text))
+    await at.chat.receive(Incoming(InputId(text), "web", text))
 
 
 async def test_a_reminder_that_waits_behind_a_long_answer_comes_and_ends(tmp_path: Path) -> None:

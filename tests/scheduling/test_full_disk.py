@@ -205,7 +205,7 @@ async def test_what_was_only_shown_is_owed_until_it_is_in_the_log(tmp_path: Path
         disk.is_full = True
         await at.passes(90)
         assert (shown(at), at.log, at.reminders) == (["Drink water."], [], ["w1"])
-        newest = await at.talk.conversation.history(5)
+        newest = await at.chat.history(5)
         assert [one.text for one in newest] == ["Drink water."]
         disk.is_full = False
         await at.passes(30)
@@ -214,7 +214,7 @@ async def test_what_was_only_shown_is_owed_until_it_is_in_the_log(tmp_path: Path
         (message,) = (one for one in at.log if one.text == "Drink water.")
         assert message.footer.startswith("Late: it was due today 10:16.")
         assert message.card is not None
-        assert len(await at.talk.conversation.history(5)) == len(at.log)
+        assert len(await at.chat.history(5)) == len(at.log)
 
 
 async def test_a_reminder_that_was_claimed_before_the_disk_was_full_is_shown(

@@ -138,7 +138,7 @@ async def test_a_ping_that_is_refused_leaves_its_text(tmp_path: Path) -> None:
         await at.passes(65)
         await at.until(lambda: at.ended("plan"))
         (job,) = set_jobs(at)
-        await at.talk.conversation.receive(Incoming(InputId("m1"), "test", "hello"))
+        await at.chat.receive(Incoming(InputId("m1"), "test", "hello"))
         await at.until(lambda: len(engine.prompts) == 2)
         await fired(at, [job])
         assert at.pings == []

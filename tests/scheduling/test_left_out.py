@@ -8,7 +8,6 @@ from pathlib import Path
 from tests.scheduling.hands import asks, card_of, pings, press, skip
 from tests.scheduling.scene import NOW, day
 
-from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.run_history import claiming_row
@@ -31,7 +30,7 @@ async def test_skipping_once_leaves_out_the_next_moment_alone(tmp_path: Path) ->
         assert (first.state, first.facts["reason"]) == ("skipped", "policy")
         assert second.state == "done"
         assert len(engine.prompts) == 1
-        await at.until(lambda: not Facts(at.stores.memory.read()).skips)
+        await at.until(lambda: not at.stores.state.query(lambda tx: tx.skips.get()).moments)
 
 
 async def test_a_skip_survives_a_restart(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.scheduling.desk import NOW, Desk, routine
+from tests.scheduling.year import Beats
 
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.schedule import JobKey, key_of
@@ -76,7 +77,8 @@ async def looking(book: Book, nobody: Nobody, *, is_calm: bool) -> AsyncIterator
     zone = book.clock.now().tzinfo
     assert zone is not None
     own = cast("Any", book)
-    scheduler = Scheduler(stores, own, watching, double, double, book.clock, zone)
+    beats = cast("Any", Beats())
+    scheduler = Scheduler(stores, own, watching, double, double, book.clock, zone, beats)
     running = asyncio.create_task(scheduler.run())
     try:
         async with asyncio.timeout(LIMIT):

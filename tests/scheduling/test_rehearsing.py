@@ -15,13 +15,14 @@ from tests.storage.places import QuickDisk
 
 from ollim_bot.agent import Prompt, SessionSpec, Toolset
 from ollim_bot.domain.events import AgentEvent
-from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
+from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.rehearsal import Circumstances, Fire, Guess, Ping, Rehearsal, rehearse
 from ollim_bot.domain.run_history import History, RunStory
 from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, occurrence_at
 from ollim_bot.ports import Clock
 from ollim_bot.schedule.watcher import SCAN_SECONDS
+from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import Calls, ScriptedEngine, ScriptedSession, Step
 
@@ -112,11 +113,9 @@ def prepare(at: Day) -> Rehearsal:
     left_out = next(job for job in jobs if job.spec.id == "left-out")
     occurrence = occurrence_at(left_out, NIGHT + timedelta(hours=1, minutes=30))
 
-    def known(raw: Mapping[str, object]) -> tuple[Mapping[str, object], Facts]:
-        facts = Facts(raw).beaten(watched_until).skipping(occurrence, NIGHT)
-        return facts.raw, facts
-
-    facts = at.stores.memory.transact(known)
+    HeartbeatFile(at.paths).write(watched_until)
+    skips = Skips().with_moment(occurrence, NIGHT)
+    at.stores.state.run(lambda tx: tx.skips.put(skips))
     at.stores.config.transact(lambda config: (config.with_value("bg_concurrency", 2), None))
     circumstances = Circumstances(
         NIGHT,
@@ -125,7 +124,7 @@ def prepare(at: Day) -> Rehearsal:
         at.stores.config.read(),
         watched_until,
         skills=frozenset(),
-        is_skipped=facts.is_skipped,
+        is_skipped=skips.has,
     )
     return rehearse(jobs, circumstances, 1, guess=Guess(RUN))
 

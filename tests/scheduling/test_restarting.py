@@ -9,9 +9,9 @@ import pytest
 from tests.scheduling.scene import NOW, day
 from tests.scheduling.test_firing import HOUR, MINUTE, pings
 
-from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine, Waits
 
@@ -193,11 +193,11 @@ async def test_the_heartbeat_waits_for_what_is_not_claimed_yet(tmp_path: Path) -
     async with day(ScriptedEngine(), tmp_path, clock=clock) as at:
         at.routine("plan", "*/5 * * * *", background="true")
         await at.passes(4 * 60)
-        before = Facts(at.stores.memory.read()).heartbeat
+        before = HeartbeatFile(at.paths).read()
         assert before is not None
         assert before <= clock.now()
         await at.passes(2 * 60)
-        after = Facts(at.stores.memory.read()).heartbeat
+        after = HeartbeatFile(at.paths).read()
         assert after is not None
         assert after > before
         claimed = [row for row in at.rows if row.state == "due"]

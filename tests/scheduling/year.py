@@ -153,6 +153,19 @@ class Teller:
         return [key for key in self._keys if key.startswith(start)]
 
 
+class Beats:
+    """Doubles `HeartbeatFile`."""
+
+    def __init__(self) -> None:
+        self._last: datetime | None = None
+
+    def read(self) -> datetime | None:
+        return self._last
+
+    def write(self, now: datetime) -> None:
+        self._last = now
+
+
 class Machine:
     """What the bot runs on: it can be switched off and on, sleep, and have its clock set.
 
@@ -177,6 +190,7 @@ class Machine:
         self.teller = Teller()
         self._turner = Turner(loop, self.clock, moments)
         self._zone = zone
+        self._beats = cast("Any", Beats())
         self._life: tuple[asyncio.Task[None], Scheduler] | None = None
 
     async def watches(self, until: datetime) -> None:
@@ -184,7 +198,9 @@ class Machine:
             agent, teller, clock = cast("Any", self.agent), cast("Any", self.teller), self.clock
             dispatch = Dispatch(self.stores, agent, agent, agent, teller, clock, _no_outlook)
             book, turner = cast("Any", self.book), cast("Any", self._turner)
-            scheduler = Scheduler(self.stores, book, turner, dispatch, teller, clock, self._zone)
+            scheduler = Scheduler(
+                self.stores, book, turner, dispatch, teller, clock, self._zone, self._beats
+            )
             self._life = asyncio.create_task(scheduler.run()), scheduler
         task, _ = self._life
         turning = asyncio.create_task(self._turner.turn(until))

@@ -15,6 +15,7 @@ from ollim_bot.agent import Toolset
 from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.stage import Stage
+from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import EndCause, TurnEnded
 from ollim_bot.domain.runtime_config import PermissionMode
@@ -59,7 +60,10 @@ async def owner(stage: Scene) -> Owner:
     stores: Stores = memory_stores(NOW)
     surface = RecordingSurface()
     shown = Stage(ChatLog(stores.messages), [surface])
-    approvals = Approvals(stores, shown, ManualClock(NOW), stage.spec.working_directory)
+    store = stores.state
+    approvals = Approvals(
+        store, ConversationState(store), shown, ManualClock(NOW), stage.spec.working_directory
+    )
     await approvals.set_mode(PermissionMode.DEFAULT)
     return Owner(approvals, surface)
 

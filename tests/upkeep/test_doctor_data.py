@@ -13,10 +13,10 @@ from tests.domain.ledger_scene import Scene, routine
 from tests.storage.places import NOW, DataDirectory, QuickDisk
 
 from ollim_bot.app.data_checks import DataChecks, git_history, tool_policy
-from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.environment import Place
 from ollim_bot.paths import DataPaths
+from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.journal import open_journal
 from ollim_bot.upkeep.doctor import Finding, Level, examined, passed
 
@@ -123,7 +123,7 @@ def test_lines_of_the_ledger_that_cannot_be_read_are_a_warning(data: DataDirecto
 
 def test_a_clock_behind_the_heartbeat_is_noticed(data: DataDirectory) -> None:
     later = NOW + timedelta(hours=2)
-    data.open().memory.transact(lambda raw: (Facts(raw).beaten(later).raw, None))
+    HeartbeatFile(data.paths).write(later)
     assert [level for level, _ in said(data, "clock")] == [Level.WARN]
 
 
@@ -203,7 +203,7 @@ def test_right_state_files_pass_and_a_line_that_is_being_written_is_no_bad_one(
 ) -> None:
     assert said(data, "state files") == [(Level.PASS, "none yet")]
     stores = data.open(QuickDisk())
-    stores.memory.transact(lambda raw: (Facts(raw).beaten(NOW).raw, None))
+    stores.config.transact(lambda config: (config.with_value("bg_concurrency", "2"), None))
     stores.session_history.append(SessionEvent(SessionId("s"), SessionChange.CREATED, NOW))
     with data.paths.session_history.open("a") as file:
         file.write('{"session_id": "t", "ev')

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,8 @@ from ollim_bot.surfaces.web.frames import Json
 from ollim_bot.surfaces.web.read_mark import ReadMark, RememberedMark
 from ollim_bot.surfaces.web.refusals import Refused
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.memory import MemoryStore
 from ollim_bot.testing.reception import FakeReception
+from ollim_bot.testing.repeating_store import RepeatingStore
 
 
 @pytest.fixture
@@ -28,14 +27,12 @@ def reception(clock: ManualClock, tmp_path: Path) -> FakeReception:
     return FakeReception(clock, tmp_path)
 
 
-def test_it_is_remembered_among_the_other_facts() -> None:
-    no_facts: Mapping[str, object] = {"user_name": "Ada"}
-    memory = MemoryStore(no_facts)
-    mark = RememberedMark(memory)
+def test_it_is_remembered() -> None:
+    store = RepeatingStore(lambda: SUNDAY)
+    mark = RememberedMark(store)
     assert mark.read() is None
     mark.write(MessageId("m1"))
-    assert RememberedMark(memory).read() == "m1"
-    assert memory.read()["user_name"] == "Ada"
+    assert RememberedMark(store).read() == "m1"
 
 
 async def test_it_goes_forward_only_and_tells_each_step_once(

@@ -102,7 +102,7 @@ class App:
         self._clock = clock or SystemClock(settings.zone)
         self._engine = engine
         self._surfaces = None if surfaces is None else Surfaces(surfaces, self._clock)
-        self._store = store
+        self._store = store or (stores.store if stores else None)
         self._stores = stores
         self._ground = ground or Ground()
         self._make_remote = remote
@@ -145,7 +145,7 @@ class App:
                 self._problem,
             )
             deps = self._deps(store, stores, brain, edits, surfaces)
-            talk = build_conversation(deps)
+            talk = self._parts(deps)
             lifetime.push_async_callback(talk.forks.close)
             await talk.load()
             if brain.provider.problem:
@@ -278,6 +278,9 @@ class App:
                 price=brain.provider.price,
             ),
         )
+
+    def _parts(self, deps: ConversationDeps) -> ConversationParts:
+        return build_conversation(deps)
 
     def _gate(self, granted: Allowed, undecided: Undecided, taint: TaintCheck) -> Gate:
         return main_gate(

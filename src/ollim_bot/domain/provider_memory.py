@@ -46,9 +46,9 @@ class ProviderMemory:
         is_untried = self.is_untried or (is_new and is_sure)
         if before == kind:
             return ProviderMemory(kind, self.parked, is_untried), session
-        parked = {**self.parked, **({before: session} if session else {})}
-        following = parked.pop(kind, None)
-        return ProviderMemory(kind, parked, is_untried), following
+        others = {name: one for name, one in self.parked.items() if name not in (before, kind)}
+        parked = {**others, before: session} if session else others
+        return ProviderMemory(kind, parked, is_untried), self.parked.get(kind)
 
 
 def _presumed_owner(kind: str, session: SessionId | None) -> str:

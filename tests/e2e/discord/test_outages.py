@@ -20,8 +20,8 @@ from ollim_bot.domain.chat import Attachment
 from ollim_bot.settings import Secret
 from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.memory import MemoryStore
 from ollim_bot.testing.reception import FakeReception
+from ollim_bot.testing.repeating_store import RepeatingStore
 
 MANY, SOME = 150, 20
 LOST = "Discord cannot be reached now."
@@ -102,7 +102,9 @@ async def listening(folder: Path) -> AsyncIterator[tuple[LocalDiscord, FakeRecep
     with usual_addresses():
         async with LocalDiscord(now=clock.now) as local:
             account = Account(Secret(local.token), api_url=local.api_url)
-            surface = DiscordSurface(account, MemoryStore({}), _no_files, folder / "files", clock)
+            surface = DiscordSurface(
+                account, RepeatingStore(clock.now), _no_files, folder / "files", clock
+            )
             reception.surfaces.append(surface)
             async with doing(surface.run(reception)):
                 await local.connected()

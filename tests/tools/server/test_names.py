@@ -3,39 +3,40 @@
 from __future__ import annotations
 
 import pytest
-from tests.tools.server.desk import EVERYWHERE, DeskOf
+from tests.tools.server.desk import EVERYWHERE, Desk, DeskOf
 
-from ollim_bot.domain.facts import Facts
+from ollim_bot.domain.owner_choices import GivenNames
 from ollim_bot.domain.runs import RunKind
+
+
+def names(at: Desk) -> GivenNames:
+    return at.stores.state.query(lambda tx: tx.names.get())
 
 
 async def test_a_name_is_remembered_and_the_other_one_stays(desk: DeskOf) -> None:
     at = desk(RunKind.MAIN)
-    at.stores.memory.transact(lambda _: ({"heartbeat": "x", "bot_name": "Ollim"}, None))
+    at.stores.state.run(lambda tx: tx.names.put(GivenNames(bot="Ollim")))
     answer = await at.works("update_names", user_name=" Sam  Gray ", bot_name="")
     assert answer == "From now on the owner is called Sam Gray."
-    raw = at.stores.memory.read()
-    assert (Facts(raw).user_name, Facts(raw).bot_name) == ("Sam Gray", "Ollim")
-    assert raw["heartbeat"] == "x"
+    assert names(at) == GivenNames("Sam Gray", "Ollim")
 
 
 async def test_both_names_are_said_back(desk: DeskOf) -> None:
     at = desk(RunKind.MAIN)
     answer = await at.works("update_names", user_name="Sam", bot_name="Kit")
     assert answer == "From now on the owner is called Sam and you are called Kit."
-    facts = Facts(at.stores.memory.read())
-    assert (facts.user_name, facts.bot_name) == ("Sam", "Kit")
+    assert names(at) == GivenNames("Sam", "Kit")
 
 
 @pytest.mark.parametrize("given", [{}, {"user_name": " "}, {"bot_name": "x" * 81}])
 async def test_what_is_no_name_is_refused(desk: DeskOf, given: dict[str, object]) -> None:
     at = desk(RunKind.MAIN)
     assert "up to 80 characters" in await at.is_refused("update_names", **given)
-    assert at.stores.memory.read() == {}
+    assert names(at) == GivenNames()
 
 
 @pytest.mark.parametrize("kind", [kind for kind in EVERYWHERE if kind is not RunKind.MAIN])
 async def test_nowhere_but_in_the_main_conversation(desk: DeskOf, kind: RunKind) -> None:
     at = desk(kind)
     assert "main conversation only" in await at.is_refused("update_names", user_name="Sam")
-    assert at.stores.memory.read() == {}
+    assert names(at) == GivenNames()

@@ -1,0 +1,58 @@
+"""A store on a real database without threads: a step is done when it is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from ollim_bot.errors import StorageError
+from ollim_bot.store.database import Database, Step
+from ollim_bot.store.store import Subscriber
+
+R = TypeVar("R")
+
+
+class ImmediateStore:
+    """A `Store`. `refusal` says what the disk answers to a change; None while it takes them."""
+
+    def __init__(
+        self, database: Database, refusal: Callable[[], StorageError | None] = lambda: None
+    ) -> None:
+        self._database = database
+        self._refusal = refusal
+        self._subscribers: list[Subscriber] = []
+
+    async def transact(self, step: Step[R]) -> R:
+        await asyncio.sleep(0)
+        return self.run(step)
+
+    async def read(self, question: Step[R]) -> R:
+        await asyncio.sleep(0)
+        return self.query(question)
+
+    def run(self, step: Step[R]) -> R:
+        if refused := self._refusal():
+            raise refused
+        result, changed = self._database.run_noting(step)
+        if changed:
+            for subscriber in list(self._subscribers):
+                subscriber(changed)
+        return result
+
+    def query(self, question: Step[R]) -> R:
+        return self._database.query(question)
+
+    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
+        self._subscribers.append(subscriber)
+        return lambda: self._subscribers.remove(subscriber)
+
+    @property
+    def is_writable(self) -> bool:
+        return self._refusal() is None
+
+    async def until_writable(self) -> None:
+        """Its refusals pass by a clock that the caller moves."""
+
+    async def close(self) -> None:
+        self._database.close()
