@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -44,6 +44,25 @@ class Store(Protocol[T]):
         or the disk refused, the file holds the old value; or the new one, whole, where nothing but
         the last sync failed. `step` must not use the same store.
         """
+
+
+class StateStore(Protocol):
+    """The store of all state, for parts that must not know its tables: `tx` is a `Transaction`."""
+
+    async def transact(self, step: Callable[[Any], R]) -> R: ...
+
+    async def read(self, question: Callable[[Any], R]) -> R: ...
+
+    def run(self, step: Callable[[Any], R]) -> R: ...
+
+    def query(self, question: Callable[[Any], R]) -> R: ...
+
+    def subscribe(self, subscriber: Callable[[frozenset[str]], None]) -> Callable[[], None]: ...
+
+    @property
+    def is_writable(self) -> bool: ...
+
+    async def until_writable(self) -> None: ...
 
 
 class LogView(NamedTuple, Generic[T]):

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from ollim_bot.domain.cards import Inquiries, Inquiry
 from ollim_bot.domain.chat import ChatMessage
@@ -22,9 +22,7 @@ from ollim_bot.domain.run_history import History, checkpoint_row, reach_back
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import SessionEvent, SessionId
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
-from ollim_bot.ports import Log, Shelf, Store
-from ollim_bot.store.steps import count_set, leave_update
-from ollim_bot.store.store import Store as StateStore
+from ollim_bot.ports import Log, Shelf, StateStore, Store
 
 # How many rows of the ledger a start reads at first; if they do not say enough, four times more.
 _NEWEST = 512
@@ -72,9 +70,18 @@ class Stores:
     store: StateStore | None = None
 
     def leave_update(self, message: str, now: datetime, update_id: str | None = None) -> None:
-        """As the step of that name."""
+        """As the step of that name, for callers that do not take steps yet."""
         update = PendingUpdate(now, message, update_id or os.urandom(4).hex())
-        self.state.run(lambda tx: leave_update(tx, update))
+
+        def step(tx: Any) -> None:
+            pending: PendingUpdates = tx.updates.get()
+            if all(entry.id != update.id for entry in pending.entries):
+                after, dropped = pending.appended(update)
+                tx.updates.put(after)
+                facts = ({"message": old.message} for old in dropped)
+                tx.ledger.append(*(LedgerRow(now, "update_dropped", facts=each) for each in facts))
+
+        self.state.run(step)
 
     @property
     def state(self) -> StateStore:
@@ -83,8 +90,14 @@ class Stores:
         return self.store
 
     def count_set(self, setter: Setter, now: datetime) -> str:
-        """As the step of that name. `now` is in the owner's zone."""
-        return self.state.run(lambda tx: count_set(tx, setter, now.date()))
+        """As the step of that name, for callers that do not take steps yet."""
+
+        def step(tx: Any) -> str:
+            after, refusal = tx.initiative.get().one_more(setter.run, now.date())
+            tx.initiative.put(after)
+            return str(refusal)
+
+        return self.state.run(step)
 
     def store_inquiry(self, prompt: str, now: datetime, untrusted: tuple[str, ...] = ()) -> str:
         """Keep the prompt behind a button that is to be shown; gives the key that it carries."""

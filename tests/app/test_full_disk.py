@@ -21,7 +21,7 @@ from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.opening import open_database
+from ollim_bot.store.opening import IN_FILES, open_database
 from ollim_bot.store.steps import change_provider
 from ollim_bot.store.stores import open_stores
 from ollim_bot.surfaces.web.secret import web_secret
@@ -69,7 +69,9 @@ async def test_the_real_program_runs_though_it_can_write_nothing(tmp_path: Path)
     given = settings(tmp_path)
     prepare_data_directory(given.paths)
     web_secret(given.paths)
-    database = open_database(given.paths, lambda: NOW, is_holder=True, report=print)
+    database = open_database(
+        given.paths, lambda: NOW, is_holder=True, report=print, in_use=IN_FILES
+    )
     database.run(lambda tx: change_provider(tx, "offline"))
     database.close()
     with socket.socket() as free:

@@ -22,6 +22,7 @@ from ollim_bot.conversation.assembly import (
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.domain.chat import Attachment, ChatMessage
 from ollim_bot.domain.outgoing import Outbox
+from ollim_bot.domain.surface_state import DiscordState
 from ollim_bot.settings import Secret
 from ollim_bot.stores import Stores
 from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
@@ -111,7 +112,8 @@ class World:
     @property
     def drafts(self) -> tuple[str, ...]:
         """Those that the program would close when it begins again."""
-        return self.stores.state.query(lambda tx: tx.discord.get()).drafts
+        state: DiscordState = self.stores.state.query(lambda tx: tx.discord.get())
+        return state.drafts
 
     @property
     def log(self) -> list[ChatMessage]:

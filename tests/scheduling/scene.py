@@ -33,7 +33,7 @@ from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.errors import DiskFull
 from ollim_bot.store.job_checker import JobFileChecker
-from ollim_bot.store.opening import DATABASE, open_database
+from ollim_bot.store.opening import DATABASE, IN_FILES, open_database
 from ollim_bot.store.record_views import on_records
 from ollim_bot.store.stores import open_stores
 from ollim_bot.store.undo import UndoStore
@@ -141,7 +141,9 @@ def opened_store(paths: DataPaths, clock: ManualClock, disk: Disk | None = None)
     def refusal() -> StorageError | None:
         return DiskFull(paths.state / DATABASE) if getattr(disk, "is_full", False) else None
 
-    database = open_database(paths, clock.now, is_holder=True, report=lambda _: None)
+    database = open_database(
+        paths, clock.now, is_holder=True, report=lambda _: None, in_use=IN_FILES
+    )
     return ImmediateStore(database, refusal)
 
 

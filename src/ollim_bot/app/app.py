@@ -42,7 +42,7 @@ from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.journal import open_journal
-from ollim_bot.store.opening import open_database
+from ollim_bot.store.opening import IN_FILES, open_database
 from ollim_bot.store.policy_file import PolicyFile
 from ollim_bot.store.record_views import on_records
 from ollim_bot.store.store import SqliteStore, Store
@@ -212,6 +212,7 @@ class App:
                 is_holder=True,
                 report=self._state_problem,
                 disk=self._ground.disk,
+                in_use=IN_FILES,
             )
 
         store = SqliteStore(await asyncio.to_thread(opened), self._clock)

@@ -75,7 +75,7 @@ class Data:
     @contextmanager
     def database(self) -> Iterator[Database]:
         """That of the running bot; where none runs, with the instance lock."""
-        from ollim_bot.store.opening import open_database
+        from ollim_bot.store.opening import IN_FILES, open_database
         from ollim_bot.upkeep.instance import single_instance
 
         with ExitStack() as stack:
@@ -89,6 +89,7 @@ class Data:
                 lambda: self.now,
                 is_holder=is_holder,
                 report=lambda problem: note(str(problem)),
+                in_use=IN_FILES,
             )
             stack.callback(database.close)
             yield database

@@ -25,6 +25,8 @@ from ollim_bot.store.transaction import Transaction
 
 DATABASE = "ollim.db"
 BALLAST_FILE = "ballast"
+# The logs that have not moved into the database yet.
+IN_FILES = ("ledger", "messages", "outbox")
 
 R = TypeVar("R")
 Report = Callable[[StoreProblem], None]
@@ -38,21 +40,23 @@ def open_database(
     report: Report,
     disk: Disk | None = None,
     connection: Connect = connect,
+    in_use: tuple[str, ...] = (),
 ) -> Database:
     """The database of `paths`, ready for steps; `report` is told what a person should know.
 
     The holder of the instance lock mends it, makes it, takes over the files of an older version,
     migrates it and lets hand edits of the mirrors count. In any other process, what is still to be
     done raises `OtherSchema` or `OlderState`. `settle_return` is to be the first step of a bot.
+    Logs named by `in_use` are still written as files, and stay where they are.
     """
     ballast = Ballast(paths.state / BALLAST_FILE)
     try:
-        return _opened(paths, now, is_holder, report, disk or OsDisk(), connection, ballast)
+        return _opened(paths, now, is_holder, report, disk or OsDisk(), connection, ballast, in_use)
     except WriteFailed:
         # Even to open the database takes some room.
         if not is_holder or not ballast.give_up():
             raise
-        return _opened(paths, now, is_holder, report, disk or OsDisk(), connection, ballast)
+        return _opened(paths, now, is_holder, report, disk or OsDisk(), connection, ballast, in_use)
 
 
 def look_into(paths: DataPaths, now: datetime, question: Step[R]) -> R | None:
@@ -80,12 +84,13 @@ def _opened(
     disk: Disk,
     connection: Connect,
     ballast: Ballast,
+    in_use: tuple[str, ...],
 ) -> Database:
     path = paths.state / DATABASE
     mirrors = Mirrors(paths, disk, report)
     if is_holder:
         mend(path, now(), report)
-        _Preparation(path, now(), mirrors, TakeOver(paths, disk, report)).run(connection)
+        _Preparation(path, now(), mirrors, TakeOver(paths, disk, report, in_use)).run(connection)
     else:
         _check(path)
     database = Database(

@@ -30,8 +30,6 @@ from ollim_bot.store.transaction import Transaction
 
 BEFORE = "before-0.8"
 
-# Logs that are not read from the database yet stay where they are.
-_IN_USE = ("ledger", "messages", "outbox")
 _DISCORD = "discord"
 _MARK = "takeover"
 _MOVING, _DONE = "moving", "done"
@@ -50,11 +48,16 @@ class TakeOver:
     """Reads the files of an older version into one transaction, then puts the files away."""
 
     def __init__(
-        self, paths: DataPaths, disk: Disk, report: Callable[[StoreProblem], None]
+        self,
+        paths: DataPaths,
+        disk: Disk,
+        report: Callable[[StoreProblem], None],
+        in_use: tuple[str, ...] = (),
     ) -> None:
         self._paths = paths
         self._disk = disk
         self._report = report
+        self._in_use = in_use
 
     def originals(self) -> list[Path]:
         """The files that the database replaces, as far as they exist."""
@@ -62,7 +65,7 @@ class TakeOver:
         logs = [*_segments(self._paths.ledger), *_segments(self._paths.messages)]
         others = [self._paths.inbox, self._paths.outbox, self._paths.memory]
         found = [path for path in (*logs, *others) if path.parent == state and path.exists()]
-        return [path for path in found if not path.name.startswith(_IN_USE)]
+        return [path for path in found if path.name.split("-")[0].split(".")[0] not in self._in_use]
 
     def back_up_mirrors(self) -> None:
         """Keep the files that stay as they were before they were taken over."""

@@ -10,7 +10,8 @@ from ollim_bot.domain.runs import RunKind
 
 
 def names(at: Desk) -> GivenNames:
-    return at.stores.state.query(lambda tx: tx.names.get())
+    known: GivenNames = at.stores.state.query(lambda tx: tx.names.get())
+    return known
 
 
 async def test_a_name_is_remembered_and_the_other_one_stays(desk: DeskOf) -> None:

@@ -6,7 +6,7 @@ import types
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime
-from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from ollim_bot.store.file_store import Malformed
 from ollim_bot.store.json_fields import parse_json, render_json
@@ -47,7 +47,7 @@ def _encoded(value: object) -> object:
 
 
 def _decoded(kind: Any, value: object) -> Any:
-    if isinstance(kind, types.UnionType):
+    if get_origin(kind) in (Union, types.UnionType):
         wanted, *_ = (each for each in get_args(kind) if each is not type(None))
         return None if value is None else _decoded(wanted, value)
     if get_origin(kind) is tuple:
