@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.app.test_app import NOW, running, settings, until
+from tests.scheduling.scene import opened_store
 from tests.scheduling.test_full_disk import SmallDisk
 
 from ollim_bot.app.app import App
@@ -42,15 +43,25 @@ async def test_a_start_says_so_and_goes_on_when_there_is_room(tmp_path: Path) ->
     stores.reminders.add(Reminder(spec, NOW + timedelta(minutes=1)))
     disk.is_full = True
     engine = ScriptedEngine()
-    app = App(settings(tmp_path), clock=clock, engine=engine, surfaces=[surface], stores=stores)
+    disk.is_full = False
+    store = opened_store(paths, clock, disk)
+    disk.is_full = True
+    app = App(
+        settings(tmp_path),
+        clock=clock,
+        engine=engine,
+        surfaces=[surface],
+        store=store,
+        stores=stores,
+    )
     async with running(app):
         await until(lambda: surface.statuses and surface.statuses[-1].trouble)
         assert surface.statuses[-1].trouble == (
-            "memory.json could not be written: No space left on device. Until there is room, "
+            "ollim.db could not be written: no space left. Until there is room, "
             "messages are refused, jobs wait, and reminders are shown but not kept."
         )
         await until(lambda: surface.receptions)
-        with pytest.raises(StorageError, match="No space left on device"):
+        with pytest.raises(StorageError, match="no space left"):
             await surface.receptions[0].receive(Incoming(InputId("m1"), "test", "hello"))
         await clock.advance(60)
         await until(lambda: surface.posted_by(Author.BACKGROUND) == ["Drink water."])
@@ -88,7 +99,7 @@ async def test_the_real_program_runs_though_it_can_write_nothing(tmp_path: Path)
     try:
         async with asyncio.timeout(LIMIT):
             said = (await process.stdout.readuntil(b"is running")).decode()
-            assert "memory.json could not be written" in said
+            assert "ollim.db could not be" in said
             process.terminate()
             assert await process.wait() == 0
     finally:
