@@ -20,7 +20,7 @@ async def _run(stores: Stores, root: Path, name: str) -> str:
 
 
 def main(root: str, *_: str) -> None:
-    stores = DataDirectory(Path(root)).open(QuickDisk())
+    stores = DataDirectory(Path(root)).open_all(QuickDisk())
     print("ready", flush=True)
     for line in sys.stdin:
         print(asyncio.run(_run(stores, Path(root), line.strip())), flush=True)

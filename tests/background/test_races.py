@@ -80,7 +80,7 @@ def test_of_two_processes_whose_runs_want_the_last_token_exactly_one_speaks(
     tmp_path: Path,
 ) -> None:
     data = DataDirectory(tmp_path / "data")
-    stores = data.open(QuickDisk())
+    stores = data.open_all(QuickDisk())
     with rivals(data.paths.root, "run a job", "tests.background.rival") as both:
         for number in range(ROUNDS):
             leave_one_token(stores)

@@ -13,6 +13,7 @@ from tests.cli.terminal import Terminal, held
 from ollim_bot.cli.jobs.fields import COMMON, ID, MESSAGE
 from ollim_bot.cli.reminder import ReminderNoun
 from ollim_bot.cli.routine import RoutineNoun
+from ollim_bot.store.opening import open_database
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
 
@@ -26,6 +27,7 @@ def examples() -> Iterator[tuple[list[str], str]]:
 
 def test_every_example_is_real(terminal: Terminal) -> None:
     terminal.paths.locks.mkdir(parents=True)
+    open_database(terminal.paths, terminal.now, is_holder=True, report=print).close()
     for words, shown in examples():
         with held("bot", terminal.paths.bot_pid) if words else nullcontext():
             answer = terminal.run(*words)

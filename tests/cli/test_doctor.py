@@ -12,7 +12,9 @@ import pytest
 from tests.cli.terminal import Answer, Terminal, held
 
 from ollim_bot.domain.provider import ProviderKind
+from ollim_bot.domain.provider_memory import ProviderMemory
 from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.store.opening import open_database
 
 PAGE = (Path(__file__).parents[2] / "docs" / "doctor.md").read_text()
 NAMES = [
@@ -156,8 +158,9 @@ def test_a_real_model_that_was_used_and_has_no_login_is_a_failure(terminal: Term
     del terminal.environ["OLLIM_MODEL"]
     assert "PASS  model: offline model" in terminal.run("doctor").out
     prepare_data_directory(terminal.paths)
-    used = json.dumps({"version": 1, "provider": ProviderKind.CLAUDE})
-    terminal.write("state/memory.json", used)
+    database = open_database(terminal.paths, terminal.now, is_holder=True, report=print)
+    database.run(lambda tx: tx.provider.put(ProviderMemory(ProviderKind.CLAUDE)))
+    database.close()
     answer = terminal.run("doctor")
     assert answer.code == 1
     assert wrong(answer) == [("FAIL", "model: Claude (not signed in)")]

@@ -69,10 +69,10 @@ def test_a_bot_that_does_not_run_is_thought_to_start_now(terminal: Terminal) -> 
 def test_what_the_bot_last_saw_counts_as_seen(terminal: Terminal) -> None:
     add(terminal, "plan", "0 8 * * *", "--background")
     beat = (SUNDAY - timedelta(hours=2)).isoformat()
-    terminal.write("state/memory.json", f'{{"version": 1, "heartbeat": "{beat}"}}')
+    terminal.write("state/heartbeat", beat)
     assert "was missed" not in terminal.done("rehearse")
     beat = (SUNDAY - timedelta(hours=12)).isoformat()
-    terminal.write("state/memory.json", f'{{"version": 1, "heartbeat": "{beat}"}}')
+    terminal.write("state/heartbeat", beat)
     assert "“do plan”, today 8:00, was missed." in terminal.done("rehearse")
 
 

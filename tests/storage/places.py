@@ -10,8 +10,11 @@ from ollim_bot.ports import Disk
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.files import OsDisk
+from ollim_bot.store.opening import IN_FILES, open_database
+from ollim_bot.store.record_views import on_records
 from ollim_bot.store.stores import open_stores
 from ollim_bot.stores import Stores
+from ollim_bot.testing.immediate_store import ImmediateStore
 from ollim_bot.testing.journal import RememberingJournal
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
@@ -38,6 +41,17 @@ class DataDirectory:
         self.problems: list[StoreProblem] = []
         self.journal = RememberingJournal()
         prepare_data_directory(self.paths)
+
+    def open_all(self, disk: Disk | None = None) -> Stores:
+        """As `open`, with what has moved in the database."""
+        database = open_database(
+            self.paths,
+            lambda: NOW,
+            is_holder=True,
+            report=self.problems.append,
+            in_use=IN_FILES,
+        )
+        return on_records(self.open(disk), ImmediateStore(database))
 
     def open(self, disk: Disk | None = None) -> Stores:
         return open_stores(

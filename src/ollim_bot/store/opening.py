@@ -71,6 +71,7 @@ def look_into(paths: DataPaths, now: datetime, question: Step[R]) -> R | None:
         with closing(connect_for_reading(path)) as connection:
             if schema_of(connection) != SCHEMA:
                 return None
+            connection.execute("BEGIN")
             return question(Transaction(Statements(connection, path), now))
     except (sqlite3.Error, OSError, StorageError, Malformed):
         return None

@@ -100,7 +100,7 @@ async def test_of_two_pings_at_once_one_is_the_second(desk: DeskOf) -> None:
 
 async def test_of_many_runs_at_once_exactly_one_gets_the_last_token(tmp_path: Path) -> None:
     data = DataDirectory(tmp_path / "data")
-    runs = [desk_of(data.paths.root, stores=data.open(QuickDisk())) for _ in range(8)]
+    runs = [desk_of(data.paths.root, stores=data.open_all(QuickDisk())) for _ in range(8)]
     runs[0].empty_the_budget(left=1.0)
     answers = await asyncio.gather(*(at.call("ping_user", message="hi") for at in runs))
     assert [answer.is_error for answer in answers].count(False) == 1
