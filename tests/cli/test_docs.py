@@ -27,7 +27,7 @@ def examples() -> Iterator[tuple[list[str], str]]:
 
 def test_every_example_is_real(terminal: Terminal) -> None:
     terminal.paths.locks.mkdir(parents=True)
-    open_database(terminal.paths, terminal.now, is_holder=True, report=print).close()
+    open_database(terminal.paths, lambda: terminal.now, is_holder=True, report=print).close()
     for words, shown in examples():
         with held("bot", terminal.paths.bot_pid) if words else nullcontext():
             answer = terminal.run(*words)

@@ -158,7 +158,7 @@ def test_a_real_model_that_was_used_and_has_no_login_is_a_failure(terminal: Term
     del terminal.environ["OLLIM_MODEL"]
     assert "PASS  model: offline model" in terminal.run("doctor").out
     prepare_data_directory(terminal.paths)
-    database = open_database(terminal.paths, terminal.now, is_holder=True, report=print)
+    database = open_database(terminal.paths, lambda: terminal.now, is_holder=True, report=print)
     database.run(lambda tx: tx.provider.put(ProviderMemory(ProviderKind.CLAUDE)))
     database.close()
     answer = terminal.run("doctor")
