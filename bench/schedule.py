@@ -23,9 +23,12 @@ from ollim_bot.schedule.hand_edits import HandEdits
 from ollim_bot.schedule.job_index import JobBook
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import Watcher
+from ollim_bot.store.heartbeat import HeartbeatFile
+from ollim_bot.store.record_views import on_records
 from ollim_bot.store.stores import open_stores
 from ollim_bot.stores import Stores
 from ollim_bot.testing.journal import RememberingJournal
+from ollim_bot.testing.repeating_store import RepeatingStore
 
 MANY = 10_000
 ROUNDS = 9
@@ -98,11 +101,12 @@ async def _running(paths: DataPaths) -> AsyncIterator[tuple[Stores, float]]:
     """The stores, and the seconds until all was armed."""
     clock, nobody = SystemClock(UTC), cast("Any", _Nobody())
     journal = RememberingJournal()
-    stores = open_stores(paths, now=clock.now, journal=journal)
+    files = open_stores(paths, now=clock.now, journal=journal)
+    stores = on_records(files, RepeatingStore(clock.now))
     book = JobBook(paths, clock, nobody, HandEdits(journal, paths.root, clock))
     dispatch = Dispatch(stores, nobody, nobody, nobody, nobody, clock, nobody)
     watcher = Watcher(paths, clock, nobody.tell)
-    scheduler = Scheduler(stores, book, watcher, dispatch, nobody, clock, UTC)
+    scheduler = Scheduler(stores, book, watcher, dispatch, nobody, clock, UTC, HeartbeatFile(paths))
     began = time.perf_counter()
     running = asyncio.create_task(scheduler.run())
     try:
