@@ -24,6 +24,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.files import OsDisk
+from ollim_bot.store.record_views import on_records
 from ollim_bot.store.stores import open_stores
 
 START = datetime(2025, 1, 1, tzinfo=UTC)
@@ -57,7 +58,7 @@ class _OnDisk(Machine):
         moments = [START + timedelta(days=day, minutes=n) for day in range(DAYS) for n in _MINUTES]
         super().__init__(loop, START - timedelta(minutes=1), moments, UTC)
         stores = open_stores(paths, now=self.clock.now, journal=_NoJournal(), disk=disk)
-        self.stores = replace(stores, reminders=self.book)
+        self.stores = on_records(replace(stores, reminders=self.book), self.stores.state)
         self.agent = Agent(self.stores, self.clock)
 
     def forget(self) -> None:

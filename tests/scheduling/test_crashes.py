@@ -155,7 +155,7 @@ async def test_whenever_the_bot_dies_what_was_missed_is_told_once(
             await tale.clock.advance(hours * 3600)
             # Between two notices there are ten minutes.
             await tale.live(Fate(), has_told, judge, seconds=600 if hours else 1)
-    assert {"after claims", "after a change of the updates"} <= {*fate.steps}
+    assert {"after claims", "after a step that changes mirrors, notices, updates"} <= {*fate.steps}
 
 
 @pytest.mark.parametrize("rows", [["effect"], ["cut_off", "running"] * 2], ids=["acts", "thrice"])
@@ -179,7 +179,7 @@ async def test_whenever_the_bot_dies_what_was_cut_off_is_told_once(
 
         for each in (fate, Fate()):
             await tale.live(each, has_told, judge, seconds=1)
-    assert "after a change of the updates" in fate.steps
+    assert "after a step that changes mirrors, notices, updates" in fate.steps
 
 
 async def test_a_crash_between_two_late_runs_forgets_none_of_them(tmp_path: Path) -> None:
