@@ -139,7 +139,9 @@ def opened_store(paths: DataPaths, clock: ManualClock, disk: Disk | None = None)
     """On the database of the directory; full while the disk says that it is."""
 
     def refusal() -> StorageError | None:
-        return DiskFull(paths.state / DATABASE) if getattr(disk, "is_full", False) else None
+        is_full_for: Callable[[str], bool] | None = getattr(disk, "is_full_for", None)
+        is_full = is_full_for is not None and is_full_for(DATABASE)
+        return DiskFull(paths.state / DATABASE) if is_full else None
 
     database = open_database(
         paths, clock.now, is_holder=True, report=lambda _: None, in_use=IN_FILES

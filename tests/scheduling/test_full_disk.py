@@ -29,6 +29,9 @@ class SmallDisk(SteppedDisk):
         self.is_full = False
         self._names = names
 
+    def is_full_for(self, name: str) -> bool:
+        return self.is_full and name.startswith(self._names)
+
     def _room(self, step: str, path: Path) -> None:
         if self.is_full and step in ("write", "append") and path.name.startswith(self._names):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
