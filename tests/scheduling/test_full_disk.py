@@ -126,8 +126,8 @@ async def test_a_disk_that_fills_up_while_the_machine_sleeps_ends_nothing(tmp_pa
 async def test_what_was_missed_is_kept_for_telling_before_the_ledger_says_so(
     tmp_path: Path,
 ) -> None:
-    """The memory has no room, and the ledger has some: a kill then must not leave it untold."""
-    disk, clock = SmallDisk(".memory.json"), ManualClock(NOW)
+    """The database has no room, and the ledger has some: a kill then must not leave it untold."""
+    disk, clock = SmallDisk("ollim.db"), ManualClock(NOW)
     async with day(ScriptedEngine(), tmp_path, clock=clock, disk=disk) as at:
         at.routine("plan", "0 11 * * *", background="true", late="tell")
         await at.passes(20)
