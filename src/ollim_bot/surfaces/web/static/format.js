@@ -81,7 +81,7 @@ export function speakerNames(bot) {
 }
 
 /**
- * The days between two dates of the calendar, whatever the clock changes between them.
+ * The days between two calendar dates; clock changes between them do not count.
  * @param {Date} one
  * @param {Date} other
  */

@@ -46,7 +46,7 @@ export class Scroll {
     }
 
     /**
-     * Change the content, or what stands above it, and keep the visible messages where they are.
+     * Change the content, or the elements above it, and keep the visible messages where they are.
      * @param {() => void} change
      */
     around(change) {

@@ -33,7 +33,7 @@
  *
  * @typedef {object} Note
  * @property {string} key
- * @property {string | null} after  the message below which it stands
+ * @property {string | null} after  the message above it
  * @property {string} title  the line of the command, or the label of the button
  * @property {boolean} isCommand
  * @property {string} html
@@ -51,7 +51,7 @@
  * @property {boolean} isLoadingOlder
  * @property {Live | null} live  the turn that runs
  * @property {string | null} lastRead  the newest message that the owner has seen, in any tab
- * @property {string | null} unreadLine  the message below which the unread line stands
+ * @property {string | null} unreadLine  the message above the unread line
  * @property {boolean} isSeen  whether the newest message is in view
  * @property {Unsent[]} unsent
  * @property {Note[]} notes  answers to commands and buttons, which the server does not keep
