@@ -225,8 +225,8 @@ async def test_moments_are_said_in_the_words_of_the_bot(page: Page) -> None:
     moments = [now + each for each in away]
     told: Any = await page.evaluate(
         """async ([moments, now]) => {
-            const {describe} = await import("/static/time.js");
-            return moments.map((moment) => describe(new Date(moment), new Date(now)));
+            const {momentInWords} = await import("/static/format.js");
+            return moments.map((moment) => momentInWords(new Date(moment), new Date(now)));
         }""",
         [[moment.isoformat() for moment in moments], now.isoformat()],
     )

@@ -169,10 +169,11 @@ async def test_older_messages_come_without_a_jump(stage: Stage) -> None:
 async def test_older_messages_that_come_too_late_leave_no_gap(page: Page) -> None:
     """They were asked for by a page that has begun anew since then, with the newest messages."""
     shown = await page.evaluate("""async () => {
-        const { START, loadedOlder } = await import("/static/state.js");
-        const state = { ...START, messages: [{ id: "m90" }], hasMore: true };
-        const late = loadedOlder(state, "m30", [{ id: "m29" }], false);
-        const right = loadedOlder(state, "m90", [{ id: "m89" }], false);
+        const { INITIAL_STATE } = await import("/static/state.js");
+        const { olderLoaded } = await import("/static/reducers.js");
+        const state = { ...INITIAL_STATE, messages: [{ id: "m90" }], hasMore: true };
+        const late = olderLoaded(state, "m30", [{ id: "m29" }], false);
+        const right = olderLoaded(state, "m90", [{ id: "m89" }], false);
         return [late, right].map(({ messages }) => messages.map((message) => message.id));
     }""")
     assert shown == [["m90"], ["m89", "m90"]]

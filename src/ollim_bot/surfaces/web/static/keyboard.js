@@ -1,15 +1,20 @@
-/** Keys that work wherever the focus is. */
+/**
+ * Keys that work wherever the focus is.
+ *
+ * @typedef {import("./composer.js").Composer} Composer
+ * @typedef {import("./state.js").Store} Store
+ */
 
 import { byId, icon } from "./dom.js";
-import { replying } from "./state.js";
-import { stopTurn } from "./status.js";
+import { replyChosen } from "./reducers.js";
+import { stopTurn } from "./turn_status.js";
 
 /**
- * @param {import("./store.js").Store} store
- * @param {import("./composer.js").Composer} composer
+ * @param {Store} store
+ * @param {Composer} composer
  */
 export function listenToKeys(store, composer) {
-    const list = byId("keys");
+    const list = byId("keys", HTMLDialogElement);
     byId("keys-button").append(icon("keys"));
     byId("keys-button").addEventListener("click", () => list.showModal());
     list.addEventListener("close", () => composer.focus());
@@ -18,7 +23,7 @@ export function listenToKeys(store, composer) {
             return;
         }
         if (event.key === "Escape") {
-            escape(store, composer);
+            escapePressed(store, composer);
         } else if (event.key === "?" && composer.isEmpty) {
             event.preventDefault();
             list.showModal();
@@ -28,23 +33,30 @@ export function listenToKeys(store, composer) {
     });
 }
 
-/** The nearest thing that can be ended: the menu, the reply, the turn. */
-function escape(store, composer) {
+/**
+ * End the nearest of these: the menu, the reply, the turn. The browser itself closes a popover.
+ * @param {Store} store
+ * @param {Composer} composer
+ */
+function escapePressed(store, composer) {
     if (document.querySelector(":popover-open")) {
         return;
     }
     if (composer.menu.isOpen) {
         composer.menu.close();
     } else if (store.state.replyTo) {
-        store.change(replying, null);
+        store.change(replyChosen, null);
     } else if (store.state.live) {
         stopTurn((sentence) => composer.complain(sentence));
     }
 }
 
-/** A letter typed anywhere is meant for the box; a space may press a button or scroll. */
+/**
+ * Whether a character was typed outside the box. A space may press a button or scroll.
+ * @param {KeyboardEvent} event
+ */
 function isTyping(event) {
-    const isLetter = event.key.length === 1 && event.key !== " ";
+    const isCharacter = event.key.length === 1 && event.key !== " ";
     const hasModifier = event.ctrlKey || event.metaKey || event.altKey;
-    return isLetter && !hasModifier && event.target !== byId("box");
+    return isCharacter && !hasModifier && event.target !== byId("box");
 }
