@@ -1,4 +1,4 @@
-"""Work beside the event handlers, tried again where that helps."""
+"""Tasks beside the event handlers, with retries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Recent(Generic[T]):
-    """Values by name. When there are too many, the one that was put longest ago is forgotten."""
+    """A bounded map; beyond `limit`, the entry that was put longest ago is dropped."""
 
     def __init__(self, limit: int = 300) -> None:
         self._limit = limit
@@ -39,12 +39,12 @@ _logger = logging.getLogger(__name__)
 
 
 def pause_after(failures: int, longest: float = LONGEST_PAUSE) -> float:
-    """How many seconds to wait before something is tried again that failed so often in a row."""
+    """How many seconds to wait after so many failures in a row."""
     return 0.0 if failures == 0 else min(longest, 2.0 ** min(failures - 1, 10))
 
 
 async def is_over(task: asyncio.Task[Any], within: float, clock: Clock) -> bool:
-    """Wait for a task, but not longer than so many seconds; the task itself goes on."""
+    """Wait for the task, at most `within` seconds; return whether it is done. It keeps running."""
     if task.done():
         return True
     alarm = asyncio.ensure_future(clock.sleep(within))
@@ -70,11 +70,11 @@ class BackgroundTasks:
         return task
 
     def send_off(self, work: Coroutine[Any, Any, None]) -> None:
-        """Nobody waits for it."""
+        """Run the work in the background."""
         _ = self.begin(work)
 
     async def keep_trying(self, call: Callable[[], Awaitable[None]]) -> bool:
-        """Try until it is done, however long that takes; False if it was refused."""
+        """Try until the call succeeds; return False if it was refused."""
         failures = 0
         while True:
             try:
@@ -91,7 +91,7 @@ class BackgroundTasks:
         self._is_closed = False
 
     async def close(self) -> None:
-        """Break off what is not done yet; until `open`, what is begun is broken off at once."""
+        """Cancel all tasks. Until `open`, new tasks are cancelled at once."""
         self._is_closed = True
         while self._begun:
             for task in self._begun:

@@ -23,10 +23,10 @@ from ollim_bot.surfaces.discord.rendering import dated, letter_of, parts_of, und
 
 
 class Revisions:
-    """Edits each message until it shows what was wanted last, one edit at a time.
+    """Edits each message until it shows its newest content, one edit at a time.
 
-    What a message from before the last start shows is not known, so it is edited once. A message
-    that is gone is left alone.
+    The content of a message from before the start is unknown, so it is edited once. A message that
+    is gone is left alone.
     """
 
     def __init__(self, channel: Channel, errands: BackgroundTasks) -> None:
@@ -36,11 +36,11 @@ class Revisions:
         self._wanted: dict[str, OutgoingMessage] = {}
 
     def shown(self, ref: str, letter: OutgoingMessage) -> None:
-        """It was delivered like this."""
+        """Record the delivered content of a message."""
         self._shown.put(ref, letter)
 
     def knows(self, ref: str) -> bool:
-        """Whether it was delivered or changed, as far as anybody remembers."""
+        """Whether the message was delivered or edited recently, since the start."""
         return ref in self._shown
 
     def want(self, ref: str, letter: OutgoingMessage) -> None:
@@ -58,13 +58,13 @@ class Revisions:
             del self._wanted[ref]
 
     async def _edited(self, ref: str) -> None:
-        """A try that comes late brings what is wanted by then."""
+        """Read the wanted content at each try, so that a late try sends the newest."""
         letter = self._wanted[ref]
         await self._channel.edit(ref, letter)
         self._shown.put(ref, letter)
 
 
-# Somebody waits for the words; but it has to be longer than rate limits keep an edit waiting.
+# The owner waits for the answer, but rate limits may delay an edit by several seconds.
 _LONGEST_EDIT = 8.0
 _LOOK_BACK = 100
 _DISCORD_EPOCH = 1_420_070_400_000
@@ -121,7 +121,7 @@ class DiscordCourier:
         known = ref = self._arrived.get(nonce)
         if ref is None:
             ours = [each for each in reversed(await self._seen(since)) if each.is_ours]
-            # A part that took the place of a draft has the nonce of that one.
+            # A part that was edited into a draft has the nonce of the draft.
             same_words = (
                 each
                 for each in ours
@@ -131,16 +131,16 @@ class DiscordCourier:
             )
             ref = _first(each for each in ours if each.nonce == nonce) or _first(same_words)
         if ref is not None:
-            # What was delivered in this life shows what it was then, whatever it is to show now.
+            # A part that was delivered since the start keeps its recorded content.
             shows = None if known else letter
             self._note(part, self._index(part), nonce, ref, shows)
         return ref
 
     def changed(self, message: ChatMessage) -> None:
-        """A message was posted again. What stands on Discord of it is edited soon.
+        """Edit the message on Discord, soon, to show its new content.
 
-        While it is still on its way, that is done after it has arrived. If it now has more or fewer
-        parts than there are messages, the messages that are there show as much as they can.
+        A message that is still being delivered is edited after it has arrived. If its number of
+        parts has changed, the existing messages show as much as they can.
         """
         ref = message.refs.get(NAME)
         if ref is None:
@@ -149,18 +149,18 @@ class DiscordCourier:
             self._drafts.announce(message)
         if not ref or message.id in self._on_its_way:
             self._newest[message.id] = message
-        # What has arrived may not be written down yet.
+        # The refs of a part that has just arrived may not be in the log yet.
         refs = dict(enumerate(ref.split())) or self._refs.get(message.id) or {}
         for index, part in enumerate(parts_of(message)):
             if index in refs:
                 self._revisions.want(refs[index], letter_of(part))
 
     def knows(self, ref: str) -> bool:
-        """Whether it was delivered since the start, though the log may not say so yet."""
+        """Whether it was delivered since the start, although the log may not say so yet."""
         return self._revisions.knows(ref)
 
     async def caught_up(self) -> None:
-        """Returns when all that is on its way now has arrived, or never will."""
+        """Return when every message that is being delivered now has arrived or was given up."""
         waiting = set(self._on_its_way)
         while not waiting.isdisjoint(self._on_its_way):
             self._has_moved.clear()
@@ -169,11 +169,11 @@ class DiscordCourier:
     async def _put_in_place(
         self, part: ChatMessage, index: int, letter: OutgoingMessage
     ) -> str | None:
-        """None if there is no draft that the part could be edited into."""
+        """Edit the part into a draft; None if there is no draft for it."""
         draft = await self._drafts.take_over(part, index)
         if draft is None or draft.ref is None:
             return None
-        # From here until the edit is confirmed, whatever happens, the next try sends it anew.
+        # Until the edit is confirmed, the next try must send a new message.
         self._drafts.void(part, index)
         if letter.files or (draft.shown != letter and not await self._is_edited(draft.ref, letter)):
             return None
@@ -196,7 +196,7 @@ class DiscordCourier:
         return True
 
     def _index(self, part: ChatMessage) -> int:
-        """Which part of its message it is. Two parts may say the same, so identity comes first."""
+        """The position among the parts, by identity first: two parts may be equal."""
         parts = self._on_its_way.get(part.id, ())
         identical = (index for index, each in enumerate(parts) if each is part)
         equal = (index for index, each in enumerate(parts) if each == part)
@@ -205,7 +205,7 @@ class DiscordCourier:
     def _note(
         self, part: ChatMessage, index: int, nonce: str, ref: str, letter: OutgoingMessage | None
     ) -> None:
-        """`letter` is what it shows, unless that is known."""
+        """`letter` is what the message shows, or None if that is recorded already."""
         is_last = index + 1 >= len(self._on_its_way.get(part.id, ()))
         self._arrived.put(nonce, ref)
         self._refs.put(part.id, {**(self._refs.get(part.id) or {}), index: ref})
@@ -220,7 +220,7 @@ class DiscordCourier:
             self._leave(part.id)
 
     def _leave_behind(self, part: ChatMessage) -> None:
-        """Messages come one after the other: those before it will not be delivered any more."""
+        """Messages come in order: earlier ones will not be delivered any more."""
         waiting = list(self._on_its_way)
         for each in waiting[: waiting.index(part.id)] if part.id in waiting else ():
             self._leave(each)
@@ -233,7 +233,7 @@ class DiscordCourier:
         self._has_moved.set()
 
     async def _seen(self, since: datetime) -> Sequence[ReceivedMessage]:
-        """Oldest first, all since then, and the newest in any case."""
+        """Oldest first: all messages since then, and the newest in any case."""
         try:
             newest = await self._channel.newest(_LOOK_BACK)
             if len(newest) < _LOOK_BACK or newest[0].at < since:

@@ -33,18 +33,18 @@ _TOO_LARGE = "`{name}` is too large."
 
 
 async def download(file: RemoteFile, target: Path, most: int) -> None:
-    """As `Channel.fetch` says. Raises `WriteFailed` where the disk does not take it."""
+    """As `Channel.fetch`. Raises `WriteFailed` if the disk refuses the content."""
     try:
         async with _answer(file) as answer:
             await _keep(answer, file, target, most)
-    except BaseException:  # cancelled too: half a file must not be taken for one
+    except BaseException:  # also on cancellation: a partial file must not remain
         await asyncio.to_thread(target.unlink, missing_ok=True)
         raise
 
 
 @asynccontextmanager
 async def _answer(file: RemoteFile) -> AsyncIterator[aiohttp.ClientResponse]:
-    """In a session of its own, so that nothing of the bot's goes to where files are kept."""
+    """Use a session of its own, so that the bot's token is not sent to the file host."""
     async with reading(), aiohttp.ClientSession() as session, session.get(file.url) as answer:
         if answer.status in _GONE_CODES:
             raise NotSent(_GONE.format(name=file.name))
@@ -64,7 +64,7 @@ async def _keep(answer: aiohttp.ClientResponse, file: RemoteFile, target: Path, 
 
 
 def _created(target: Path) -> BinaryIO:
-    """In place of one that a crash left behind, and for nobody else to read."""
+    """Replace a file that a crash left behind; only the owner of the process may read it."""
     target.unlink(missing_ok=True)
     return open(open_file(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
@@ -83,7 +83,7 @@ _NOBODY = discord.AllowedMentions.none()
 
 @dataclass(frozen=True, slots=True)
 class LoggedInClient:
-    """A client that is logged in, and the ids of the direct messages, of the owner and of the bot.
+    """A logged-in client, and the ids of the direct messages, the owner and the bot.
 
     `newest` is the last message from before the login; 0 if there was none.
     """
@@ -103,9 +103,9 @@ class LoggedInClient:
 
 
 class DirectMessages:
-    """A `Channel`. `wire` gives the connection to use now, None while there is none.
+    """A `Channel`. `wire` gives the current connection, None while there is none.
 
-    `opened` opens a file that should go with a message.
+    `opened` opens a file that goes with a message.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class DirectMessages:
             except (NotSent, Unreachable) as error:
                 if self._allowance.doubts == doubts:
                     raise
-                # discord.py has tried it before, and what came of that is not known.
+                # discord.py has tried it before, with an unknown outcome.
                 raise Unsure(str(error)) from error
         return str(message.id)
 

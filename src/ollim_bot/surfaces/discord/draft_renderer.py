@@ -15,18 +15,18 @@ from ollim_bot.surfaces.discord.drafts import Draft, Drafts, TurnDrafts
 from ollim_bot.surfaces.discord.messages import Channel, OutgoingMessage
 from ollim_bot.surfaces.discord.status_line import pieces
 
-# How often the seconds that are shown change while nothing else happens.
+# Seconds between updates of the elapsed time while no event arrives.
 _TICK = 5.0
 _TYPING = 8.0
 _LAST_REQUEST = 5.0
-# Discord remembers a nonce for some minutes: sending again after that might double a draft.
+# Discord forgets a nonce after some minutes: sending again later might duplicate a draft.
 _REMEMBERED = 120.0
 
 
 class DraftRenderer:
-    """Sends one request at a time, for the first draft that does not show what it should.
+    """Sends one request at a time, for the first draft that is out of date.
 
-    What happens meanwhile is shown by the next request, so that no event waits for Discord.
+    The next request shows all events that came in between, so that no event waits for Discord.
     """
 
     def __init__(
@@ -64,14 +64,14 @@ class DraftRenderer:
         self._news.set()
 
     async def stop(self) -> None:
-        """Nothing is begun any more. What is under way is waited for, but not for long."""
+        """Stop drawing. The current request gets a few seconds to finish."""
         self.break_off()
         request, draft = self._request, self._under_way
         if request is None or draft is None:
             return
         if await is_over(request, _LAST_REQUEST, self._clock):
             return
-        # It may still get there, and then after the words that take its place.
+        # The request may still arrive, after the text that replaces the draft.
         draft.is_lost = True
         request.cancel()
 
@@ -84,7 +84,7 @@ class DraftRenderer:
             self._news.clear()
             step = self._next()
             if step is not None:
-                # Who stops the drawing does not stop the request: only its end tells its id.
+                # Shielded: the id of a sent draft is known only when its request ends.
                 index, letter = step
                 draft = self._under_way = self._sheet.at(index)
                 self._request = self._errands.begin(self._drawn(draft, letter))
@@ -94,12 +94,12 @@ class DraftRenderer:
             await self._clock.sleep(
                 max(self._channel.pause_before_edit(), pause_after(self._failures))
             )
-            # Something that mattered may have taken its place meanwhile.
+            # A more important request may have used the allowance in the meantime.
             await self._clock.sleep(self._channel.pause_before_edit())
             self._make_way()
 
     def _next(self) -> tuple[int, OutgoingMessage] | None:
-        """The first draft that has to be sent or edited, and how it should be."""
+        """The first draft that must be sent or edited, and its new content."""
         sheet, now = self._sheet, self._clock.monotonic()
         if self._is_drawn(self._drawn_at) and now - self._drawn_at < _TICK:
             return None
@@ -149,7 +149,7 @@ class DraftRenderer:
             draft.tried_at = first_try
             raise
         self._drafts.drawn(draft, ref)
-        # Where an earlier try has arrived, that one's words stand there.
+        # If an earlier try arrived, the draft shows the text of that try.
         draft.shown = letter if first_try is None else None
         draft.tried_at = None
 
@@ -163,7 +163,7 @@ class DraftRenderer:
         draft.shown = letter
 
     def _make_way(self) -> None:
-        """Begin again below what another turn has said, and take away what is too much."""
+        """Move the drafts below the answer of another turn, and delete surplus drafts."""
         sheet = self._sheet
         if self._drafts.must_move(sheet):
             sheet.is_overtaken = False
@@ -184,7 +184,7 @@ class DraftRenderer:
 
 
 class Presenter:
-    """`in_fork` is whether the conversation is in a fork now."""
+    """`in_fork` tells whether the conversation is in a fork now."""
 
     def __init__(
         self,
@@ -201,9 +201,9 @@ class Presenter:
         self._in_fork = in_fork
 
     async def present(self, start: TurnStart, events: AsyncIterator[AgentEvent]) -> None:
-        """Waits for the events only; what Discord still has to be told then is told later.
+        """Wait for the events only; pending requests to Discord finish later.
 
-        When it is cancelled, the drafts stay as they are, for the next start to close.
+        If it is cancelled, the drafts stay as they are, and the next start closes them.
         """
         sheet = self._drafts.open(start)
         drawing = DraftRenderer(
@@ -220,7 +220,7 @@ class Presenter:
         except asyncio.CancelledError:
             drawing.break_off()
             raise
-        except Exception:  # whatever it is, the turn must not be shown as running for ever
+        except Exception:  # the turn must not be shown as running for ever
             self._drafts.end(start.turn, cause)
             raise
         self._drafts.end(start.turn, cause)

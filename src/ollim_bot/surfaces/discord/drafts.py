@@ -20,11 +20,11 @@ from ollim_bot.surfaces.discord.status_line import Live
 
 @dataclass(slots=True, eq=False)
 class Draft:
-    """One message. `shown` is None while it is not known what stands there.
+    """One draft message. `shown` is None while its content on Discord is unknown.
 
-    `tried_at` is when it was first sent, while it is not known whether it arrived. One that
+    `tried_at` is when it was first sent, while it is unknown whether it arrived. A draft that
     `is_lost` is not drawn any more and cannot be taken over; one that `is_taken` is part of an
-    answer, and no draft any more.
+    answer.
     """
 
     nonce: str
@@ -43,10 +43,11 @@ async def _no_drawing() -> None:
 class TurnDrafts:
     """The drafts of one turn.
 
-    `holder` is the message that takes them over. From part `void_from` on, its parts are new
-    messages, and the drafts go. `is_overtaken` means that something was sent below the drafts that
-    they have to follow. `is_over` means that the turn has ended, `is_closed` that it has ended
-    without an answer. `stop` ends the drawing, and returns when no request is under way any more.
+    `holder` is the message that takes them over. From part `void_from` on, its parts become new
+    messages, and the remaining drafts are deleted. `is_overtaken` means that a message was sent
+    below the drafts which they have to follow. `is_over` means that the turn has ended, `is_closed`
+    that it has ended without an answer. `stop` ends the drawing, and returns when no request is
+    running.
     """
 
     start: TurnStart
@@ -68,7 +69,7 @@ class TurnDrafts:
 
     @property
     def text(self) -> str:
-        """What was written so far."""
+        """The text that was written so far."""
         pieces = self.live.text
         return "".join(piece.source for piece in pieces.done) + pieces.rest
 
@@ -78,12 +79,12 @@ class TurnDrafts:
 
     @property
     def shows_words(self) -> bool:
-        """Whether the owner may have read words of it by now, and not only status lines."""
+        """Whether the owner may have read words of the answer, not only status lines."""
         shown = [each.shown for each in self.drafts if each.ref is not None]
         return any(letter is None or not is_small(letter.text) for letter in shown)
 
     def stands_above(self, ref: str) -> bool:
-        """Whether a draft that was not taken over yet stands above that message."""
+        """Whether a draft that is not taken over is above that message."""
         refs = (each.ref for each in self.drafts if not each.is_taken)
         return any(each is not None and int(each) < int(ref) for each in refs)
 
@@ -93,7 +94,7 @@ class TurnDrafts:
         return self.drafts[index].ref is not None and not self.drafts[index].is_lost
 
     def cut_off(self) -> tuple[OutgoingMessage, ...]:
-        """What was written so far, as a message that ends there."""
+        """The text so far, marked as cut off."""
         message = ChatMessage(
             MessageId(self.turn),
             self.start.at,
@@ -105,32 +106,32 @@ class TurnDrafts:
         return tuple(letter_of(part) for part in parts_of(message))
 
     def at(self, index: int) -> Draft:
-        """The draft there; a new one if there is none yet."""
+        """The draft at `index`, which may be one past the end: then a new one."""
         if index == len(self.drafts):
             self.drafts.append(Draft(_nonce(self.turn, self.made)))
             self.made += 1
         return self.drafts[index]
 
     def torn_off(self, index: int) -> list[Draft]:
-        """Remove the drafts from there on, and give them."""
+        """Remove and return the drafts from `index` on."""
         rest = self.drafts[index:]
         del self.drafts[index:]
         return rest
 
 
 def _nonce(turn: TurnId, number: int) -> str:
-    """Always the same for the same draft, so that even a try that arrives late is known."""
+    """Stable for each draft, so that a late arrival is recognised."""
     return hashlib.blake2s(f"{turn} {number}".encode(), digest_size=12).hexdigest()
 
 
-# An answer that comes so soon after it was announced is taken in place, even if the next turn has
-# begun meanwhile: with questions in line, that one begins at once.
+# An answer this soon after its announcement is edited into its drafts even if the next turn has
+# begun: a queued question begins at once.
 _SOON = 10.0
 _LOOK_BACK = 50
 
 
 class DraftMemory(Protocol):
-    """Remembers the ids of drafts across a crash. Returns at once and never fails."""
+    """Remembers the ids of drafts across a crash. Its methods return at once and never fail."""
 
     def add_draft(self, ref: str) -> None: ...
 
@@ -141,12 +142,12 @@ class Drafts:
     """The drafts of all turns.
 
     An answer is edited into the drafts of its turn, part by part. It is sent as new messages, and
-    the drafts are deleted, where it would else be overlooked or out of order: if a newer turn has
-    begun more than a moment ago, all of it; if a draft cannot be edited, that part and the rest.
+    the drafts are deleted, if it would otherwise be overlooked or out of order: the whole answer if
+    a newer turn has run for more than a moment; the part and the rest if a draft cannot be edited.
 
-    Drafts of a turn that still runs move, by being deleted and begun again at the end, when the
-    answer of another turn was sent below them. As long as they show no words, they move below
-    anything that is sent, such as a card that the turn waits for.
+    Drafts of a running turn move to the end, by being deleted and sent again, when the answer of
+    another turn was sent below them. As long as they show no words, they move below every message,
+    such as a card that the turn waits for.
     """
 
     def __init__(
@@ -172,7 +173,7 @@ class Drafts:
         return sheet
 
     def announce(self, message: ChatMessage) -> None:
-        """This message will be delivered, so that its turn does not end without an answer."""
+        """The message will be delivered, so its turn does not end without an answer."""
         sheet = self._sheet_for(message)
         if sheet is not None and sheet.announced_at is None:
             sheet.announced_at = self._clock.monotonic()
@@ -182,13 +183,13 @@ class Drafts:
         self._memory.add_draft(ref)
 
     async def take_over(self, part: ChatMessage, index: int) -> Draft | None:
-        """The draft that this part of a message has to be edited into. Drawing stops.
+        """Stop drawing and return the draft to edit this part into.
 
-        None if it has to be sent as a message of its own. Asked again for the same part, it gives
-        the same, unless `void` was called meanwhile.
+        None if the part must be sent as a new message. Repeated calls for a part give the same
+        draft, unless `void` was called in between.
         """
         if self._arriving != part.id:
-            # Messages come one after the other: the last one will not be delivered any more.
+            # Messages come in order: the previous one will not be delivered any more.
             self._give_up(self._arriving)
         self._arriving = part.id
         sheet = self._sheet_for(part)
@@ -203,20 +204,20 @@ class Drafts:
         return None if sheet.void_from is not None else sheet.drafts[index]
 
     def void(self, part: ChatMessage, index: int | None) -> None:
-        """The parts from there on have to be messages of their own; None takes that back."""
+        """Send the parts from `index` on as new messages; None revokes that."""
         sheet = self._sheet_for(part)
         if sheet is not None:
             sheet.void_from = index
 
     def arrived(self, part: ChatMessage, ref: str, *, is_last: bool) -> None:
-        """A part of a message stands there now, in a draft or by itself."""
+        """A part of a message is on Discord now, in a draft or as a new message."""
         sheet = self._sheet_for(part)
         is_in_place = sheet is not None and self._take(sheet, ref)
         if part.turn is not None:
             self._last_answer = ref
         elif not is_in_place:
             for each in self._sheets.values():
-                # An answer never stands above what it answers, such as a quote from the page.
+                # An answer is never above the message it answers, such as one from the page.
                 is_before = InputId(part.id) in each.start.inputs
                 each.is_overtaken |= is_before or not each.shows_words
         if is_last:
@@ -226,12 +227,12 @@ class Drafts:
                 del self._sheets[sheet.turn]
 
     def refused(self, part: ChatMessage) -> None:
-        """The message will never stand there."""
+        """The message will never be on Discord."""
         self._give_up(part.id)
         self._arriving = None
 
     def end(self, turn: TurnId, cause: EndCause) -> None:
-        """The turn is over. If no answer comes, its words stay only if it was broken off."""
+        """End the turn. Without an answer, its words stay only if it was interrupted."""
         sheet = self._sheets.get(turn)
         if sheet is None:
             return
@@ -242,22 +243,22 @@ class Drafts:
             self._errands.send_off(_stopped(sheet))
 
     def must_move(self, sheet: TurnDrafts) -> bool:
-        """Whether its drafts have to move to the end, and nothing is just being delivered."""
+        """Whether the drafts have to move to the end, and no delivery is in progress."""
         return self._is_overtaken(sheet) and self._arriving is None
 
     def is_of_another(self, ref: str, turn: TurnId | None) -> bool:
-        """Whether a message is a draft of another turn."""
+        """Whether the message is a draft of another turn."""
         others = (each for each in self._sheets.values() if each.turn != turn)
         return any(draft.ref == ref for each in others for draft in each.drafts)
 
     def discard(self, drafts: list[Draft]) -> None:
-        """Take them away, as soon as that is possible."""
+        """Delete them as soon as possible, in the background."""
         for draft in drafts:
             if not draft.is_taken and (draft.ref is not None or draft.tried_at is not None):
                 self._errands.send_off(self._discarded(draft))
 
     def _sheet_for(self, message: ChatMessage) -> TurnDrafts | None:
-        """The one whose drafts it may take over. A note replaces status lines only, never words."""
+        """The drafts that the message may take over. A note replaces status lines only."""
         sheet = None if message.turn is None else self._sheets.get(message.turn)
         if sheet is None or sheet.holder not in (None, message.id):
             return None
@@ -272,11 +273,11 @@ class Drafts:
         return sheet.turn == self._newest or is_soon
 
     def _is_overtaken(self, sheet: TurnDrafts) -> bool:
-        """Asked anew each time, since drafts that are slow to send get their place late."""
+        """Evaluated anew each time, since a slow draft gets its position late."""
         return sheet.is_overtaken or sheet.stands_above(self._last_answer)
 
     def _take(self, sheet: TurnDrafts, ref: str) -> bool:
-        """This draft is part of a message from now on. False if it is no draft of the turn."""
+        """Make the draft part of a message. False if it is no draft of the turn."""
         for draft in sheet.drafts:
             if draft.ref == ref:
                 draft.is_taken = True
@@ -305,7 +306,7 @@ class Drafts:
         return next((each.ref for each in newest if each.nonce == draft.nonce), None)
 
     async def _close(self, sheet: TurnDrafts, cause: EndCause) -> None:
-        """Without an answer: of a turn that was completed, nothing was meant to stay."""
+        """End without an answer: a completed turn leaves nothing behind."""
         sheet.is_over = sheet.is_closed = True
         await sheet.stop()
         if sheet.holder is not None:

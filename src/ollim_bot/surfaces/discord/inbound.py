@@ -1,4 +1,4 @@
-"""Messages of the owner, fetched and handed on in order."""
+"""Takes in the owner's messages, with their files, in order."""
 
 from __future__ import annotations
 
@@ -35,16 +35,17 @@ _REMEMBERED = 1000
 
 @dataclass(slots=True)
 class Arrival:
-    """`seen` is the message as it stands there now, however it stood when it came."""
+    """A waiting message; `seen` has its newest text."""
 
     seen: ReceivedMessage
     is_deleted: bool = False
 
 
 class Arrivals:
-    """A line of messages, each once, however often it comes. The first stays until it is `done`.
+    """The queue of the owner's messages. Each message is queued once, however often it arrives.
 
-    While the line is held, since earlier messages are being looked for, what comes waits apart.
+    The first one stays in the queue until `done`. While the queue is held, since earlier messages
+    are being looked for, new messages wait apart.
     """
 
     def __init__(self) -> None:
@@ -52,13 +53,13 @@ class Arrivals:
         self._apart: list[Arrival] = []
         # The newest text of each message that has come, by its id.
         self._known: Recent[str] = Recent(_REMEMBERED)
-        # Changes while it is held, since what is found may be from before them; None if deleted.
-        self._meanwhile: dict[str, str | None] = {}
+        # Edits while the queue is held, None for a deletion: found messages may be older.
+        self._changed_while_held: dict[str, str | None] = {}
         self._is_held = False
         self._is_filled = asyncio.Event()
 
     def knows(self, ref: str) -> bool:
-        """Whether it has come, as far as anybody remembers."""
+        """Whether the message was queued before, among the last thousand."""
         return ref in self._known
 
     def add(self, seen: ReceivedMessage) -> None:
@@ -72,23 +73,23 @@ class Arrivals:
         self._is_held = True
 
     def release(self, found: Iterable[ReceivedMessage] = ()) -> None:
-        """`found` are those that were looked for; they stand before all that came meanwhile."""
+        """Queue the messages that were `found` before those that arrived while it was held."""
         new = [Arrival(self._as_it_is_now(each)) for each in found if not self.knows(each.ref)]
         for each in new:
-            each.is_deleted = self._meanwhile.get(each.seen.ref, "") is None
+            each.is_deleted = self._changed_while_held.get(each.seen.ref, "") is None
             self._known.put(each.seen.ref, each.seen.text)
         self._line += sorted((*new, *self._apart), key=lambda each: int(each.seen.ref))
         self._apart.clear()
-        self._meanwhile.clear()
+        self._changed_while_held.clear()
         self._is_held = False
         self._is_filled.set()
 
     def edit(self, ref: str, text: str) -> bool:
-        """False if it says that already, as when Discord has only added a preview."""
+        """Return False if the text is unchanged, as when Discord has only added a preview."""
         if self._known.get(ref) == text:
             return False
         if self._is_held:
-            self._meanwhile[ref] = text
+            self._changed_while_held[ref] = text
         if self.knows(ref):
             self._known.put(ref, text)
         for each in self._all_of(ref):
@@ -97,7 +98,7 @@ class Arrivals:
 
     def delete(self, ref: str) -> None:
         if self._is_held:
-            self._meanwhile[ref] = None
+            self._changed_while_held[ref] = None
         for each in self._all_of(ref):
             each.is_deleted = True
 
@@ -117,7 +118,7 @@ class Arrivals:
         return [each for each in (*self._line, *self._apart) if each.seen.ref == ref]
 
     def _as_it_is_now(self, seen: ReceivedMessage) -> ReceivedMessage:
-        return replace(seen, text=self._meanwhile.get(seen.ref) or seen.text)
+        return replace(seen, text=self._changed_while_held.get(seen.ref) or seen.text)
 
 
 MOST_BYTES = 25 * 1024 * 1024
@@ -129,14 +130,14 @@ _LONGEST_NAME = 120
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """`notes` has a line for each file that is not here."""
+    """`notes` has a line for each file that could not be fetched."""
 
     files: tuple[IncomingFile, ...] = ()
     notes: tuple[str, ...] = ()
 
 
 class Fetching:
-    """`folder` is for nothing else: what a crash left in it is removed."""
+    """Downloads attachments into `folder`, which holds nothing else: `prepare` empties it."""
 
     def __init__(self, channel: Channel, clock: Clock, folder: Path) -> None:
         self._channel = channel
@@ -148,9 +149,9 @@ class Fetching:
 
     @asynccontextmanager
     async def fetched(self, ref: str, files: Sequence[RemoteFile]) -> AsyncIterator[Fetched]:
-        """The files are gone when it ends, unless they were moved.
+        """Download the files; they are removed at the end unless they were moved.
 
-        Raises `WriteFailed` where the disk refuses.
+        Raises `WriteFailed` if the disk refuses them.
         """
         if not files:
             yield Fetched()
@@ -180,7 +181,7 @@ class Fetching:
         return Fetched(tuple(here), tuple(notes))
 
     async def _fetch(self, file: RemoteFile, target: Path) -> str:
-        """What is wrong with it; empty if it is here."""
+        """Return why the file could not be fetched; empty if it was."""
         for tries in range(_TRIES):
             await self._clock.sleep(pause_after(tries))
             try:
@@ -202,7 +203,7 @@ def _problem(file: RemoteFile, number: int) -> str:
 
 
 def _plain(name: str) -> str:
-    """On one line, and without what would end the note."""
+    """One printable line without brackets, which would end the note."""
     kept = "".join(each if each.isprintable() and each not in "[]" else " " for each in name)
     return kept.strip()[-_LONGEST_NAME:] or "file"
 
@@ -212,8 +213,8 @@ NOTHING_TO_READ = (
 )
 NOT_TAKEN = "That message could not be taken in. Write it in other words, or on the page."
 
-# A message that follows a command, such as `/clear`, waits so long for it to be done; but it does
-# not wait for a long command.
+# A message that follows a command, such as `/clear`, waits this many seconds for it to finish, and
+# does not wait for a longer command.
 _COMMAND_FIRST = 1.0
 _LONGEST_PAUSE = 60.0
 _SAID_AFTER = 3
@@ -228,8 +229,8 @@ def not_kept_yet(reason: str) -> str:
 class Inbound:
     """`message`, `edited` and `deleted` return at once; `run` does the work.
 
-    A message counts as seen when it is on disk, and not before. `folder` is for the files that come
-    with messages, and for nothing else.
+    A message counts as seen only once it is on disk. `folder` is for files of messages and holds
+    nothing else.
     """
 
     def __init__(
@@ -269,15 +270,15 @@ class Inbound:
         return self._arrivals.knows(ref)
 
     def hold(self) -> None:
-        """From now on nothing is taken until `release`: older messages are being looked for."""
+        """Take in no message until `release`: older ones are being looked for."""
         self._arrivals.hold()
 
     def release(self, found: Iterable[ReceivedMessage] = ()) -> None:
-        """Take what was found, and then what has come meanwhile."""
+        """Take in the messages that were `found`, then those that arrived in between."""
         self._arrivals.release(seen for seen in found if seen.is_owners)
 
     async def run(self) -> None:
-        """Until cancelled; when it is run again, it goes on where it was."""
+        """Run until cancelled; a second run continues where the first stopped."""
         await self._fetching.prepare()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._take_changes())
@@ -291,7 +292,7 @@ class Inbound:
             refusal = await self._outcome(waiting, group)
         except OllimError as wrong:
             refusal = str(wrong)
-        except Exception:  # one that nobody can take must not keep out those behind it
+        except Exception:  # a message that cannot be taken in must not block those behind it
             _logger.exception("A message could not be taken in")
             refusal = NOT_TAKEN
         if refusal:
@@ -299,7 +300,7 @@ class Inbound:
         self._facts.saw(ref)
 
     async def _outcome(self, waiting: Arrival, group: asyncio.TaskGroup) -> str:
-        """What the owner has to be told at once; empty where all is well."""
+        """Return what to tell the owner at once; empty if the message was taken in."""
         seen = waiting.seen
         if waiting.is_deleted:
             return ""
@@ -314,17 +315,17 @@ class Inbound:
             return ""
         if waiting.seen.text != received:
             self._changes.put_nowait((seen.ref, waiting.seen.text))
-        # Asked now, since a quick answer may be over before it was received.
+        # Asked after receiving: a quick answer may have ended already.
         if self._reception.status.is_busy:
             self._eyes.open(seen.ref)
         return ""
 
     async def _received(self, waiting: Arrival, group: asyncio.TaskGroup) -> str:
-        """Tries until the message is accepted or deleted; gives the text that it then had."""
+        """Try until the message is accepted or deleted; return the text that was accepted."""
         failures = 0
         while not waiting.is_deleted:
             try:
-                # The files again each time: those that were kept before the disk refused are moved.
+                # Files are fetched again for each try: the last try may have moved some of them.
                 async with self._fetching.fetched(waiting.seen.ref, waiting.seen.files) as fetched:
                     return await self._receive(waiting, fetched)
             except StorageError as full:
@@ -359,7 +360,9 @@ class Inbound:
         return seen.text
 
     async def _answered(self, seen: ReceivedMessage) -> tuple[MessageId | None, str]:
-        """The message that it replies to, or its words if the log does not know it."""
+        """The message that it replies to, or the quoted words if the log does not have that
+        message.
+        """
         if seen.reply_to is None:
             return None, ""
         known = await self._reception.by_ref(NAME, seen.reply_to)
@@ -369,7 +372,7 @@ class Inbound:
         return None if forwarded is None else untrusted_of(forwarded, self._clock.now().tzinfo)
 
     def _is_command(self, seen: ReceivedMessage) -> bool:
-        """Only what the owner has typed can be one."""
+        """Only typed text can be a command, never a forwarded message."""
         if seen.forwarded is not None:
             return False
         word = seen.text.partition("\n")[0].partition(" ")[0]
@@ -377,7 +380,7 @@ class Inbound:
         return not seen.files and word in names
 
     async def _begin_command(self, seen: ReceivedMessage, group: asyncio.TaskGroup) -> None:
-        # On disk before it is done: unlike a message, a command that comes again is done again.
+        # Written before the command runs: unlike a message, a repeated command would run twice.
         self._facts.saw(seen.ref)
         await self._facts.flush()
         command = group.create_task(self._command(seen))
@@ -386,7 +389,7 @@ class Inbound:
     async def _command(self, seen: ReceivedMessage) -> None:
         try:
             answer = await self._reception.command(NAME, seen.text.strip())
-        except Exception:  # whatever it is, messages go on coming in
+        except Exception:  # a failed command must not stop the intake of messages
             _logger.exception("A command has failed")
             await self._say(seen.ref, NOT_TAKEN)
         else:
@@ -401,7 +404,7 @@ class Inbound:
                 await self._clock.sleep(pause_after(failures, _LONGEST_PAUSE))
 
     async def _has_changed(self, ref: str, text: str | None) -> bool:
-        """False if that has to be tried again."""
+        """False if the change has to be tried again."""
         try:
             if text is None:
                 await self._reception.withdraw(input_of(ref))
@@ -412,12 +415,12 @@ class Inbound:
         except StorageError:
             _logger.warning("A change of a message waits for the disk", exc_info=True)
             return False
-        except Exception:  # those behind it are no worse for it
+        except Exception:  # a failed change must not block those behind it
             _logger.exception("A change of a message could not be taken in")
         return True
 
     async def _say(self, ref: str, text: str) -> None:
-        """Best effort, and once: Discord knows the nonce if it comes again."""
+        """Try once to send the text. The nonce prevents a duplicate if the message arrives again."""
         for number, part in enumerate(split(text) if text else ()):
             try:
                 await self._channel.send(OutgoingMessage(part), f"{ref}-{number}")

@@ -21,7 +21,7 @@ from ollim_bot.surfaces.discord.messages import NAME
 from ollim_bot.surfaces.discord.refusals import writing
 from ollim_bot.surfaces.discord.split import split
 
-# Sends the owner a sentence that is kept in no log.
+# Sends the owner a sentence that is not recorded in the message log.
 Say = Callable[[str], Awaitable[None]]
 
 FAILED = "The bot could not do that. Its log says why."
@@ -32,10 +32,10 @@ _logger = logging.getLogger(__name__)
 
 
 async def acknowledged(interaction: discord.Interaction, *, thinking: bool = False) -> bool:
-    """Tell Discord that it has arrived, for which there are three seconds.
+    """Acknowledge the interaction, for which Discord allows three seconds.
 
-    False where Discord tells the person that the bot did not answer: then nothing may be done
-    behind their back. Where that cannot be known, it counts as acknowledged.
+    False if Discord shows the owner that the bot did not answer: the action must then not be
+    carried out. An unknown outcome counts as acknowledged.
     """
     try:
         async with writing():
@@ -50,13 +50,16 @@ async def acknowledged(interaction: discord.Interaction, *, thinking: bool = Fal
 
 
 class EphemeralReplies:
-    """`fallback` takes what Discord does not, such as an answer that took over 15 minutes."""
+    """Answers that only the owner sees, next to the interaction.
+
+    `fallback` sends what Discord no longer accepts, such as an answer after more than 15 minutes.
+    """
 
     def __init__(self, fallback: Say) -> None:
         self._fallback = fallback
 
     async def answer(self, interaction: discord.Interaction, text: str) -> None:
-        """In the place where the bot is shown as thinking; without a text, that goes away."""
+        """Replace the `thinking` notice with the text; remove the notice if the text is empty."""
         first, *others = split(text) or ("",)
         try:
             async with writing():
@@ -71,7 +74,7 @@ class EphemeralReplies:
             await self._add(interaction, others)
 
     async def add(self, interaction: discord.Interaction, text: str) -> None:
-        """Below the message that was clicked."""
+        """Add the text below the message that was clicked."""
         await self._add(interaction, split(text))
 
     async def _add(self, interaction: discord.Interaction, pieces: Sequence[str]) -> None:
@@ -91,7 +94,7 @@ class EphemeralReplies:
 
 
 def _is_repeated(error: OllimError) -> bool:
-    """Whether an earlier try has arrived after all, whose answer was an error."""
+    """Whether an earlier try arrived although its answer was an error."""
     cause = error.__cause__
     return isinstance(cause, discord.HTTPException) and cause.code == _ALREADY_ACKNOWLEDGED
 
@@ -102,11 +105,11 @@ UNKNOWN = "This button is from a message that I no longer know."
 class ButtonInteractions:
     def __init__(self, reception: Reception, fallback: Say) -> None:
         self._reception = reception
-        self._asides = EphemeralReplies(fallback)
+        self._replies = EphemeralReplies(fallback)
 
     async def clicked(self, interaction: discord.Interaction) -> None:
         if await acknowledged(interaction):
-            await self._asides.add(interaction, await self._answer(interaction))
+            await self._replies.add(interaction, await self._answer(interaction))
 
     async def _answer(self, interaction: discord.Interaction) -> str:
         ref = "" if interaction.message is None else str(interaction.message.id)
@@ -118,7 +121,7 @@ class ButtonInteractions:
             return (await self._reception.click(NAME, message.id, custom_id)).text
         except OllimError as error:
             return str(error)
-        except Exception:  # whoever has clicked hears of it, whatever it is
+        except Exception:  # the owner must get an answer to every click
             _logger.exception("A click on %s failed", custom_id)
             return FAILED
 
@@ -132,7 +135,7 @@ _LONGEST_CHOICE = 100
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A command as it came. `focused` is the argument that is being typed."""
+    """A command as Discord sent it. `focused` is the argument that is being typed."""
 
     name: str
     given: Mapping[str, str]
@@ -140,17 +143,17 @@ class _Call:
 
 
 class CommandInteractions:
-    """Each call returns when all is said, which for a command may take as long as a turn."""
+    """Each method returns when the answer is sent, for a command up to the length of a turn."""
 
     def __init__(self, reception: Reception, fallback: Say, patience: float) -> None:
         self._reception = reception
-        self._asides = EphemeralReplies(fallback)
+        self._replies = EphemeralReplies(fallback)
         self._patience = patience
 
     async def answer(self, interaction: discord.Interaction) -> None:
         if await acknowledged(interaction, thinking=True):
             answer = await self._done(_call(interaction))
-            await self._asides.answer(interaction, answer.text)
+            await self._replies.answer(interaction, answer.text)
 
     async def complete(self, interaction: discord.Interaction) -> None:
         """Propose values for the argument that is being typed."""
@@ -167,7 +170,7 @@ class CommandInteractions:
             return await self._reception.command(NAME, self._line(call))
         except OllimError as error:
             return CommandAnswer(str(error), is_error=True)
-        except Exception:  # else the owner would see the bot think for ever
+        except Exception:  # otherwise Discord would show the bot as thinking for ever
             _logger.exception("The command /%s failed", call.name)
             return CommandAnswer(FAILED, is_error=True)
 
@@ -189,7 +192,10 @@ class CommandInteractions:
 
 
 def line_of(spec: CommandSpec, given: Mapping[str, str]) -> str:
-    """The typed line that is read as just these arguments; raises `WrongInput` if none is."""
+    """Write the arguments as a typed line that is parsed back to the same arguments.
+
+    Raises `WrongInput` if there is no such line.
+    """
     said: list[str] = []
     missing = ""
     for argument in spec.arguments:
@@ -214,9 +220,10 @@ def _call(interaction: discord.Interaction) -> _Call:
 
 
 class InteractionRouter:
-    """`fallback` sends the owner, as a message, an answer that Discord no longer takes as one.
+    """Passes each interaction of the owner to the part that answers it.
 
-    Values for an argument that take longer than `patience` seconds are not proposed.
+    `fallback` sends an answer as a message when Discord no longer accepts it as an answer. Argument
+    values that take longer than `patience` seconds are not proposed.
     """
 
     def __init__(self, reception: Reception, fallback: Say, *, patience: float = PATIENCE) -> None:
@@ -224,7 +231,7 @@ class InteractionRouter:
         self._buttons = ButtonInteractions(reception, fallback)
 
     async def arrived(self, interaction: discord.Interaction) -> None:
-        """One of the owner's. Returns when it is answered, which may take as long as a turn."""
+        """Answer one interaction; returns when it is answered, which may take as long as a turn."""
         if interaction.type is InteractionType.application_command:
             await self._commands.answer(interaction)
         elif interaction.type is InteractionType.autocomplete:
@@ -234,21 +241,24 @@ class InteractionRouter:
 
 
 _ACTION = "approve"
-# The word with which the data of the button ends that says the same.
+# The last word in the data of the button that the emoji stands for.
 _ANSWERS: Mapping[str, str] = {"✅": "once", "🔓": "always", "❌": "no"}
-# An emoji may come with a mark that asks for its coloured form.
+# Variation selectors, which Discord may add to an emoji.
 _VARIATIONS = "\ufe0e\ufe0f"
 
 
 class Reactions:
-    """`say` tells the owner what came of an answer, where that is worth a word."""
+    """Reactions to an approval card count as clicks on its buttons.
+
+    `say` tells the owner the answer to a click.
+    """
 
     def __init__(self, reception: Reception, say: Say) -> None:
         self._reception = reception
         self._say = say
 
     async def added(self, ref: str, emoji: str) -> None:
-        """The button that says the same is clicked; where there is none, nothing happens."""
+        """Click the button that the emoji stands for; ignore the reaction if there is none."""
         word = _ANSWERS.get(emoji.strip(_VARIATIONS))
         if word is None:
             return

@@ -41,7 +41,10 @@ _logger = logging.getLogger(__name__)
 
 
 class StartUp:
-    """Nobody waits for any of it but `prepare` and `mark_beginning`; none of them fails."""
+    """The work of one start: the command menu and the drafts that a crash left behind.
+
+    No method raises. `begin` returns at once; its work goes on in background tasks.
+    """
 
     def __init__(
         self,
@@ -60,14 +63,14 @@ class StartUp:
         self._has_closed = False
 
     async def prepare(self) -> None:
-        """Before any draft is sent: those that are noted down now are from before the start."""
+        """Read the recorded drafts. Call it before the first draft of this start is sent."""
         try:
             self._left_behind = await self._facts.drafts()
         except StorageError:
             _logger.warning("What was being shown before could not be read", exc_info=True)
 
     async def mark_beginning(self, newest: int) -> None:
-        """At the very first start: what is said from now on is to be answered, come what may."""
+        """On the very first start, count every message up to `newest` as seen."""
         try:
             if await self._facts.last_seen() is None:
                 self._facts.saw(str(newest))
@@ -77,7 +80,7 @@ class StartUp:
 
     def begin(self, wire: LoggedInClient) -> None:
         self._errands.send_off(self._put_up_menu(wire.client))
-        # Once: drafts that are found at a later connection belong to turns that run now.
+        # Drafts that are recorded at a later connection belong to turns that run now.
         if not self._has_closed:
             self._has_closed = True
             self._errands.send_off(self._orphans.close(self._left_behind, wire.newest))
@@ -85,13 +88,13 @@ class StartUp:
     async def _put_up_menu(self, client: discord.Client) -> None:
         try:
             remembered = await self._facts.commands_hash()
-        except StorageError:  # then it is put up again, which hurts nobody
+        except StorageError:  # uploading the same menu again does no harm
             remembered = None
         facts, commands = self._facts, self._reception.commands
         await sync(client, commands, self._clock, remembered, facts.keep_commands_hash)
 
 
-_MEANWHILE = "The page goes on; what is said meanwhile will arrive there later."
+_PAGE_GOES_ON = "The page goes on; what is said meanwhile will arrive there later."
 
 
 class Service:
@@ -116,17 +119,17 @@ class Service:
         self._is_connected = is_connected
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         await self._start_up.prepare()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._inbound.run())
             group.create_task(self._catch_up.run())
 
     async def lost(self, reason: str, *, is_again: bool) -> None:
-        """The connection is gone, or could not be had. A first failure is not worth a word."""
+        """Note that the connection is lost. The owner is told only if that `is_again` the case."""
         self._catch_up.lost()
         if is_again:
-            await self._reception.trouble(f"{reason} {_MEANWHILE}")
+            await self._reception.trouble(f"{reason} {_PAGE_GOES_ON}")
 
     async def ready(self, wire: LoggedInClient, *, is_first: bool) -> None:
         if is_first:
@@ -167,8 +170,11 @@ _LONGEST_GOODBYE = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """`owner_id` is needed only if the application belongs to a team; `api_url` only if Discord is
-    not at its usual address."""
+    """How the bot signs in.
+
+    `owner_id` is needed only if the application belongs to a team; `api_url` only if Discord is not
+    at its usual address.
+    """
 
     token: Secret
     owner_id: int | None = None
@@ -176,7 +182,7 @@ class Account:
 
 
 class DiscordSurface:
-    """A `RemoteSurface`. `folder` is its own, for files that are on their way in."""
+    """A `RemoteSurface`. `folder` is its own, for files that are being downloaded."""
 
     name = NAME
 
@@ -209,7 +215,10 @@ class DiscordSurface:
         await self._is_connected.wait()
 
     async def run(self, reception: Reception) -> None:
-        """Raises `NotAdmitted` if somebody has to change something before Discord lets it in."""
+        """Run until cancelled.
+
+        Raises `NotAdmitted` if the owner must change a setting before Discord accepts the bot.
+        """
         self._errands.open()
         service = self._service(reception)
         work = [self._facts.run(), self._eyes.run(), service.run(), self._connect(service)]
@@ -288,7 +297,7 @@ class DiscordSurface:
         return None if self._connection is None else self._connection.wire
 
     async def _connect(self, service: Service) -> None:
-        """One connection after the other, with growing pauses while none can be had."""
+        """Open one connection after another, with growing pauses while none succeeds."""
         pause = _FIRST_PAUSE
         while True:
             began = self._clock.monotonic()
