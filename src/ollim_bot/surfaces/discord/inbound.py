@@ -360,9 +360,7 @@ class Inbound:
         return seen.text
 
     async def _answered(self, seen: ReceivedMessage) -> tuple[MessageId | None, str]:
-        """The message that it replies to, or the quoted words if the log does not have that
-        message.
-        """
+        """The message that it replies to, or the quoted words if the log lacks it."""
         if seen.reply_to is None:
             return None, ""
         known = await self._reception.by_ref(NAME, seen.reply_to)
@@ -420,7 +418,7 @@ class Inbound:
         return True
 
     async def _say(self, ref: str, text: str) -> None:
-        """Try once to send the text. The nonce prevents a duplicate if the message arrives again."""
+        """Try once. The nonce prevents a duplicate if the message arrives again."""
         for number, part in enumerate(split(text) if text else ()):
             try:
                 await self._channel.send(OutgoingMessage(part), f"{ref}-{number}")

@@ -19,7 +19,7 @@ _INPUT = "discord-"
 
 
 def input_of(ref: str) -> InputId:
-    """The id of the input that the owner's message becomes; `ref` is the message's id on Discord."""
+    """The id of the input that a message of the owner becomes."""
     return InputId(f"{_INPUT}{ref}")
 
 

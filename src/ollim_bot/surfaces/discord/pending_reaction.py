@@ -41,9 +41,7 @@ class PendingReaction:
         self._work = asyncio.Event()
 
     def open(self, ref: str) -> None:
-        """Request the reaction. Of many messages only the newest get one; an answered one gets
-        none.
-        """
+        """Request the reaction, for a few of the newest messages and no answered one."""
         if self._is_refused or ref in self._over or ref in self._shown:
             return
         self._wanted[ref] = None

@@ -1,4 +1,4 @@
-"""What the page asks for over HTTP."""
+"""The page's HTTP API."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Api:
         return await send_attachment(request, message.attachments[index], self._open_attachment)
 
     async def _body(self, request: web.Request) -> Json:
-        """The object that was sent."""
+        """The JSON object of the request."""
         try:
             async with asyncio.timeout(self._limits.body_seconds):
                 raw = await request.read()

@@ -1,4 +1,4 @@
-"""Files to and from the page."""
+"""Uploads from the page, and attachments sent to it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ _LONGEST_MARK = 12
 async def send_attachment(
     request: web.Request, attachment: Attachment, opener: OpenAttachment
 ) -> web.StreamResponse:
-    """Images of the common kinds are to be shown, all else to be saved, whatever its name says."""
+    """Send images of common kinds to be shown and all other files to be saved.
+
+    The content decides the kind, never the name.
+    """
     try:
         file = await asyncio.to_thread(opener, attachment)
     except (OSError, ValueError):
@@ -66,7 +69,7 @@ async def _send(request: web.Request, name: str, file: BinaryIO) -> web.StreamRe
 
 
 async def _write(answer: web.StreamResponse, first: bytes, file: BinaryIO, size: int) -> None:
-    """No more than was promised, though the file may have grown."""
+    """Write no more than `size` bytes, although the file may have grown."""
     chunk = first
     while chunk and size > 0:
         await answer.write(chunk[:size])
@@ -102,7 +105,7 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class Upload:
-    """What the form held. The files are gone when its context ends, unless they were moved."""
+    """The content of the form. Its files are removed at the end unless they were moved."""
 
     fields: dict[str, str] = field(default_factory=dict)
     files: list[IncomingFile] = field(default_factory=list)
@@ -118,7 +121,7 @@ class Upload:
 
 
 class Uploads:
-    """`folder` is for nothing else: what a crash left in it is removed."""
+    """Receives forms into `folder`, which holds nothing else: `prepare` empties it."""
 
     def __init__(self, folder: Path, limits: Limits) -> None:
         self._folder = folder
@@ -212,8 +215,8 @@ async def _on_disk(name: str, step: Callable[..., R], *details: object) -> R:
 
 
 def _plain_name(given: str) -> str:
-    """Without folders, and without what a terminal or a file system would stumble over."""
-    # Browsers write quotes in this way, and nothing else that could be in a name.
+    """Remove folders, and characters that confuse a terminal or a file system."""
+    # Browsers escape only quotes in a name.
     last = given.replace("%22", '"').replace("\\", "/").rpartition("/")[2]
     name = "".join(each if each.isprintable() else " " for each in last).strip(" .")
     return name[-_LONGEST_NAME:] or "file"

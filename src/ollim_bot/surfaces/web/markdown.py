@@ -1,4 +1,4 @@
-"""Markdown as safe HTML for the page."""
+"""Renders Markdown as safe HTML for the page."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def for_the_page(state: StateCore) -> None:
 
 
 def _style_to_class(token: Token) -> None:
-    # The page's security policy allows no styles but those of its own file.
+    # The page's security policy allows only styles of its own file.
     style = str(token.attrs.pop("style", ""))
     if style:
         token.attrs["class"] = style.replace("text-align:", "align-")
 
 
 def _images_to_links(state: StateCore, tokens: Sequence[Token]) -> Iterator[Token]:
-    """Looking at a picture elsewhere would tell the other side that the message was read."""
+    """Loading a remote image would tell its host that the message was read."""
     depth = 0
     for token in tokens:
         depth += token.nesting if token.tag == "a" else 0
@@ -108,7 +108,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _ALIGNED = re.compile("align-(left|right|center)")
 _EMPTY = re.compile("")
 
-# A text that is made to be slow takes as many times longer as it may be nested.
+# The rendering time of a hostile text grows with the nesting that is allowed.
 _OPTIONS = {"html": False, "breaks": True, "linkify": False, "maxNesting": 20}
 _TAGS = {
     *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "pre", "code"),
@@ -161,13 +161,13 @@ _CLEANER = nh3.Cleaner(
 
 
 def render(text: str) -> str:
-    """The same for the same text, always; never raises."""
+    """Deterministic; never raises."""
     html: str = _PARSER.render(_SURROGATE.sub("\ufffd", text))
     return _CLEANER.clean(html)
 
 
 def plain(text: str) -> str:
-    """The words that `render` shows, without their marks; never raises."""
+    """The words that `render` shows, without markup; never raises."""
     return "".join(_words(_PARSER.parse(_SURROGATE.sub("\ufffd", text))))
 
 
@@ -183,7 +183,7 @@ def _words(tokens: Iterable[Token]) -> Iterator[str]:
 
 
 def block_starts(text: str) -> list[int]:
-    """The lines, from 0, at which the blocks of the highest level begin."""
+    """The line numbers, from 0, at which the top-level blocks begin."""
     tokens: list[Token] = []
     _PARSER.block.parse(text, _PARSER, {}, tokens)
     return [

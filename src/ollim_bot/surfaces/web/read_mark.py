@@ -1,4 +1,4 @@
-"""How far the owner has read: one mark for all tabs, kept through restarts."""
+"""How far the owner has read: one mark for all tabs, kept across restarts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ollim_bot.surfaces.web.refusals import Refused
 
 
 class KeptMark(Protocol):
-    """Where the mark is kept; may wait for a disk."""
+    """Where the mark is stored. Its methods may block on the disk."""
 
     def read(self) -> MessageId | None: ...
 
@@ -37,7 +37,7 @@ class RememberedMark:
 
 
 class ReadMark:
-    """Goes forward only: a tab that lags behind does not make read things unread."""
+    """Moves forward only: a tab that lags behind does not make messages unread."""
 
     def __init__(self, kept: KeptMark, reception: Reception, send: Callable[[Json], None]) -> None:
         self._kept = kept

@@ -36,9 +36,10 @@ _TYPES = {
 
 
 async def send_page(folder: str) -> web.Response:
-    """`folder` stands for the one of the files: a name that nobody could know before this start.
+    """Send the page, with links to the static files in `folder`.
 
-    So none of them can have been left in the browser's cache by who had the port before.
+    The name of `folder` is random at each start, so that the browser's cache cannot hold files of a
+    program that had the port before.
     """
     content = await asyncio.to_thread(_content, PAGE)
     if content is None:
@@ -48,7 +49,7 @@ async def send_page(folder: str) -> web.Response:
 
 
 async def send_static(request: web.Request, name: str) -> web.Response:
-    """The browser asks each time and is sent only what has changed, so an update shows at once."""
+    """Send a file; the browser revalidates it each time, so that an update shows at once."""
     content = await asyncio.to_thread(_content, name)
     if content is None:
         raise Refused(404, texts.NOT_FOUND)
@@ -62,7 +63,7 @@ async def send_static(request: web.Request, name: str) -> web.Response:
 
 
 def _content(name: str) -> bytes | None:
-    """By a look at what is there, so that no spelling of a name leads out of the folder."""
+    """Compare with the listing, so that no spelling of a name leads out of the folder."""
     for path in FOLDER.iterdir():
         if path.name == name and path.suffix in _TYPES and not path.is_symlink():
             return path.read_bytes() if path.is_file() else None
@@ -115,7 +116,10 @@ def page_app(
 async def serving(
     app: web.Application, port: int, limits: Limits, connections: Connections
 ) -> AsyncIterator[int]:
-    """On loopback, at this port or, for 0, at a free one; gives which. Raises `OllimError`."""
+    """Serve on loopback, at this port or, for 0, at a free one; gives the port.
+
+    Raises `OllimError`.
+    """
     runner = web.AppRunner(
         app,
         access_log=None,
@@ -143,7 +147,7 @@ async def _bind(runner: web.AppRunner, port: int, connections: Connections) -> N
 
 
 class _Site(web.BaseSite):
-    """As a `TCPSite`, but with a bound on its connections."""
+    """A `TCPSite` with a limit on its connections."""
 
     def __init__(self, runner: web.AppRunner, port: int, connections: Connections) -> None:
         super().__init__(runner)
@@ -164,7 +168,7 @@ class _Site(web.BaseSite):
 
 
 class _WireLog(logging.LoggerAdapter[logging.Logger]):
-    """Leaves out requests that are no HTTP: they would be quoted, and may hold the secret."""
+    """Drops errors about malformed HTTP: they quote the request, which may hold the secret."""
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         if not isinstance(kwargs.get("exc_info"), HttpProcessingError):

@@ -25,7 +25,7 @@ _GOODBYE_SECONDS = 1.0
 
 
 class Tab:
-    """Frames wait here until the tab reads them; one that does not read is hung up on."""
+    """An open tab with its queue of frames. A tab that does not read is disconnected."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Tab:
         self._is_greeted = False
 
     def offer(self, frame: Json, text: str) -> None:
-        # Until the greeting only messages count: it brings all the rest as it then stands.
+        # Only messages are queued before the greeting, which has the current state of all else.
         if not self._is_greeted and frame["type"] != "message":
             return
         try:
@@ -50,7 +50,7 @@ class Tab:
             self.hang_up()
 
     def greet(self, hello: Json, known: Mapping[str, Json]) -> None:
-        """First of all the greeting, then what came since and is not in it."""
+        """Send the greeting first, then the queued messages that are not in it."""
         waiting = [self._waiting.get_nowait() for _ in range(self._waiting.qsize())]
         self._is_greeted = True
         self.offer(hello, json.dumps(hello))
@@ -96,7 +96,7 @@ class Tabs:
             self._tabs.discard(tab)
 
     def send(self, frame: Json) -> None:
-        """To all tabs; returns at once."""
+        """Queue the frame for all tabs; returns at once."""
         if self._tabs:
             text = json.dumps(frame)
             for tab in tuple(self._tabs):
@@ -106,13 +106,13 @@ class Tabs:
         return {tab.browser for tab in self._tabs}
 
     def hang_up(self, browser: str | None) -> None:
-        """On the tabs of that browser, or of all."""
+        """Disconnect the tabs of that browser, or all."""
         for tab in tuple(self._tabs):
             if browser in (None, tab.browser):
                 tab.hang_up()
 
     async def close(self, _: web.Application | None = None) -> None:
-        """Say goodbye, without waiting long for an answer."""
+        """Close all sockets, without waiting long for their answers."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_GOODBYE_SECONDS):
                 closing = (tab.close() for tab in tuple(self._tabs))
@@ -163,9 +163,9 @@ class Socket:
         return socket
 
     async def _greet(self, tab: Tab, last: MessageId | None, proof: str) -> None:
-        """A tab that was there not long ago gets what it has missed, any other one the newest.
+        """Send a returning tab what it has missed, any other one the newest messages.
 
-        `proof` is how the page knows that it is told this by the bot.
+        By `proof` the page recognises the bot.
         """
         missed = None if last is None else await self._missed(last)
         if missed is None:
@@ -175,7 +175,7 @@ class Socket:
             messages, has_more = None, False
             cards = await self._cards()
         known = {str(each["id"]): each for each in messages or missed or ()}
-        # From here on nothing is waited for, so that no frame can come in between.
+        # No await from here on, so that no frame comes in between.
         tab.greet(
             {
                 "type": "hello",
@@ -199,7 +199,7 @@ class Socket:
         return await self._book.shown(missed)
 
     async def _cards(self) -> list[Json]:
-        """Their buttons may have been used since the tab was told of them."""
+        """Their buttons may have been used while the tab was away."""
         newest = await self._reception.history(_NEWEST)
         return await self._book.shown([each for each in newest if each.card and each.card.buttons])
 
@@ -212,14 +212,14 @@ async def _serve(tab: Tab, socket: web.WebSocketResponse) -> None:
     writing = asyncio.create_task(tab.write())
     try:
         async for _ in socket:
-            pass  # The page has nothing more to say here; unknown words are ignored.
+            pass  # the page sends nothing more; unknown frames are ignored
     finally:
         writing.cancel()
         await asyncio.gather(writing, return_exceptions=True)
 
 
 def _hello(first: object) -> tuple[MessageId | None, str]:
-    """The newest message that the tab has, and what it wants a proof for.
+    """The newest message that the tab has, and the nonce that it wants a proof for.
 
     Raises `ValueError` for anything but a greeting.
     """

@@ -1,4 +1,4 @@
-"""The page as a surface: what the conversation shows goes to all its tabs."""
+"""The page as a surface: shows the conversation in all its tabs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _no_heartbeat() -> float | None:
 
 
 class WebSurface:
-    """A `ChatSurface`. Nothing that it is told to show waits for a tab."""
+    """A `ChatSurface`. No method waits for a tab."""
 
     name = NAME
 
@@ -73,34 +73,34 @@ class WebSurface:
 
     @property
     def port(self) -> int:
-        """Once it serves, the one that it has."""
+        """The actual port, once it serves."""
         return self._port
 
     @property
     def tabs(self) -> int:
-        """How many are open."""
+        """How many tabs are open."""
         return len(self._tabs)
 
     @property
     def connections(self) -> int:
-        """How many connections are held, authenticated or not."""
+        """How many connections are open, authenticated or not."""
         return len(self._connections)
 
     @property
     def secret(self) -> Secret:
-        """What no log may show."""
+        """The secret, to be redacted from logs."""
         return self._keys.secret
 
     async def ready(self) -> None:
-        """Returns when the page can be opened."""
+        """Return when the page can be opened."""
         await self._is_serving.wait()
 
     def address(self) -> str:
-        """It lets one browser in: for the owner's terminal, and never for a log."""
+        """An address that admits one browser: for the owner's terminal, never for a log."""
         return address(self._port, self._keys.code())
 
     async def run(self, reception: Reception) -> None:
-        """Raises `OllimError` if the port cannot be had."""
+        """Serve until cancelled. Raises `OllimError` if the port is not available."""
         await self._uploads.prepare()
         book = MessageBook(reception)
         read = ReadMark(self._kept_mark, reception, self._tabs.send)
