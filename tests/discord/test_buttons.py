@@ -20,8 +20,8 @@ from tests.garbage import forget_what_others_left
 from ollim_bot.domain.cards import Button, ButtonStyle, Card
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.errors import Unreadable
-from ollim_bot.surfaces.discord.forms import view_of
 from ollim_bot.surfaces.discord.interactions import FAILED, UNKNOWN
+from ollim_bot.surfaces.discord.translation import view_of
 
 BUTTONS = (
     Button("✅ Allow once", "approve", "k1:once", ButtonStyle.SUCCESS),

@@ -15,7 +15,7 @@ from tests.discord.interaction_scene import Scene, make_scene, until
 from ollim_bot.conversation.commands.dispatcher import COMMANDS, read_line
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
 from ollim_bot.errors import Unreadable, WrongInput
-from ollim_bot.surfaces.discord.interactions import FAILED, PATIENCE, line_of
+from ollim_bot.surfaces.discord.interactions import COMPLETION_SECONDS, FAILED, line_of
 
 BY_NAME = {spec.name: spec for spec in COMMANDS}
 WORDS = st.text() | st.text("ab \n\t\u2003", max_size=5)
@@ -231,9 +231,9 @@ async def test_values_that_cannot_be_read_are_no_values(scene: Scene) -> None:
 
 
 async def test_values_that_take_too_long_are_no_values(tmp_path: Path) -> None:
-    assert PATIENCE < 3
+    assert COMPLETION_SECONDS < 3
     async with make_scene(tmp_path) as scene:
-        scene.patience = 0.01
+        scene.completion_seconds = 0.01
         async with scene.connected() as client:
             await scene.put_menu(client)
             scene.core.may_propose.clear()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from devtools.localdiscord.faults import Dropped, Fail, Fault
 from devtools.localdiscord.server import LocalDiscord
-from tests.discord.wire import Scene, scene_of
+from tests.discord.connection_scene import Scene, scene_of
 
 from ollim_bot.errors import NotSent, Unreachable, WriteFailed
 from ollim_bot.surfaces.discord.messages import RemoteFile

@@ -16,7 +16,7 @@ from tests.e2e.discord.talk import WELCOME, Talk, talking, trouble
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
 from ollim_bot.surfaces.discord.client import NOT_AUTHORIZED
-from ollim_bot.surfaces.discord.refusals import NO_INTENTS, NO_OWNER, NO_TOKEN
+from ollim_bot.surfaces.discord.errors import NO_INTENTS, NO_OWNER, NO_TOKEN
 
 AWAY = (
     "{api_url} (`DISCORD_API_URL`) does not answer as Discord does. Is it right? "

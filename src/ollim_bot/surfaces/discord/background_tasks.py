@@ -13,7 +13,7 @@ from ollim_bot.ports import Clock
 T = TypeVar("T")
 
 
-class Recent(Generic[T]):
+class RecentValues(Generic[T]):
     """A bounded map; beyond `limit`, the entry that was put longest ago is dropped."""
 
     def __init__(self, limit: int = 300) -> None:
@@ -38,12 +38,12 @@ LONGEST_PAUSE = 30.0
 _logger = logging.getLogger(__name__)
 
 
-def pause_after(failures: int, longest: float = LONGEST_PAUSE) -> float:
+def retry_delay(failures: int, longest: float = LONGEST_PAUSE) -> float:
     """How many seconds to wait after so many failures in a row."""
     return 0.0 if failures == 0 else min(longest, 2.0 ** min(failures - 1, 10))
 
 
-async def is_over(task: asyncio.Task[Any], within: float, clock: Clock) -> bool:
+async def finishes_within(task: asyncio.Task[Any], within: float, clock: Clock) -> bool:
     """Wait for the task, at most `within` seconds; return whether it is done. It keeps running."""
     if task.done():
         return True
@@ -69,7 +69,7 @@ class BackgroundTasks:
             task.cancel()
         return task
 
-    def send_off(self, work: Coroutine[Any, Any, None]) -> None:
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Run the work in the background."""
         _ = self.begin(work)
 
@@ -83,7 +83,7 @@ class BackgroundTasks:
                 return False
             except (Unreachable, Unsure):
                 failures += 1
-                await self._clock.sleep(pause_after(failures))
+                await self._clock.sleep(retry_delay(failures))
             else:
                 return True
 

@@ -12,10 +12,10 @@ from ollim_bot.chat import Reception
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.errors import StorageError, Unreachable
 from ollim_bot.ports import Clock
-from ollim_bot.surfaces.discord.background_tasks import pause_after
+from ollim_bot.surfaces.discord.background_tasks import retry_delay
 from ollim_bot.surfaces.discord.facts import DiscordFacts
 from ollim_bot.surfaces.discord.inbound import Inbound
-from ollim_bot.surfaces.discord.messages import NAME, Channel, ReceivedMessage
+from ollim_bot.surfaces.discord.messages import NAME, DmChannel, ReceivedMessage
 from ollim_bot.surfaces.discord.pending_reaction import EYES, PendingReaction
 
 _BETWEEN_POLLS = 120.0
@@ -30,7 +30,7 @@ _BEFORE_ALL = "0"
 _logger = logging.getLogger(__name__)
 
 
-class CatchUp:
+class MessageCatchUp:
     """Reads the channel back in rounds: after each connection, and every two minutes.
 
     Inbound messages are held back until the first round is done, and again whenever the connection
@@ -40,10 +40,10 @@ class CatchUp:
 
     def __init__(
         self,
-        channel: Channel,
+        channel: DmChannel,
         reception: Reception,
         inbound: Inbound,
-        eyes: PendingReaction,
+        pending_reaction: PendingReaction,
         facts: DiscordFacts,
         clock: Clock,
         *,
@@ -53,7 +53,7 @@ class CatchUp:
         self._channel = channel
         self._reception = reception
         self._inbound = inbound
-        self._eyes = eyes
+        self._pending_reaction = pending_reaction
         self._facts = facts
         self._clock = clock
         self._reconnect = reconnect
@@ -114,7 +114,7 @@ class CatchUp:
             if is_poll and not is_brought:
                 self._go_on()
             failures += 1
-            await self._clock.sleep(pause_after(failures, _LONGEST_PAUSE))
+            await self._clock.sleep(retry_delay(failures, _LONGEST_PAUSE))
 
     async def _bring(self, *, is_poll: bool) -> None:
         start = self._read_to or await self._facts.last_seen()
@@ -175,9 +175,11 @@ class CatchUp:
             return
         newest = await self._channel.newest(_REPAIRED)
         logged = await self._logged(_LOGGED)
-        self._eyes.adopt(seen.ref for seen in newest if seen.is_owners and EYES in seen.marks)
+        self._pending_reaction.adopt(
+            seen.ref for seen in newest if seen.is_owners and EYES in seen.marks
+        )
         if not self._reception.status.is_busy:
-            self._eyes.close_all()
+            self._pending_reaction.close_all()
         pressable = (logged.get(seen.ref) for seen in newest if seen.is_ours and seen.has_buttons)
         used = {each.id: each for each in pressable if each is not None and _is_used(each)}
         self._is_repaired = True

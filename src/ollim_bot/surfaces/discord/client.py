@@ -17,25 +17,25 @@ from discord.http import Route
 from ollim_bot.errors import OllimError, Unreachable
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.direct_messages import LoggedInClient
-from ollim_bot.surfaces.discord.forms import seen
-from ollim_bot.surfaces.discord.messages import ReceivedMessage
-from ollim_bot.surfaces.discord.refusals import (
+from ollim_bot.surfaces.discord.errors import (
+    DISCORD_ERRORS,
     LONGEST_CALL,
     NO_INTENTS,
     NO_OWNER,
     NO_TOKEN,
     OUT_OF_REACH,
-    TROUBLES,
     NotAdmitted,
     not_in_team,
     writing,
 )
+from ollim_bot.surfaces.discord.messages import ReceivedMessage
+from ollim_bot.surfaces.discord.translation import seen
 
 _LONGEST = 20
 _OK = 200
 
 
-async def point_at(api_url: str | None) -> None:
+async def use_api_url(api_url: str | None) -> None:
     """Let discord.py use another REST base address, and the gateway that this address names.
 
     Does nothing if `api_url` is None. Raises `Unreachable` if the address does not answer; it may
@@ -86,7 +86,7 @@ class Listener(Protocol):
     that depends on that order must queue its event before it awaits anything.
     """
 
-    async def ready(self, wire: LoggedInClient, *, is_first: bool) -> None:
+    async def ready(self, session: LoggedInClient, *, is_first: bool) -> None:
         """A connection was made, or Discord began a new session: earlier events may be missing.
 
         Called before all other events. `is_first` is True once for each connection.
@@ -113,7 +113,7 @@ class Listener(Protocol):
 
 
 class GatewayClient(discord.Client):
-    """Passes on only events of the owner, and none before `wire` is set, after the login."""
+    """Passes on only events of the owner, and none before `session` is set, after the login."""
 
     def __init__(self, listener: Listener, trace: aiohttp.TraceConfig) -> None:
         for name in ("discord.client", "discord.state"):
@@ -131,15 +131,15 @@ class GatewayClient(discord.Client):
             max_ratelimit_timeout=_LONGEST_WAIT_IN_LINE,
             allowed_mentions=discord.AllowedMentions.none(),
         )
-        self.wire: LoggedInClient | None = None
+        self.session: LoggedInClient | None = None
         self.has_begun = False
         self._listener = listener
 
     async def on_connect(self) -> None:
         """discord.py calls this before any message, unlike `on_ready`."""
-        if self.wire is not None:
+        if self.session is not None:
             is_first, self.has_begun = not self.has_begun, True
-            await self._listener.ready(self.wire, is_first=is_first)
+            await self._listener.ready(self.session, is_first=is_first)
 
     async def on_disconnect(self) -> None:
         await self._listener.disconnected()
@@ -178,16 +178,16 @@ class GatewayClient(discord.Client):
             await self._listener.interaction(interaction)
 
     def _owners(self, message: discord.Message) -> ReceivedMessage | None:
-        if self.wire is None or not self._is_ours(message.channel.id):
+        if self.session is None or not self._is_ours(message.channel.id):
             return None
-        found = seen(message, self.wire.owner, self.wire.us)
+        found = seen(message, self.session.owner, self.session.us)
         return found if found is not None and found.is_owners else None
 
     def _is_ours(self, channel_id: int | None) -> bool:
-        return self.wire is not None and channel_id == self.wire.dm
+        return self.session is not None and channel_id == self.session.dm
 
     def _is_owner(self, user_id: int) -> bool:
-        return self.wire is not None and user_id == self.wire.owner
+        return self.session is not None and user_id == self.session.owner
 
 
 def _is_news(record: logging.LogRecord) -> bool:
@@ -238,9 +238,9 @@ class DiscordConnection:
         self._client = GatewayClient(listener, trace)
 
     @property
-    def wire(self) -> LoggedInClient | None:
+    def session(self) -> LoggedInClient | None:
         """The logged-in client; None before the login and after the end."""
-        return None if self._client.is_closed() else self._client.wire
+        return None if self._client.is_closed() else self._client.session
 
     async def run(self) -> None:
         """Serve until cancelled or closed.
@@ -249,7 +249,7 @@ class DiscordConnection:
         connection cannot be made or is lost, so that a new one may succeed.
         """
         try:
-            self._client.wire = await self._logged_in()
+            self._client.session = await self._logged_in()
             await self._serve()
         finally:
             await self.close()
@@ -277,7 +277,7 @@ class DiscordConnection:
                 owner = self._owner()
                 channel = await self._client.create_dm(discord.Object(owner))
                 newest = [each.id async for each in channel.history(limit=1)]
-        except TROUBLES as error:
+        except DISCORD_ERRORS as error:
             raise _not_logged_in(error) from error
         except (KeyError, TypeError) as error:
             # discord.py fails like this on an answer of a captive portal or proxy.
@@ -314,7 +314,7 @@ class DiscordConnection:
         """
         try:
             await self._client.connect(reconnect=False)
-        except TROUBLES as error:
+        except DISCORD_ERRORS as error:
             raise _not_connected(error) from error
 
     async def _watch(self) -> None:

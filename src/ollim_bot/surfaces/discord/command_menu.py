@@ -14,7 +14,7 @@ from ollim_bot.domain.commands import Argument, CommandSpec
 from ollim_bot.domain.text import shortened
 from ollim_bot.errors import NotSent, Unreachable, Unsure
 from ollim_bot.ports import Clock
-from ollim_bot.surfaces.discord.refusals import writing
+from ollim_bot.surfaces.discord.errors import writing
 
 _LONGEST_ABOUT = 100
 _SLASH_COMMAND = 1

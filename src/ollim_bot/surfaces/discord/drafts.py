@@ -13,13 +13,13 @@ from ollim_bot.domain.events import EndCause
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
-from ollim_bot.surfaces.discord.messages import Channel, OutgoingMessage
-from ollim_bot.surfaces.discord.rendering import is_small, letter_of, parts_of
-from ollim_bot.surfaces.discord.status_line import Live
+from ollim_bot.surfaces.discord.messages import DmChannel, OutgoingMessage
+from ollim_bot.surfaces.discord.rendering import is_small, outgoing_of, parts_of
+from ollim_bot.surfaces.discord.status_line import LiveText
 
 
 @dataclass(slots=True, eq=False)
-class Draft:
+class DraftMessage:
     """One draft message. `shown` is None while its content on Discord is unknown.
 
     `tried_at` is when it was first sent, while it is unknown whether it arrived. A draft that
@@ -51,8 +51,8 @@ class TurnDrafts:
     """
 
     start: TurnStart
-    live: Live = field(default_factory=Live)
-    drafts: list[Draft] = field(default_factory=list)
+    live: LiveText = field(default_factory=LiveText)
+    drafts: list[DraftMessage] = field(default_factory=list)
     stop: Callable[[], Awaitable[None]] = _no_drawing
     announced_at: float | None = None
     holder: MessageId | None = None
@@ -81,7 +81,7 @@ class TurnDrafts:
     def shows_words(self) -> bool:
         """Whether the owner may have read words of the answer, not only status lines."""
         shown = [each.shown for each in self.drafts if each.ref is not None]
-        return any(letter is None or not is_small(letter.text) for letter in shown)
+        return any(outgoing is None or not is_small(outgoing.text) for outgoing in shown)
 
     def stands_above(self, ref: str) -> bool:
         """Whether a draft that is not taken over is above that message."""
@@ -103,16 +103,16 @@ class TurnDrafts:
             is_cut_off=True,
             in_fork=self.in_fork,
         )
-        return tuple(letter_of(part) for part in parts_of(message))
+        return tuple(outgoing_of(part) for part in parts_of(message))
 
-    def at(self, index: int) -> Draft:
+    def at(self, index: int) -> DraftMessage:
         """The draft at `index`, which may be one past the end: then a new one."""
         if index == len(self.drafts):
-            self.drafts.append(Draft(_nonce(self.turn, self.made)))
+            self.drafts.append(DraftMessage(_nonce(self.turn, self.made)))
             self.made += 1
         return self.drafts[index]
 
-    def torn_off(self, index: int) -> list[Draft]:
+    def remove_from(self, index: int) -> list[DraftMessage]:
         """Remove and return the drafts from `index` on."""
         rest = self.drafts[index:]
         del self.drafts[index:]
@@ -151,38 +151,38 @@ class Drafts:
     """
 
     def __init__(
-        self, channel: Channel, clock: Clock, errands: BackgroundTasks, memory: DraftMemory
+        self, channel: DmChannel, clock: Clock, background: BackgroundTasks, memory: DraftMemory
     ) -> None:
         self._channel = channel
         self._clock = clock
-        self._errands = errands
+        self._background = background
         self._memory = memory
-        self._sheets: dict[TurnId, TurnDrafts] = {}
+        self._by_turn: dict[TurnId, TurnDrafts] = {}
         self._newest: TurnId | None = None
         self._arriving: MessageId | None = None
         self._last_answer = "0"
 
     def open(self, start: TurnStart) -> TurnDrafts:
-        self._sheets = {
+        self._by_turn = {
             turn: each
-            for turn, each in self._sheets.items()
+            for turn, each in self._by_turn.items()
             if not each.is_closed and (each.drafts or not each.is_over)
         }
-        sheet = self._sheets[start.turn] = TurnDrafts(start)
+        turn_drafts = self._by_turn[start.turn] = TurnDrafts(start)
         self._newest = start.turn
-        return sheet
+        return turn_drafts
 
     def announce(self, message: ChatMessage) -> None:
         """The message will be delivered, so its turn does not end without an answer."""
-        sheet = self._sheet_for(message)
-        if sheet is not None and sheet.announced_at is None:
-            sheet.announced_at = self._clock.monotonic()
+        turn_drafts = self._drafts_for(message)
+        if turn_drafts is not None and turn_drafts.announced_at is None:
+            turn_drafts.announced_at = self._clock.monotonic()
 
-    def drawn(self, draft: Draft, ref: str) -> None:
+    def drawn(self, draft: DraftMessage, ref: str) -> None:
         draft.ref = ref
         self._memory.add_draft(ref)
 
-    async def take_over(self, part: ChatMessage, index: int) -> Draft | None:
+    async def take_over(self, part: ChatMessage, index: int) -> DraftMessage | None:
         """Stop drawing and return the draft to edit this part into.
 
         None if the part must be sent as a new message. Repeated calls for a part give the same
@@ -192,39 +192,39 @@ class Drafts:
             # Messages come in order: the previous one will not be delivered any more.
             self._give_up(self._arriving)
         self._arriving = part.id
-        sheet = self._sheet_for(part)
-        if sheet is None:
+        turn_drafts = self._drafts_for(part)
+        if turn_drafts is None:
             return None
-        await sheet.stop()
-        if sheet.holder is None:
-            sheet.holder = part.id
-            sheet.void_from = None if self._is_current(sheet) else 0
-        if sheet.void_from is None and not sheet.can_be_edited(index):
-            sheet.void_from = index
-        return None if sheet.void_from is not None else sheet.drafts[index]
+        await turn_drafts.stop()
+        if turn_drafts.holder is None:
+            turn_drafts.holder = part.id
+            turn_drafts.void_from = None if self._is_current(turn_drafts) else 0
+        if turn_drafts.void_from is None and not turn_drafts.can_be_edited(index):
+            turn_drafts.void_from = index
+        return None if turn_drafts.void_from is not None else turn_drafts.drafts[index]
 
     def void(self, part: ChatMessage, index: int | None) -> None:
         """Send the parts from `index` on as new messages; None revokes that."""
-        sheet = self._sheet_for(part)
-        if sheet is not None:
-            sheet.void_from = index
+        turn_drafts = self._drafts_for(part)
+        if turn_drafts is not None:
+            turn_drafts.void_from = index
 
     def arrived(self, part: ChatMessage, ref: str, *, is_last: bool) -> None:
         """A part of a message is on Discord now, in a draft or as a new message."""
-        sheet = self._sheet_for(part)
-        is_in_place = sheet is not None and self._take(sheet, ref)
+        turn_drafts = self._drafts_for(part)
+        is_in_place = turn_drafts is not None and self._take(turn_drafts, ref)
         if part.turn is not None:
             self._last_answer = ref
         elif not is_in_place:
-            for each in self._sheets.values():
+            for each in self._by_turn.values():
                 # An answer is never above the message it answers, such as one from the page.
                 is_before = InputId(part.id) in each.start.inputs
                 each.is_overtaken |= is_before or not each.shows_words
         if is_last:
             self._arriving = None
-            if sheet is not None:
-                self.discard(sheet.drafts)
-                del self._sheets[sheet.turn]
+            if turn_drafts is not None:
+                self.discard(turn_drafts.drafts)
+                del self._by_turn[turn_drafts.turn]
 
     def refused(self, part: ChatMessage) -> None:
         """The message will never be on Discord."""
@@ -233,52 +233,54 @@ class Drafts:
 
     def end(self, turn: TurnId, cause: EndCause) -> None:
         """End the turn. Without an answer, its words stay only if it was interrupted."""
-        sheet = self._sheets.get(turn)
-        if sheet is None:
+        turn_drafts = self._by_turn.get(turn)
+        if turn_drafts is None:
             return
-        sheet.is_over = True
-        if sheet.announced_at is None and sheet.holder is None:
-            self._errands.send_off(self._close(sheet, cause))
+        turn_drafts.is_over = True
+        if turn_drafts.announced_at is None and turn_drafts.holder is None:
+            self._background.start(self._close(turn_drafts, cause))
         else:
-            self._errands.send_off(_stopped(sheet))
+            self._background.start(_stopped(turn_drafts))
 
-    def must_move(self, sheet: TurnDrafts) -> bool:
+    def must_move(self, turn_drafts: TurnDrafts) -> bool:
         """Whether the drafts have to move to the end, and no delivery is in progress."""
-        return self._is_overtaken(sheet) and self._arriving is None
+        return self._is_overtaken(turn_drafts) and self._arriving is None
 
     def is_of_another(self, ref: str, turn: TurnId | None) -> bool:
         """Whether the message is a draft of another turn."""
-        others = (each for each in self._sheets.values() if each.turn != turn)
+        others = (each for each in self._by_turn.values() if each.turn != turn)
         return any(draft.ref == ref for each in others for draft in each.drafts)
 
-    def discard(self, drafts: list[Draft]) -> None:
+    def discard(self, drafts: list[DraftMessage]) -> None:
         """Delete them as soon as possible, in the background."""
         for draft in drafts:
             if not draft.is_taken and (draft.ref is not None or draft.tried_at is not None):
-                self._errands.send_off(self._discarded(draft))
+                self._background.start(self._discarded(draft))
 
-    def _sheet_for(self, message: ChatMessage) -> TurnDrafts | None:
+    def _drafts_for(self, message: ChatMessage) -> TurnDrafts | None:
         """The drafts that the message may take over. A note replaces status lines only."""
-        sheet = None if message.turn is None else self._sheets.get(message.turn)
-        if sheet is None or sheet.holder not in (None, message.id):
+        turn_drafts = None if message.turn is None else self._by_turn.get(message.turn)
+        if turn_drafts is None or turn_drafts.holder not in (None, message.id):
             return None
         is_note = message.author is not Author.ASSISTANT
-        return None if is_note and sheet.has_text and sheet.holder is None else sheet
+        return (
+            None if is_note and turn_drafts.has_text and turn_drafts.holder is None else turn_drafts
+        )
 
-    def _is_current(self, sheet: TurnDrafts) -> bool:
-        if self._is_overtaken(sheet) or sheet.is_closed:
+    def _is_current(self, turn_drafts: TurnDrafts) -> bool:
+        if self._is_overtaken(turn_drafts) or turn_drafts.is_closed:
             return False
-        since = sheet.announced_at
+        since = turn_drafts.announced_at
         is_soon = since is not None and self._clock.monotonic() - since < _SOON
-        return sheet.turn == self._newest or is_soon
+        return turn_drafts.turn == self._newest or is_soon
 
-    def _is_overtaken(self, sheet: TurnDrafts) -> bool:
+    def _is_overtaken(self, turn_drafts: TurnDrafts) -> bool:
         """Evaluated anew each time, since a slow draft gets its position late."""
-        return sheet.is_overtaken or sheet.stands_above(self._last_answer)
+        return turn_drafts.is_overtaken or turn_drafts.stands_above(self._last_answer)
 
-    def _take(self, sheet: TurnDrafts, ref: str) -> bool:
+    def _take(self, turn_drafts: TurnDrafts, ref: str) -> bool:
         """Make the draft part of a message. False if it is no draft of the turn."""
-        for draft in sheet.drafts:
+        for draft in turn_drafts.drafts:
             if draft.ref == ref:
                 draft.is_taken = True
                 self._memory.remove_draft(ref)
@@ -286,45 +288,47 @@ class Drafts:
         return False
 
     def _give_up(self, message_id: MessageId | None) -> None:
-        for sheet in self._sheets.values():
-            if message_id is not None and sheet.holder == message_id:
-                sheet.holder = None
-                self._errands.send_off(self._close(sheet, EndCause.INTERRUPTED))
+        for turn_drafts in self._by_turn.values():
+            if message_id is not None and turn_drafts.holder == message_id:
+                turn_drafts.holder = None
+                self._background.start(self._close(turn_drafts, EndCause.INTERRUPTED))
 
-    async def _discarded(self, draft: Draft) -> None:
+    async def _discarded(self, draft: DraftMessage) -> None:
         async def gone() -> None:
             ref = draft.ref or await self._found(draft)
             if ref is not None:
                 await self._channel.delete(ref)
 
-        await self._errands.keep_trying(gone)
+        await self._background.keep_trying(gone)
         if draft.ref is not None:
             self._memory.remove_draft(draft.ref)
 
-    async def _found(self, draft: Draft) -> str | None:
+    async def _found(self, draft: DraftMessage) -> str | None:
         newest = await self._channel.newest(_LOOK_BACK)
         return next((each.ref for each in newest if each.nonce == draft.nonce), None)
 
-    async def _close(self, sheet: TurnDrafts, cause: EndCause) -> None:
+    async def _close(self, turn_drafts: TurnDrafts, cause: EndCause) -> None:
         """End without an answer: a completed turn leaves nothing behind."""
-        sheet.is_over = sheet.is_closed = True
-        await sheet.stop()
-        if sheet.holder is not None:
+        turn_drafts.is_over = turn_drafts.is_closed = True
+        await turn_drafts.stop()
+        if turn_drafts.holder is not None:
             return
-        letters = () if cause is EndCause.COMPLETED or not sheet.has_text else sheet.cut_off()
-        self.discard(sheet.torn_off(len(letters)))
-        for draft, letter in zip(list(sheet.drafts), letters, strict=False):
-            await self._kept(draft, letter)
+        wanted = (
+            () if cause is EndCause.COMPLETED or not turn_drafts.has_text else turn_drafts.cut_off()
+        )
+        self.discard(turn_drafts.remove_from(len(wanted)))
+        for draft, outgoing in zip(list(turn_drafts.drafts), wanted, strict=False):
+            await self._kept(draft, outgoing)
 
-    async def _kept(self, draft: Draft, letter: OutgoingMessage) -> None:
+    async def _kept(self, draft: DraftMessage, outgoing: OutgoingMessage) -> None:
         ref = draft.ref
         if ref is None:
             self.discard([draft])
         elif not draft.is_taken:
-            if draft.shown != letter:
-                await self._errands.keep_trying(lambda: self._channel.edit(ref, letter))
+            if draft.shown != outgoing:
+                await self._background.keep_trying(lambda: self._channel.edit(ref, outgoing))
             self._memory.remove_draft(ref)
 
 
-async def _stopped(sheet: TurnDrafts) -> None:
-    await sheet.stop()
+async def _stopped(turn_drafts: TurnDrafts) -> None:
+    await turn_drafts.stop()

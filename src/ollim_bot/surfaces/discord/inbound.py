@@ -15,11 +15,11 @@ from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.errors import NotSent, OllimError, StorageError, Unreachable, Unsure, WriteFailed
 from ollim_bot.ports import Clock
-from ollim_bot.surfaces.discord.background_tasks import Recent, is_over, pause_after
+from ollim_bot.surfaces.discord.background_tasks import RecentValues, finishes_within, retry_delay
 from ollim_bot.surfaces.discord.facts import DiscordFacts
 from ollim_bot.surfaces.discord.messages import (
     NAME,
-    Channel,
+    DmChannel,
     Forwarded,
     OutgoingMessage,
     ReceivedMessage,
@@ -34,14 +34,14 @@ _REMEMBERED = 1000
 
 
 @dataclass(slots=True)
-class Arrival:
+class QueuedMessage:
     """A waiting message; `seen` has its newest text."""
 
     seen: ReceivedMessage
     is_deleted: bool = False
 
 
-class Arrivals:
+class InboundQueue:
     """The queue of the owner's messages. Each message is queued once, however often it arrives.
 
     The first one stays in the queue until `done`. While the queue is held, since earlier messages
@@ -49,10 +49,10 @@ class Arrivals:
     """
 
     def __init__(self) -> None:
-        self._line: list[Arrival] = []
-        self._apart: list[Arrival] = []
+        self._line: list[QueuedMessage] = []
+        self._apart: list[QueuedMessage] = []
         # The newest text of each message that has come, by its id.
-        self._known: Recent[str] = Recent(_REMEMBERED)
+        self._known: RecentValues[str] = RecentValues(_REMEMBERED)
         # Edits while the queue is held, None for a deletion: found messages may be older.
         self._changed_while_held: dict[str, str | None] = {}
         self._is_held = False
@@ -66,7 +66,7 @@ class Arrivals:
         if self.knows(seen.ref):
             return
         self._known.put(seen.ref, seen.text)
-        (self._apart if self._is_held else self._line).append(Arrival(seen))
+        (self._apart if self._is_held else self._line).append(QueuedMessage(seen))
         self._is_filled.set()
 
     def hold(self) -> None:
@@ -74,7 +74,9 @@ class Arrivals:
 
     def release(self, found: Iterable[ReceivedMessage] = ()) -> None:
         """Queue the messages that were `found` before those that arrived while it was held."""
-        new = [Arrival(self._as_it_is_now(each)) for each in found if not self.knows(each.ref)]
+        new = [
+            QueuedMessage(self._as_it_is_now(each)) for each in found if not self.knows(each.ref)
+        ]
         for each in new:
             each.is_deleted = self._changed_while_held.get(each.seen.ref, "") is None
             self._known.put(each.seen.ref, each.seen.text)
@@ -102,7 +104,7 @@ class Arrivals:
         for each in self._all_of(ref):
             each.is_deleted = True
 
-    async def first(self) -> Arrival:
+    async def first(self) -> QueuedMessage:
         while not self._line:
             self._is_filled.clear()
             await self._is_filled.wait()
@@ -114,7 +116,7 @@ class Arrivals:
     def __contains__(self, ref: str) -> bool:
         return bool(self._all_of(ref))
 
-    def _all_of(self, ref: str) -> list[Arrival]:
+    def _all_of(self, ref: str) -> list[QueuedMessage]:
         return [each for each in (*self._line, *self._apart) if each.seen.ref == ref]
 
     def _as_it_is_now(self, seen: ReceivedMessage) -> ReceivedMessage:
@@ -129,17 +131,17 @@ _LONGEST_NAME = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchedFiles:
     """`notes` has a line for each file that could not be fetched."""
 
     files: tuple[IncomingFile, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-class Fetching:
+class FileFetcher:
     """Downloads attachments into `folder`, which holds nothing else: `prepare` empties it."""
 
-    def __init__(self, channel: Channel, clock: Clock, folder: Path) -> None:
+    def __init__(self, channel: DmChannel, clock: Clock, folder: Path) -> None:
         self._channel = channel
         self._clock = clock
         self._folder = folder
@@ -148,13 +150,13 @@ class Fetching:
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
     @asynccontextmanager
-    async def fetched(self, ref: str, files: Sequence[RemoteFile]) -> AsyncIterator[Fetched]:
+    async def fetched(self, ref: str, files: Sequence[RemoteFile]) -> AsyncIterator[FetchedFiles]:
         """Download the files; they are removed at the end unless they were moved.
 
         Raises `WriteFailed` if the disk refuses them.
         """
         if not files:
-            yield Fetched()
+            yield FetchedFiles()
             return
         folder = self._folder / ref
         try:
@@ -168,7 +170,7 @@ class Fetching:
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
-    async def _fetch_all(self, files: Sequence[RemoteFile], folder: Path) -> Fetched:
+    async def _fetch_all(self, files: Sequence[RemoteFile], folder: Path) -> FetchedFiles:
         here: list[IncomingFile] = []
         notes: list[str] = []
         for number, file in enumerate(files):
@@ -178,12 +180,12 @@ class Fetching:
                 notes.append(f"[{_plain(file.name)} could not be fetched: {problem}]")
             else:
                 here.append(IncomingFile(file.name, target))
-        return Fetched(tuple(here), tuple(notes))
+        return FetchedFiles(tuple(here), tuple(notes))
 
     async def _fetch(self, file: RemoteFile, target: Path) -> str:
         """Return why the file could not be fetched; empty if it was."""
         for tries in range(_TRIES):
-            await self._clock.sleep(pause_after(tries))
+            await self._clock.sleep(retry_delay(tries))
             try:
                 await self._channel.fetch(file, target, MOST_BYTES)
             except NotSent:
@@ -235,22 +237,22 @@ class Inbound:
 
     def __init__(
         self,
-        channel: Channel,
+        channel: DmChannel,
         reception: Reception,
-        eyes: PendingReaction,
+        pending_reaction: PendingReaction,
         facts: DiscordFacts,
         clock: Clock,
         folder: Path,
     ) -> None:
         self._channel = channel
         self._reception = reception
-        self._eyes = eyes
+        self._pending_reaction = pending_reaction
         self._facts = facts
         self._clock = clock
-        self._fetching = Fetching(channel, clock, folder)
-        self._arrivals = Arrivals()
+        self._fetching = FileFetcher(channel, clock, folder)
+        self._arrivals = InboundQueue()
         self._changes: asyncio.Queue[tuple[str, str | None]] = asyncio.Queue()
-        self._notes: Recent[str] = Recent()
+        self._notes: RecentValues[str] = RecentValues()
 
     def message(self, seen: ReceivedMessage) -> None:
         if seen.is_owners:
@@ -262,7 +264,7 @@ class Inbound:
 
     def deleted(self, ref: str) -> None:
         self._arrivals.delete(ref)
-        self._eyes.forget(ref)
+        self._pending_reaction.forget(ref)
         if ref not in self._arrivals:
             self._changes.put_nowait((ref, None))
 
@@ -286,7 +288,7 @@ class Inbound:
                 await self._take(await self._arrivals.first(), group)
                 self._arrivals.done()
 
-    async def _take(self, waiting: Arrival, group: asyncio.TaskGroup) -> None:
+    async def _take(self, waiting: QueuedMessage, group: asyncio.TaskGroup) -> None:
         ref = waiting.seen.ref
         try:
             refusal = await self._outcome(waiting, group)
@@ -299,7 +301,7 @@ class Inbound:
             group.create_task(self._say(ref, refusal))
         self._facts.saw(ref)
 
-    async def _outcome(self, waiting: Arrival, group: asyncio.TaskGroup) -> str:
+    async def _outcome(self, waiting: QueuedMessage, group: asyncio.TaskGroup) -> str:
         """Return what to tell the owner at once; empty if the message was taken in."""
         seen = waiting.seen
         if waiting.is_deleted:
@@ -317,10 +319,10 @@ class Inbound:
             self._changes.put_nowait((seen.ref, waiting.seen.text))
         # Asked after receiving: a quick answer may have ended already.
         if self._reception.status.is_busy:
-            self._eyes.open(seen.ref)
+            self._pending_reaction.open(seen.ref)
         return ""
 
-    async def _received(self, waiting: Arrival, group: asyncio.TaskGroup) -> str:
+    async def _received(self, waiting: QueuedMessage, group: asyncio.TaskGroup) -> str:
         """Try until the message is accepted or deleted; return the text that was accepted."""
         failures = 0
         while not waiting.is_deleted:
@@ -334,10 +336,10 @@ class Inbound:
                 if failures == _SAID_AFTER:
                     words = not_kept_yet(full.reason)
                     group.create_task(self._say(waiting.seen.ref, words))
-            await self._clock.sleep(pause_after(failures, _LONGEST_PAUSE))
+            await self._clock.sleep(retry_delay(failures, _LONGEST_PAUSE))
         return waiting.seen.text
 
-    async def _receive(self, waiting: Arrival, fetched: Fetched) -> str:
+    async def _receive(self, waiting: QueuedMessage, fetched: FetchedFiles) -> str:
         seen = waiting.seen
         if waiting.is_deleted:
             return seen.text
@@ -382,7 +384,7 @@ class Inbound:
         self._facts.saw(seen.ref)
         await self._facts.flush()
         command = group.create_task(self._command(seen))
-        await is_over(command, _COMMAND_FIRST, self._clock)
+        await finishes_within(command, _COMMAND_FIRST, self._clock)
 
     async def _command(self, seen: ReceivedMessage) -> None:
         try:
@@ -399,7 +401,7 @@ class Inbound:
             failures = 0
             while not await self._has_changed(ref, text):
                 failures += 1
-                await self._clock.sleep(pause_after(failures, _LONGEST_PAUSE))
+                await self._clock.sleep(retry_delay(failures, _LONGEST_PAUSE))
 
     async def _has_changed(self, ref: str, text: str | None) -> bool:
         """False if the change has to be tried again."""

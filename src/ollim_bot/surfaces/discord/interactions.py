@@ -17,12 +17,12 @@ from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
 from ollim_bot.errors import NotSent, OllimError, Unreachable, Unsure, WrongInput
+from ollim_bot.surfaces.discord.errors import writing
 from ollim_bot.surfaces.discord.messages import NAME
-from ollim_bot.surfaces.discord.refusals import writing
 from ollim_bot.surfaces.discord.split import split
 
 # Sends the owner a sentence that is not recorded in the message log.
-Say = Callable[[str], Awaitable[None]]
+SendNotice = Callable[[str], Awaitable[None]]
 
 FAILED = "The bot could not do that. Its log says why."
 
@@ -31,7 +31,7 @@ _ALREADY_ACKNOWLEDGED = 40060
 _logger = logging.getLogger(__name__)
 
 
-async def acknowledged(interaction: discord.Interaction, *, thinking: bool = False) -> bool:
+async def acknowledge(interaction: discord.Interaction, *, thinking: bool = False) -> bool:
     """Acknowledge the interaction, for which Discord allows three seconds.
 
     False if Discord shows the owner that the bot did not answer: the action must then not be
@@ -55,7 +55,7 @@ class EphemeralReplies:
     `fallback` sends what Discord no longer accepts, such as an answer after more than 15 minutes.
     """
 
-    def __init__(self, fallback: Say) -> None:
+    def __init__(self, fallback: SendNotice) -> None:
         self._fallback = fallback
 
     async def answer(self, interaction: discord.Interaction, text: str) -> None:
@@ -103,12 +103,12 @@ UNKNOWN = "This button is from a message that I no longer know."
 
 
 class ButtonInteractions:
-    def __init__(self, reception: Reception, fallback: Say) -> None:
+    def __init__(self, reception: Reception, fallback: SendNotice) -> None:
         self._reception = reception
         self._replies = EphemeralReplies(fallback)
 
     async def clicked(self, interaction: discord.Interaction) -> None:
-        if await acknowledged(interaction):
+        if await acknowledge(interaction):
             await self._replies.add(interaction, await self._answer(interaction))
 
     async def _answer(self, interaction: discord.Interaction) -> str:
@@ -127,7 +127,7 @@ class ButtonInteractions:
 
 
 # Discord itself waits for three seconds.
-PATIENCE = 2.0
+COMPLETION_SECONDS = 2.0
 
 _MOST_CHOICES = 25
 _LONGEST_CHOICE = 100
@@ -145,13 +145,15 @@ class _Call:
 class CommandInteractions:
     """Each method returns when the answer is sent, for a command up to the length of a turn."""
 
-    def __init__(self, reception: Reception, fallback: Say, patience: float) -> None:
+    def __init__(
+        self, reception: Reception, fallback: SendNotice, completion_seconds: float
+    ) -> None:
         self._reception = reception
         self._replies = EphemeralReplies(fallback)
-        self._patience = patience
+        self._completion_seconds = completion_seconds
 
     async def answer(self, interaction: discord.Interaction) -> None:
-        if await acknowledged(interaction, thinking=True):
+        if await acknowledge(interaction, thinking=True):
             answer = await self._done(_call(interaction))
             await self._replies.answer(interaction, answer.text)
 
@@ -183,7 +185,7 @@ class CommandInteractions:
     async def _values(self, call: _Call) -> Sequence[str]:
         typed = call.given.get(call.focused, "")
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._completion_seconds):
                 values = await self._reception.completions(call.name, call.focused, typed)
         except (OllimError, TimeoutError) as error:
             _logger.info("No proposals for /%s: %s", call.name, error)
@@ -223,11 +225,17 @@ class InteractionRouter:
     """Passes each interaction of the owner to the part that answers it.
 
     `fallback` sends an answer as a message when Discord no longer accepts it as an answer. Argument
-    values that take longer than `patience` seconds are not proposed.
+    values that take longer than `completion_seconds` seconds are not proposed.
     """
 
-    def __init__(self, reception: Reception, fallback: Say, *, patience: float = PATIENCE) -> None:
-        self._commands = CommandInteractions(reception, fallback, patience)
+    def __init__(
+        self,
+        reception: Reception,
+        fallback: SendNotice,
+        *,
+        completion_seconds: float = COMPLETION_SECONDS,
+    ) -> None:
+        self._commands = CommandInteractions(reception, fallback, completion_seconds)
         self._buttons = ButtonInteractions(reception, fallback)
 
     async def arrived(self, interaction: discord.Interaction) -> None:
@@ -247,13 +255,13 @@ _ANSWERS: Mapping[str, str] = {"✅": "once", "🔓": "always", "❌": "no"}
 _VARIATIONS = "\ufe0e\ufe0f"
 
 
-class Reactions:
+class ApprovalReactions:
     """Reactions to an approval card count as clicks on its buttons.
 
     `say` tells the owner the answer to a click.
     """
 
-    def __init__(self, reception: Reception, say: Say) -> None:
+    def __init__(self, reception: Reception, say: SendNotice) -> None:
         self._reception = reception
         self._say = say
 

@@ -89,22 +89,22 @@ class ReceivedMessage:
     quote_forwarded: Forwarded | None = None
 
 
-class Hidden(Unreachable):
+class HistoryHidden(Unreachable):
     """Discord answers, but does not let the bot read the messages."""
 
 
-class Channel(Protocol):
+class DmChannel(Protocol):
     """The owner's direct messages. Each call ends within a minute.
 
     Calls raise `NotSent` if Discord refuses for good (also if the message is gone), `Unreachable`
     if nothing was done and a later try may succeed, `Unsure` if the outcome is unknown. Calls that
-    only read raise `Unreachable`, or its subclass `Hidden` if another try is of little use.
+    only read raise `Unreachable`, or its subclass `HistoryHidden` if another try is of little use.
     """
 
-    async def send(self, letter: OutgoingMessage, nonce: str) -> str:
+    async def send(self, outgoing: OutgoingMessage, nonce: str) -> str:
         """Return the id of the message; the earlier id if Discord remembers the nonce."""
 
-    async def edit(self, ref: str, letter: OutgoingMessage) -> None:
+    async def edit(self, ref: str, outgoing: OutgoingMessage) -> None:
         """Replace text and card; the files of the message stay."""
 
     async def delete(self, ref: str) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 from ollim_bot.errors import NotSent, Unreachable, Unsure
 from ollim_bot.ports import Clock
-from ollim_bot.surfaces.discord.background_tasks import Recent, pause_after
-from ollim_bot.surfaces.discord.messages import Channel
+from ollim_bot.surfaces.discord.background_tasks import RecentValues, retry_delay
+from ollim_bot.surfaces.discord.messages import DmChannel
 
 EYES = "👀"
 
@@ -29,14 +29,14 @@ class PendingReaction:
     Removing is tried without end, setting only a few times.
     """
 
-    def __init__(self, channel: Channel, clock: Clock) -> None:
+    def __init__(self, channel: DmChannel, clock: Clock) -> None:
         self._channel = channel
         self._clock = clock
         self._wanted: dict[str, None] = {}
         # Reactions that are set, or may be.
         self._shown: dict[str, None] = {}
         self._leaving: dict[str, None] = {}
-        self._over: Recent[None] = Recent(_REMEMBERED)
+        self._over: RecentValues[None] = RecentValues(_REMEMBERED)
         self._is_refused = False
         self._work = asyncio.Event()
 
@@ -128,7 +128,7 @@ class PendingReaction:
             except (Unreachable, Unsure) as silent:
                 _logger.debug("A mark could not be taken away: %s", silent)
                 failures += 1
-                await self._clock.sleep(pause_after(failures, _LONGEST_PAUSE))
+                await self._clock.sleep(retry_delay(failures, _LONGEST_PAUSE))
                 continue
             except NotSent as refused:
                 _logger.info("A mark cannot be taken away: %s", refused)

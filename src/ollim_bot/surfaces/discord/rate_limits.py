@@ -45,12 +45,12 @@ class EditAllowance:
         self._windows: dict[str, _Window] = {}
         self._in_flight = 0
         self._unknown_until = monotonic() + UNKNOWN_PAUSE
-        self._doubts = 0
+        self._uncertain_calls = 0
 
     @property
-    def doubts(self) -> int:
+    def uncertain_calls(self) -> int:
         """How many calls failed with an unknown outcome; discord.py repeats some of them."""
-        return self._doubts
+        return self._uncertain_calls
 
     def pause(self) -> float:
         """How many seconds an optional edit should still wait; 0 if it may go now.
@@ -68,7 +68,7 @@ class EditAllowance:
 
     def answered(self, method: str, status: int, headers: Mapping[str, str]) -> None:
         self._in_flight -= 1
-        self._doubts += status >= _SERVER_ERROR
+        self._uncertain_calls += status >= _SERVER_ERROR
         now = self._monotonic()
         window = _window(headers, now)
         if window is not None:
@@ -78,7 +78,7 @@ class EditAllowance:
 
     def failed(self, error: BaseException) -> None:
         self._in_flight -= 1
-        self._doubts += not isinstance(error, aiohttp.ClientConnectorError)
+        self._uncertain_calls += not isinstance(error, aiohttp.ClientConnectorError)
 
     def trace(self) -> aiohttp.TraceConfig:
         """A trace for one client, which reports all that the client sends and edits."""

@@ -48,16 +48,16 @@ _LATE = timedelta(seconds=60)
 _WORDS = "late · written "
 
 
-def dated(letter: OutgoingMessage, written: datetime, now: datetime) -> OutgoingMessage:
+def dated(outgoing: OutgoingMessage, written: datetime, now: datetime) -> OutgoingMessage:
     """Add when it was written, if that is more than a minute ago and there is room."""
     if now.astimezone(UTC) - written.astimezone(UTC) <= _LATE:
-        return letter
+        return outgoing
     words = f"{_WORDS}{describe(written.replace(second=0, microsecond=0), now)}"
-    if letter.card is not None:
-        footer = " · ".join(part for part in (words, letter.card_footer) if part)
-        return replace(letter, card_footer=footer)
-    text = "\n".join(part for part in (small(words), letter.text) if part)
-    return replace(letter, text=text) if len(text) <= LONGEST else letter
+    if outgoing.card is not None:
+        footer = " · ".join(part for part in (words, outgoing.card_footer) if part)
+        return replace(outgoing, card_footer=footer)
+    text = "\n".join(part for part in (small(words), outgoing.text) if part)
+    return replace(outgoing, text=text) if len(text) <= LONGEST else outgoing
 
 
 def undated(text: str) -> str:
@@ -170,7 +170,7 @@ def parts_of(message: ChatMessage) -> tuple[ChatMessage, ...]:
     )
 
 
-def letter_of(part: ChatMessage) -> OutgoingMessage:
+def outgoing_of(part: ChatMessage) -> OutgoingMessage:
     """A part in the form that is sent, or edited into a draft."""
     if part.card is None:
         return OutgoingMessage(part.text, files=part.attachments)

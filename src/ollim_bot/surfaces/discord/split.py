@@ -18,7 +18,7 @@ _CLINGING = (
 _FLAG_LETTERS = ("\U0001f1e6", "\U0001f1ff")
 
 
-def is_seam(text: str, at: int) -> bool:
+def is_character_boundary(text: str, at: int) -> bool:
     """Whether a visible character (a grapheme) begins at `at`."""
     if not 0 < at < len(text) or text[at] < "\u0300":
         return text[at - 1 : at + 1] != "\r\n"
@@ -32,16 +32,16 @@ def is_seam(text: str, at: int) -> bool:
     return not (_is_flag_letter(char) and _flag_letters_before(text, at) % 2)
 
 
-def last_seam(text: str, at: int) -> int:
+def last_character_boundary(text: str, at: int) -> int:
     """The last boundary up to `at`; `at` itself if the text before it is one character."""
-    return next((each for each in range(at, 0, -1) if is_seam(text, each)), at)
+    return next((each for each in range(at, 0, -1) if is_character_boundary(text, each)), at)
 
 
 def shortened(text: str, longest: int) -> str:
     """Cut the text to `longest` characters; a cut text ends with `…`."""
     if len(text) <= longest:
         return text
-    return f"{text[: last_seam(text, longest - 1)].rstrip()}…"
+    return f"{text[: last_character_boundary(text, longest - 1)].rstrip()}…"
 
 
 def _is_flag_letter(char: str) -> bool:
@@ -157,7 +157,7 @@ def cut_in_line(line: str, enough: int, *, may_tear: bool) -> int | None:
         word = _last(_WORD_END, line)
         if word is not None:
             return word
-    return last_seam(line, len(line) - 1) if may_tear else None
+    return last_character_boundary(line, len(line) - 1) if may_tear else None
 
 
 def _last(kind: re.Pattern[str], line: str) -> int | None:
@@ -165,7 +165,12 @@ def _last(kind: re.Pattern[str], line: str) -> int | None:
     first = len(line) - len(line.lstrip())
     ends = [found.end() for found in kind.finditer(line)]
     return next(
-        (end for end in reversed(ends) if first < end < len(line) and is_seam(line, end)), None
+        (
+            end
+            for end in reversed(ends)
+            if first < end < len(line) and is_character_boundary(line, end)
+        ),
+        None,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
 from ollim_bot.surfaces.discord.drafts import DraftMemory
-from ollim_bot.surfaces.discord.messages import Channel, OutgoingMessage, ReceivedMessage
+from ollim_bot.surfaces.discord.messages import DmChannel, OutgoingMessage, ReceivedMessage
 from ollim_bot.surfaces.discord.rendering import is_small, small
 from ollim_bot.surfaces.discord.split import LONGEST, split
 
@@ -31,14 +31,14 @@ class StaleDrafts:
 
     def __init__(
         self,
-        channel: Channel,
-        errands: BackgroundTasks,
+        channel: DmChannel,
+        background: BackgroundTasks,
         memory: DraftMemory,
         deliveries: Deliveries,
         is_known: IsKnown,
     ) -> None:
         self._channel = channel
-        self._errands = errands
+        self._background = background
         self._memory = memory
         self._deliveries = deliveries
         self._is_known = is_known
@@ -57,7 +57,7 @@ class StaleDrafts:
         async def look() -> None:
             seen[:] = await self._seen(refs)
 
-        await self._errands.keep_trying(look)
+        await self._background.keep_trying(look)
         there = [each async for each in self._orphaned(seen, refs, newest)]
         kept = [each for each in there if _words(each.text) and not _is_said_below(each, seen)]
         for each in there:
@@ -92,12 +92,12 @@ class StaleDrafts:
                 is_after_another = False
 
     async def _take_away(self, ref: str) -> None:
-        await self._errands.keep_trying(lambda: self._channel.delete(ref))
+        await self._background.keep_trying(lambda: self._channel.delete(ref))
 
     async def _say_where_it_ends(self, seen: ReceivedMessage) -> None:
         words = split(_words(seen.text), LONGEST - len(GOES_ON_BELOW) - 1)[0]
-        letter = OutgoingMessage(f"{words}\n{GOES_ON_BELOW}")
-        await self._errands.keep_trying(lambda: self._channel.edit(seen.ref, letter))
+        outgoing = OutgoingMessage(f"{words}\n{GOES_ON_BELOW}")
+        await self._background.keep_trying(lambda: self._channel.edit(seen.ref, outgoing))
 
 
 def _is_said_below(draft: ReceivedMessage, seen: Sequence[ReceivedMessage]) -> bool:

@@ -20,7 +20,7 @@ _BETWEEN = "\n\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveText:
     """The events of a turn so far, folded.
 
     `whole` is the completed text, `text` also has what streams after it: the same words as in the
@@ -32,7 +32,7 @@ class Live:
     is_streaming: bool = False
     activity: Activity = field(default_factory=Activity)
 
-    def after(self, event: AgentEvent) -> Live:
+    def after(self, event: AgentEvent) -> LiveText:
         live = replace(self, activity=self.activity.after(event))
         match event:
             case TextStreamed(text=text):
@@ -45,14 +45,14 @@ class Live:
             case _:
                 return live
 
-    def _with_more(self, text: str) -> Live:
+    def _with_more(self, text: str) -> LiveText:
         if self.is_streaming:
             return replace(self, text=self.text.added(text))
         begin = text.lstrip()
         return replace(self, text=_followed(self.whole, begin), is_streaming=bool(begin))
 
 
-def pieces(live: Live, elapsed_seconds: float, in_fork: bool = False) -> tuple[str, ...]:
+def pieces(live: LiveText, elapsed_seconds: float, in_fork: bool = False) -> tuple[str, ...]:
     """What each draft shows now, of 2000 characters at most; at least one."""
     *before, last = live.text.shown or ("",)
     phase = _phase(live.activity, is_silent=not last)

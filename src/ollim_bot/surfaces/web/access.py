@@ -15,9 +15,9 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from ollim_bot.surfaces.web import texts
-from ollim_bot.surfaces.web.keys import BrowserKey, Keys, NotLetIn, Session
-from ollim_bot.surfaces.web.limits import Limits
-from ollim_bot.surfaces.web.refusals import Refused
+from ollim_bot.surfaces.web.keys import AccessDenied, BrowserKey, BrowserKeys, BrowserSession
+from ollim_bot.surfaces.web.limits import WebLimits
+from ollim_bot.surfaces.web.refusals import RequestRefused
 from ollim_bot.surfaces.web.secret import encoded
 
 HEALTH = "/healthz"
@@ -51,14 +51,14 @@ _HEADERS = {
 }
 
 
-class Access:
+class AccessControl:
     """`trust` is called with each request that is admitted."""
 
     def __init__(
         self,
-        keys: Keys,
+        keys: BrowserKeys,
         hosts: Sequence[str],
-        limits: Limits,
+        limits: WebLimits,
         trust: Callable[[web.Request], None] = lambda _: None,
     ) -> None:
         self._keys = keys
@@ -77,7 +77,7 @@ class Access:
     async def admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         host = self._known_host(request)
         if host is None:
-            raise Refused(403, texts.WRONG_HOST)
+            raise RequestRefused(403, texts.WRONG_HOST)
         if "Service-Worker" in request.headers:
             return _without_service_workers()
         is_harmless = request.method in _HARMLESS
@@ -88,10 +88,10 @@ class Access:
         is_entrance = request.method == "POST" and request.path in _ENTRANCES
         browser = None if is_entrance else self._keys.browser_of(_bearer(request))
         if browser is None and not is_entrance:
-            raise Refused(401, texts.NO_KEY)
+            raise RequestRefused(401, texts.NO_KEY)
         can_do_something = not is_harmless or request.path == SOCKET
         if can_do_something and not _is_same_origin(request):
-            raise Refused(403, texts.WRONG_ORIGIN)
+            raise RequestRefused(403, texts.WRONG_ORIGIN)
         if browser is not None:
             request[BROWSER] = browser
             self._trust(request)
@@ -107,8 +107,8 @@ class Access:
         [code] = await self._texts(request, "code")
         try:
             given = await self._keys.enter(code)
-        except NotLetIn:
-            raise Refused(401, texts.USED_ADDRESS) from None
+        except AccessDenied:
+            raise RequestRefused(401, texts.USED_ADDRESS) from None
         return _with_empty_cache(web.json_response(_key_json(given)))
 
     async def _challenge(self, request: web.Request) -> web.Response:
@@ -120,29 +120,29 @@ class Access:
         names = ("browser", "generation", "challenge", "proof")
         browser, generation, challenge, proof = await self._texts(request, *names)
         if not re.fullmatch(r"[1-9][0-9]{0,8}", generation, re.ASCII):
-            raise Refused(400, texts.NOT_UNDERSTOOD)
+            raise RequestRefused(400, texts.NOT_UNDERSTOOD)
         try:
             given = await self._keys.prove(browser, int(generation), challenge, proof)
-        except NotLetIn:
-            raise Refused(401, texts.NO_KEY) from None
-        if isinstance(given, Session):
+        except AccessDenied:
+            raise RequestRefused(401, texts.NO_KEY) from None
+        if isinstance(given, BrowserSession):
             return web.json_response({"session": given.bearer, "bot": encoded(given.bot_key)})
         return _with_empty_cache(web.json_response({"next": _key_json(given)}))
 
     async def _texts(self, request: web.Request, *names: str) -> list[str]:
         """Read the named texts of an unauthenticated request, within a size and a time limit."""
         if (request.content_length or 0) > _LARGEST_ENTRANCE:
-            raise Refused(413, texts.NOT_UNDERSTOOD)
+            raise RequestRefused(413, texts.NOT_UNDERSTOOD)
         try:
             async with asyncio.timeout(self._limits.entrance_seconds):
                 body = json.loads(await request.read())
         except TimeoutError:
-            raise Refused(408, texts.TOO_SLOW) from None
+            raise RequestRefused(408, texts.TOO_SLOW) from None
         except (ValueError, RecursionError, web.HTTPRequestEntityTooLarge):
             body = None
         given = [body.get(name) for name in names] if isinstance(body, dict) else [None]
         if not all(isinstance(text, str) and len(text) <= _LONGEST_TEXT for text in given):
-            raise Refused(400, texts.NOT_UNDERSTOOD)
+            raise RequestRefused(400, texts.NOT_UNDERSTOOD)
         return [str(text) for text in given]
 
 

@@ -66,7 +66,7 @@ class BrowserKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class BrowserSession:
     """`bot_key` is how the page recognises the bot."""
 
     bearer: str
@@ -74,7 +74,7 @@ class Session:
     bot_key: bytes
 
 
-class NotLetIn(Exception):
+class AccessDenied(Exception):
     """The browser is unknown, or not known any more."""
 
 
@@ -117,7 +117,7 @@ class Challenges:
         return hmac.digest(self._seal_key, body, hashlib.sha256)[:_SEAL_BYTES]
 
 
-class Keys:
+class BrowserKeys:
     """The keys and sessions of the browsers.
 
     `ended` is called with the browser whose sessions have ended, or with None for all of them;
@@ -178,12 +178,12 @@ class Keys:
         return mac(bot_key(self.secret, browser), "socket", nonce)
 
     async def enter(self, code: str) -> BrowserKey:
-        """The key of a new browser. Raises `NotLetIn` for a code that is wrong, used or too old."""
+        """The key of a new browser. Raises `AccessDenied` for a wrong, used or old code."""
         await self.look()
         challenge = code.partition(".")[0]
         is_right = is_equal(code, entry_code(self.secret, challenge))
         if not (is_right and self._challenges.is_open(challenge, CODE_SECONDS)):
-            raise NotLetIn
+            raise AccessDenied
         self._challenges.close(challenge)
         browser = KnownBrowser(secrets.token_urlsafe(12), 1, self._clock.now())
         self._renewed.add(browser.id)
@@ -192,10 +192,10 @@ class Keys:
 
     async def prove(
         self, browser_id: str, generation: int, challenge: str, proof: str
-    ) -> Session | BrowserKey:
+    ) -> BrowserSession | BrowserKey:
         """Return a session, or the next key, with which the browser must come again.
 
-        Raises `NotLetIn`.
+        Raises `AccessDenied`.
         """
         await self.look()
         now = self._clock.now()
@@ -203,13 +203,13 @@ class Keys:
         key = browser_key(self.secret, browser_id, generation)
         is_right = is_equal(proof, mac(key, "session", challenge))
         if browser is None or not is_right:
-            raise NotLetIn
+            raise AccessDenied
         if not self._challenges.is_open(challenge, CHALLENGE_SECONDS):
-            raise NotLetIn
+            raise AccessDenied
         self._challenges.close(challenge)
         if generation < browser.generation:
             await self._forget(browser_id)
-            raise NotLetIn
+            raise AccessDenied
         if generation > browser.generation:
             # Only this bot can have made the newer key.
             browser = replace(browser, generation=generation)
@@ -285,12 +285,12 @@ class Keys:
         key = browser_key(self.secret, browser.id, browser.generation)
         return BrowserKey(browser.id, browser.generation, key)
 
-    def _begun(self, browser_id: str) -> Session:
+    def _begun(self, browser_id: str) -> BrowserSession:
         bearer = secrets.token_urlsafe(32)
         while len(self._sessions) >= _MOST_SESSIONS:
             del self._sessions[min(self._sessions, key=lambda each: self._sessions[each][1])]
         self._sessions[_name(bearer)] = browser_id, self._clock.monotonic()
-        return Session(bearer, browser_id, bot_key(self.secret, browser_id))
+        return BrowserSession(bearer, browser_id, bot_key(self.secret, browser_id))
 
     async def _forget(self, browser_id: str) -> None:
         self._report(_REPLACED)

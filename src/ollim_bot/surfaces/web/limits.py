@@ -8,7 +8,7 @@ _MEGABYTE = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class WebLimits:
     """`file` and `body` are in bytes."""
 
     file: int = 25 * _MEGABYTE

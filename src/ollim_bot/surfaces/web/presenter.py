@@ -30,7 +30,7 @@ _WORK_OF_SIGNS = {"[": 30, "*": 4, "_": 4, "~": 4, "<": 4, "&": 4, "\n": 16}
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class HtmlDraft:
     """A growing text: `blocks` is HTML that later text cannot change, `rest` is text.
 
     Blocks and tail together are always the HTML of the whole text. A rest that would take too long
@@ -40,10 +40,10 @@ class Draft:
     blocks: tuple[str, ...] = ()
     rest: str = ""
 
-    def added(self, text: str) -> Draft:
+    def added(self, text: str) -> HtmlDraft:
         return replace(self, rest=self.rest + text)
 
-    def settled(self) -> Draft:
+    def settled(self) -> HtmlDraft:
         """Move the blocks out of the rest that later text cannot change.
 
         The last block may always continue. A line counts only when it has ended: `***` ends a
@@ -57,7 +57,7 @@ class Draft:
         if not done:
             return self
         blocks = (*self.blocks, *map(render, done))
-        return Draft(blocks, last + text[end:] + held_back)
+        return HtmlDraft(blocks, last + text[end:] + held_back)
 
     def tail(self) -> str:
         return _as_written(self.rest) if is_much_work(self.rest) else render(self.rest)
@@ -89,33 +89,33 @@ def _with_plain_newlines(text: str) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveHtml:
     """`done` is the HTML of the completed pieces of the answer; `draft` is the next one."""
 
     done: tuple[str, ...] = ()
     streamed: str = ""
-    draft: Draft = field(default_factory=Draft)
+    draft: HtmlDraft = field(default_factory=HtmlDraft)
     activity: Activity = field(default_factory=Activity)
 
-    def after(self, event: AgentEvent) -> Live:
+    def after(self, event: AgentEvent) -> LiveHtml:
         live = replace(self, activity=self.activity.after(event))
         match event:
             case TextStreamed(text=text):
                 return replace(live, streamed=self.streamed + text, draft=self.draft.added(text))
             case TextWithdrawn():
-                return replace(live, streamed="", draft=Draft())
+                return replace(live, streamed="", draft=HtmlDraft())
             case TextCompleted(text=text):
-                whole = (self.draft if text == self.streamed else Draft(rest=text)).settled()
+                whole = (self.draft if text == self.streamed else HtmlDraft(rest=text)).settled()
                 done = (*self.done, *whole.blocks, whole.tail())
-                return replace(live, done=done, streamed="", draft=Draft())
+                return replace(live, done=done, streamed="", draft=HtmlDraft())
             case _:
                 return live
 
-    def settled(self) -> Live:
+    def settled(self) -> LiveHtml:
         draft = self.draft.settled()
         return self if draft is self.draft else replace(self, draft=draft)
 
-    def has_same_text(self, other: Live) -> bool:
+    def has_same_text(self, other: LiveHtml) -> bool:
         return (self.done, self.draft) == (other.done, other.draft)
 
     @property
@@ -128,7 +128,7 @@ _PACE = 0.05
 _SHARE_OF_TIME = 5
 
 
-class Presenter:
+class WebPresenter:
     def __init__(self, clock: Clock, send: Callable[[Json], None]) -> None:
         self._clock = clock
         self._send = send
@@ -191,7 +191,7 @@ class _Shown:
         self.news = asyncio.Event()
         self.is_ended = False
         self._began = began
-        self._live = self._drawn = Live()
+        self._live = self._drawn = LiveHtml()
         self._blocks: tuple[str, ...] = ()
         self._tail = ""
 

@@ -12,7 +12,7 @@ from ollim_bot.domain.facts import Facts
 from ollim_bot.ports import Store
 from ollim_bot.surfaces.web import texts
 from ollim_bot.surfaces.web.frames import Json, read_frame
-from ollim_bot.surfaces.web.refusals import Refused
+from ollim_bot.surfaces.web.refusals import RequestRefused
 
 
 class KeptMark(Protocol):
@@ -59,6 +59,6 @@ class ReadMark:
     async def _is_further(self, message_id: MessageId) -> bool:
         wanted = await self._reception.message(message_id)
         if wanted is None:
-            raise Refused(404, texts.NO_MESSAGE)
+            raise RequestRefused(404, texts.NO_MESSAGE)
         last = None if self.last is None else await self._reception.message(self.last)
         return last is None or wanted.at >= last.at

@@ -14,7 +14,7 @@ from ollim_bot.surfaces.web import texts
 _logger = logging.getLogger(__name__)
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
         self.status = status
@@ -45,7 +45,7 @@ async def refusals_in_shape(request: web.Request, handler: Handler) -> web.Strea
 
 def _said(request: web.Request, error: Exception) -> web.Response:
     match error:
-        case Refused():
+        case RequestRefused():
             return refusal(request, error.status, error.sentence)
         case OllimError():
             return refusal(request, 400 if isinstance(error, WrongInput) else 503, str(error))

@@ -18,11 +18,17 @@ from aiohttp.http_exceptions import HttpProcessingError
 from ollim_bot.connections import Connections
 from ollim_bot.errors import OllimError
 from ollim_bot.surfaces.web import texts
-from ollim_bot.surfaces.web.access import HEALTH, SOCKET, Access, add_headers, forget_former_cookie
+from ollim_bot.surfaces.web.access import (
+    HEALTH,
+    SOCKET,
+    AccessControl,
+    add_headers,
+    forget_former_cookie,
+)
 from ollim_bot.surfaces.web.api import Api
-from ollim_bot.surfaces.web.limits import Limits
-from ollim_bot.surfaces.web.refusals import Refused, refusals_in_shape
-from ollim_bot.surfaces.web.socket import Socket
+from ollim_bot.surfaces.web.limits import WebLimits
+from ollim_bot.surfaces.web.refusals import RequestRefused, refusals_in_shape
+from ollim_bot.surfaces.web.socket import TabSocket
 
 FOLDER = Path(__file__).parent / "static"
 PAGE = "index.html"
@@ -43,7 +49,7 @@ async def send_page(folder: str) -> web.Response:
     """
     content = await asyncio.to_thread(_content, PAGE)
     if content is None:
-        raise Refused(404, texts.NO_PAGE)
+        raise RequestRefused(404, texts.NO_PAGE)
     body = content.replace(b'"/static/', f'"/static/{folder}/'.encode())
     return web.Response(body=body, content_type="text/html", charset="utf-8")
 
@@ -52,7 +58,7 @@ async def send_static(request: web.Request, name: str) -> web.Response:
     """Send a file; the browser revalidates it each time, so that an update shows at once."""
     content = await asyncio.to_thread(_content, name)
     if content is None:
-        raise Refused(404, texts.NOT_FOUND)
+        raise RequestRefused(404, texts.NOT_FOUND)
     tag = hashlib.sha256(content).hexdigest()[:32]
     headers = {"ETag": f'"{tag}"', "Cache-Control": "no-cache"}
     if any(each.value == tag or each.value == "*" for each in request.if_none_match or ()):
@@ -77,7 +83,11 @@ _SHUTDOWN_SECONDS = 1.0
 
 
 def page_app(
-    access: Access, api: Api, socket: Socket, limits: Limits, health: Callable[[], object]
+    access: AccessControl,
+    api: Api,
+    socket: TabSocket,
+    limits: WebLimits,
+    health: Callable[[], object],
 ) -> web.Application:
     folder = secrets.token_hex(8)
 
@@ -88,7 +98,7 @@ def page_app(
 
     async def static(request: web.Request) -> web.Response:
         if request.match_info.get("folder", folder) != folder:
-            raise Refused(404, texts.NOT_FOUND)
+            raise RequestRefused(404, texts.NOT_FOUND)
         return await send_static(request, request.match_info["name"])
 
     async def healthy(_: web.Request) -> web.Response:
@@ -114,7 +124,7 @@ def page_app(
 
 @asynccontextmanager
 async def serving(
-    app: web.Application, port: int, limits: Limits, connections: Connections
+    app: web.Application, port: int, limits: WebLimits, connections: Connections
 ) -> AsyncIterator[int]:
     """Serve on loopback, at this port or, for 0, at a free one; gives the port.
 

@@ -14,12 +14,12 @@ from ollim_bot.domain.chat import MessageId
 from ollim_bot.surfaces.web import texts
 from ollim_bot.surfaces.web.access import BROWSER, PROTOCOL
 from ollim_bot.surfaces.web.frames import Json, command_json, status_json
-from ollim_bot.surfaces.web.keys import Keys
-from ollim_bot.surfaces.web.limits import Limits
-from ollim_bot.surfaces.web.message_book import MessageBook
-from ollim_bot.surfaces.web.presenter import Presenter
+from ollim_bot.surfaces.web.keys import BrowserKeys
+from ollim_bot.surfaces.web.limits import WebLimits
+from ollim_bot.surfaces.web.presenter import WebPresenter
 from ollim_bot.surfaces.web.read_mark import ReadMark
-from ollim_bot.surfaces.web.refusals import Refused
+from ollim_bot.surfaces.web.refusals import RequestRefused
+from ollim_bot.surfaces.web.rendered_messages import RenderedMessages
 
 _GOODBYE_SECONDS = 1.0
 
@@ -73,7 +73,7 @@ class Tab:
 
 
 class Tabs:
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: WebLimits) -> None:
         self._limits = limits
         self._tabs: set[Tab] = set()
 
@@ -82,7 +82,7 @@ class Tabs:
 
     def check_room(self) -> None:
         if len(self._tabs) >= self._limits.tabs:
-            raise Refused(503, texts.TOO_MANY_TABS)
+            raise RequestRefused(503, texts.TOO_MANY_TABS)
 
     @contextmanager
     def joined(
@@ -122,16 +122,16 @@ class Tabs:
 _NEWEST = 60
 
 
-class Socket:
+class TabSocket:
     def __init__(
         self,
         reception: Reception,
-        book: MessageBook,
-        presenter: Presenter,
+        book: RenderedMessages,
+        presenter: WebPresenter,
         read: ReadMark,
         tabs: Tabs,
-        limits: Limits,
-        keys: Keys,
+        limits: WebLimits,
+        keys: BrowserKeys,
     ) -> None:
         self._reception = reception
         self._book = book

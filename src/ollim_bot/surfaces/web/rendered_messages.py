@@ -18,7 +18,7 @@ _KEPT = 300
 _LONG = 2000
 
 
-class MessageBook:
+class RenderedMessages:
     def __init__(self, reception: Reception, kept: int = _KEPT) -> None:
         self._reception = reception
         self._most = kept

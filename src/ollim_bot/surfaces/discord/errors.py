@@ -11,11 +11,11 @@ import discord
 
 from ollim_bot.domain.text import shortened
 from ollim_bot.errors import NotSent, OllimError, Unreachable, Unsure, WrongInput
-from ollim_bot.surfaces.discord.messages import Hidden
+from ollim_bot.surfaces.discord.messages import HistoryHidden
 
 LONGEST_CALL = 55.0
 
-TROUBLES = (discord.DiscordException, aiohttp.ClientError, OSError, RuntimeError)
+DISCORD_ERRORS = (discord.DiscordException, aiohttp.ClientError, OSError, RuntimeError)
 
 GONE = "That message is gone."
 NO_TOKEN = (
@@ -53,13 +53,13 @@ def not_in_team(owner_id: int) -> NotAdmitted:
 
 @asynccontextmanager
 async def reading(longest: float = LONGEST_CALL) -> AsyncIterator[None]:
-    """Raise every error and timeout within it as `Unreachable` or `Hidden`."""
+    """Raise every error and timeout within it as `Unreachable` or `HistoryHidden`."""
     try:
         async with asyncio.timeout(longest):
             yield
-    except TROUBLES as error:
-        found = trouble(error)
-        kind = Hidden if isinstance(found, NotSent) else Unreachable
+    except DISCORD_ERRORS as error:
+        found = translated_error(error)
+        kind = HistoryHidden if isinstance(found, NotSent) else Unreachable
         raise kind(str(found)) from error
 
 
@@ -69,11 +69,11 @@ async def writing(longest: float = LONGEST_CALL) -> AsyncIterator[None]:
     try:
         async with asyncio.timeout(longest):
             yield
-    except TROUBLES as error:
-        raise trouble(error) from error
+    except DISCORD_ERRORS as error:
+        raise translated_error(error) from error
 
 
-def trouble(error: BaseException) -> OllimError:
+def translated_error(error: BaseException) -> OllimError:
     """Translate the error of a call that should change something.
 
     Raises the error itself if neither Discord nor the network can have caused it.
