@@ -98,7 +98,7 @@ class Scene:
     files: dict[str, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.heard = Heard(self.local.world.has_changed)
+        self.heard = Heard(self.local.state.has_changed)
         self.allowance = EditAllowance(self.clock.monotonic)
         self.connection = self.connect()
         self.dm = self.channel(lambda: self.connection.session)
@@ -119,7 +119,7 @@ class Scene:
     async def served(self) -> AsyncIterator[asyncio.Task[None]]:
         """While the connection stands; it may end in its own way."""
         serving = asyncio.create_task(self.connection.run())
-        serving.add_done_callback(lambda _: self.local.world.has_changed())
+        serving.add_done_callback(lambda _: self.local.state.has_changed())
         try:
             await self.local.until(lambda: self.heard.ready_calls or serving.done())
             yield serving

@@ -7,7 +7,7 @@ import logging
 from datetime import UTC, datetime
 
 import pytest
-from devtools.localdiscord.faults import Dropped, Fail, Fault, Hanging
+from devtools.localdiscord.faults import Dropped, ErrorResponse, Fault, Hanging
 from devtools.localdiscord.server import LocalDiscord
 from tests.discord.connection_scene import Scene, scene_of
 
@@ -102,13 +102,13 @@ async def test_what_may_not_be_seen_is_said() -> None:
 @pytest.mark.parametrize(
     ("request_name", "fault"),
     [
-        ("GET /users/@me", Fail(503)),
+        ("GET /users/@me", ErrorResponse(503)),
         ("GET /users/@me", Dropped()),
-        ("GET /users/@me", Fail(200)),
-        ("GET /oauth2/*", Fail(503)),
-        ("POST /users/@me/channels", Fail(403)),
+        ("GET /users/@me", ErrorResponse(200)),
+        ("GET /oauth2/*", ErrorResponse(503)),
+        ("POST /users/@me/channels", ErrorResponse(403)),
         ("POST /users/@me/channels", Dropped()),
-        ("WS /gateway", Fail(503)),
+        ("WS /gateway", ErrorResponse(503)),
         ("WS /gateway", Dropped()),
     ],
 )

@@ -7,7 +7,7 @@ import socket
 from collections.abc import AsyncIterator
 
 import pytest
-from devtools.localdiscord.faults import AnswerHanging, AnswerLost, Dropped, Fail, Fault
+from devtools.localdiscord.faults import AnswerHanging, AnswerLost, Dropped, ErrorResponse, Fault
 from devtools.localdiscord.server import LocalDiscord
 from discord.http import Route
 from tests.discord.connection_scene import Scene, scene_of
@@ -34,7 +34,7 @@ REFUSALS = [
     (404, NotSent),
     (413, NotSent),
     (503, Unsure),
-    (Fail(429, after=100.0), Unreachable),
+    (ErrorResponse(429, after=100.0), Unreachable),
     (Dropped(), Unsure),
     (AnswerLost(), Unsure),
 ]
@@ -53,7 +53,7 @@ async def test_a_failure_to_send_or_edit_says_what_is_certain(
         await scene.dm.edit(ref, OutgoingMessage("After."))
 
 
-@pytest.mark.parametrize("fault", [400, 401, 403, 404, 503, Fail(429, after=100.0)])
+@pytest.mark.parametrize("fault", [400, 401, 403, 404, 503, ErrorResponse(429, after=100.0)])
 async def test_what_cannot_be_read_is_out_of_reach(scene: Scene, fault: Fault | int) -> None:
     ref = scene.local.say("hello")
     scene.local.next_fail(READ, fault, times=None)

@@ -37,7 +37,7 @@ from ollim_bot.upkeep.instance import running_pid
 
 _MOST_FINDINGS = 5
 _MOST_ROWS = 30
-# A job that comes more often on one day gets one line for all of it.
+# A job that is due more often on one day gets one line for the day.
 _OFTEN = 3
 
 _NOTHING = (
@@ -95,7 +95,7 @@ def _to_look_at(found: Sequence[Finding]) -> str:
 
 
 def _calendar(rehearsal: Rehearsal) -> Iterator[str]:
-    """One part for each day, or for all days in a row on which the same happens."""
+    """One part for each day, or for consecutive days on which the same happens."""
     today = rehearsal.now.date()
     shown = [fire for fire in rehearsal.fires if fire.state is not OccurrenceState.MISSED]
     shown.sort(key=lambda fire: fire.at)
@@ -255,7 +255,7 @@ def run(words: Sequence[str], caller: Caller) -> None:
 
 
 def warnings_of(job: ScheduledJob, data: Data) -> Sequence[str]:
-    """What to say of a job that was just added; nothing where asking would take long."""
+    """Warnings about a job that was just added; none if checking would take long."""
     folders = (data.paths.routines, data.paths.reminders)
     if sum(1 for folder in folders if folder.is_dir() for _ in folder.iterdir()) > MOST_ASKED:
         return ()

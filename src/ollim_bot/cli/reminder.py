@@ -69,7 +69,7 @@ class ReminderNoun(JobNoun[Reminder]):
 
     def promise(self, job: Reminder, now: datetime) -> str:
         due = job.due(zone_of(now))
-        # As a length of time is rounded when it is set: 20 minutes are not to be 20 min 1 s.
+        # Rounded like the moment itself: 20 minutes must not read as 20 min 1 s.
         words = describe_with_distance(due, rounded_up(now))
         zone = job.spec.timezone
         if zone and due.utcoffset() != due.astimezone(zone_of(now)).utcoffset():

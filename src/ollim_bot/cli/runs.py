@@ -36,13 +36,13 @@ from ollim_bot.store.json_lines import JsonLines, LineCodec
 from ollim_bot.upkeep.doctor import counted
 
 _PRICES = {Price.FREE.value: "free", Price.UNKNOWN.value: "price unknown"}
-# How much of an instant in an id is the day, and how much the minute.
+# The lengths of the day and of the minute in the instant of an id.
 _DAY, _TO_THE_MINUTE = len("2026-11-16"), len("2026-11-16T08:00")
 
 
 @dataclass(slots=True)
 class Story:
-    """All rows of one occurrence, oldest first. Later facts stand for earlier ones."""
+    """All ledger rows of one occurrence, oldest first. Later facts replace earlier ones."""
 
     occurrence: Occurrence
     rows: list[LedgerRow] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Story:
 
     @property
     def state(self) -> str:
-        """That of the last row that is more than a note."""
+        """The state of the last row that is more than a note."""
         steps = [row.state for row in self.rows if row.state not in NOTES]
         return steps[-1] if steps else self.rows[-1].state
 
@@ -74,7 +74,7 @@ class Story:
 
 
 def stories(rows: Iterable[LedgerRow]) -> list[Story]:
-    """The newest first; rows that belong to no run are left out."""
+    """One per occurrence, the newest first; other rows are left out."""
     found: dict[str, Story] = {}
     for row in rows:
         if row.occurrence is not None:
@@ -84,7 +84,7 @@ def stories(rows: Iterable[LedgerRow]) -> list[Story]:
 
 
 def listing(found: Sequence[Story], now: datetime) -> str:
-    """Each line begins with the word by which `runs show` finds the run."""
+    """Each line begins with a word by which `runs show` finds the run."""
     return columns(
         [
             (plain(word), describe(_minute(story.fired), now), _state(story), _line(story))
@@ -94,7 +94,7 @@ def listing(found: Sequence[Story], now: datetime) -> str:
 
 
 def page(story: Story, now: datetime, said: Sequence[str] = ()) -> str:
-    """`said` is what it has sent, as far as that is still known."""
+    """`said` has the messages that the run sent, as far as they are still stored."""
     known = _facts(story, now) | {"pings": _pings(story.facts, said)}
     facts = [(f"  {name}", plain(text)) for name, text in known.items() if text]
     rows = [(f"  {describe(_whole(row.ts), now)}", _step(row)) for row in story.rows]
@@ -122,7 +122,7 @@ def page_object(story: Story) -> dict[str, object]:
 
 
 def _words(found: Sequence[Story]) -> Iterator[str]:
-    """For the newest run of a job its id, for the others as much of theirs as tells them apart."""
+    """The job's id for its newest run, and a unique prefix of the run's id for the others."""
     counted = Counter(word for story in found for word in _beginnings(story))
     named = set[str]()
     for story in found:
@@ -133,7 +133,7 @@ def _words(found: Sequence[Story]) -> Iterator[str]:
 
 
 def _beginnings(story: Story) -> Sequence[str]:
-    """Up to the day, and up to the minute."""
+    """The prefixes of the id up to the day, and up to the minute."""
     occurrence = story.occurrence
     if occurrence.scheduled_at is None:
         return ()
@@ -171,7 +171,7 @@ def _facts(story: Story, now: datetime) -> dict[str, str]:
 
 
 def _attempts(facts: Mapping[str, object]) -> str:
-    """Nobody wonders about a single one."""
+    """Empty for a single attempt."""
     attempts = facts.get("attempts") or facts.get("attempt")
     return "" if attempts in (None, 1) else str(attempts)
 
@@ -213,7 +213,7 @@ def _quoted(text: str) -> str:
 
 
 def _why(reason: str) -> str:
-    """The first sentence; what follows is advice for the agent."""
+    """The first sentence; the rest is advice for the agent."""
     return small(reason.partition(". ")[0].removesuffix("."))
 
 
@@ -315,7 +315,7 @@ def _check(given: Given, caller: Caller) -> None:
     from ollim_bot.domain.ledger_check import check
 
     data = open_data(caller)
-    # First: what was claimed until then stands in the ledger when that is read afterwards.
+    # Read before the ledger, which then has everything that was claimed until this moment.
     watched_until = _heartbeat(data)
     rows = _read(data, data.paths.ledger, LEDGER_ROWS, None) if _has_ledger(data) else []
     findings = check(rows, data.now, watched_until)
@@ -335,7 +335,7 @@ def _all_right(runs: int) -> str:
 
 
 def _heartbeat(data: Data) -> datetime | None:
-    """Until when the bot surely ran; None if that is not known."""
+    """Until when the bot surely ran; None if unknown."""
     from ollim_bot.domain.facts import Facts
     from ollim_bot.store.codecs.records import MemoryCodec
 
@@ -343,7 +343,7 @@ def _heartbeat(data: Data) -> datetime | None:
 
 
 def meant(word: str, known: Sequence[Story]) -> Story:
-    """By its id, as the newest of a job, or by the beginning of its id."""
+    """Find a run by its id, by its job (the newest run), or by a prefix of its id."""
     for story in known:
         if word in (story.id, story.occurrence.job_id):
             return story
@@ -363,12 +363,12 @@ def _stories(data: Data, since: datetime | None = None) -> list[Story]:
 
 
 def _said(data: Data, story: Story) -> list[str]:
-    """What the owner saw of it."""
+    """The texts that the owner saw of it."""
     sent = story.facts.get("pings")
     if not isinstance(sent, list) or not sent:
         return []
     messages = _read(data, data.paths.messages, CHAT_MESSAGES, story.fired)
-    # A message has a line for each of its changes, such as a button that was used.
+    # The log has a line for each change of a message, such as a used button.
     return [*{message.id: message.text for message in messages if message.id in sent}.values()]
 
 

@@ -127,7 +127,7 @@ async def test_a_member_of_the_team_is_the_owner_and_the_others_are_strangers(
         assert refused.texts == [NOT_AUTHORIZED]
         assert "let me in" not in talk.model.requests[-1].last_user_text
         assert len(talk.model.requests) == 1
-        assert [each.author for each in local.world.standing(local.world.dm_with(bob))] == [bob]
+        assert [each.author for each in local.state.visible(local.state.dm_with(bob))] == [bob]
 
 
 async def test_a_discord_that_is_not_there_at_the_start_is_tried_until_it_is(

@@ -1,4 +1,4 @@
-"""Verbs that change or run a job."""
+"""The verbs of a job: list, show, add, edit, pause, cancel, run."""
 
 from __future__ import annotations
 
@@ -211,11 +211,13 @@ def _by_moment(
     return sorted(((shelved, noun.next(shelved.item, now)) for shelved in report.jobs), key=order)
 
 
-_PATIENCE = 5.0
+_WAIT_SECONDS = 5.0
 _BETWEEN_LOOKS = 0.02
 
 
-def run_job(noun: JobNoun[S], given: Given, caller: Caller, *, patience: float = _PATIENCE) -> None:
+def run_job(
+    noun: JobNoun[S], given: Given, caller: Caller, *, wait_seconds: float = _WAIT_SECONDS
+) -> None:
     data = open_data(caller)
     if setter(caller, data) is not None:
         from ollim_bot.domain.initiative import NO_RUN
@@ -224,7 +226,7 @@ def run_job(noun: JobNoun[S], given: Given, caller: Caller, *, patience: float =
     job = noun.shelf(data).get(given["job"]).item
     if running_pid(data.paths.bot_pid) is None:
         raise OllimError("The bot is not running, and only it can run this. Start it: ollim-bot")
-    if not _is_taken(noun, job.spec.id, data, patience):
+    if not _is_taken(noun, job.spec.id, data, wait_seconds):
         raise OllimError(
             "The bot did not answer, so nothing was run. If it is just starting or stopping, "
             "try it again in a moment."
@@ -233,11 +235,11 @@ def run_job(noun: JobNoun[S], given: Given, caller: Caller, *, patience: float =
     print(f"{noun.name.capitalize()} started: {title(job.spec.title)}. {story}", flush=True)
 
 
-def _is_taken(noun: JobNoun[S], job_id: str, data: Data, patience: float) -> bool:
-    """What the bot has not taken in time, it never takes."""
+def _is_taken(noun: JobNoun[S], job_id: str, data: Data, wait_seconds: float) -> bool:
+    """Whether the bot has taken the request in time; otherwise the request is withdrawn."""
     folder = RequestFolder(data.paths)
     request = folder.put(noun.form.kind, job_id, data.now)
-    end = time.monotonic() + patience
+    end = time.monotonic() + wait_seconds
     try:
         while folder.is_waiting(request) and time.monotonic() < end:
             time.sleep(_BETWEEN_LOOKS)
@@ -270,7 +272,7 @@ def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
             print(_news(noun, "set", added.item, data.now))
             print(f"id {added.item.spec.id}, file {caller.shown(added.path)}", flush=True)
         _warn(added.item, data)
-        _tell_if_asleep(added.item, data)
+        _note_if_bot_is_stopped(added.item, data)
 
 
 def edit_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
@@ -322,9 +324,9 @@ def amend(
     *,
     by: Setter | None = None,
 ) -> None:
-    """Change a job, and repeat what it promises now. `done` says in a word what was done.
+    """Change a job, and print its new promise. `done` is the past participle of the change.
 
-    `by` is the background run that wants it, where one does.
+    `by` is the background run that asks for the change, if one does.
     """
     _known(noun.shelf(data), job_id)
     with writable(data) as data:
@@ -332,20 +334,20 @@ def amend(
         approve = approval(by, data)
         job = noun.shelf(data).amend(job_id, changes, body, approve)
         print(_news(noun, done, job, data.now), flush=True)
-        _tell_if_asleep(job, data)
+        _note_if_bot_is_stopped(job, data)
 
 
 def _fields(
     noun: JobNoun[S], given: Given, own_zone: ZoneInfo | None, now: datetime
 ) -> dict[str, object]:
-    """What was said of the job. Moments in words are meant in its own time zone."""
+    """The given fields of the job. Moments in words are in its own time zone."""
     zone = ZoneInfo(given["timezone"]) if "timezone" in given else own_zone
     when = noun.when_given(given, now.astimezone(zone or now.tzinfo))
     return when | fields_given(given, noun.form.rules)
 
 
 def _known(shelf: MarkdownShelf[S], job_id: str) -> S | None:
-    """None if the file is there, but wrong. Raises `NotFound`."""
+    """None if its file is invalid. Raises `NotFound`."""
     try:
         return shelf.get(job_id).item
     except BadJob:
@@ -355,7 +357,7 @@ def _known(shelf: MarkdownShelf[S], job_id: str) -> S | None:
 def _refuse_more_power(
     fields: Mapping[str, object], kept: Sequence[str], data: Data, caller: Caller
 ) -> None:
-    """What the agent allows a job goes no further than the conversation; `kept` is the owner's."""
+    """The agent allows a job no tool beyond the conversation's; `kept` is what the job had."""
     tools = fields.get("allowed-tools")
     if not isinstance(tools, list) or caller.agent is None:
         return
@@ -392,6 +394,6 @@ def _warn(job: S, data: Data) -> None:
         note(small(sentence))
 
 
-def _tell_if_asleep(job: S, data: Data) -> None:
+def _note_if_bot_is_stopped(job: S, data: Data) -> None:
     if job.spec.enabled and running_pid(data.paths.bot_pid) is None:
         note("the bot is not running, so nothing comes yet.")

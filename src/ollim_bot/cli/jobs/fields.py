@@ -22,12 +22,12 @@ from ollim_bot.ports import Shelved
 from ollim_bot.store.job_formats import JobFormat
 from ollim_bot.store.job_shelf import MarkdownShelf
 
-# Far below what a job file may hold, in any script.
+# Far below the limit of a job file, in any script.
 LONGEST_MESSAGE = 100_000
 
 
 class Flag(NamedTuple):
-    """`field` is the name in the file of what the flag sets."""
+    """`field` is the name, in the file, of the field that the flag sets."""
 
     names: str
     field: str
@@ -39,7 +39,7 @@ class Flag(NamedTuple):
 
 
 def whole_number(text: str) -> int | str:
-    """A number where there is one; what else was typed is refused as a field of the job."""
+    """The number; other text is passed on, and refused as a field of the job."""
     return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else text
 
 
@@ -107,7 +107,7 @@ def add_flags(parser: Flags, *flags: Flag) -> None:
 
 
 def fields_given(given: Given, fields: Iterable[str]) -> dict[str, object]:
-    """What was said of the job, under the names of the file."""
+    """The given fields, by their names in the file."""
     return {name: given[name] for name in fields if name in given}
 
 
@@ -137,7 +137,7 @@ def _standard_input() -> str:
 
 
 def cleared(given: Given, fields: Iterable[str]) -> dict[str, object]:
-    """The fields to take away."""
+    """The fields to remove."""
     names = [name.lstrip("-").replace("_", "-") for name in given.get("clear", ())]
     known = list(fields)
     for name in names:
@@ -150,9 +150,10 @@ S = TypeVar("S", bound=Routine | Reminder)
 
 
 class JobNoun(ABC, Generic[S]):
-    """Every `now` is in the owner's zone, but for `when_given`: that one is in the job's.
+    """A kind of job on the command line.
 
-    `say_when` shows how the flags say when the job is due.
+    Every `now` is in the owner's zone, except in `when_given`, where it is in the job's. `say_when`
+    shows the flags that say when the job is due.
     """
 
     form: JobFormat[S]
@@ -181,7 +182,7 @@ class JobNoun(ABC, Generic[S]):
 
     @abstractmethod
     def when_given(self, given: Given, now: datetime) -> dict[str, object]:
-        """The fields that say when, or none if the flags do not say."""
+        """The fields that say when; empty if no flag does."""
 
     @abstractmethod
     def upcoming(self, job: S, now: datetime) -> Iterator[datetime]:
@@ -189,14 +190,13 @@ class JobNoun(ABC, Generic[S]):
 
     @abstractmethod
     def promise(self, job: S, now: datetime) -> str:
-        """When it comes, the way a person would repeat it."""
+        """When it is due, in words."""
 
     @abstractmethod
     def facts(self, job: S, now: datetime) -> list[tuple[str, str]]:
-        """What only this kind of job has, by name, in words."""
+        """The facts that only this kind of job has, each with its name."""
 
 
-# A listing needs none of the rest, and would take half as long again with it.
 if TYPE_CHECKING:
     from ollim_bot.domain.initiative import Setter
     from ollim_bot.domain.occurrences import Occurrence
@@ -218,7 +218,10 @@ def setter(caller: Caller, data: Data) -> Setter | None:
 
 
 def set_in_background(job: S, by: Setter | None, data: Data) -> S:
-    """The new job as the caller may set it, counted. Raises `WrongInput` where it may not."""
+    """The new job with the limits of its setter, counted.
+
+    Raises `WrongInput` if the setter may not add it.
+    """
     if by is None:
         return job
     from ollim_bot.domain.initiative import objections, set_by
@@ -230,7 +233,7 @@ def set_in_background(job: S, by: Setter | None, data: Data) -> S:
 
 
 def approval(by: Setter | None, data: Data) -> Callable[[S | None, S], None] | None:
-    """Raises `WrongInput` where the caller may not make the second job of the first."""
+    """A check that raises `WrongInput` if the run may not make this change."""
     if by is None:
         return None
     from ollim_bot.domain.initiative import objections
@@ -255,7 +258,7 @@ def _count(by: Setter, data: Data) -> None:
 
 
 def _may_ping(run: Occurrence, data: Data) -> bool:
-    """As its job's file says; where there is none, it may not."""
+    """As the file of its job says; False without a file."""
     from ollim_bot.store.job_formats import REMINDERS, ROUTINES, WEBHOOKS
 
     forms: dict[JobKind, tuple[Any, JobFormat[Any]]] = {
@@ -270,28 +273,28 @@ def _may_ping(run: Occurrence, data: Data) -> bool:
 
 
 def new_job(form: JobFormat[S], fields: Mapping[str, object], message: str) -> S:
-    """With an id made up, unless `fields` name one. Raises `BadJob` with all that is wrong."""
+    """With a new id unless `fields` has one. Raises `BadJob` with all problems."""
     _refuse_background_fields(form, fields)
-    return form.made({"id": _made_up_id(), **fields}, message.strip())
+    return form.made({"id": _new_id(), **fields}, message.strip())
 
 
 def shelved(shelf: MarkdownShelf[S], job: S, *, keep_id: bool) -> Shelved[S]:
-    """Put the job on the shelf, under another id if its own is taken and need not be kept."""
+    """Add the job to the shelf, with another id if its own is taken and need not be kept."""
     while True:
         try:
             return Shelved(job, shelf.add(job))
         except DuplicateId:
             if keep_id:
                 raise
-            job = replace(job, spec=replace(job.spec, id=_made_up_id()))
+            job = replace(job, spec=replace(job.spec, id=_new_id()))
 
 
-def _made_up_id() -> str:
+def _new_id() -> str:
     return os.urandom(4).hex()
 
 
 def _refuse_background_fields(form: JobFormat[S], fields: Mapping[str, object]) -> None:
-    # The file's own complaint would speak of lines, where there are flags.
+    # The error of the file format would speak of lines instead of flags.
     if not fields.get("background", form.background_by_default):
         for name in fields:
             if form.rules[name].background_only:

@@ -1,4 +1,4 @@
-"""The verbs that every kind of scheduled job has, as one table."""
+"""The table of verbs that every kind of scheduled job has."""
 
 from __future__ import annotations
 
