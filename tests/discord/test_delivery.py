@@ -15,7 +15,7 @@ from ollim_bot.domain.chat import Attachment
 from ollim_bot.domain.events import TextStreamed
 from ollim_bot.errors import NotSent, OllimError, Unreachable, Unsure
 from ollim_bot.surfaces.discord.messages import HistoryHidden
-from ollim_bot.testing.courier import CourierContract
+from ollim_bot.testing.chat_service import CourierContract
 
 LONG = "One sentence of some words, as they come. " * 150
 

@@ -17,7 +17,7 @@ from ollim_bot.errors import Unsure
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
 from ollim_bot.surfaces.discord.delivery import DiscordDelivery
 from ollim_bot.surfaces.discord.drafts import Drafts
-from ollim_bot.testing.courier import CourierContract
+from ollim_bot.testing.chat_service import CourierContract
 
 SEND = "POST /channels/*/messages"
 

@@ -204,7 +204,7 @@ def test_where_one_call_is_all_there_is_no_edit_takes_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("happens", "doubts"),
+    ("happens", "uncertain_calls"),
     [
         (lambda each: each.answered("POST", 200, {}), 0),
         (lambda each: each.answered("POST", 400, {}), 0),

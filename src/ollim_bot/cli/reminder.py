@@ -19,8 +19,7 @@ from ollim_bot.cli.framework import (
     run_verb,
     zone_of,
 )
-from ollim_bot.cli.jobs import fields
-from ollim_bot.cli.jobs.changes import amend
+from ollim_bot.cli.jobs.changes import amend, setter
 from ollim_bot.cli.jobs.fields import Flag, JobNoun, whole_number
 from ollim_bot.cli.jobs.verbs import job_argument, job_verbs
 from ollim_bot.domain.jobs import Reminder
@@ -113,7 +112,7 @@ def _snooze(given: Given, caller: Caller) -> None:
     data, noun = open_data(caller), ReminderNoun()
     reminder = noun.shelf(data).get(given["job"]).item
     run_at = _snoozed(reminder, given, data.now).isoformat()
-    by = fields.setter(caller, data)
+    by = setter(caller, data)
     amend(noun, data, "snoozed", given["job"], {"run-at": run_at}, by=by)
 
 

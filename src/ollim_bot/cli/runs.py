@@ -41,7 +41,7 @@ _DAY, _TO_THE_MINUTE = len("2026-11-16"), len("2026-11-16T08:00")
 
 
 @dataclass(slots=True)
-class Story:
+class RunRecord:
     """All ledger rows of one occurrence, oldest first. Later facts replace earlier ones."""
 
     occurrence: Occurrence
@@ -73,96 +73,96 @@ class Story:
         return title(str(self.facts.get("job") or self.occurrence.job_id))
 
 
-def stories(rows: Iterable[LedgerRow]) -> list[Story]:
+def run_records(rows: Iterable[LedgerRow]) -> list[RunRecord]:
     """One per occurrence, the newest first; other rows are left out."""
-    found: dict[str, Story] = {}
+    found: dict[str, RunRecord] = {}
     for row in rows:
         if row.occurrence is not None:
-            story = found.setdefault(row.occurrence.id, Story(row.occurrence))
-            story.rows.append(row)
-    return sorted(found.values(), key=lambda story: story.fired.timestamp(), reverse=True)
+            record = found.setdefault(row.occurrence.id, RunRecord(row.occurrence))
+            record.rows.append(row)
+    return sorted(found.values(), key=lambda record: record.fired.timestamp(), reverse=True)
 
 
-def listing(found: Sequence[Story], now: datetime) -> str:
+def listing(found: Sequence[RunRecord], now: datetime) -> str:
     """Each line begins with a word by which `runs show` finds the run."""
     return columns(
         [
-            (plain(word), describe(_minute(story.fired), now), _state(story), _line(story))
-            for word, story in zip(_words(found), found, strict=True)
+            (plain(word), describe(_minute(record.fired), now), _state(record), _line(record))
+            for word, record in zip(_words(found), found, strict=True)
         ]
     )
 
 
-def page(story: Story, now: datetime, said: Sequence[str] = ()) -> str:
+def page(record: RunRecord, now: datetime, said: Sequence[str] = ()) -> str:
     """`said` has the messages that the run sent, as far as they are still stored."""
-    known = _facts(story, now) | {"pings": _pings(story.facts, said)}
+    known = _facts(record, now) | {"pings": _pings(record.facts, said)}
     facts = [(f"  {name}", plain(text)) for name, text in known.items() if text]
-    rows = [(f"  {describe(_whole(row.ts), now)}", _step(row)) for row in story.rows]
-    return f"{story.name}\n{columns(facts)}\n\nstep by step\n{columns(rows)}"
+    rows = [(f"  {describe(_whole(row.ts), now)}", _step(row)) for row in record.rows]
+    return f"{record.name}\n{columns(facts)}\n\nstep by step\n{columns(rows)}"
 
 
-def run_object(story: Story) -> dict[str, object]:
-    occurrence = story.occurrence
+def run_object(record: RunRecord) -> dict[str, object]:
+    occurrence = record.occurrence
     return {
-        "id": story.id,
+        "id": record.id,
         "kind": occurrence.kind.value,
         "job_id": occurrence.job_id,
         "by_hand": occurrence.manual,
         "due": occurrence.scheduled_at,
-        "fired": story.fired,
-        "state": story.state,
-        "facts": dict(story.facts),
+        "fired": record.fired,
+        "state": record.state,
+        "facts": dict(record.facts),
     }
 
 
-def page_object(story: Story) -> dict[str, object]:
+def page_object(record: RunRecord) -> dict[str, object]:
     """One run with its rows."""
-    rows = [{"ts": row.ts, "state": row.state, "facts": dict(row.facts)} for row in story.rows]
-    return run_object(story) | {"rows": rows}
+    rows = [{"ts": row.ts, "state": row.state, "facts": dict(row.facts)} for row in record.rows]
+    return run_object(record) | {"rows": rows}
 
 
-def _words(found: Sequence[Story]) -> Iterator[str]:
+def _words(found: Sequence[RunRecord]) -> Iterator[str]:
     """The job's id for its newest run, and a unique prefix of the run's id for the others."""
-    counted = Counter(word for story in found for word in _beginnings(story))
+    counted = Counter(word for record in found for word in _beginnings(record))
     named = set[str]()
-    for story in found:
-        job = story.occurrence.job_id
-        alone = (word for word in _beginnings(story) if counted[word] == 1)
-        yield next(alone, story.id) if job in named else job
+    for record in found:
+        job = record.occurrence.job_id
+        alone = (word for word in _beginnings(record) if counted[word] == 1)
+        yield next(alone, record.id) if job in named else job
         named.add(job)
 
 
-def _beginnings(story: Story) -> Sequence[str]:
+def _beginnings(record: RunRecord) -> Sequence[str]:
     """The prefixes of the id up to the day, and up to the minute."""
-    occurrence = story.occurrence
+    occurrence = record.occurrence
     if occurrence.scheduled_at is None:
         return ()
     head = f"{occurrence.kind}:{occurrence.job_id}:"
     return [head + occurrence.key[:length] for length in (_DAY, _TO_THE_MINUTE)]
 
 
-def _line(story: Story) -> str:
-    note = plain(" ".join(outcome(story.facts).split()))
-    return f"{story.name}  ({note})" if note else story.name
+def _line(record: RunRecord) -> str:
+    note = plain(" ".join(outcome(record.facts).split()))
+    return f"{record.name}  ({note})" if note else record.name
 
 
-def _facts(story: Story, now: datetime) -> dict[str, str]:
-    facts, occurrence = story.facts, story.occurrence
+def _facts(record: RunRecord, now: datetime) -> dict[str, str]:
+    facts, occurrence = record.facts, record.occurrence
     due = occurrence.scheduled_at
     by_hand = ", by hand" if occurrence.manual else ""
     return {
-        "id": story.id,
+        "id": record.id,
         "what": f"{occurrence.kind} {occurrence.job_id}{by_hand}",
         "due": describe_with_distance(due, now) if due else "",
-        "began": _began(story, now),
+        "began": _began(record, now),
         "ended": _ended(facts, now),
-        "outcome": _state(story),
+        "outcome": _state(record),
         "reason": str(facts.get("reason") or ""),
         "error": str(facts.get("error") or ""),
         "attempts": _attempts(facts),
         "spoke": "in the conversation" if facts.get("answered") else "",
         "pings": "",
-        "silent": "" if story.state == "skipped" else str(facts.get("silent_because") or ""),
+        "silent": "" if record.state == "skipped" else str(facts.get("silent_because") or ""),
         "report": str(facts.get("report") or ""),
         "tools": _tools(facts),
         "used": _used(facts),
@@ -176,9 +176,9 @@ def _attempts(facts: Mapping[str, object]) -> str:
     return "" if attempts in (None, 1) else str(attempts)
 
 
-def _began(story: Story, now: datetime) -> str:
-    facts = story.facts
-    running = (row.ts for row in reversed(story.rows) if row.state == "running")
+def _began(record: RunRecord, now: datetime) -> str:
+    facts = record.facts
+    running = (row.ts for row in reversed(record.rows) if row.state == "running")
     began = _moment(facts.get("started")) or next(running, None)
     late = facts.get("lateness")
     if began is None:
@@ -243,8 +243,8 @@ def _step(row: LedgerRow) -> str:
     return plain(words if attempt in (None, 1) else f"{words} (attempt {attempt})")
 
 
-def _state(story: Story) -> str:
-    return plain(in_words(story.state))
+def _state(record: RunRecord) -> str:
+    return plain(in_words(record.state))
 
 
 def _listed(value: object) -> list[object]:
@@ -287,12 +287,12 @@ def _list(given: Given, caller: Caller) -> None:
     data = open_data(caller)
     job = given.get("job")
     found = [
-        story
-        for story in _stories(data, data.now.astimezone(UTC) - length)
-        if job in (None, story.occurrence.job_id)
+        record
+        for record in _run_records(data, data.now.astimezone(UTC) - length)
+        if job in (None, record.occurrence.job_id)
     ]
     if "json" in given:
-        print_json({"runs": [run_object(story) for story in found]})
+        print_json({"runs": [run_object(record) for record in found]})
     elif found:
         print(listing(found, data.now))
     elif not _has_ledger(data):
@@ -304,11 +304,11 @@ def _list(given: Given, caller: Caller) -> None:
 
 def _show(given: Given, caller: Caller) -> None:
     data = open_data(caller)
-    story = meant(str(given["run"]), _stories(data))
+    record = find_run(str(given["run"]), _run_records(data))
     if "json" in given:
-        print_json(page_object(story))
+        print_json(page_object(record))
     else:
-        print(page(story, data.now, _said(data, story)))
+        print(page(record, data.now, _said(data, record)))
 
 
 def _check(given: Given, caller: Caller) -> None:
@@ -342,32 +342,32 @@ def _heartbeat(data: Data) -> datetime | None:
     return Facts(data.stored(data.paths.memory, MemoryCodec())).heartbeat
 
 
-def meant(word: str, known: Sequence[Story]) -> Story:
+def find_run(word: str, known: Sequence[RunRecord]) -> RunRecord:
     """Find a run by its id, by its job (the newest run), or by a prefix of its id."""
-    for story in known:
-        if word in (story.id, story.occurrence.job_id):
-            return story
-    fitting = [story for story in known if story.id.startswith(word)]
+    for record in known:
+        if word in (record.id, record.occurrence.job_id):
+            return record
+    fitting = [record for record in known if record.id.startswith(word)]
     if not fitting:
         raise OllimError(f"There is no run {word}. `ollim-bot runs` shows the newest.")
     if len(fitting) > 1:
-        some = ", ".join(story.id for story in fitting[:_MOST_NAMED])
+        some = ", ".join(record.id for record in fitting[:_MOST_NAMED])
         raise WrongInput(f"{word} fits {len(fitting)} runs. The newest: {some}.")
     return fitting[0]
 
 
-def _stories(data: Data, since: datetime | None = None) -> list[Story]:
+def _run_records(data: Data, since: datetime | None = None) -> list[RunRecord]:
     if not _has_ledger(data):
         return []
-    return stories(_read(data, data.paths.ledger, LEDGER_ROWS, since))
+    return run_records(_read(data, data.paths.ledger, LEDGER_ROWS, since))
 
 
-def _said(data: Data, story: Story) -> list[str]:
+def _said(data: Data, record: RunRecord) -> list[str]:
     """The texts that the owner saw of it."""
-    sent = story.facts.get("pings")
+    sent = record.facts.get("pings")
     if not isinstance(sent, list) or not sent:
         return []
-    messages = _read(data, data.paths.messages, CHAT_MESSAGES, story.fired)
+    messages = _read(data, data.paths.messages, CHAT_MESSAGES, record.fired)
     # The log has a line for each change of a message, such as a used button.
     return [*{message.id: message.text for message in messages if message.id in sent}.values()]
 

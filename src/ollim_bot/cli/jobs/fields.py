@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from ollim_bot.cli.data import Data, note
-from ollim_bot.cli.framework import Caller, Flags, Given
-from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
-from ollim_bot.domain.jobs import JobKind, Reminder, Routine
+from ollim_bot.cli.data import Data
+from ollim_bot.cli.framework import Flags, Given
+from ollim_bot.domain.jobs import Reminder, Routine
 from ollim_bot.environment import near_zone, zone_named
-from ollim_bot.errors import BadJob, DuplicateId, NotFound, WrongInput
+from ollim_bot.errors import WrongInput
 from ollim_bot.paths import DataPaths
-from ollim_bot.ports import Shelved
 from ollim_bot.store.job_formats import JobFormat
 from ollim_bot.store.job_shelf import MarkdownShelf
 
@@ -195,107 +191,3 @@ class JobNoun(ABC, Generic[S]):
     @abstractmethod
     def facts(self, job: S, now: datetime) -> list[tuple[str, str]]:
         """The facts that only this kind of job has, each with its name."""
-
-
-if TYPE_CHECKING:
-    from ollim_bot.domain.initiative import Setter
-    from ollim_bot.domain.occurrences import Occurrence
-    from ollim_bot.store.job_formats import JobFormat
-
-
-def setter(caller: Caller, data: Data) -> Setter | None:
-    """The background run that calls; None for a person, and for the agent in the conversation."""
-    if caller.agent in (None, CONVERSATION):
-        return None
-    from ollim_bot.domain.initiative import Setter
-    from ollim_bot.domain.occurrences import Occurrence
-
-    try:
-        run = Occurrence.parse(caller.agent)
-    except ValueError:
-        raise WrongInput(f"{CALLED_BY} names no run, so nothing was changed.") from None
-    return Setter(run.id, f"{run.kind}:{run.job_id}", _may_ping(run, data))
-
-
-def set_in_background(job: S, by: Setter | None, data: Data) -> S:
-    """The new job with the limits of its setter, counted.
-
-    Raises `WrongInput` if the setter may not add it.
-    """
-    if by is None:
-        return job
-    from ollim_bot.domain.initiative import objections, set_by
-
-    job = set_by(job, by)
-    _refuse(objections(None, job, by))
-    _count(by, data)
-    return job
-
-
-def approval(by: Setter | None, data: Data) -> Callable[[S | None, S], None] | None:
-    """A check that raises `WrongInput` if the run may not make this change."""
-    if by is None:
-        return None
-    from ollim_bot.domain.initiative import objections
-
-    def approve(before: S | None, after: S) -> None:
-        if before is None:
-            raise WrongInput("A background run cannot mend a job whose file is wrong.")
-        _refuse(objections(before, after, by))
-        _count(by, data)
-
-    return approve
-
-
-def _refuse(reasons: Iterable[str]) -> None:
-    if found := [f"{reason}." for reason in reasons]:
-        raise WrongInput("\n".join(found))
-
-
-def _count(by: Setter, data: Data) -> None:
-    if refusal := data.stores(note).count_set(by, data.now):
-        raise WrongInput(refusal)
-
-
-def _may_ping(run: Occurrence, data: Data) -> bool:
-    """As the file of its job says; False without a file."""
-    from ollim_bot.store.job_formats import REMINDERS, ROUTINES, WEBHOOKS
-
-    forms: dict[JobKind, tuple[Any, JobFormat[Any]]] = {
-        JobKind.ROUTINE: (data.paths.routines, ROUTINES),
-        JobKind.REMINDER: (data.paths.reminders, REMINDERS),
-        JobKind.WEBHOOK: (data.paths.webhooks, WEBHOOKS),
-    }
-    try:
-        return bool(data.shelf(*forms[run.kind]).get(run.job_id).item.spec.allow_ping)
-    except (NotFound, BadJob, DuplicateId):
-        return False
-
-
-def new_job(form: JobFormat[S], fields: Mapping[str, object], message: str) -> S:
-    """With a new id unless `fields` has one. Raises `BadJob` with all problems."""
-    _refuse_background_fields(form, fields)
-    return form.made({"id": _new_id(), **fields}, message.strip())
-
-
-def shelved(shelf: MarkdownShelf[S], job: S, *, keep_id: bool) -> Shelved[S]:
-    """Add the job to the shelf, with another id if its own is taken and need not be kept."""
-    while True:
-        try:
-            return Shelved(job, shelf.add(job))
-        except DuplicateId:
-            if keep_id:
-                raise
-            job = replace(job, spec=replace(job.spec, id=_new_id()))
-
-
-def _new_id() -> str:
-    return os.urandom(4).hex()
-
-
-def _refuse_background_fields(form: JobFormat[S], fields: Mapping[str, object]) -> None:
-    # The error of the file format would speak of lines instead of flags.
-    if not fields.get("background", form.background_by_default):
-        for name in fields:
-            if form.rules[name].background_only:
-                raise WrongInput(f"{name}: is for background jobs only. Add --background.")
