@@ -19,6 +19,13 @@ from devtools.localdiscord.validation import Json
 _ACCEPTED = 2
 
 
+PRIVILEGED = 1 << 1 | 1 << 8 | 1 << 15
+MESSAGE_CONTENT = 1 << 15
+_LARGEST_PAYLOAD = 4096
+_MOST_PAYLOADS, _IN_SECONDS = 120, 60.0
+_ENDING_CODES = (1000, 1001)
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """The application. `team` has its members, the owner first; None without a team."""
@@ -77,14 +84,6 @@ class Identity:
             "team_id": self.team_id,
             "user": user_payload(user),
         }
-
-
-PRIVILEGED = 1 << 1 | 1 << 8 | 1 << 15
-MESSAGE_CONTENT = 1 << 15
-
-_LARGEST_PAYLOAD = 4096
-_MOST_PAYLOADS, _IN_SECONDS = 120, 60.0
-_ENDING_CODES = (1000, 1001)
 
 
 class Op(IntEnum):

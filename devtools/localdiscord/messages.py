@@ -45,6 +45,14 @@ _IN_A_SNAPSHOT = (
 )
 
 
+DM_MESSAGES, GUILD_MESSAGES = 1 << 12, 1 << 9
+DM_REACTIONS, GUILD_REACTIONS = 1 << 13, 1 << 10
+_MOST_REACTIONS = 20
+_NONCE_WINDOW = 180.0
+_OLD = timedelta(hours=1)
+_CUSTOM_EMOJI = re.compile(r"\w{2,32}:\d+")
+
+
 def user_payload(user: User) -> Json:
     return {
         "id": user.id,
@@ -194,15 +202,6 @@ def _forwarded(message: Message, forward: Forward) -> Json:
         "message_snapshots": [{"message": forward.snapshot}],
         "flags": message.flags | _HAS_SNAPSHOT,
     }
-
-
-DM_MESSAGES, GUILD_MESSAGES = 1 << 12, 1 << 9
-DM_REACTIONS, GUILD_REACTIONS = 1 << 13, 1 << 10
-
-_MOST_REACTIONS = 20
-_NONCE_WINDOW = 180.0
-_OLD = timedelta(hours=1)
-_CUSTOM_EMOJI = re.compile(r"\w{2,32}:\d+")
 
 
 @dataclass

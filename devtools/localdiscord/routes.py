@@ -34,6 +34,13 @@ _HEADERS = {"Content-Type": "application/json", "Via": "1.1 local"}
 _FILE = re.compile(r"files?(\[\d+\])?")
 
 
+_MESSAGES = "/channels/{channel}/messages"
+_MESSAGE = _MESSAGES + "/{message}"
+_REACTION = _MESSAGE + "/reactions/{emoji}"
+_WEBHOOK = "/webhooks/{app}/{token}"
+_WEBHOOK_MESSAGE = _WEBHOOK + "/messages/{message}"
+
+
 @dataclass(frozen=True, slots=True)
 class RequestContent:
     """The body of a request, and the files that came with it."""
@@ -93,11 +100,6 @@ def _parsed(raw: bytes) -> Any:
         return json.loads(raw)
     except ValueError:
         raise invalid_json() from None
-
-
-_MESSAGES = "/channels/{channel}/messages"
-_MESSAGE = _MESSAGES + "/{message}"
-_REACTION = _MESSAGE + "/reactions/{emoji}"
 
 
 @dataclass
@@ -295,10 +297,6 @@ def _limit(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 100:
         raise FormErrors.of("limit", "NUMBER_TYPE_MAX", "int value should be between 1 and 100.")
     return int(text)
-
-
-_WEBHOOK = "/webhooks/{app}/{token}"
-_WEBHOOK_MESSAGE = _WEBHOOK + "/messages/{message}"
 
 
 @dataclass

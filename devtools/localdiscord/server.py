@@ -47,6 +47,14 @@ from devtools.localdiscord.validation import DiscordError, Json, not_found, unau
 HOST = "127.0.0.1"
 
 
+API = "/api/v10"
+SOCKET = "/gateway"
+_BAN = "<html>You are being blocked from accessing our API temporarily.</html>"
+_OPEN_TO_ALL = ("/interactions/", "/webhooks/")
+_LARGEST_REQUEST = 64 * 1024 * 1024
+_ALL_INTENTS = (1 << 32) - 1
+
+
 class ListeningPort:
     """Holds the port until `close`; accepts connections while it is `open`."""
 
@@ -84,13 +92,6 @@ def _bound(port: int) -> socket.socket:
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     bound.bind((HOST, port))
     return bound
-
-
-API = "/api/v10"
-SOCKET = "/gateway"
-
-_BAN = "<html>You are being blocked from accessing our API temporarily.</html>"
-_OPEN_TO_ALL = ("/interactions/", "/webhooks/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,10 +197,6 @@ async def _json_of(request: web.Request) -> Any:
         return json.loads(await request.read())
     except ValueError:
         return None
-
-
-_LARGEST_REQUEST = 64 * 1024 * 1024
-_ALL_INTENTS = (1 << 32) - 1
 
 
 def _wall_clock() -> datetime:

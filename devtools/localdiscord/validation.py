@@ -10,6 +10,16 @@ from typing import Any
 Json = dict[str, Any]
 
 
+MOST_FILES = 10
+_COMPONENTS_V2 = 1 << 15
+_MOST_COMPONENTS = 40
+_LINK = 5
+_ROW, _BUTTON = 1, 2
+_EMBED_TEXTS = {"title": 256, "description": 4096}
+_MOST_IN_EMBEDS = 6000
+_COMMAND_NAME = re.compile(r"[-_'\w]{1,32}")
+
+
 @dataclass(eq=False)
 class DiscordError(Exception):
     """An error answer. `after` is how many seconds to wait; `errors` is the tree of fields."""
@@ -150,17 +160,6 @@ def _words(value: object) -> str | list[Any]:
     if isinstance(value, list):
         return value
     return "" if value is None else str(value)
-
-
-MOST_FILES = 10
-
-_COMPONENTS_V2 = 1 << 15
-_MOST_COMPONENTS = 40
-_LINK = 5
-_ROW, _BUTTON = 1, 2
-_EMBED_TEXTS = {"title": 256, "description": 4096}
-_MOST_IN_EMBEDS = 6000
-_COMMAND_NAME = re.compile(r"[-_'\w]{1,32}")
 
 
 def check_message(body: Json) -> None:

@@ -35,6 +35,9 @@ from ollim_bot.store.codecs.records import MemoryCodec, PingBudgetCodec, Runtime
 from ollim_bot.store.job_formats import REMINDERS, ROUTINES
 from ollim_bot.upkeep.instance import running_pid
 
+if TYPE_CHECKING:
+    from ollim_bot.domain.schedule import ScheduledJob
+
 _MOST_FINDINGS = 5
 _MOST_ROWS = 30
 # A job that is due more often on one day gets one line for the day.
@@ -57,6 +60,14 @@ _SKIPS = {
 }
 
 Row = tuple[str, str, str]
+
+
+_COMMAND = "ollim-bot rehearse"
+_ABOUT = "what would happen in the days to come, as the jobs stand now"
+_EXAMPLE = "ollim-bot rehearse --days 14"
+_USUAL_DAYS = 7
+_MOST_DAYS = 366
+_SKILL_FILE = "SKILL.md"
 
 
 def page(rehearsal: Rehearsal, *, is_running: bool) -> str:
@@ -216,17 +227,6 @@ def _fire_object(fire: Fire, rehearsal: Rehearsal) -> dict[str, object]:
         "reason": fire.reason,
         "ping": fire.ping,
     }
-
-
-if TYPE_CHECKING:
-    from ollim_bot.domain.schedule import ScheduledJob
-
-_COMMAND = "ollim-bot rehearse"
-_ABOUT = "what would happen in the days to come, as the jobs stand now"
-_EXAMPLE = "ollim-bot rehearse --days 14"
-_USUAL_DAYS = 7
-_MOST_DAYS = 366
-_SKILL_FILE = "SKILL.md"
 
 
 class _Jobs(NamedTuple):

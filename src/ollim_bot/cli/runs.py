@@ -40,6 +40,11 @@ _PRICES = {Price.FREE.value: "free", Price.UNKNOWN.value: "price unknown"}
 _DAY, _TO_THE_MINUTE = len("2026-11-16"), len("2026-11-16T08:00")
 
 
+_USUAL = "7d"
+_MOST_NAMED = 3
+T = TypeVar("T")
+
+
 @dataclass(slots=True)
 class RunRecord:
     """All ledger rows of one occurrence, oldest first. Later facts replace earlier ones."""
@@ -269,12 +274,6 @@ def _minute(moment: datetime) -> datetime:
 
 def _between(began: datetime, ended: datetime) -> timedelta:
     return ended.astimezone(UTC) - began.astimezone(UTC)
-
-
-_USUAL = "7d"
-_MOST_NAMED = 3
-
-T = TypeVar("T")
 
 
 def run(words: Sequence[str], caller: Caller) -> None:

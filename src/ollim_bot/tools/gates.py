@@ -32,6 +32,13 @@ from ollim_bot.tools.path_rules import PathPolicy, is_within, job_files
 _PROFILE = ("IDENTITY.md", "USER.md")
 
 
+Allowed = Callable[[], Sequence[Pattern]]
+# Decides about a call that no pattern allows; the text is the reason of a refusal.
+Undecided = Callable[[ToolCall, str], Awaitable[Refusal | None]]
+# Returns a reason to refuse a call of the background run, or None.
+JobGuard = Callable[[ToolCall, Setter | None], str | None]
+
+
 class TaintGuard:
     """`taint` gives the untrusted text that the current turn has read; None if there is none."""
 
@@ -58,12 +65,6 @@ class TaintGuard:
             yield os.path.relpath(real, home)
         yield from map(str, job_files(self._root, path))
         yield from (name for name in _PROFILE if os.path.realpath(self._root / name) == real)
-
-
-Allowed = Callable[[], Sequence[Pattern]]
-
-# Decides about a call that no pattern allows; the text is the reason of a refusal.
-Undecided = Callable[[ToolCall, str], Awaitable[Refusal | None]]
 
 
 async def _refused_as_tainted(_: ToolCall, tainted: TaintedCall) -> Refusal | None:
@@ -154,10 +155,6 @@ def _objection(call: ToolCall, allowed: Sequence[Pattern], policy: PathPolicy) -
     if is_allowed(named, call.tool, call.arguments, *policy.roots):
         return None
     return texts.not_allowed(call.tool, [str(pattern) for pattern in named])
-
-
-# Returns a reason to refuse a call of the background run, or None.
-JobGuard = Callable[[ToolCall, Setter | None], str | None]
 
 
 class BackgroundTools:

@@ -23,17 +23,39 @@ from ollim_bot.tools import texts
 from ollim_bot.tools.addresses import Resolver, address_problem
 from ollim_bot.tools.path_rules import LONGEST_PATH, PathPolicy, files_below, is_within
 
-
-class UnclearEdit(Exception):
-    """The result of the edit cannot be foreseen; `str()` says what to do instead."""
-
-
 _OTHER_FORM = (
     "These arguments are not those of the tool. Give them as texts, and `replace_all` as is."
 )
 _NOT_EXACT = "`old_string` must stand in {file} exactly so, to the letter. Read it and copy it."
 _NOT_ONCE = "`old_string` stands in {file} {times} times. Make it longer, or set `replace_all`."
 _NO_FILE = "{file} is not there yet. Use `Write`."
+_HOOKS = "hooks"
+_FRONTMATTER_MARK = "---"
+_LINE_ENDS = re.compile(r"\r\n|\r|\n")
+_UNCLEAR = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+_FIELD = re.compile(r"([A-Za-z][\w-]*)[ \t]*:(?:[ \t]|$)")
+# Returns a reason to refuse a call, or None. It reads files, so it is called in a thread.
+Guard = Callable[[ToolCall], str | None]
+# Names that unknown tools may give to a path argument.
+_PATH_ARGUMENTS = ("file_path", "notebook_path", "path", "directory", "folder", "cwd")
+_SUBAGENTS = frozenset({"Agent", "Task"})
+# Checking one takes a tenth of a millisecond.
+_MOST_PATHS = 2000
+_CHANGING_FOLDER = frozenset({"cd", "pushd", "popd"})
+# These search the current folder if no path is given, and which word is a path is unclear.
+_RECURSIVE = {
+    "rgrep": re.compile(""),
+    "ls": re.compile(r"-[A-Za-z0-9]*R|--rec"),
+    **dict.fromkeys(
+        ("grep", "egrep", "fgrep", "zgrep"), re.compile(r"-[A-Za-z0-9]*[rRd]|--(?:rec|der|dir)")
+    ),
+}
+_ADDRESS = re.compile(r"\bhttps?://[^\s'\"]*")
+_BETWEEN_PATHS = re.compile(r"[\s=,:@;|&<>()'\"`$]+")
+
+
+class UnclearEdit(Exception):
+    """The result of the edit cannot be foreseen; `str()` says what to do instead."""
 
 
 def text_after_edit(
@@ -83,13 +105,6 @@ def _text(arguments: Mapping[str, object], name: str) -> str:
     return value
 
 
-_HOOKS = "hooks"
-_MARK = "---"
-_LINE_ENDS = re.compile(r"\r\n|\r|\n")
-_UNCLEAR = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
-_FIELD = re.compile(r"([A-Za-z][\w-]*)[ \t]*:(?:[ \t]|$)")
-
-
 def skill_guard(call: ToolCall, root: Path) -> str | None:
     """Keeps hooks out of skills: the engine runs their commands without asking.
 
@@ -102,7 +117,7 @@ def skill_guard(call: ToolCall, root: Path) -> str | None:
             filter(None, (_skill_problem(path, os.path.realpath(root)) for path in skills)), None
         )
     path = os.path.join(root, str(call.arguments.get(FILE_ARGUMENTS.get(call.tool, ""), "")))
-    if call.tool not in WRITING or not _is_of_a_skill(path, root):
+    if call.tool not in WRITING or not _belongs_to_skill(path, root):
         return None
     try:
         text = text_after_edit(
@@ -118,12 +133,12 @@ def skill_guard(call: ToolCall, root: Path) -> str | None:
 def may_have_hooks(text: str) -> bool:
     """Whether a skill has hooks among its fields; True also if that is unclear."""
     first, *others = _LINE_ENDS.split(text.lstrip("\ufeff \t\r\n"))
-    if not first.startswith(_MARK):
+    if not first.startswith(_FRONTMATTER_MARK):
         return False
     lines = [line.rstrip(" \t") for line in others]
-    end = lines.index(_MARK) if _MARK in lines else len(lines)
+    end = lines.index(_FRONTMATTER_MARK) if _FRONTMATTER_MARK in lines else len(lines)
     fields = [line for line in lines[:end] if line and not line.lstrip(" \t").startswith("#")]
-    if first.strip() != _MARK or any(map(_UNCLEAR.search, fields)):
+    if first.strip() != _FRONTMATTER_MARK or any(map(_UNCLEAR.search, fields)):
         return True
     # An indented line, or an item of a list, belongs to the field before it.
     top = [line for line in fields if line[0] not in " \t-"]
@@ -142,7 +157,7 @@ def _skill_problem(path: str, root: str) -> str | None:
         return texts.unfit_skill(shown, unfit.reason)
 
 
-def _is_of_a_skill(path: str, root: Path) -> bool:
+def _belongs_to_skill(path: str, root: Path) -> bool:
     real = os.path.realpath(path)
     home = os.path.join(os.path.realpath(root), JobFolder.SKILLS)
     return is_within(real.casefold(), home.casefold()) or _is_skill_file(real)
@@ -160,28 +175,6 @@ def _content(path: str) -> str | None:
         raise
     except OSError:
         return None
-
-
-# Returns a reason to refuse a call, or None. It reads files, so it is called in a thread.
-Guard = Callable[[ToolCall], str | None]
-
-# Names that unknown tools may give to a path argument.
-_PATH_ARGUMENTS = ("file_path", "notebook_path", "path", "directory", "folder", "cwd")
-
-_SUBAGENTS = frozenset({"Agent", "Task"})
-# Checking one takes a tenth of a millisecond.
-_MOST_PATHS = 2000
-_CHANGING_FOLDER = frozenset({"cd", "pushd", "popd"})
-# These search the current folder if no path is given, and which word is a path is unclear.
-_RECURSIVE = {
-    "rgrep": re.compile(""),
-    "ls": re.compile(r"-[A-Za-z0-9]*R|--rec"),
-    **dict.fromkeys(
-        ("grep", "egrep", "fgrep", "zgrep"), re.compile(r"-[A-Za-z0-9]*[rRd]|--(?:rec|der|dir)")
-    ),
-}
-_ADDRESS = re.compile(r"\bhttps?://[^\s'\"]*")
-_BETWEEN_PATHS = re.compile(r"[\s=,:@;|&<>()'\"`$]+")
 
 
 def state_dir_guard(call: ToolCall, policy: PathPolicy) -> str | None:

@@ -28,6 +28,16 @@ _SKILL_ORIGINS = ["skills", "skills.lock"]
 _PROCESSES = "/proc"
 
 
+_OF_JOBS = (JobFolder.ROUTINES, JobFolder.REMINDERS, JobFolder.WEBHOOKS)
+_UNCLEAR_GLOB = re.compile(r"[!\[\]{}(),\\\s]")
+_WILD = re.compile(r"[*?]")
+_NOWHERE = ("/", "/dev/null")
+# No file system allows a longer one.
+LONGEST_PATH = 4096
+# A folder with more entries is refused: checking them takes too long.
+MOST_ENTRIES = 20_000
+
+
 @dataclass(frozen=True, slots=True)
 class PathRules:
     """The open and the protected places, each path as written and with links resolved.
@@ -133,9 +143,6 @@ def _protected_name(parts: Sequence[str], *, writing: bool) -> str | None:
     return _POLICY if writing and parts == [_POLICY] else None
 
 
-_OF_JOBS = (JobFolder.ROUTINES, JobFolder.REMINDERS, JobFolder.WEBHOOKS)
-
-
 def job_files(root: Path, path: str) -> tuple[JobFile, ...]:
     """The job files that writing to the path would change, through links too."""
     found = (file for place in _places(root, path) for file in _files_at(root, place))
@@ -220,16 +227,6 @@ def _listed(folder: Path) -> Iterator[os.DirEntry[str]]:
             yield from entries
     except OSError:
         return
-
-
-_UNCLEAR_GLOB = re.compile(r"[!\[\]{}(),\\\s]")
-_WILD = re.compile(r"[*?]")
-_NOWHERE = ("/", "/dev/null")
-
-# No file system allows a longer one.
-LONGEST_PATH = 4096
-# A folder with more entries is refused: checking them takes too long.
-MOST_ENTRIES = 20_000
 
 
 @dataclass(frozen=True, slots=True)

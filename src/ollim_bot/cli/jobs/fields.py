@@ -22,6 +22,10 @@ from ollim_bot.store.job_shelf import MarkdownShelf
 LONGEST_MESSAGE = 100_000
 
 
+_EITHER = {"action": "either"}
+S = TypeVar("S", bound=Routine | Reminder)
+
+
 class Flag(NamedTuple):
     """`field` is the name, in the file, of the field that the flag sets."""
 
@@ -58,7 +62,6 @@ def _single(text: str) -> str:
     return text
 
 
-_EITHER = {"action": "either"}
 _EACH = {"action": "append", "type": _single}
 
 MESSAGE = Flag(
@@ -140,9 +143,6 @@ def cleared(given: Given, fields: Iterable[str]) -> dict[str, object]:
         if name not in known:
             raise WrongInput(f"--clear: there is no field {name!r}. Fields: {', '.join(known)}.")
     return dict.fromkeys(names)
-
-
-S = TypeVar("S", bound=Routine | Reminder)
 
 
 class JobNoun(ABC, Generic[S]):

@@ -27,6 +27,9 @@ _IF_MISSED = {
 }
 
 
+_WITHOUT_A_CHAIN = {"max-chain": 0, "chain-depth": 0, "chain-parent": None}
+
+
 def listing(noun: JobNoun[S], jobs: Sequence[tuple[S, datetime | None]], now: datetime) -> str:
     """One line for each job."""
     return columns(
@@ -107,9 +110,6 @@ def _if_missed(job: S) -> str:
     if isinstance(job, Reminder):
         return _IF_MISSED[Late.RUN]
     return "it runs late if not much time has passed, else you are told"
-
-
-_WITHOUT_A_CHAIN = {"max-chain": 0, "chain-depth": 0, "chain-parent": None}
 
 
 def job_object(noun: JobNoun[S], shelved: Shelved[S], now: datetime) -> dict[str, object]:

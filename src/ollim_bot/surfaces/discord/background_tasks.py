@@ -13,6 +13,10 @@ from ollim_bot.ports import Clock
 T = TypeVar("T")
 
 
+LONGEST_PAUSE = 30.0
+_logger = logging.getLogger(__name__)
+
+
 class RecentValues(Generic[T]):
     """A bounded map; beyond `limit`, the entry that was put longest ago is dropped."""
 
@@ -31,11 +35,6 @@ class RecentValues(Generic[T]):
         self._kept[name] = value
         if len(self._kept) > self._limit:
             del self._kept[next(iter(self._kept))]
-
-
-LONGEST_PAUSE = 30.0
-
-_logger = logging.getLogger(__name__)
 
 
 def retry_delay(failures: int, longest: float = LONGEST_PAUSE) -> float:

@@ -31,8 +31,25 @@ from ollim_bot.surfaces.discord.errors import (
 from ollim_bot.surfaces.discord.messages import ReceivedMessage
 from ollim_bot.surfaces.discord.translation import seen
 
-_LONGEST = 20
+_LONGEST_LOOKUP = 20
 _OK = 200
+
+
+NOT_AUTHORIZED = "You are not authorized to use this bot."
+ELSEWHERE = "I answer in our direct messages only."
+# discord.py warns of these whenever a client is made, and none of them is needed here.
+_EXPECTED_WARNINGS = ("Guilds intent seems", "PyNaCl is not installed", "davey is not installed")
+_READY_PAUSE = 0.05
+_LONGEST_RATE_LIMIT_WAIT = 30.0
+WATCH_PAUSE = 60.0
+_MOST_SILENCES = 3
+_LONGEST_CLOSE = 5.0
+_UNAUTHORIZED = 401
+_NO_TOKEN_CODE = 4004
+_NO_INTENTS_CODE = 4014
+_CLOSED = "Discord closed the connection."
+_SILENT = "Discord does not answer on its connection any more."
+_logger = logging.getLogger(__name__)
 
 
 async def use_api_url(api_url: str | None) -> None:
@@ -51,7 +68,7 @@ async def use_api_url(api_url: str | None) -> None:
 async def _gateway(base: str) -> yarl.URL:
     try:
         async with (
-            asyncio.timeout(_LONGEST),
+            asyncio.timeout(_LONGEST_LOOKUP),
             aiohttp.ClientSession() as session,
             session.get(f"{base}/gateway") as answer,
         ):
@@ -66,17 +83,6 @@ async def _gateway(base: str) -> yarl.URL:
 
 def _no_answer(base: str) -> str:
     return f"{base} (`DISCORD_API_URL`) does not answer as Discord does. Is it right?"
-
-
-NOT_AUTHORIZED = "You are not authorized to use this bot."
-ELSEWHERE = "I answer in our direct messages only."
-
-# discord.py warns of these whenever a client is made, and none of them is needed here.
-_NO_NEWS = ("Guilds intent seems", "PyNaCl is not installed", "davey is not installed")
-_READY_PAUSE = 0.05
-_LONGEST_WAIT_IN_LINE = 30.0
-
-_logger = logging.getLogger(__name__)
 
 
 class Listener(Protocol):
@@ -117,7 +123,7 @@ class GatewayClient(discord.Client):
 
     def __init__(self, listener: Listener, trace: aiohttp.TraceConfig) -> None:
         for name in ("discord.client", "discord.state"):
-            logging.getLogger(name).addFilter(_is_news)
+            logging.getLogger(name).addFilter(_is_unexpected)
         intents = discord.Intents.none()
         intents.dm_messages = True
         intents.dm_reactions = True
@@ -128,7 +134,7 @@ class GatewayClient(discord.Client):
             member_cache_flags=discord.MemberCacheFlags.none(),
             chunk_guilds_at_startup=False,
             guild_ready_timeout=_READY_PAUSE,
-            max_ratelimit_timeout=_LONGEST_WAIT_IN_LINE,
+            max_ratelimit_timeout=_LONGEST_RATE_LIMIT_WAIT,
             allowed_mentions=discord.AllowedMentions.none(),
         )
         self.session: LoggedInClient | None = None
@@ -190,8 +196,8 @@ class GatewayClient(discord.Client):
         return self.session is not None and user_id == self.session.owner
 
 
-def _is_news(record: logging.LogRecord) -> bool:
-    return not str(record.msg).startswith(_NO_NEWS)
+def _is_unexpected(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith(_EXPECTED_WARNINGS)
 
 
 async def _decline(interaction: discord.Interaction, sentence: str) -> None:
@@ -203,19 +209,6 @@ async def _decline(interaction: discord.Interaction, sentence: str) -> None:
             await interaction.response.send_message(sentence, ephemeral=True)
     except OllimError as error:
         _logger.info("A refusal did not arrive: %s", error)
-
-
-WATCH_PAUSE = 60.0
-
-_MOST_STRIKES = 3
-_LONGEST_CLOSE = 5.0
-_UNAUTHORIZED = 401
-_NO_TOKEN_CODE = 4004
-_NO_INTENTS_CODE = 4014
-_CLOSED = "Discord closed the connection."
-_SILENT = "Discord does not answer on its connection any more."
-
-_log = logging.getLogger(__name__)
 
 
 class DiscordConnection:
@@ -322,17 +315,17 @@ class DiscordConnection:
 
         Each answered heartbeat gives a new latency, so an unchanged latency means no answer.
         """
-        strikes, before = 0, math.nan
+        silences, before = 0, math.nan
         while True:
             await self._clock.sleep(WATCH_PAUSE)
             latency = self._client.latency
             is_alive = math.isfinite(latency) and latency != before
-            strikes = 0 if is_alive else strikes + 1
+            silences = 0 if is_alive else silences + 1
             before = latency
-            if strikes >= _MOST_STRIKES:
+            if silences >= _MOST_SILENCES:
                 raise Unreachable(_SILENT)
-            if strikes:
-                _log.warning("Discord did not answer on its connection; a new one is made.")
+            if silences:
+                _logger.warning("Discord did not answer on its connection; a new one is made.")
                 await self.reconnect()
 
 

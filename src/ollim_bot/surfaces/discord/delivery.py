@@ -25,6 +25,11 @@ from ollim_bot.surfaces.discord.messages import (
 )
 from ollim_bot.surfaces.discord.rendering import dated, outgoing_of, parts_of, undated
 
+# The owner waits for the answer, but rate limits may delay an edit by several seconds.
+_LONGEST_EDIT = 8.0
+_LOOK_BACK = 100
+_DISCORD_EPOCH = 1_420_070_400_000
+
 
 class MessageEdits:
     """Edits each message until it shows its newest content, one edit at a time.
@@ -66,12 +71,6 @@ class MessageEdits:
         outgoing = self._wanted[ref]
         await self._channel.edit(ref, outgoing)
         self._shown.put(ref, outgoing)
-
-
-# The owner waits for the answer, but rate limits may delay an edit by several seconds.
-_LONGEST_EDIT = 8.0
-_LOOK_BACK = 100
-_DISCORD_EPOCH = 1_420_070_400_000
 
 
 class DiscordDelivery:

@@ -32,6 +32,11 @@ _GONE = "`{name}` is not at Discord any more."
 _TOO_LARGE = "`{name}` is too large."
 
 
+_MOST_AT_ONCE = 100
+_NO_FILE = "`{name}` cannot be read any more."
+_NO_MENTIONS = discord.AllowedMentions.none()
+
+
 async def download(file: RemoteFile, target: Path, most: int) -> None:
     """As `DmChannel.fetch`. Raises `WriteFailed` if the disk refuses the content."""
     try:
@@ -74,11 +79,6 @@ async def _on_disk(target: Path, step: Callable[[], T]) -> T:
         return await asyncio.to_thread(step)
     except OSError as error:
         raise WriteFailed(target, f"could not be written: {error.strerror}.") from error
-
-
-_MOST_AT_ONCE = 100
-_NO_FILE = "`{name}` cannot be read any more."
-_NO_MENTIONS = discord.AllowedMentions.none()
 
 
 @dataclass(frozen=True, slots=True)

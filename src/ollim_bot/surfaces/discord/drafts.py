@@ -17,6 +17,11 @@ from ollim_bot.surfaces.discord.messages import DmChannel, OutgoingMessage
 from ollim_bot.surfaces.discord.rendering import is_small, outgoing_of, parts_of
 from ollim_bot.surfaces.discord.status_line import LiveText
 
+# An answer this soon after its announcement is edited into its drafts even if the next turn has
+# begun: a queued question begins at once.
+_SOON = 10.0
+_LOOK_BACK = 50
+
 
 @dataclass(slots=True, eq=False)
 class DraftMessage:
@@ -122,12 +127,6 @@ class TurnDrafts:
 def _nonce(turn: TurnId, number: int) -> str:
     """Stable for each draft, so that a late arrival is recognised."""
     return hashlib.blake2s(f"{turn} {number}".encode(), digest_size=12).hexdigest()
-
-
-# An answer this soon after its announcement is edited into its drafts even if the next turn has
-# begun: a queued question begins at once.
-_SOON = 10.0
-_LOOK_BACK = 50
 
 
 class DraftMemory(Protocol):

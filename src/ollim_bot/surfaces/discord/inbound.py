@@ -33,6 +33,22 @@ from ollim_bot.surfaces.discord.split import split
 _REMEMBERED = 1000
 
 
+MOST_BYTES = 25 * 1024 * 1024
+MOST_FILES = 10
+_TRIES = 4
+_LONGEST_NAME = 120
+NOTHING_TO_READ = (
+    "There is nothing in that message that I can read. Say it in words, or send a file."
+)
+NOT_TAKEN = "That message could not be taken in. Write it in other words, or on the page."
+# A message that follows a command, such as `/clear`, waits this many seconds for it to finish, and
+# does not wait for a longer command.
+_COMMAND_FIRST = 1.0
+_LONGEST_PAUSE = 60.0
+_SAID_AFTER = 3
+_logger = logging.getLogger(__name__)
+
+
 @dataclass(slots=True)
 class QueuedMessage:
     """A waiting message; `seen` has its newest text."""
@@ -123,13 +139,6 @@ class InboundQueue:
         return replace(seen, text=self._changed_while_held.get(seen.ref) or seen.text)
 
 
-MOST_BYTES = 25 * 1024 * 1024
-MOST_FILES = 10
-
-_TRIES = 4
-_LONGEST_NAME = 120
-
-
 @dataclass(frozen=True, slots=True)
 class FetchedFiles:
     """`notes` has a line for each file that could not be fetched."""
@@ -208,20 +217,6 @@ def _plain(name: str) -> str:
     """One printable line without brackets, which would end the note."""
     kept = "".join(each if each.isprintable() and each not in "[]" else " " for each in name)
     return kept.strip()[-_LONGEST_NAME:] or "file"
-
-
-NOTHING_TO_READ = (
-    "There is nothing in that message that I can read. Say it in words, or send a file."
-)
-NOT_TAKEN = "That message could not be taken in. Write it in other words, or on the page."
-
-# A message that follows a command, such as `/clear`, waits this many seconds for it to finish, and
-# does not wait for a longer command.
-_COMMAND_FIRST = 1.0
-_LONGEST_PAUSE = 60.0
-_SAID_AFTER = 3
-
-_logger = logging.getLogger(__name__)
 
 
 def not_kept_yet(reason: str) -> str:

@@ -28,6 +28,17 @@ FAILED = "The bot could not do that. Its log says why."
 
 _ALREADY_ACKNOWLEDGED = 40060
 
+UNKNOWN = "This button is from a message that I no longer know."
+# Discord itself waits for three seconds.
+COMPLETION_SECONDS = 2.0
+_MOST_CHOICES = 25
+_LONGEST_CHOICE = 100
+_ACTION = "approve"
+# The last word in the data of the button that the emoji stands for.
+_ANSWERS: Mapping[str, str] = {"✅": "once", "🔓": "always", "❌": "no"}
+# Variation selectors, which Discord may add to an emoji.
+_VARIATIONS = "\ufe0e\ufe0f"
+
 _logger = logging.getLogger(__name__)
 
 
@@ -99,9 +110,6 @@ def _is_repeated(error: OllimError) -> bool:
     return isinstance(cause, discord.HTTPException) and cause.code == _ALREADY_ACKNOWLEDGED
 
 
-UNKNOWN = "This button is from a message that I no longer know."
-
-
 class ButtonInteractions:
     def __init__(self, reception: Reception, fallback: SendNotice) -> None:
         self._reception = reception
@@ -124,13 +132,6 @@ class ButtonInteractions:
         except Exception:  # the owner must get an answer to every click
             _logger.exception("A click on %s failed", custom_id)
             return FAILED
-
-
-# Discord itself waits for three seconds.
-COMPLETION_SECONDS = 2.0
-
-_MOST_CHOICES = 25
-_LONGEST_CHOICE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,13 +247,6 @@ class InteractionRouter:
             await self._commands.complete(interaction)
         elif interaction.type is InteractionType.component:
             await self._buttons.clicked(interaction)
-
-
-_ACTION = "approve"
-# The last word in the data of the button that the emoji stands for.
-_ANSWERS: Mapping[str, str] = {"✅": "once", "🔓": "always", "❌": "no"}
-# Variation selectors, which Discord may add to an emoji.
-_VARIATIONS = "\ufe0e\ufe0f"
 
 
 class ApprovalReactions:

@@ -20,6 +20,27 @@ _SMALL = "-# "
 _MARKUP = re.compile(r"([\\`*_~|<>\[\]:])")
 
 
+_LATE = timedelta(seconds=60)
+_LATE_MARK = "late · written "
+FORWARDED = "forwarded message"
+_LONGEST_TITLE = 256
+_LONGEST_DESCRIPTION = 4096
+_LONGEST_NAME = 256
+_LONGEST_VALUE = 1024
+_LONGEST_LABEL = 80
+_LONGEST_ID = 100
+_LONGEST_IN_ALL = 6000
+_MOST_FIELDS = 25
+_MOST_BUTTONS = 25
+_LEFT_OUT = "…"
+FROM_THE_PAGE = "from the page"
+CUT_OFF = "cut off here"
+_MOST_FILES = 10
+_LONGEST_JOB = 100
+_LONGEST_FOOTER = 300
+_NOTHING = "…"
+
+
 def small(line: str) -> str:
     return f"{_SMALL}{line}"
 
@@ -44,10 +65,6 @@ def without_markup(text: str) -> str:
     return _MARKUP.sub(r"\\\1", text)
 
 
-_LATE = timedelta(seconds=60)
-_WORDS = "late · written "
-
-
 def dated(outgoing: OutgoingMessage, written: datetime, now: datetime) -> OutgoingMessage:
     """Add when it was written, if that is more than a minute ago and there is room."""
     if now.astimezone(UTC) - written.astimezone(UTC) <= _LATE:
@@ -63,10 +80,7 @@ def dated(outgoing: OutgoingMessage, written: datetime, now: datetime) -> Outgoi
 def undated(text: str) -> str:
     """Remove the line that `dated` adds."""
     first, _, rest = text.partition("\n")
-    return rest if first.startswith(small(_WORDS)) else text
-
-
-FORWARDED = "forwarded message"
+    return rest if first.startswith(small(_LATE_MARK)) else text
 
 
 def untrusted_of(forwarded: Forwarded, zone: tzinfo | None) -> Untrusted:
@@ -75,18 +89,6 @@ def untrusted_of(forwarded: Forwarded, zone: tzinfo | None) -> Untrusted:
     written = "" if at is None else f", written {at.astimezone(zone):%Y-%m-%d %H:%M}"
     about = f"a message that the owner forwarded from {forwarded.place} on Discord{written}"
     return Untrusted(FORWARDED, f"{about}. Discord does not say who wrote it.")
-
-
-_LONGEST_TITLE = 256
-_LONGEST_DESCRIPTION = 4096
-_LONGEST_NAME = 256
-_LONGEST_VALUE = 1024
-_LONGEST_LABEL = 80
-_LONGEST_ID = 100
-_LONGEST_IN_ALL = 6000
-_MOST_FIELDS = 25
-_MOST_BUTTONS = 25
-_LEFT_OUT = "…"
 
 
 def fitted(card: Card, footer: str) -> Card:
@@ -138,15 +140,6 @@ def _buttons(buttons: Sequence[Button]) -> Iterator[Button]:
             shown = replace(shown, action="none", data=str(number), is_used=True)
         known.add(shown.custom_id)
         yield shown
-
-
-FROM_THE_PAGE = "from the page"
-CUT_OFF = "cut off here"
-
-_MOST_FILES = 10
-_LONGEST_JOB = 100
-_LONGEST_FOOTER = 300
-_NOTHING = "…"
 
 
 def parts_of(message: ChatMessage) -> tuple[ChatMessage, ...]:

@@ -9,13 +9,31 @@ from unicodedata import category
 
 _JOINER = "\u200d"
 # Skin tones, flags of regions, the second halves of Hangul syllables and of lone surrogates.
-_CLINGING = (
+_COMBINING = (
     ("\U0001f3fb", "\U0001f3ff"),
     ("\U000e0020", "\U000e007f"),
     ("\u1160", "\u11ff"),
     ("\udc00", "\udfff"),
 )
 _FLAG_LETTERS = ("\U0001f1e6", "\U0001f1ff")
+
+
+# Discord accepts a fence at any indentation. All kinds of white space count, since Discord removes
+# them at the ends of a message, where a fence may then appear.
+_FENCE_LIKE = re.compile(r"[^\S\n]*(`{3,}|~{3,})(.*)", re.DOTALL)
+_CLOSING_SO_FAR = re.compile(r"[^\S\n]*(?:(?:`+|~+)\s*)?\Z")
+# How far a closing line may be indented and still surely fit.
+_SLACK = 4
+_SENTENCE_END = re.compile(r"""[.!?…]["'”’»)\]*_`]*\s+|[。！？][」』）]*\s*""")
+# Rows of tables and lists, headings, quotes and small text lose their meaning when cut.
+_ROW = re.compile(r"[ \t]*(?:[-*+][ \t]|\d+[.)][ \t]|[|>#]|-#)")
+# Ideographs have no space between words; a line may end anywhere between two of them.
+_WORD_END = re.compile(r"(?<=[\s、，；：。！？」』）])|(?<=[ぁ-ヿ㐀-鿿])(?=[ぁ-ヿ㐀-鿿])")
+LONGEST = 2000
+# A piece this full may end with a paragraph or a line although more would fit.
+_ENOUGH_PERCENT = 65
+_SOLID = re.compile(r"\S")
+_HEADING = re.compile(r"#{1,6}\s")
 
 
 def is_character_boundary(text: str, at: int) -> bool:
@@ -27,7 +45,7 @@ def is_character_boundary(text: str, at: int) -> bool:
         return True
     if char == _JOINER or before == _JOINER or category(char).startswith("M"):
         return False
-    if any(low <= char <= high for low, high in _CLINGING):
+    if any(low <= char <= high for low, high in _COMBINING):
         return False
     return not (_is_flag_letter(char) and _flag_letters_before(text, at) % 2)
 
@@ -54,14 +72,6 @@ def _flag_letters_before(text: str, at: int) -> int:
     while begin > 0 and _is_flag_letter(text[begin - 1]):
         begin -= 1
     return at - begin
-
-
-# Discord accepts a fence at any indentation. All kinds of white space count, since Discord removes
-# them at the ends of a message, where a fence may then appear.
-_FENCE_LIKE = re.compile(r"[^\S\n]*(`{3,}|~{3,})(.*)", re.DOTALL)
-_CLOSING_SO_FAR = re.compile(r"[^\S\n]*(?:(?:`+|~+)\s*)?\Z")
-# How far a closing line may be indented and still surely fit.
-_SLACK = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +141,6 @@ def most_kept(longest: int) -> int:
     return 2 * (1 + share_of(longest)) + _SLACK
 
 
-_SENTENCE_END = re.compile(r"""[.!?…]["'”’»)\]*_`]*\s+|[。！？][」』）]*\s*""")
-# Rows of tables and lists, headings, quotes and small text lose their meaning when cut.
-_ROW = re.compile(r"[ \t]*(?:[-*+][ \t]|\d+[.)][ \t]|[|>#]|-#)")
-# Ideographs have no space between words; a line may end anywhere between two of them.
-_WORD_END = re.compile(r"(?<=[\s、，；：。！？」』）])|(?<=[ぁ-ヿ㐀-鿿])(?=[ぁ-ヿ㐀-鿿])")
-
-
 def is_row(line: str) -> bool:
     """Whether the line should move to the next piece rather than be cut."""
     return " | " in line or _ROW.match(line) is not None or is_fence_like(line)
@@ -172,14 +175,6 @@ def _last(kind: re.Pattern[str], line: str) -> int | None:
         ),
         None,
     )
-
-
-LONGEST = 2000
-
-# A piece this full may end with a paragraph or a line although more would fit.
-_ENOUGH_PERCENT = 65
-_SOLID = re.compile(r"\S")
-_HEADING = re.compile(r"#{1,6}\s")
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,11 @@ from ollim_bot.surfaces.discord.rendering import small
 from ollim_bot.surfaces.discord.split import split
 from ollim_bot.surfaces.discord.stale_drafts import StaleDrafts
 
+_PAGE_GOES_ON = "The page goes on; what is said meanwhile will arrive there later."
+SHUTTING_DOWN = small("shutting down")
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+_LONGEST_GOODBYE = 2.0
+
 _logger = logging.getLogger(__name__)
 
 
@@ -92,9 +97,6 @@ class StartupTasks:
             remembered = None
         facts, commands = self._facts, self._reception.commands
         await sync(client, commands, self._clock, remembered, facts.keep_commands_hash)
-
-
-_PAGE_GOES_ON = "The page goes on; what is said meanwhile will arrive there later."
 
 
 class DiscordListener:
@@ -160,12 +162,6 @@ class DiscordListener:
 
     async def interaction(self, interaction: discord.Interaction) -> None:
         await self._interactions.arrived(interaction)
-
-
-SHUTTING_DOWN = small("shutting down")
-
-_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
-_LONGEST_GOODBYE = 2.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,14 @@ _CHUNK = 256 * 1024
 _LONGEST_MARK = 12
 
 
+_LONGEST_NAME = 120
+_BYTES_PER_CHARACTER = 4
+_MOST_FIELDS = 10
+_MALFORMED = (ValueError, AssertionError, RuntimeError, HttpProcessingError)
+T = TypeVar("T")
+R = TypeVar("R")
+
+
 async def send_attachment(
     request: web.Request, attachment: Attachment, opener: OpenAttachment
 ) -> web.StreamResponse:
@@ -92,15 +100,6 @@ def _image_type(start: bytes) -> str | None:
 
 def _quoted(name: str) -> str:
     return quote(name, safe="", errors="replace")
-
-
-_LONGEST_NAME = 120
-_BYTES_PER_CHARACTER = 4
-_MOST_FIELDS = 10
-_MALFORMED = (ValueError, AssertionError, RuntimeError, HttpProcessingError)
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 @dataclass(slots=True)

@@ -19,6 +19,31 @@ _BARE_LINK = re.compile(
 _TASK = re.compile(r"\[([ xX])\] (?=\S)")
 
 
+_LINK = re.compile(r"(?:https?://[^/\s]|mailto:[^/\s])\S*", re.IGNORECASE)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_ALIGNED = re.compile("align-(left|right|center)")
+_EMPTY = re.compile("")
+# The rendering time of a hostile text grows with the nesting that is allowed.
+_OPTIONS = {"html": False, "breaks": True, "linkify": False, "maxNesting": 20}
+_TAGS = {
+    *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "pre", "code"),
+    *("ul", "ol", "li", "input", "em", "strong", "s", "a"),
+    *("table", "thead", "tbody", "tr", "th", "td"),
+}
+_ATTRIBUTES = {
+    ("a", "href"): _LINK,
+    ("a", "title"): re.compile(".*", re.DOTALL),
+    ("code", "class"): re.compile(r"language-[\w.+#-]{1,40}"),
+    ("ol", "start"): re.compile(r"[0-9]{1,9}"),
+    ("li", "class"): re.compile("task"),
+    ("input", "type"): re.compile("checkbox"),
+    ("input", "disabled"): _EMPTY,
+    ("input", "checked"): _EMPTY,
+    ("th", "class"): _ALIGNED,
+    ("td", "class"): _ALIGNED,
+}
+
+
 def for_the_page(state: StateCore) -> None:
     """A rule for the end of the core chain: changes the tokens of a whole text in place."""
     for token in state.tokens:
@@ -101,32 +126,6 @@ def _make_task_box(item: Token, inline: Token) -> None:
     rest = _text(" " + children[0].content[found.end() :])
     inline.children = [box, rest, *children[1:]]
     item.attrs["class"] = "task"
-
-
-_LINK = re.compile(r"(?:https?://[^/\s]|mailto:[^/\s])\S*", re.IGNORECASE)
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_ALIGNED = re.compile("align-(left|right|center)")
-_EMPTY = re.compile("")
-
-# The rendering time of a hostile text grows with the nesting that is allowed.
-_OPTIONS = {"html": False, "breaks": True, "linkify": False, "maxNesting": 20}
-_TAGS = {
-    *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "pre", "code"),
-    *("ul", "ol", "li", "input", "em", "strong", "s", "a"),
-    *("table", "thead", "tbody", "tr", "th", "td"),
-}
-_ATTRIBUTES = {
-    ("a", "href"): _LINK,
-    ("a", "title"): re.compile(".*", re.DOTALL),
-    ("code", "class"): re.compile(r"language-[\w.+#-]{1,40}"),
-    ("ol", "start"): re.compile(r"[0-9]{1,9}"),
-    ("li", "class"): re.compile("task"),
-    ("input", "type"): re.compile("checkbox"),
-    ("input", "disabled"): _EMPTY,
-    ("input", "checked"): _EMPTY,
-    ("th", "class"): _ALIGNED,
-    ("td", "class"): _ALIGNED,
-}
 
 
 class _Parser(MarkdownIt):

@@ -29,6 +29,11 @@ _MOST_WORK = 20_000
 _WORK_OF_SIGNS = {"[": 30, "*": 4, "_": 4, "~": 4, "<": 4, "&": 4, "\n": 16}
 
 
+_PACE = 0.05
+# A long list is one block and is rendered again for each draft, so it is drawn less often.
+_SHARE_OF_TIME = 5
+
+
 @dataclass(frozen=True, slots=True)
 class HtmlDraft:
     """A growing text: `blocks` is HTML that later text cannot change, `rest` is text.
@@ -121,11 +126,6 @@ class LiveHtml:
     @property
     def blocks(self) -> tuple[str, ...]:
         return (*self.done, *self.draft.blocks)
-
-
-_PACE = 0.05
-# A long list is one block and is rendered again for each draft, so it is drawn less often.
-_SHARE_OF_TIME = 5
 
 
 class WebPresenter:

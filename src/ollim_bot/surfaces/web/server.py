@@ -41,6 +41,11 @@ _TYPES = {
 }
 
 
+_HOST = "127.0.0.1"
+_SHUTDOWN_SECONDS = 1.0
+_logger = logging.getLogger(__name__)
+
+
 async def send_page(folder: str) -> web.Response:
     """Send the page, with links to the static files in `folder`.
 
@@ -74,12 +79,6 @@ def _content(name: str) -> bytes | None:
         if path.name == name and path.suffix in _TYPES and not path.is_symlink():
             return path.read_bytes() if path.is_file() else None
     return None
-
-
-_logger = logging.getLogger(__name__)
-
-_HOST = "127.0.0.1"
-_SHUTDOWN_SECONDS = 1.0
 
 
 def page_app(

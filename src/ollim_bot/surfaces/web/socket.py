@@ -24,6 +24,9 @@ from ollim_bot.surfaces.web.rendered_messages import RenderedMessages
 _GOODBYE_SECONDS = 1.0
 
 
+_NEWEST = 60
+
+
 class Tab:
     """An open tab with its queue of frames. A tab that does not read is disconnected."""
 
@@ -117,9 +120,6 @@ class Tabs:
             async with asyncio.timeout(_GOODBYE_SECONDS):
                 closing = (tab.close() for tab in tuple(self._tabs))
                 await asyncio.gather(*closing, return_exceptions=True)
-
-
-_NEWEST = 60
 
 
 class TabSocket:
