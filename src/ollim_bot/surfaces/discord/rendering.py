@@ -69,7 +69,7 @@ def dated(outgoing: OutgoingMessage, written: datetime, now: datetime) -> Outgoi
     """Add when it was written, if that is more than a minute ago and there is room."""
     if now.astimezone(UTC) - written.astimezone(UTC) <= _LATE:
         return outgoing
-    words = f"{_WORDS}{describe(written.replace(second=0, microsecond=0), now)}"
+    words = f"{_LATE_MARK}{describe(written.replace(second=0, microsecond=0), now)}"
     if outgoing.card is not None:
         footer = " · ".join(part for part in (words, outgoing.card_footer) if part)
         return replace(outgoing, card_footer=footer)
