@@ -154,7 +154,7 @@ async def test_what_cannot_be_done_is_said(wire: Wire, screen: Screen, typed: st
 async def program(home: Path, port: int, stdin: int) -> AsyncIterator[asyncio.subprocess.Process]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-m", "ollim_bot.testing.discord", "--port", str(port)),
+        *("-m", "devtools.localdiscord", "--port", str(port)),
         stdin=stdin,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
