@@ -37,7 +37,7 @@ from ollim_bot.store.attachments.files import media_type_of, safe_name
 from ollim_bot.store.frontmatter import parse
 from ollim_bot.surfaces.discord.split import shortened, split
 from ollim_bot.surfaces.web.markdown import block_starts, plain, render
-from ollim_bot.surfaces.web.presenter import Draft
+from ollim_bot.surfaces.web.presenter import HtmlDraft
 from ollim_bot.tools.addresses import address_problem
 from ollim_bot.tools.guards import may_have_hooks, state_dir_guard
 from ollim_bot.tools.path_rules import PathPolicy
@@ -74,7 +74,7 @@ def _fields(text: str) -> object:
 
 
 def _drafted(text: str) -> str:
-    return Draft(rest=text).settled().tail()
+    return HtmlDraft(rest=text).settled().tail()
 
 
 _redacted = RedactingFilter(["a secret", "aaaa"]).redacted

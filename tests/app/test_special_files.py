@@ -16,7 +16,7 @@ from ollim_bot.domain.inputs import InputId
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
-from ollim_bot.testing.journal import RememberingJournal
+from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.surface import RecordingSurface
 
 NAMES = (
@@ -57,7 +57,7 @@ async def test_everything_goes_on_and_each_is_named(
         make(some.paths.root / name)
     surface, clock = RecordingSurface(), ManualClock(NOW)
     engine = ScriptedEngine().answers("Hello, Ada.")
-    ground = Ground(journal=RememberingJournal())
+    ground = Ground(journal=RecordingJournal())
     app = App(some, clock=clock, engine=engine, surfaces=[surface], ground=ground)
     async with running(app):
         await until(lambda: surface.receptions)

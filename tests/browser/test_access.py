@@ -10,7 +10,7 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 from tests.browser.squatter import Squatter, squatting
 from tests.browser.stage import Stage, box, message, send, sent
-from tests.web.sign_in import Door, NotLetIn
+from tests.web.sign_in import AccessDenied, Door
 
 from ollim_bot.paths import DataPaths
 from ollim_bot.surfaces.web import texts
@@ -52,9 +52,9 @@ async def is_useless(stage: Stage, loot: dict[str, Any], challenges: list[str]) 
             for challenge in (*challenges, fresh):
                 for generation in ("1", "2"):
                     words = {"browser": browser, "generation": generation, "proof": signature}
-                    with pytest.raises(NotLetIn):
+                    with pytest.raises(AccessDenied):
                         await door.ask("/api/session", challenge=challenge, **words)
-        with pytest.raises(NotLetIn):
+        with pytest.raises(AccessDenied):
             await door.enter(loot["address"].partition("#")[2])
 
 

@@ -34,7 +34,7 @@ from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.journal import RememberingJournal
+from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.memory import memory_stores
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -70,7 +70,7 @@ class Stage:
     posted: dict[str, ChatMessage] = field(default_factory=dict)
     posts: int = 0
     clock: ManualClock = field(default_factory=lambda: ManualClock(NOW, BERLIN))
-    journal: RememberingJournal = field(default_factory=RememberingJournal)
+    journal: RecordingJournal = field(default_factory=RecordingJournal)
 
     def __post_init__(self) -> None:
         self.stores: Stores = memory_stores(NOW)

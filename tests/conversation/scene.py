@@ -30,7 +30,7 @@ from ollim_bot.store.undo import UndoStore
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
-from ollim_bot.testing.journal import RememberingJournal
+from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.memory import memory_stores
 from ollim_bot.testing.surface import RecordingSurface
 from ollim_bot.tools.gates import BackgroundTools
@@ -231,10 +231,10 @@ def world(
         "keeper": FakeKeeper(),
         "spec": plain_spec,
         "gate": lambda *_: let_through,
-        "journal": RememberingJournal(),
+        "journal": RecordingJournal(),
         "background_tools": BackgroundTools(PathPolicy(HOME), lambda: DEFAULT_BG_TOOLS),
         "job_files": JobFileChecker(DataPaths(HOME)),
-        "former": UndoStore(DataPaths(HOME), RememberingJournal()),
+        "former": UndoStore(DataPaths(HOME), RecordingJournal()),
         "working_directory": HOME,
         "status": STATUS,
         "doctor": all_well,

@@ -14,7 +14,7 @@ from tests.storage.places import DataDirectory, QuickDisk
 from ollim_bot.domain.runs import RunKind
 from ollim_bot.errors import NotSent
 from ollim_bot.stores import Stores
-from ollim_bot.testing.courier import FarService
+from ollim_bot.testing.chat_service import FakeChatService
 from ollim_bot.testing.disks import SteppedDisk
 
 BACKGROUND = run_of(RunKind.BACKGROUND)
@@ -149,7 +149,7 @@ async def test_a_start_does_not_fail_for_a_message_that_still_finds_no_space(
         assert still_full.texts == ["ping 7"]
 
 
-def far(disk: FullDisk) -> tuple[Mailbag, FarService]:
+def far(disk: FullDisk) -> tuple[Mailbag, FakeChatService]:
     bag, service, _ = far_bag()
     bag.stores = disk.stores()
     return bag, service

@@ -1,4 +1,4 @@
-"""Doubles `Channel`: the owner's direct messages in memory, with a say over what fails."""
+"""Doubles `DmChannel`: the owner's direct messages in memory, with a say over what fails."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Posted:
     marks: set[str] = field(default_factory=set)
 
     @property
-    def letter(self) -> OutgoingMessage:
+    def outgoing(self) -> OutgoingMessage:
         return self.versions[-1]
 
 
@@ -58,7 +58,7 @@ class FakeChannel:
     @property
     def texts(self) -> list[str]:
         """What the bot has said, as it stands there now, oldest first."""
-        return [each.letter.text for each in self.bot.values()]
+        return [each.outgoing.text for each in self.bot.values()]
 
     def say(self, text: str, **fields: object) -> ReceivedMessage:
         """The owner writes; with further fields of `Seen`."""
@@ -69,20 +69,20 @@ class FakeChannel:
         self.owner[seen.ref] = seen
         return seen
 
-    async def send(self, letter: OutgoingMessage, nonce: str) -> str:
+    async def send(self, outgoing: OutgoingMessage, nonce: str) -> str:
         await self._called("send", nonce)
         for known in self.bot.values():
             if known.nonce == nonce:
                 return known.ref
         ref = str(next(self._ids))
-        self.bot[ref] = Posted(ref, self._clock.now(), nonce, [letter])
+        self.bot[ref] = Posted(ref, self._clock.now(), nonce, [outgoing])
         self._answered("send")
         return ref
 
-    async def edit(self, ref: str, letter: OutgoingMessage) -> None:
+    async def edit(self, ref: str, outgoing: OutgoingMessage) -> None:
         await self._called("edit", ref)
         posted = self._known(ref)
-        posted.versions.append(replace(letter, files=posted.letter.files))
+        posted.versions.append(replace(outgoing, files=posted.outgoing.files))
         self._answered("edit")
 
     async def delete(self, ref: str) -> None:
@@ -154,13 +154,13 @@ class FakeChannel:
 
 
 def _seen(posted: Posted) -> ReceivedMessage:
-    card = posted.letter.card
+    card = posted.outgoing.card
     return ReceivedMessage(
         posted.ref,
         posted.at,
         is_owners=False,
         is_ours=True,
-        text=posted.letter.text or (card.text if card else ""),
+        text=posted.outgoing.text or (card.text if card else ""),
         nonce=posted.nonce,
         is_edited=len(posted.versions) > 1,
         has_card=card is not None,

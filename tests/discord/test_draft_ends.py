@@ -33,7 +33,7 @@ def orphans_of(scene: Scene, known: Collection[str] = ()) -> StaleDrafts:
     async def is_known(ref: str) -> bool:
         return ref in known
 
-    return StaleDrafts(scene.channel, scene.errands, scene.memory, scene.courier, is_known)
+    return StaleDrafts(scene.channel, scene.background, scene.memory, scene.courier, is_known)
 
 
 async def test_a_turn_that_ends_without_words_leaves_nothing(scene: Scene) -> None:
@@ -121,7 +121,7 @@ async def test_the_next_start_closes_what_a_crash_has_left(scene: Scene) -> None
     turn = await scene.begin()
     await turn.show(TextStreamed("word " * 500), ToolStarted("1", "Read"))
     await scene.clock.advance(10)
-    await scene.errands.close()
+    await scene.background.close()
     first, _ = scene.channel.texts
     next_life = Scene()
     next_life.channel, next_life.memory = scene.channel, scene.memory

@@ -183,7 +183,7 @@ class Story:
         await self.scene.clock.advance(300)
         shown = [each for each in self.scene.channel.bot.values() if each.ref not in self.pings]
         await self.scene.close()
-        return [each.letter.text for each in sorted(shown, key=lambda each: int(each.ref))]
+        return [each.outgoing.text for each in sorted(shown, key=lambda each: int(each.ref))]
 
 
 @given(st.lists(PLANS, min_size=1, max_size=3))

@@ -125,7 +125,7 @@ async def test_a_long_answer_costs_no_more_requests_than_its_pace_allows(scene: 
     assert streamed <= 1.2 * seconds / scene.channel.pause
     assert len(scene.requests()) - streamed <= 2
     for posted in list(scene.channel.bot.values())[:-1]:
-        texts = [letter.text for letter in posted.versions]
+        texts = [outgoing.text for outgoing in posted.versions]
         assert len(texts) == len(set(texts)), "a piece that was finished was edited again"
 
 

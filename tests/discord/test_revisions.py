@@ -45,7 +45,7 @@ async def test_a_message_that_was_changed_is_edited_once(scene: Scene) -> None:
     scene.courier.changed(changed)
     await scene.settle()
     assert scene.requests() == ["send", "edit"]
-    assert [each.letter for each in scene.channel.bot.values()] == letters_of(changed)
+    assert [each.outgoing for each in scene.channel.bot.values()] == letters_of(changed)
 
 
 @pytest.mark.parametrize("text", ["", LONG], ids=["a card", "several parts"])
@@ -58,7 +58,7 @@ async def test_a_change_counts_though_the_log_does_not_say_yet_where_it_stands(
     changed = delivered(with_used_buttons(question))
     scene.courier.changed(changed)
     await scene.settle()
-    assert [each.letter for each in scene.channel.bot.values()] == letters_of(changed)
+    assert [each.outgoing for each in scene.channel.bot.values()] == letters_of(changed)
 
 
 async def test_a_message_of_an_earlier_life_is_edited_once(scene: Scene) -> None:
@@ -108,7 +108,7 @@ async def test_what_changes_on_its_way_is_changed_when_it_has_arrived(scene: Sce
     await scene.courier.deliver(part, nonce_of(question, 0))
     await scene.settle()
     [posted] = scene.channel.bot.values()
-    assert posted.letter == letters_of(with_used_buttons(question))[0]
+    assert posted.outgoing == letters_of(with_used_buttons(question))[0]
 
 
 @pytest.mark.parametrize("text", [LONG + LONG, "short"])

@@ -36,7 +36,7 @@ from ollim_bot.offline.server import MessagesServer
 from ollim_bot.settings import Settings
 from ollim_bot.store.stores import open_stores
 from ollim_bot.stores import Stores
-from ollim_bot.testing.journal import RememberingJournal
+from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.surface import RecordingSurface
 
 LIMIT = 60.0
@@ -217,6 +217,6 @@ def opened(at: Stand) -> Stores:
     return open_stores(
         at.vault.paths,
         now=SystemClock(at.settings.zone).now,
-        journal=RememberingJournal(),
+        journal=RecordingJournal(),
         on_problem=lambda _: None,
     )

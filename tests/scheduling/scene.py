@@ -30,7 +30,7 @@ from ollim_bot.store.stores import open_stores
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.journal import RememberingJournal
+from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.surface import RecordingSurface
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
@@ -144,7 +144,7 @@ async def day(
     clock = clock or ManualClock(NOW)
     paths = DataPaths(root)
     prepare_data_directory(paths)
-    edits = HandEdits(RememberingJournal(), root, clock)
+    edits = HandEdits(RecordingJournal(), root, clock)
     stores = open_stores(paths, now=clock.now, journal=edits, disk=disk, on_problem=lambda _: None)
     surface, shown = RecordingSurface(), seen(stores)
     talk = Talk(

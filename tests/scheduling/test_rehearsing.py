@@ -23,7 +23,7 @@ from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, occurrence_a
 from ollim_bot.ports import Clock
 from ollim_bot.schedule.watcher import SCAN_SECONDS
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import Calls, ScriptedEngine, ScriptedSession, Step
+from ollim_bot.testing.engine import CallsTool, ScriptedEngine, ScriptedSession, Step
 
 # The clocks of New York go forward in this night, at 7:00.
 NIGHT = datetime(2026, 3, 8, 5, 0, tzinfo=UTC)
@@ -66,8 +66,8 @@ class TalkativeEngine(ScriptedEngine):
 
     def next_script(self) -> Sequence[Step]:
         return (
-            Calls("mcp__discord__ping_user", {"message": "Look."}),
-            Calls("mcp__discord__report_updates", {"message": "I have looked."}),
+            CallsTool("mcp__discord__ping_user", {"message": "Look."}),
+            CallsTool("mcp__discord__report_updates", {"message": "I have looked."}),
         )
 
 

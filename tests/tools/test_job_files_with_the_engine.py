@@ -16,7 +16,7 @@ from ollim_bot.offline.messages import CallTool, Reply
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.job_checker import JobFileChecker
-from ollim_bot.tools.guards import UnclearEdit, written
+from ollim_bot.tools.guards import UnclearEdit, text_after_edit
 from ollim_bot.tools.job_validator import JobValidator
 
 BUILTIN = ("Read", "Write", "Edit")
@@ -49,7 +49,7 @@ async def test_a_foretold_edit_is_what_stands_in_the_file(stage: Scene) -> None:
         path = Path(str(call.arguments["file_path"]))
         if call.tool == "Edit":
             try:
-                foretold[path] = written("x", before[path.stem], call.tool, call.arguments)
+                foretold[path] = text_after_edit("x", before[path.stem], call.tool, call.arguments)
             except UnclearEdit as unclear:
                 return Refusal(str(unclear))
         return None

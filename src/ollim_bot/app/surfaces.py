@@ -14,7 +14,7 @@ from ollim_bot.ports import Clock
 from ollim_bot.settings import Settings
 from ollim_bot.store.attachments.files import files_of
 from ollim_bot.stores import Stores
-from ollim_bot.surfaces.web.keys import Keys
+from ollim_bot.surfaces.web.keys import BrowserKeys
 from ollim_bot.surfaces.web.read_mark import RememberedMark
 from ollim_bot.surfaces.web.secret import web_secret
 from ollim_bot.surfaces.web.surface import WebSurface
@@ -101,7 +101,7 @@ async def open_surfaces(
     page = WebSurface(
         port=settings.web_port,
         hosts=settings.web_hosts,
-        keys=Keys(paths, clock, report=on_problem),
+        keys=BrowserKeys(paths, clock, report=on_problem),
         open_attachment=opener,
         uploads=paths.state / "uploads",
         read_mark=RememberedMark(stores.memory),

@@ -24,7 +24,7 @@ from ollim_bot.stores import Stores
 from ollim_bot.surfaces.web.surface import WebSurface
 
 _RUNNING = "ollim-bot {version} is running with its data in {root}. Ctrl-C stops it."
-_NOBODY = (
+_NO_SURFACE = (
     "There is no page and no Discord, so nobody can talk to it. Take OLLIM_WEB_PORT=0 out of the "
     "settings, or set DISCORD_TOKEN."
 )
@@ -51,7 +51,7 @@ def run(caller: Caller) -> None:
         ending = asyncio.run(_until_stopped(settings, caller, redacting))
     except OllimError:
         raise
-    except Exception:  # through the log, where no secret stays in it
+    except Exception:  # every fault goes through the log, which redacts secrets
         _logger.exception("A fault ended the bot")
         raise OllimError(_FAULT) from None
     if ending is Ending.RESTART:
@@ -67,7 +67,7 @@ async def _until_stopped(settings: Settings, caller: Caller, redacting: Redactin
             redacting.learn(page.secret.reveal())
             print(_page(page), flush=True)
         elif settings.discord_token is None:
-            note(_NOBODY)
+            note(_NO_SURFACE)
 
     app = App(settings, remote=_discord(settings), announce=announce)
     loop = asyncio.get_running_loop()
@@ -77,7 +77,7 @@ async def _until_stopped(settings: Settings, caller: Caller, redacting: Redactin
 
 
 def _discord(settings: Settings) -> MakeRemote | None:
-    """Only who uses it pays for what it takes to load it."""
+    """Import the Discord surface only if it is configured: it is slow to load."""
     if settings.discord_token is None:
         return None
     from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
@@ -92,7 +92,7 @@ def _discord(settings: Settings) -> MakeRemote | None:
 
 
 def _page(page: WebSurface) -> str:
-    """The address that lets in is for a terminal only: other outputs are kept somewhere."""
+    """Print an address that admits a browser only to a terminal: other outputs may be stored."""
     if sys.stdout.isatty():
         return f"Talk to it here: {page.address()}"
     return f"Its page is at port {page.port}; `ollim-bot web url` prints an address that opens it."

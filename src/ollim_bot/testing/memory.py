@@ -1,4 +1,4 @@
-"""Stores, logs and shelves without a disk, for tests of what stands on them."""
+"""Stores, logs and shelves in memory, for tests of the code above them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ J = TypeVar("J", bound=Job)
 
 
 def memory_stores(now: datetime) -> Stores:
-    """What `open_stores` gives for a new data directory."""
+    """The equivalent of `open_stores` for a new data directory."""
     no_session: SessionId | None = None
     no_messages: tuple[ForkMessage, ...] = ()
     no_fork: Fork | None = None
@@ -70,7 +70,7 @@ class MemoryStore(Generic[T]):
 
 
 class MemoryLog(Generic[T]):
-    """`moment` says when an entry is from."""
+    """`moment` gives the time of an entry."""
 
     def __init__(self, moment: Callable[[T], datetime]) -> None:
         self._entries: list[T] = []

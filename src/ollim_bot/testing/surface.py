@@ -1,4 +1,4 @@
-"""A surface that shows nothing and remembers all that it was given."""
+"""A surface that shows nothing and records everything."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ollim_bot.domain.events import AgentEvent
 class RecordingSurface:
     """Doubles `ChatSurface`.
 
-    `news` is notified of each thing that is given. `is_broken` makes it raise where it must not, as
-    a surface with a fault would. While `may_go_on` is cleared, it hangs in the middle of a turn.
+    `news` is notified of each recorded event. `is_broken` makes every method raise, as a faulty
+    surface would. While `may_go_on` is cleared, it hangs in the middle of a turn.
     """
 
     def __init__(self, name: str = "recording") -> None:
@@ -31,7 +31,7 @@ class RecordingSurface:
 
     @property
     def texts(self) -> list[str]:
-        """What was posted, in order."""
+        """The posted texts, in order."""
         return [message.text for message in self.posts]
 
     def posted_by(self, author: Author) -> list[str]:

@@ -14,7 +14,7 @@ from ollim_bot.agent import Tool, ToolAnswer
 from ollim_bot.domain.text import shortened
 from ollim_bot.tools.context import arguments, text
 
-_PACKAGE = Path(__file__).resolve().parents[2]
+_PACKAGE = Path(__file__).resolve().parents[1]
 _MOST_FOUND = 8
 _LONGEST_START = 200
 _SMALL = 3

@@ -14,7 +14,7 @@ from ollim_bot.domain.shared_files import FileReading, JobFile, OwnersFile
 from ollim_bot.domain.shell_words import shell_words
 from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, Pattern, text_argument
 from ollim_bot.errors import StorageError
-from ollim_bot.tools.guards import UnclearEdit, written
+from ollim_bot.tools.guards import UnclearEdit, text_after_edit
 from ollim_bot.tools.path_rules import job_files
 
 _WRITING = frozenset({"Write", "Edit", "MultiEdit"})
@@ -73,7 +73,7 @@ class JobValidator:
 
     def _wrong(self, file: JobFile, call: ToolCall, setter: Setter | None) -> Iterator[str]:
         before = self._checker.text(file)
-        text = written(str(file), before, call.tool, call.arguments)
+        text = text_after_edit(str(file), before, call.tool, call.arguments)
         was = FileReading() if before is None else self._checker.read(file, before)
         will_be = self._checker.read(file, text)
         yield from will_be.problems

@@ -1,4 +1,4 @@
-"""What the page is told, as JSON."""
+"""The JSON that the page receives."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ollim_bot.surfaces.web.markdown import plain, render
 Json = dict[str, object]
 
 _LONGEST_EXCERPT = 120
-# How much of a text is read for an excerpt: markdown is longer than what it shows.
+# How much of a text is rendered for an excerpt: markdown is longer than its visible text.
 _READ_FOR_EXCERPT = 1000
 
 
@@ -130,7 +130,7 @@ def turn_frame(live: Mapping[str, object]) -> Json:
 
 
 def draft_frame(turn: TurnId, before: Sequence[str], now: Sequence[str], tail: str) -> Json:
-    """How many of the blocks that were shown before are to be kept, and what follows them."""
+    """How many of the blocks that were shown before stay, and what follows them."""
     same = takewhile(lambda pair: pair[0] == pair[1], zip(before, now, strict=False))
     keep = len(list(same))
     return {"type": "draft", "turn": turn, "keep": keep, "blocks": list(now[keep:]), "tail": tail}

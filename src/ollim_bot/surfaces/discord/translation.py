@@ -28,7 +28,7 @@ _STYLES: Mapping[ButtonStyle, discord.ButtonStyle] = {
     ButtonStyle.SUCCESS: discord.ButtonStyle.success,
     ButtonStyle.DANGER: discord.ButtonStyle.danger,
 }
-# What somebody types; all other kinds Discord makes by itself, or an application does.
+# The kinds that a person types; Discord or an application makes all others.
 _TYPED = (discord.MessageType.default, discord.MessageType.reply)
 _LONGEST_EMBED = 500
 
@@ -47,7 +47,7 @@ def embed_of(card: Card, footer: str) -> discord.Embed:
 class _StatelessButton(
     DynamicItem[Pressable[View]], template=r"act:(?P<action>[a-z_]+):(?P<data>.*)"
 ):
-    """A button that discord.py keeps no memory of, so that it works after a restart too.
+    """A button without state in discord.py, so that it works after a restart.
 
     It does nothing itself: every click also arrives as an interaction.
     """
@@ -60,7 +60,7 @@ class _StatelessButton(
 
 
 def view_of(buttons: Sequence[Button]) -> View | None:
-    """The buttons of a card that fits, five in a row; None if it has none."""
+    """The buttons of a card, five in a row; None if it has none."""
     if not buttons:
         return None
     view = View(timeout=None)
@@ -76,7 +76,7 @@ def view_of(buttons: Sequence[Button]) -> View | None:
 
 
 def seen(message: discord.Message, owner_id: int, our_id: int) -> ReceivedMessage | None:
-    """None for what nobody wrote, such as the note that a message was pinned."""
+    """Read a message; None for system messages, such as the note that a message was pinned."""
     if message.is_system():
         return None
     is_ours = message.author.id == our_id
@@ -86,11 +86,11 @@ def seen(message: discord.Message, owner_id: int, our_id: int) -> ReceivedMessag
         at=message.created_at,
         is_owners=message.author.id == owner_id and _is_typed(message),
         is_ours=is_ours,
-        # People send no embeds: those below their messages were written by somebody else.
+        # People send no embeds: those of their messages are previews with words of others.
         text=_words_of(message) if is_ours or _is_forward(message) else message.content,
         nonce=str(message.nonce or ""),
         is_edited=message.edited_at is not None,
-        # The preview of a link is an embed too, of another type.
+        # The preview of a link is an embed of another type.
         has_card=any(each.type == "rich" for each in message.embeds),
         has_buttons=_has_buttons(message),
         marks=frozenset(str(each.emoji) for each in message.reactions if each.me),
@@ -109,7 +109,6 @@ def _is_typed(message: discord.Message) -> bool:
 
 
 def _is_forward(message: discord.Message) -> bool:
-    """Whether a message shows any sign of a forward."""
     reference, flags = message.reference, message.flags
     is_plain = reference is None or reference.type is discord.MessageReferenceType.reply
     is_copy = flags.forwarded or flags.is_crossposted
@@ -132,7 +131,7 @@ def _place(message: discord.Message) -> str:
 
 
 def _words_of(message: discord.Message) -> str:
-    """Of a forward, all that it says; else its text, or the words of its first embed."""
+    """All words of a forward; of another message its text, or the words of its first embed."""
     if _is_forward(message):
         words = [*_all_words(message)]
         words += [word for each in message.message_snapshots for word in _all_words(each)]
@@ -148,14 +147,14 @@ def _all_words(part: discord.Message | discord.MessageSnapshot) -> Iterator[str]
 
 
 def _embed_words(embed: discord.Embed) -> str:
-    """As `Card.text` has them."""
+    """The words in the form of `Card.text`."""
     lines = [embed.title, embed.description]
     lines += [f"{each.name}: {each.value}" for each in embed.fields]
     return "\n".join(line for line in lines if line)
 
 
 def _replied(message: discord.Message) -> tuple[str | None, str, Forwarded | None]:
-    """The id of what it replies to, what that one says, and whether that was forwarded."""
+    """The id of the message that it replies to, its words, and whether it was forwarded."""
     reference = message.reference
     if reference is None or _is_forward(message):
         return None, "", None

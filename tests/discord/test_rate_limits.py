@@ -204,7 +204,7 @@ def test_where_one_call_is_all_there_is_no_edit_takes_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("happens", "doubts"),
+    ("happens", "uncertain_calls"),
     [
         (lambda each: each.answered("POST", 200, {}), 0),
         (lambda each: each.answered("POST", 400, {}), 0),
@@ -213,9 +213,9 @@ def test_where_one_call_is_all_there_is_no_edit_takes_it() -> None:
     ],
 )
 def test_a_call_whose_outcome_is_not_known_is_counted(
-    happens: Callable[[EditAllowance], None], doubts: int
+    happens: Callable[[EditAllowance], None], uncertain_calls: int
 ) -> None:
     allowance = EditAllowance(Time())
     allowance.began()
     happens(allowance)
-    assert allowance.doubts == doubts
+    assert allowance.uncertain_calls == uncertain_calls

@@ -1,4 +1,4 @@
-"""Errors as Discord words them, and the rules that lead to them."""
+"""Discord's error answers, and the validation rules that lead to them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,19 @@ from typing import Any
 Json = dict[str, Any]
 
 
+MOST_FILES = 10
+_COMPONENTS_V2 = 1 << 15
+_MOST_COMPONENTS = 40
+_LINK = 5
+_ROW, _BUTTON = 1, 2
+_EMBED_TEXTS = {"title": 256, "description": 4096}
+_MOST_IN_EMBEDS = 6000
+_COMMAND_NAME = re.compile(r"[-_'\w]{1,32}")
+
+
 @dataclass(eq=False)
-class Refused(Exception):
-    """`after` is how many seconds to wait, where that would help; `errors` the tree of fields."""
+class DiscordError(Exception):
+    """An error answer. `after` is how many seconds to wait; `errors` is the tree of fields."""
 
     status: int
     code: int
@@ -32,81 +42,81 @@ class Refused(Exception):
         return body
 
 
-def unauthorized() -> Refused:
-    return Refused(401, 0, "401: Unauthorized")
+def unauthorized() -> DiscordError:
+    return DiscordError(401, 0, "401: Unauthorized")
 
 
-def not_found() -> Refused:
-    return Refused(404, 0, "404: Not Found")
+def not_found() -> DiscordError:
+    return DiscordError(404, 0, "404: Not Found")
 
 
-def unknown_channel() -> Refused:
-    return Refused(404, 10003, "Unknown Channel")
+def unknown_channel() -> DiscordError:
+    return DiscordError(404, 10003, "Unknown Channel")
 
 
-def unknown_message() -> Refused:
-    return Refused(404, 10008, "Unknown Message")
+def unknown_message() -> DiscordError:
+    return DiscordError(404, 10008, "Unknown Message")
 
 
-def unknown_user() -> Refused:
-    return Refused(404, 10013, "Unknown User")
+def unknown_user() -> DiscordError:
+    return DiscordError(404, 10013, "Unknown User")
 
 
-def unknown_emoji() -> Refused:
-    return Refused(400, 10014, "Unknown Emoji")
+def unknown_emoji() -> DiscordError:
+    return DiscordError(400, 10014, "Unknown Emoji")
 
 
-def unknown_webhook() -> Refused:
-    return Refused(404, 10015, "Unknown Webhook")
+def unknown_webhook() -> DiscordError:
+    return DiscordError(404, 10015, "Unknown Webhook")
 
 
-def unknown_interaction() -> Refused:
-    return Refused(404, 10062, "Unknown interaction")
+def unknown_interaction() -> DiscordError:
+    return DiscordError(404, 10062, "Unknown interaction")
 
 
-def too_many_reactions() -> Refused:
-    return Refused(400, 30010, "Maximum number of reactions reached (20)")
+def too_many_reactions() -> DiscordError:
+    return DiscordError(400, 30010, "Maximum number of reactions reached (20)")
 
 
-def too_many_old_edits(after: float) -> Refused:
+def too_many_old_edits(after: float) -> DiscordError:
     message = "Maximum number of edits to messages older than 1 hour reached. Try again later."
-    return Refused(429, 30046, message, after=after)
+    return DiscordError(429, 30046, message, after=after)
 
 
-def too_large() -> Refused:
-    return Refused(413, 40005, "Request entity too large")
+def too_large() -> DiscordError:
+    return DiscordError(413, 40005, "Request entity too large")
 
 
-def already_acknowledged() -> Refused:
-    return Refused(400, 40060, "Interaction has already been acknowledged.")
+def already_acknowledged() -> DiscordError:
+    return DiscordError(400, 40060, "Interaction has already been acknowledged.")
 
 
-def missing_access() -> Refused:
-    return Refused(403, 50001, "Missing Access")
+def missing_access() -> DiscordError:
+    return DiscordError(403, 50001, "Missing Access")
 
 
-def not_in_a_dm() -> Refused:
-    return Refused(403, 50003, "Cannot execute action on a DM channel")
+def not_in_a_dm() -> DiscordError:
+    return DiscordError(403, 50003, "Cannot execute action on a DM channel")
 
 
-def anothers_message() -> Refused:
-    return Refused(403, 50005, "Cannot edit a message authored by another user")
+def anothers_message() -> DiscordError:
+    return DiscordError(403, 50005, "Cannot edit a message authored by another user")
 
 
-def empty_message() -> Refused:
-    return Refused(400, 50006, "Cannot send an empty message")
+def empty_message() -> DiscordError:
+    return DiscordError(400, 50006, "Cannot send an empty message")
 
 
-def invalid_webhook_token() -> Refused:
-    return Refused(401, 50027, "Invalid Webhook Token")
+def invalid_webhook_token() -> DiscordError:
+    return DiscordError(401, 50027, "Invalid Webhook Token")
 
 
-def invalid_json() -> Refused:
-    return Refused(400, 50109, "The request body contains invalid JSON.")
+def invalid_json() -> DiscordError:
+    return DiscordError(400, 50109, "The request body contains invalid JSON.")
 
 
-class Form:
-    """Gathers what is wrong with a body, field by field."""
+class FormErrors:
+    """Collects the errors of a body, field by field."""
 
     def __init__(self) -> None:
         self._errors: Json = {}
@@ -136,14 +146,14 @@ class Form:
             raise self._refused()
 
     @classmethod
-    def of(cls, path: str, code: str, message: str) -> Refused:
-        """With one thing wrong."""
+    def of(cls, path: str, code: str, message: str) -> DiscordError:
+        """A refusal with one error."""
         form = cls()
         form.wrong(path, code, message)
         return form._refused()
 
-    def _refused(self) -> Refused:
-        return Refused(400, 50035, "Invalid Form Body", self._errors)
+    def _refused(self) -> DiscordError:
+        return DiscordError(400, 50035, "Invalid Form Body", self._errors)
 
 
 def _words(value: object) -> str | list[Any]:
@@ -152,20 +162,9 @@ def _words(value: object) -> str | list[Any]:
     return "" if value is None else str(value)
 
 
-MOST_FILES = 10
-
-_COMPONENTS_V2 = 1 << 15
-_MOST_COMPONENTS = 40
-_LINK = 5
-_ROW, _BUTTON = 1, 2
-_EMBED_TEXTS = {"title": 256, "description": 4096}
-_MOST_IN_EMBEDS = 6000
-_COMMAND_NAME = re.compile(r"[-_'\w]{1,32}")
-
-
 def check_message(body: Json) -> None:
-    """The fields that are there; whether any words are left is another question."""
-    form = Form()
+    """Validate the given fields; `check_not_empty` checks that there is content."""
+    form = FormErrors()
     form.at_most("content", body.get("content"), 2000)
     form.at_most("nonce", body.get("nonce"), 25)
     _check_embeds(form, body.get("embeds") or [])
@@ -180,13 +179,13 @@ def check_message(body: Json) -> None:
 
 
 def check_not_empty(text: str, embeds: list[Json], files: int, flags: int) -> None:
-    has_words = bool(text.strip()) or any(_is_filled(each) for each in embeds)
-    if not has_words and not files and not flags & _COMPONENTS_V2:
+    stop_loading = bool(text.strip()) or any(_is_filled(each) for each in embeds)
+    if not stop_loading and not files and not flags & _COMPONENTS_V2:
         raise empty_message()
 
 
 def trimmed(embed: Json) -> Json:
-    """An embed as it stands: without white space around its words."""
+    """The embed as Discord stores it: without white space around its texts."""
     return {name: _trimmed(value) for name, value in embed.items()} | {"type": "rich"}
 
 
@@ -205,7 +204,7 @@ def _is_filled(embed: Json) -> bool:
     )
 
 
-def _check_embeds(form: Form, embeds: list[Json]) -> None:
+def _check_embeds(form: FormErrors, embeds: list[Json]) -> None:
     if len(embeds) > 10:
         form.wrong("embeds", "BASE_TYPE_MAX_LENGTH", "Must be 10 or fewer in length.")
     for number, embed in enumerate(embeds):
@@ -215,7 +214,7 @@ def _check_embeds(form: Form, embeds: list[Json]) -> None:
         form.wrong("embeds", "MAX_EMBED_SIZE_EXCEEDED", message)
 
 
-def _check_embed(form: Form, path: str, embed: Json) -> None:
+def _check_embed(form: FormErrors, path: str, embed: Json) -> None:
     for name, most in _EMBED_TEXTS.items():
         form.at_most(f"{path}.{name}", embed.get(name), most)
     form.at_most(f"{path}.footer.text", embed.get("footer", {}).get("text"), 2048)
@@ -238,7 +237,7 @@ def _texts(embed: Json) -> Iterator[str]:
         yield entry.get("value") or ""
 
 
-def _check_rows(form: Form, rows: list[Json]) -> None:
+def _check_rows(form: FormErrors, rows: list[Json]) -> None:
     form.at_most("components", rows, 5)
     taken: set[str] = set()
     for number, row in enumerate(rows):
@@ -252,7 +251,7 @@ def _check_rows(form: Form, rows: list[Json]) -> None:
             _check_component(form, f"{path}.components.{place}", component, taken)
 
 
-def _check_new_components(form: Form, components: list[Json]) -> None:
+def _check_new_components(form: FormErrors, components: list[Json]) -> None:
     everything = list(_within(components))
     form.at_most("components", everything, _MOST_COMPONENTS)
     taken: set[str] = set()
@@ -267,7 +266,7 @@ def _within(components: list[Json]) -> Iterator[Json]:
         yield from _within(component.get("components", []))
 
 
-def _check_component(form: Form, path: str, component: Json, taken: set[str]) -> None:
+def _check_component(form: FormErrors, path: str, component: Json, taken: set[str]) -> None:
     if component.get("type") == _BUTTON:
         form.at_most(f"{path}.label", component.get("label"), 80)
         if not component.get("label") and not component.get("emoji"):
@@ -284,12 +283,12 @@ def _check_component(form: Form, path: str, component: Json, taken: set[str]) ->
 
 
 def check_commands(commands: Any) -> None:
-    """All of an application's commands, as they are put at once."""
+    """Validate all commands of an application, as they are uploaded together."""
     if not isinstance(commands, list):
-        raise Refused(400, 50035, "Invalid Form Body")
+        raise DiscordError(400, 50035, "Invalid Form Body")
     if len(commands) > 100:
-        raise Refused(400, 30032, "Maximum number of application commands reached (100)")
-    form, names = Form(), set[str]()
+        raise DiscordError(400, 30032, "Maximum number of application commands reached (100)")
+    form, names = FormErrors(), set[str]()
     for number, command in enumerate(commands):
         _check_name(form, str(number), command)
         form.between(f"{number}.description", command.get("description"), 1, 100)
@@ -301,14 +300,14 @@ def check_commands(commands: Any) -> None:
     form.check()
 
 
-def _check_name(form: Form, path: str, named: Json) -> None:
+def _check_name(form: FormErrors, path: str, named: Json) -> None:
     name = str(named.get("name", ""))
     if not _COMMAND_NAME.fullmatch(name) or name != name.lower():
         message = "Command name is invalid"
         form.wrong(f"{path}.name", "APPLICATION_COMMAND_INVALID_NAME", message)
 
 
-def _check_options(form: Form, path: str, options: list[Json]) -> None:
+def _check_options(form: FormErrors, path: str, options: list[Json]) -> None:
     form.at_most(path, options, 25)
     may_be_required = True
     for number, option in enumerate(options):

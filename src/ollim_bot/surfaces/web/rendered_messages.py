@@ -1,4 +1,4 @@
-"""Messages as the page shows them; what was rendered lately is kept."""
+"""Messages as JSON for the page; recently rendered ones are cached."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ollim_bot.surfaces.web.frames import Json, card_json, message_json
 from ollim_bot.surfaces.web.markdown import render
 
 _KEPT = 300
-# Longer texts would hold up everybody else for as long as they take.
+# Longer texts are rendered in a thread: they would block the event loop.
 _LONG = 2000
 
 
-class MessageBook:
+class RenderedMessages:
     def __init__(self, reception: Reception, kept: int = _KEPT) -> None:
         self._reception = reception
         self._most = kept
@@ -34,7 +34,7 @@ class MessageBook:
     async def _shown(self, message: ChatMessage, near: dict[MessageId, ChatMessage]) -> Json:
         known, shown = self._kept.get(message.id, (None, {}))
         if known != message:
-            # The text of a card is its plain form, which is not to be shown a second time.
+            # The text of a card is its plain form and would be shown twice.
             html = "" if message.card else await rendered(message.text)
             card = await _card_shown(message.card) if message.card else None
             shown = message_json(message, html, card, await self._replied_to(message, near))
@@ -49,7 +49,7 @@ class MessageBook:
         if message.reply_to in near:
             return near[message.reply_to]
         kept, _ = self._kept.get(message.reply_to, (None, {}))
-        with suppress(OllimError):  # Better without its quote than not at all.
+        with suppress(OllimError):  # a message without its quote is better than none
             return kept or await self._reception.message(message.reply_to)
         return None
 

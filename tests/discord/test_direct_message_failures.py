@@ -7,15 +7,15 @@ import socket
 from collections.abc import AsyncIterator
 
 import pytest
-from devtools.localdiscord.faults import AnswerHanging, AnswerLost, Dropped, Fail, Fault
+from devtools.localdiscord.faults import AnswerHanging, AnswerLost, Dropped, ErrorResponse, Fault
 from devtools.localdiscord.server import LocalDiscord
 from discord.http import Route
-from tests.discord.wire import Scene, scene_of
+from tests.discord.connection_scene import Scene, scene_of
 
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.errors import NotSent, OllimError, Unreachable, Unsure
-from ollim_bot.surfaces.discord.messages import Hidden, OutgoingMessage
-from ollim_bot.surfaces.discord.refusals import reading, writing
+from ollim_bot.surfaces.discord.errors import reading, writing
+from ollim_bot.surfaces.discord.messages import HistoryHidden, OutgoingMessage
 
 NONCE = "a" * 24
 SEND, EDIT, READ = "POST /channels/*/messages", "PATCH /channels/*", "GET /channels/*/messages"
@@ -34,7 +34,7 @@ REFUSALS = [
     (404, NotSent),
     (413, NotSent),
     (503, Unsure),
-    (Fail(429, after=100.0), Unreachable),
+    (ErrorResponse(429, after=100.0), Unreachable),
     (Dropped(), Unsure),
     (AnswerLost(), Unsure),
 ]
@@ -53,13 +53,13 @@ async def test_a_failure_to_send_or_edit_says_what_is_certain(
         await scene.dm.edit(ref, OutgoingMessage("After."))
 
 
-@pytest.mark.parametrize("fault", [400, 401, 403, 404, 503, Fail(429, after=100.0)])
+@pytest.mark.parametrize("fault", [400, 401, 403, 404, 503, ErrorResponse(429, after=100.0)])
 async def test_what_cannot_be_read_is_out_of_reach(scene: Scene, fault: Fault | int) -> None:
     ref = scene.local.say("hello")
     scene.local.next_fail(READ, fault, times=None)
     with pytest.raises(Unreachable) as silent:
         await scene.dm.newest(5)
-    assert isinstance(silent.value, Hidden) == (fault in (400, 403, 404))
+    assert isinstance(silent.value, HistoryHidden) == (fault in (400, 403, 404))
     with pytest.raises(Unreachable):
         await scene.dm.after(ref)
 
@@ -108,8 +108,8 @@ async def test_before_the_login_and_after_the_end_nothing_can_be_reached() -> No
 async def test_a_client_that_was_closed_can_send_nothing() -> None:
     async with scene_of(LocalDiscord()) as scene:
         async with scene.served():
-            wire = scene.connection.wire
-        late = scene.channel(lambda: wire)
+            session = scene.connection.session
+        late = scene.channel(lambda: session)
         with pytest.raises(Unreachable):
             await late.send(OutgoingMessage("Hello."), NONCE)
         with pytest.raises(Unreachable):

@@ -1,6 +1,6 @@
-"""A service on the other side, with all the ways in which it may fail, and what couriers promise.
+"""A chat service with all the ways in which it may fail, and the contract of couriers.
 
-Derive a class from the contract, say how to make the courier, and let a test runner collect it.
+Derive a class from the contract, make the courier, and let a test runner collect it.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from ollim_bot.ports import Clock
 _NEWEST = 20
 
 
-class Mishap(StrEnum):
-    """What befalls a message that is handed over."""
+class DeliveryFault(StrEnum):
+    """What happens to a message that is handed over."""
 
     NONE = "none"
-    REQUEST_LOST = "it does not arrive, and nobody says so"
-    ANSWER_LOST = "it arrives, and nobody says so"
-    LATE = "it arrives when `let_late_ones_in` is called, and nobody says so"
+    REQUEST_LOST = "it does not arrive, and no answer comes"
+    ANSWER_LOST = "it arrives, and no answer comes"
+    LATE = "it arrives when `deliver_late` is called, and no answer comes"
     FAULT = "it arrives, and the program of the courier fails"
     BROKEN_OFF = "it arrives, and the program of the courier is closed"
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class DeliveredMessage:
     id: str
     nonce: str
     text: str
     at: datetime
 
 
-class FarService:
-    """Doubles `Courier`, and the service behind it, which lives on when the bot dies.
+class FakeChatService:
+    """Doubles `Courier`, and the service behind it, which outlives the bot.
 
-    Its clock is the true one, whatever the bot's says. It forgets a nonce after `remembers`; then
-    nobody who reads back sees it either. With `is_hidden` it lets nobody read; `reach` is how many
-    messages can be read at most. While `may_answer` is not set, everything arrives and nothing is
+    Its clock is the true one, whatever the bot's clock says. It forgets a nonce after `remembers`;
+    the nonce is then no longer visible either. With `is_hidden` it lets no one read; `reach` limits
+    how many messages can be read. While `may_answer` is cleared, messages arrive and no call is
     answered.
     """
 
@@ -59,8 +59,8 @@ class FarService:
         longest: int = 2000,
     ) -> None:
         self.name = name
-        self.history: list[Arrival] = []
-        self.mishaps: deque[Mishap] = deque()
+        self.history: list[DeliveredMessage] = []
+        self.faults: deque[DeliveryFault] = deque()
         self.is_down = False
         self.refusal = ""
         self.is_hidden = False
@@ -77,7 +77,7 @@ class FarService:
 
     @property
     def texts(self) -> list[str]:
-        """What has arrived from the bot, in order: what was doubled stands here twice."""
+        """The bot's messages in order; a duplicate is here twice."""
         return [each.text for each in self.history if each.nonce]
 
     def parts(self, message: ChatMessage) -> Sequence[ChatMessage]:
@@ -91,18 +91,18 @@ class FarService:
             raise Unreachable("There is no network.")
         if self.refusal:
             raise NotSent(self.refusal)
-        mishap = self.mishaps.popleft() if self.mishaps else Mishap.NONE
-        if mishap is Mishap.LATE:
+        fault = self.faults.popleft() if self.faults else DeliveryFault.NONE
+        if fault is DeliveryFault.LATE:
             self._late.append((part, nonce))
-        if mishap in (Mishap.LATE, Mishap.REQUEST_LOST):
+        if fault in (DeliveryFault.LATE, DeliveryFault.REQUEST_LOST):
             raise Unsure("No answer came.")
         ref = self._let_in(part, nonce)
         await self.may_answer.wait()
-        if mishap is Mishap.ANSWER_LOST:
+        if fault is DeliveryFault.ANSWER_LOST:
             raise Unsure("No answer came.")
-        if mishap is Mishap.FAULT:
+        if fault is DeliveryFault.FAULT:
             raise RuntimeError("a courier with a fault")
-        if mishap is Mishap.BROKEN_OFF:
+        if fault is DeliveryFault.BROKEN_OFF:
             raise asyncio.CancelledError
         return ref
 
@@ -125,35 +125,37 @@ class FarService:
                 return each.id
         return None
 
-    def let_late_ones_in(self) -> None:
+    def deliver_late(self) -> None:
         late, self._late = self._late, []
         for part, nonce in late:
             self._let_in(part, nonce)
 
-    def talk_on(self, messages: int) -> None:
-        """Others write there too."""
+    def add_foreign(self, messages: int) -> None:
+        """Add messages of other people."""
         for _ in range(messages):
-            self.history.append(Arrival(str(next(self._ids)), "", "words", self._clock.now()))
+            self.history.append(
+                DeliveredMessage(str(next(self._ids)), "", "words", self._clock.now())
+            )
 
     def _let_in(self, part: ChatMessage, nonce: str) -> str:
         for each in self.history:
             if each.nonce == nonce and self._is_remembered(each):
                 return each.id
-        arrival = Arrival(str(next(self._ids)), nonce, part.text, self._clock.now())
+        arrival = DeliveredMessage(str(next(self._ids)), nonce, part.text, self._clock.now())
         self.history.append(arrival)
         return arrival.id
 
-    def _is_same(self, arrival: Arrival, part: ChatMessage, nonce: str) -> bool:
+    def _is_same(self, arrival: DeliveredMessage, part: ChatMessage, nonce: str) -> bool:
         if self._is_remembered(arrival):
             return arrival.nonce == nonce
         return arrival.text == part.text and bool(arrival.nonce)
 
-    def _is_remembered(self, arrival: Arrival) -> bool:
+    def _is_remembered(self, arrival: DeliveredMessage) -> bool:
         return self._clock.now() - arrival.at < self._remembers
 
 
 class CourierContract(ABC):
-    """The courier's service is up, and there is nothing on it."""
+    """The courier's service is up and empty."""
 
     message = ChatMessage(
         MessageId("1"), datetime(2026, 2, 24, 10, 15, tzinfo=UTC), Author.BACKGROUND, "stand up"

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.surfaces.discord.inbound import Arrivals
+from ollim_bot.surfaces.discord.inbound import InboundQueue
 from ollim_bot.surfaces.discord.messages import ReceivedMessage
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
@@ -20,7 +20,7 @@ def seen(ref: int, text: str = "") -> ReceivedMessage:
     return ReceivedMessage(str(ref), NOW, is_owners=True, is_ours=False, text=text or f"text {ref}")
 
 
-async def taken(arrivals: Arrivals) -> list[tuple[int, str, bool]]:
+async def taken(arrivals: InboundQueue) -> list[tuple[int, str, bool]]:
     """All that can be taken now: id, text, and whether it was deleted."""
     found: list[tuple[int, str, bool]] = []
     while True:
@@ -37,7 +37,7 @@ async def taken(arrivals: Arrivals) -> list[tuple[int, str, bool]]:
 async def test_what_is_found_and_what_comes_meanwhile_are_one_order_of_each_once(
     found: set[int], live: set[int]
 ) -> None:
-    arrivals = Arrivals()
+    arrivals = InboundQueue()
     arrivals.hold()
     for ref in sorted(live):
         arrivals.add(seen(ref))
@@ -59,7 +59,7 @@ changes = st.lists(st.tuples(refs, st.none() | st.sampled_from(["one", "two"])))
 async def test_a_change_counts_whether_the_message_is_there_yet_or_not(
     found: set[int], live: set[int], steps: list[tuple[int, str | None]]
 ) -> None:
-    arrivals = Arrivals()
+    arrivals = InboundQueue()
     arrivals.hold()
     for ref in sorted(live):
         arrivals.add(seen(ref))
@@ -81,7 +81,7 @@ async def test_a_change_counts_whether_the_message_is_there_yet_or_not(
 
 
 async def test_the_first_can_be_changed_until_it_is_done() -> None:
-    arrivals = Arrivals()
+    arrivals = InboundQueue()
     arrivals.add(seen(1))
     first = await arrivals.first()
     assert arrivals.edit("1", "new")
@@ -94,7 +94,7 @@ async def test_the_first_can_be_changed_until_it_is_done() -> None:
 
 
 def test_an_edit_that_changes_no_word_is_none() -> None:
-    arrivals = Arrivals()
+    arrivals = InboundQueue()
     arrivals.add(seen(1, "hello"))
     assert not arrivals.edit("1", "hello")
     assert arrivals.edit("1", "bye")

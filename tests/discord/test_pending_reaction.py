@@ -30,10 +30,10 @@ def channel(clock: ManualClock) -> FakeChannel:
 
 
 @pytest.fixture
-async def eyes(channel: FakeChannel, clock: ManualClock) -> AsyncIterator[PendingReaction]:
-    eyes = PendingReaction(channel, clock)
-    async with doing(eyes.run()):
-        yield eyes
+async def reaction(channel: FakeChannel, clock: ManualClock) -> AsyncIterator[PendingReaction]:
+    reaction = PendingReaction(channel, clock)
+    async with doing(reaction.run()):
+        yield reaction
 
 
 def marked(channel: FakeChannel) -> list[str]:
@@ -46,40 +46,40 @@ def about(channel: FakeChannel, seen: ReceivedMessage) -> list[str]:
 
 
 async def test_it_is_set_and_taken_away_when_the_turn_ends(
-    eyes: PendingReaction, channel: FakeChannel
+    reaction: PendingReaction, channel: FakeChannel
 ) -> None:
     first, second = channel.say("first"), channel.say("second")
-    eyes.open(first.ref)
-    eyes.open(second.ref)
+    reaction.open(first.ref)
+    reaction.open(second.ref)
     await eventually(lambda: marked(channel) == ["first", "second"])
-    eyes.close([first.ref])
+    reaction.close([first.ref])
     await eventually(lambda: marked(channel) == ["second"])
-    eyes.close_all()
+    reaction.close_all()
     await eventually(lambda: marked(channel) == [])
 
 
 async def test_what_was_not_set_when_the_turn_ended_is_never_set(
     channel: FakeChannel, clock: ManualClock
 ) -> None:
-    eyes = PendingReaction(channel, clock)
+    reaction = PendingReaction(channel, clock)
     early, late, fence = channel.say("early"), channel.say("late"), channel.say("fence")
-    eyes.open(early.ref)
-    eyes.close([early.ref, late.ref])
-    eyes.open(late.ref)
-    eyes.open(fence.ref)
-    async with doing(eyes.run()):
+    reaction.open(early.ref)
+    reaction.close([early.ref, late.ref])
+    reaction.open(late.ref)
+    reaction.open(fence.ref)
+    async with doing(reaction.run()):
         await eventually(lambda: marked(channel) == ["fence"])
     assert about(channel, early) == about(channel, late) == []
 
 
 async def test_one_that_is_being_set_when_the_turn_ends_is_taken_away(
-    eyes: PendingReaction, channel: FakeChannel
+    reaction: PendingReaction, channel: FakeChannel
 ) -> None:
     seen = channel.say("hello")
     channel.may_answer.clear()
-    eyes.open(seen.ref)
+    reaction.open(seen.ref)
     await eventually(lambda: about(channel, seen) == ["mark"])
-    eyes.close([seen.ref])
+    reaction.close([seen.ref])
     channel.may_answer.set()
     await eventually(lambda: about(channel, seen) == ["mark", "unmark"])
     await eventually(lambda: marked(channel) == [])
@@ -88,85 +88,85 @@ async def test_one_that_is_being_set_when_the_turn_ends_is_taken_away(
 async def test_of_many_only_the_newest_five_are_marked(
     channel: FakeChannel, clock: ManualClock
 ) -> None:
-    eyes = PendingReaction(channel, clock)
+    reaction = PendingReaction(channel, clock)
     for number in range(30):
-        eyes.open(channel.say(str(number)).ref)
-    async with doing(eyes.run()):
+        reaction.open(channel.say(str(number)).ref)
+    async with doing(reaction.run()):
         await eventually(lambda: len(marked(channel)) == 5)
-        eyes.close_all()
+        reaction.close_all()
         await eventually(lambda: marked(channel) == [])
     assert [call for call, _ in channel.calls].count("mark") == 5
     assert about(channel, channel.owner["1030"]) == ["mark", "unmark"]
 
 
 async def test_nothing_that_is_asked_for_waits_for_discord(
-    eyes: PendingReaction, channel: FakeChannel
+    reaction: PendingReaction, channel: FakeChannel
 ) -> None:
     channel.may_answer.clear()
     seen = channel.say("hello")
-    eyes.open(seen.ref)
+    reaction.open(seen.ref)
     await eventually(lambda: channel.calls)
-    eyes.open(channel.say("more").ref)
-    eyes.close_all()
-    eyes.forget(seen.ref)
+    reaction.open(channel.say("more").ref)
+    reaction.close_all()
+    reaction.forget(seen.ref)
 
 
 async def test_who_may_not_mark_stops_trying_and_says_so_once(
-    eyes: PendingReaction, channel: FakeChannel, caplog: pytest.LogCaptureFixture
+    reaction: PendingReaction, channel: FakeChannel, caplog: pytest.LogCaptureFixture
 ) -> None:
     channel.fail("mark", REFUSED)
     refused = channel.say("refused")
     with caplog.at_level(logging.WARNING):
-        eyes.open(refused.ref)
+        reaction.open(refused.ref)
         await eventually(lambda: caplog.records)
         later = channel.say("later")
-        eyes.open(later.ref)
+        reaction.open(later.ref)
         for fence in (channel.say("one"), channel.say("two")):
-            eyes.adopt([fence.ref])
-            eyes.close([fence.ref])
+            reaction.adopt([fence.ref])
+            reaction.close([fence.ref])
             await eventually(partial(about, channel, fence))
     assert about(channel, later) == []
     assert len(caplog.records) == 1
 
 
 async def test_a_message_that_is_gone_stops_nothing(
-    eyes: PendingReaction, channel: FakeChannel
+    reaction: PendingReaction, channel: FakeChannel
 ) -> None:
     gone = channel.say("gone")
     channel.fail("mark", REFUSED)
     del channel.owner[gone.ref]
-    eyes.open(gone.ref)
+    reaction.open(gone.ref)
     await eventually(lambda: ("newest", "100") in channel.calls)
-    eyes.open(channel.say("there").ref)
+    reaction.open(channel.say("there").ref)
     await eventually(lambda: marked(channel) == ["there"])
-    eyes.close_all()
+    reaction.close_all()
     await eventually(lambda: marked(channel) == [])
     assert about(channel, gone) == ["mark"]
 
 
 async def test_a_few_tries_are_enough_to_set_one(
-    eyes: PendingReaction, channel: FakeChannel, clock: ManualClock
+    reaction: PendingReaction, channel: FakeChannel, clock: ManualClock
 ) -> None:
     channel.fail("mark", *[SILENT] * 4)
     seen = channel.say("hello")
-    eyes.open(seen.ref)
+    reaction.open(seen.ref)
     await eventually(lambda: clock.sleeping)
     await clock.advance(60)
-    eyes.open(channel.say("fence").ref)
+    reaction.open(channel.say("fence").ref)
     await eventually(lambda: marked(channel) == ["fence"])
-    eyes.close_all()
+    reaction.close_all()
     await eventually(lambda: marked(channel) == [])
     assert about(channel, seen) == ["mark"] * 4
 
 
 async def test_but_one_that_is_there_is_taken_away_however_long_that_takes(
-    eyes: PendingReaction, channel: FakeChannel, clock: ManualClock
+    reaction: PendingReaction, channel: FakeChannel, clock: ManualClock
 ) -> None:
     seen = channel.say("hello")
-    eyes.open(seen.ref)
+    reaction.open(seen.ref)
     await eventually(lambda: marked(channel) == ["hello"])
     channel.is_down = True
-    eyes.close([seen.ref])
+    reaction.close([seen.ref])
     await eventually(lambda: clock.sleeping)
     await clock.advance(3600)
     channel.is_down = False
@@ -176,63 +176,63 @@ async def test_but_one_that_is_there_is_taken_away_however_long_that_takes(
 
 
 async def test_one_that_may_be_there_is_taken_away(
-    eyes: PendingReaction, channel: FakeChannel, clock: ManualClock
+    reaction: PendingReaction, channel: FakeChannel, clock: ManualClock
 ) -> None:
     seen = channel.say("hello")
     channel.fail("mark", Unsure("The answer was lost."))
-    eyes.open(seen.ref)
+    reaction.open(seen.ref)
     await eventually(lambda: clock.sleeping)
-    eyes.close([seen.ref])
+    reaction.close([seen.ref])
     await clock.advance(1)
     await eventually(lambda: about(channel, seen) == ["mark", "unmark"])
 
 
 async def test_a_message_that_was_deleted_is_left_alone(
-    eyes: PendingReaction, channel: FakeChannel, clock: ManualClock
+    reaction: PendingReaction, channel: FakeChannel, clock: ManualClock
 ) -> None:
     seen = channel.say("hello")
     channel.fail("mark", SILENT)
-    eyes.open(seen.ref)
+    reaction.open(seen.ref)
     await eventually(lambda: clock.sleeping)
-    eyes.forget(seen.ref)
-    eyes.close_all()
+    reaction.forget(seen.ref)
+    reaction.close_all()
     await clock.advance(60)
-    eyes.open(channel.say("fence").ref)
+    reaction.open(channel.say("fence").ref)
     await eventually(lambda: marked(channel) == ["fence"])
     assert about(channel, seen) == ["mark"]
 
 
 async def test_marks_of_an_earlier_life_are_taken_away_too(
-    eyes: PendingReaction, channel: FakeChannel
+    reaction: PendingReaction, channel: FakeChannel
 ) -> None:
     seen = channel.say("hello", marks=frozenset({EYES}))
-    eyes.adopt([seen.ref])
-    eyes.close_all()
+    reaction.adopt([seen.ref])
+    reaction.close_all()
     await eventually(lambda: marked(channel) == [])
 
 
 async def test_it_goes_on_after_it_was_stopped(channel: FakeChannel, clock: ManualClock) -> None:
-    eyes = PendingReaction(channel, clock)
+    reaction = PendingReaction(channel, clock)
     seen = channel.say("hello")
     channel.may_answer.clear()
-    async with doing(eyes.run()):
-        eyes.open(seen.ref)
+    async with doing(reaction.run()):
+        reaction.open(seen.ref)
         await eventually(lambda: about(channel, seen) == ["mark"])
     channel.may_answer.set()
-    eyes.close_all()
-    async with doing(eyes.run()):
+    reaction.close_all()
+    async with doing(reaction.run()):
         await eventually(lambda: about(channel, seen) == ["mark", "unmark"])
 
 
 async def test_one_whose_turn_is_over_takes_nobodys_place(
     channel: FakeChannel, clock: ManualClock
 ) -> None:
-    eyes = PendingReaction(channel, clock)
+    reaction = PendingReaction(channel, clock)
     over = channel.say("over")
-    eyes.close([over.ref])
+    reaction.close([over.ref])
     waiting = [channel.say(str(number)) for number in range(5)]
     for seen in (*waiting, over):
-        eyes.open(seen.ref)
-    async with doing(eyes.run()):
+        reaction.open(seen.ref)
+    async with doing(reaction.run()):
         await eventually(lambda: len(marked(channel)) == 5)
     assert about(channel, over) == []

@@ -14,8 +14,8 @@ from ollim_bot.chat import Courier
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.domain.events import TextStreamed
 from ollim_bot.errors import NotSent, OllimError, Unreachable, Unsure
-from ollim_bot.surfaces.discord.messages import Hidden
-from ollim_bot.testing.courier import CourierContract
+from ollim_bot.surfaces.discord.messages import HistoryHidden
+from ollim_bot.testing.chat_service import CourierContract
 
 LONG = "One sentence of some words, as they come. " * 150
 
@@ -133,7 +133,7 @@ async def test_files_are_in_a_message_of_their_own_since_an_edit_brings_none(sce
     await scene.deliver(answer)
     await turn.end()
     await scene.settle()
-    assert [each.letter for each in scene.channel.bot.values()] == letters_of(answer)
+    assert [each.outgoing for each in scene.channel.bot.values()] == letters_of(answer)
 
 
 async def test_a_message_that_is_refused_for_good_leaves_no_running_turn(scene: Scene) -> None:
@@ -186,7 +186,7 @@ async def test_a_part_in_a_draft_is_found_by_its_words(scene: Scene) -> None:
     next_life = Scene()
     next_life.channel = scene.channel
     courier = type(scene.courier)(
-        scene.channel, next_life.drafts, next_life.errands, next_life.clock
+        scene.channel, next_life.drafts, next_life.background, next_life.clock
     )
     [part] = courier.parts(answer)
     assert await courier.find(part, nonce_of(answer, 0), NOON, ()) == refs[0]
@@ -219,7 +219,7 @@ async def test_what_came_long_ago_is_looked_for_where_it_may_be(scene: Scene) ->
 
 async def test_a_history_that_is_not_shown_leaves_it_unsure(scene: Scene) -> None:
     [part] = scene.courier.parts(scene.answer(None, "stand up"))
-    scene.channel.fail("newest", Hidden("Discord refused it."), Unreachable("no"))
+    scene.channel.fail("newest", HistoryHidden("Discord refused it."), Unreachable("no"))
     with pytest.raises(Unsure):
         await scene.courier.find(part, "0" * 24, NOON, ())
     with pytest.raises(Unreachable):

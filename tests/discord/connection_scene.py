@@ -18,7 +18,7 @@ from discord.http import Route
 from ollim_bot.clock import SystemClock
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.ports import Clock
-from ollim_bot.surfaces.discord.client import DiscordConnection, point_at
+from ollim_bot.surfaces.discord.client import DiscordConnection, use_api_url
 from ollim_bot.surfaces.discord.direct_messages import DirectMessages, LoggedInClient
 from ollim_bot.surfaces.discord.messages import ReceivedMessage
 from ollim_bot.surfaces.discord.rate_limits import EditAllowance
@@ -48,9 +48,9 @@ class Heard:
     interactions: list[discord.Interaction] = field(default_factory=list)
     order: list[str] = field(default_factory=list)
 
-    async def ready(self, wire: LoggedInClient, *, is_first: bool) -> None:
+    async def ready(self, session: LoggedInClient, *, is_first: bool) -> None:
         self.order.append("ready")
-        self.ready_calls.append((wire, is_first))
+        self.ready_calls.append((session, is_first))
         self.has_heard()
 
     async def disconnected(self) -> None:
@@ -98,13 +98,13 @@ class Scene:
     files: dict[str, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.heard = Heard(self.local.world.has_changed)
+        self.heard = Heard(self.local.state.has_changed)
         self.allowance = EditAllowance(self.clock.monotonic)
         self.connection = self.connect()
-        self.dm = self.channel(lambda: self.connection.wire)
+        self.dm = self.channel(lambda: self.connection.session)
 
-    def channel(self, wire: Callable[[], LoggedInClient | None]) -> DirectMessages:
-        return DirectMessages(wire, self.allowance, self._opened)
+    def channel(self, session: Callable[[], LoggedInClient | None]) -> DirectMessages:
+        return DirectMessages(session, self.allowance, self._opened)
 
     def connect(self, token: str | None = None) -> DiscordConnection:
         return DiscordConnection(
@@ -119,7 +119,7 @@ class Scene:
     async def served(self) -> AsyncIterator[asyncio.Task[None]]:
         """While the connection stands; it may end in its own way."""
         serving = asyncio.create_task(self.connection.run())
-        serving.add_done_callback(lambda _: self.local.world.has_changed())
+        serving.add_done_callback(lambda _: self.local.state.has_changed())
         try:
             await self.local.until(lambda: self.heard.ready_calls or serving.done())
             yield serving
@@ -139,5 +139,5 @@ async def scene_of(
 ) -> AsyncIterator[Scene]:
     with usual_addresses():
         async with local:
-            await point_at(local.api_url)
+            await use_api_url(local.api_url)
             yield Scene(local, clock or SystemClock(UTC), owner_id)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from devtools.localdiscord.server import LocalDiscord
-from tests.discord.wire import Scene, scene_of
+from tests.discord.connection_scene import Scene, scene_of
 
 from ollim_bot.domain.cards import Button, Card, Color, Field
 from ollim_bot.domain.chat import Attachment

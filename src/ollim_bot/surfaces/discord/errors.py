@@ -1,4 +1,4 @@
-"""What Discord's errors mean for us."""
+"""Translates errors of discord.py and aiohttp into ours."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import discord
 
 from ollim_bot.domain.text import shortened
 from ollim_bot.errors import NotSent, OllimError, Unreachable, Unsure, WrongInput
-from ollim_bot.surfaces.discord.messages import Hidden
+from ollim_bot.surfaces.discord.messages import HistoryHidden
 
 LONGEST_CALL = 55.0
 
-TROUBLES = (discord.DiscordException, aiohttp.ClientError, OSError, RuntimeError)
+DISCORD_ERRORS = (discord.DiscordException, aiohttp.ClientError, OSError, RuntimeError)
 
 GONE = "That message is gone."
 NO_TOKEN = (
@@ -41,7 +41,7 @@ _SERVER_ERROR = 500
 
 
 class NotAdmitted(WrongInput):
-    """Discord does not let the bot in, and will not before somebody has changed something."""
+    """Discord refuses the bot until the owner changes a setting."""
 
 
 def not_in_team(owner_id: int) -> NotAdmitted:
@@ -53,30 +53,30 @@ def not_in_team(owner_id: int) -> NotAdmitted:
 
 @asynccontextmanager
 async def reading(longest: float = LONGEST_CALL) -> AsyncIterator[None]:
-    """Whatever fails within it is `Unreachable`, as is what takes too long; or `Hidden`."""
+    """Raise every error and timeout within it as `Unreachable` or `HistoryHidden`."""
     try:
         async with asyncio.timeout(longest):
             yield
-    except TROUBLES as error:
-        found = trouble(error)
-        kind = Hidden if isinstance(found, NotSent) else Unreachable
+    except DISCORD_ERRORS as error:
+        found = translated_error(error)
+        kind = HistoryHidden if isinstance(found, NotSent) else Unreachable
         raise kind(str(found)) from error
 
 
 @asynccontextmanager
 async def writing(longest: float = LONGEST_CALL) -> AsyncIterator[None]:
-    """Raises `NotSent`, `Unreachable` or `Unsure`, as `Channel` says."""
+    """Raise every error and timeout within it as `NotSent`, `Unreachable` or `Unsure`."""
     try:
         async with asyncio.timeout(longest):
             yield
-    except TROUBLES as error:
-        raise trouble(error) from error
+    except DISCORD_ERRORS as error:
+        raise translated_error(error) from error
 
 
-def trouble(error: BaseException) -> OllimError:
-    """What an error means for something that should have been done.
+def translated_error(error: BaseException) -> OllimError:
+    """Translate the error of a call that should change something.
 
-    Raises the error itself if it is none that a service or the way there can cause.
+    Raises the error itself if neither Discord nor the network can have caused it.
     """
     match error:
         case discord.HTTPException():
@@ -110,7 +110,7 @@ def _answered(error: discord.HTTPException) -> OllimError:
 
 
 def _reason(error: discord.HTTPException) -> str:
-    """The last line: the first one says of every wrong field no more than that one is wrong."""
+    """The last line: for an invalid field the first line gives no details."""
     lines = [line.strip() for line in error.text.splitlines() if line.strip()]
     last = lines[-1] if lines else f"{error.status}, without a reason"
     return shortened(last, _LONGEST_REASON)

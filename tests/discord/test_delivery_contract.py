@@ -8,16 +8,16 @@ from datetime import UTC
 import pytest
 from devtools.localdiscord.faults import AnswerLost
 from devtools.localdiscord.server import LocalDiscord
+from tests.discord.connection_scene import Scene, scene_of
 from tests.discord.draft_scene import OpenDrafts
-from tests.discord.wire import Scene, scene_of
 
 from ollim_bot.chat import Courier
 from ollim_bot.clock import SystemClock
 from ollim_bot.errors import Unsure
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
-from ollim_bot.surfaces.discord.delivery import DiscordCourier
+from ollim_bot.surfaces.discord.delivery import DiscordDelivery
 from ollim_bot.surfaces.discord.drafts import Drafts
-from ollim_bot.testing.courier import CourierContract
+from ollim_bot.testing.chat_service import CourierContract
 
 SEND = "POST /channels/*/messages"
 
@@ -34,9 +34,9 @@ class TestOnTheWire(CourierContract):
     def make(self) -> Courier:
         """As a program that has just begun: it remembers nothing of an earlier one."""
         clock = SystemClock(UTC)
-        errands = BackgroundTasks(clock)
-        return DiscordCourier(
-            self.scene.dm, Drafts(self.scene.dm, clock, errands, OpenDrafts()), errands, clock
+        background = BackgroundTasks(clock)
+        return DiscordDelivery(
+            self.scene.dm, Drafts(self.scene.dm, clock, background, OpenDrafts()), background, clock
         )
 
     async def test_what_arrived_without_an_answer_is_found_by_the_next_life(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from devtools.localdiscord.server import LocalDiscord
-from tests.discord.wire import Scene, scene_of
+from tests.discord.connection_scene import Scene, scene_of
 
 from ollim_bot.surfaces.discord.client import ELSEWHERE, NOT_AUTHORIZED
 from ollim_bot.surfaces.discord.messages import OutgoingMessage
@@ -104,9 +104,9 @@ async def test_what_nobody_wrote_is_not_heard(scene: Scene) -> None:
 
 
 async def put_command(scene: Scene) -> None:
-    wire = scene.connection.wire
-    assert wire is not None
-    await wire.client.http.bulk_upsert_global_commands(wire.us, [COMMAND])
+    session = scene.connection.session
+    assert session is not None
+    await session.client.http.bulk_upsert_global_commands(session.us, [COMMAND])
 
 
 async def test_the_owners_commands_and_clicks_are_handed_on(scene: Scene) -> None:
