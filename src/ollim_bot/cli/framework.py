@@ -91,7 +91,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from ollim_bot.environment import Place
+    from ollim_bot.environment import Location
     from ollim_bot.settings import Settings
 
 
@@ -128,7 +128,7 @@ class Caller:
         """Theirs, with the model provider that they set. Raises `BadSettings`."""
         return {**self._environ, **self.settings().engine_environment()}
 
-    def place(self) -> Place:
+    def place(self) -> Location:
         """Raises `BadSettings` if it cannot be told where the data lives."""
         from ollim_bot.environment import locate
 

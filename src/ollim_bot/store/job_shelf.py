@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.text import slug
 from ollim_bot.errors import BadJob, DuplicateId, EditRefused, NotFound
-from ollim_bot.plain_files import Largest
+from ollim_bot.plain_files import SizeLimit
 from ollim_bot.ports import Disk, Journal, ShelfReport, Shelved
 from ollim_bot.store import frontmatter
 from ollim_bot.store.document import BadDocument
@@ -219,6 +219,6 @@ def _utf8(text: str) -> bytes:
     except UnicodeEncodeError as error:
         wrong = text[error.start : error.start + 1]
         raise BadJob([f"{wrong!r} is not a character that can be written to a file"]) from None
-    if len(data) > Largest.JOB:
-        raise BadJob([f"a job of {len(data)} bytes is too large; {Largest.JOB} is the most"])
+    if len(data) > SizeLimit.JOB:
+        raise BadJob([f"a job of {len(data)} bytes is too large; {SizeLimit.JOB} is the most"])
     return data

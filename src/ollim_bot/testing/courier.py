@@ -14,10 +14,9 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from itertools import count
 
-from ollim_bot.chat import Courier
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.errors import NotSent, Unreachable, Unsure
-from ollim_bot.ports import Clock
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
+from ollim_bot.ports import Clock, ConfirmedChannel
 
 _NEWEST = 20
 
@@ -42,7 +41,7 @@ class Arrival:
 
 
 class FarService:
-    """Doubles `Courier`, and the service behind it, which lives on when the bot dies.
+    """Doubles `ConfirmedChannel`, and the service behind it, which lives on when the bot dies.
 
     Its clock is the true one, whatever the bot's says. It forgets a nonce after `remembers`; then
     nobody who reads back sees it either. With `is_hidden` it lets nobody read; `reach` is how many
@@ -90,16 +89,16 @@ class FarService:
         if self.is_down:
             raise Unreachable("There is no network.")
         if self.refusal:
-            raise NotSent(self.refusal)
+            raise DeliveryFailed(self.refusal)
         mishap = self.mishaps.popleft() if self.mishaps else Mishap.NONE
         if mishap is Mishap.LATE:
             self._late.append((part, nonce))
         if mishap in (Mishap.LATE, Mishap.REQUEST_LOST):
-            raise Unsure("No answer came.")
+            raise DeliveryUncertain("No answer came.")
         ref = self._let_in(part, nonce)
         await self.may_answer.wait()
         if mishap is Mishap.ANSWER_LOST:
-            raise Unsure("No answer came.")
+            raise DeliveryUncertain("No answer came.")
         if mishap is Mishap.FAULT:
             raise RuntimeError("a courier with a fault")
         if mishap is Mishap.BROKEN_OFF:
@@ -114,11 +113,11 @@ class FarService:
             raise Unreachable("There is no network.")
         await self.may_answer.wait()
         if self.is_hidden:
-            raise Unsure("Nothing can be read.")
+            raise DeliveryUncertain("Nothing can be read.")
         reach = len(self.history) if self.reach is None else self.reach
         for age, each in enumerate(reversed(self.history)):
             if age >= reach:
-                raise Unsure("There came too much after it.")
+                raise DeliveryUncertain("There came too much after it.")
             if age >= _NEWEST and each.at < since:
                 break
             if self._is_same(each, part, nonce) and each.id not in others:
@@ -161,7 +160,7 @@ class CourierContract(ABC):
     nonce = "0" * 24
 
     @abstractmethod
-    def make(self) -> Courier: ...
+    def make(self) -> ConfirmedChannel: ...
 
     def test_a_message_is_divided_in_the_same_way_each_time(self) -> None:
         courier, long = self.make(), replace(self.message, text="word " * 1000)

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from ollim_bot.domain.cards import Inquiries
+from ollim_bot.domain.cards import ButtonPrompts
 from ollim_bot.domain.forks import Fork, ForkMessage
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
@@ -40,7 +40,7 @@ def memory_stores(now: datetime) -> Stores:
         updates=MemoryStore(PendingUpdates()),
         fork_messages=MemoryStore(no_messages),
         fork=MemoryStore(no_fork),
-        inquiries=MemoryStore(Inquiries()),
+        inquiries=MemoryStore(ButtonPrompts()),
         pings=MemoryStore(PingBudget.full(now)),
         config=MemoryStore(RuntimeConfig()),
         memory=MemoryStore(no_facts),

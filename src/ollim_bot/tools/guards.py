@@ -8,17 +8,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ollim_bot.agent import ToolCall
 from ollim_bot.domain.agent_caller import (
     PROGRAM,
-    for_the_owner_alone,
     hidden_owners_command,
     owners_command,
+    owners_command_refusal,
 )
 from ollim_bot.domain.shared_files import SKILL_FILE, JobFolder
 from ollim_bot.domain.shell_words import shell_words
 from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, SEARCH_ARGUMENTS, WRITING, text_argument
-from ollim_bot.plain_files import Largest, Unfit, read_file
+from ollim_bot.plain_files import SizeLimit, UnsuitableFile, read_file
+from ollim_bot.ports import ToolCall
 from ollim_bot.tools import texts
 from ollim_bot.tools.addresses import Resolver, address_problem
 from ollim_bot.tools.path_rules import LONGEST_PATH, PathPolicy, files_below, is_within
@@ -104,7 +104,7 @@ def skill_guard(call: ToolCall, root: Path) -> str | None:
         text = written(os.path.relpath(path, root), _content(path), call.tool, call.arguments)
     except UnclearEdit as unclear:
         return str(unclear)
-    except Unfit as unfit:
+    except UnsuitableFile as unfit:
         return texts.unfit_file(os.path.relpath(path, root), unfit.reason)
     return texts.NO_HOOKS if may_have_hooks(text) else None
 
@@ -132,7 +132,7 @@ def _wrong(path: str, root: str) -> str | None:
     shown = os.path.relpath(path, root)
     try:
         return texts.skill_with_hooks(shown) if may_have_hooks(_content(path) or "") else None
-    except Unfit as unfit:
+    except UnsuitableFile as unfit:
         return texts.unfit_skill(shown, unfit.reason)
 
 
@@ -147,10 +147,10 @@ def _is_skill_file(path: str) -> bool:
 
 
 def _content(path: str) -> str | None:
-    """None where there is no file that anybody could read. Raises `Unfit` for what is none."""
+    """None if there is no file. Raises `UnsuitableFile` if the path leads to something else."""
     try:
-        return read_file(path, Largest.SKILL).decode("utf-8", "replace")
-    except Unfit:
+        return read_file(path, SizeLimit.SKILL).decode("utf-8", "replace")
+    except UnsuitableFile:
         raise
     except OSError:
         return None
@@ -222,7 +222,7 @@ def _of_command(command: str, reach: PathPolicy) -> str | None:
     if program == PROGRAM:
         return _of_our_command(others, reach)
     if owners := hidden_owners_command(words):
-        return for_the_owner_alone(owners)
+        return owners_command_refusal(owners)
     named = list(dict.fromkeys(path for word in words for path in _paths(word)))
     # A program may shorten such a path to one that it can open.
     if any("/" in path and len(path) > LONGEST_PATH for path in named):
@@ -240,7 +240,7 @@ def _of_command(command: str, reach: PathPolicy) -> str | None:
 def _of_our_command(words: Sequence[str], reach: PathPolicy) -> str | None:
     """Our own commands take texts, in which `state` is a word: only a whole one may be a path."""
     if owners := owners_command(words):
-        return for_the_owner_alone(owners)
+        return owners_command_refusal(owners)
     whole = (*words, *(word.partition("=")[2] for word in words if word.startswith("-")))
     named = (word for word in whole if "/" in word or word.startswith("."))
     return reach.to_name([word for word in named if len(word) <= LONGEST_PATH])

@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import chain
 
 from ollim_bot.domain.chat import ChatMessage, MessageId
-from ollim_bot.errors import NotSent, Unreachable, Unsure
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks, Recent, is_over
 from ollim_bot.surfaces.discord.drafts import Drafts
@@ -71,7 +71,7 @@ _DISCORD_EPOCH = 1_420_070_400_000
 
 
 class DiscordCourier:
-    """A `Courier`."""
+    """A `ConfirmedChannel`."""
 
     name = NAME
 
@@ -106,7 +106,7 @@ class DiscordCourier:
         if ref is None:
             try:
                 ref = await self._channel.send(letter, nonce)
-            except NotSent:
+            except DeliveryFailed:
                 self._drafts.refused(part)
                 self._leave(part.id)
                 raise
@@ -191,7 +191,7 @@ class DiscordCourier:
     async def _edited(self, ref: str, letter: OutgoingMessage) -> bool:
         try:
             await self._channel.edit(ref, letter)
-        except (NotSent, Unreachable, Unsure):
+        except (DeliveryFailed, Unreachable, DeliveryUncertain):
             return False
         return True
 
@@ -240,7 +240,7 @@ class DiscordCourier:
                 return newest
             return [*await self._channel.after(_ref_at(since)), *newest]
         except Hidden as hidden:
-            raise Unsure(str(hidden)) from hidden
+            raise DeliveryUncertain(str(hidden)) from hidden
 
 
 def _first(seen: Iterable[ReceivedMessage]) -> str | None:

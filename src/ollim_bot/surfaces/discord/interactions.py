@@ -12,11 +12,11 @@ import discord
 from discord import InteractionType
 from discord.app_commands import Choice
 
-from ollim_bot.chat import Reception
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
-from ollim_bot.errors import NotSent, OllimError, Unreachable, Unsure, WrongInput
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable, WrongInput
+from ollim_bot.ports import ChatService
 from ollim_bot.surfaces.discord.messages import NAME
 from ollim_bot.surfaces.discord.refusals import writing
 from ollim_bot.surfaces.discord.split import split
@@ -40,11 +40,11 @@ async def acknowledged(interaction: discord.Interaction, *, thinking: bool = Fal
     try:
         async with writing():
             await interaction.response.defer(ephemeral=thinking, thinking=thinking)
-    except (NotSent, Unreachable) as error:
+    except (DeliveryFailed, Unreachable) as error:
         if not _is_repeated(error):
             _logger.warning("An interaction came too late to be acknowledged: %s", error)
             return False
-    except Unsure as error:
+    except DeliveryUncertain as error:
         _logger.info("An acknowledgement may be lost: %s", error)
     return True
 
@@ -100,7 +100,7 @@ UNKNOWN = "This button is from a message that I no longer know."
 
 
 class ButtonInteractions:
-    def __init__(self, reception: Reception, fallback: Say) -> None:
+    def __init__(self, reception: ChatService, fallback: Say) -> None:
         self._reception = reception
         self._asides = EphemeralReplies(fallback)
 
@@ -142,7 +142,7 @@ class _Call:
 class CommandInteractions:
     """Each call returns when all is said, which for a command may take as long as a turn."""
 
-    def __init__(self, reception: Reception, fallback: Say, patience: float) -> None:
+    def __init__(self, reception: ChatService, fallback: Say, patience: float) -> None:
         self._reception = reception
         self._asides = EphemeralReplies(fallback)
         self._patience = patience
@@ -219,7 +219,9 @@ class InteractionRouter:
     Values for an argument that take longer than `patience` seconds are not proposed.
     """
 
-    def __init__(self, reception: Reception, fallback: Say, *, patience: float = PATIENCE) -> None:
+    def __init__(
+        self, reception: ChatService, fallback: Say, *, patience: float = PATIENCE
+    ) -> None:
         self._commands = CommandInteractions(reception, fallback, patience)
         self._buttons = ButtonInteractions(reception, fallback)
 
@@ -243,7 +245,7 @@ _VARIATIONS = "\ufe0e\ufe0f"
 class Reactions:
     """`say` tells the owner what came of an answer, where that is worth a word."""
 
-    def __init__(self, reception: Reception, say: Say) -> None:
+    def __init__(self, reception: ChatService, say: Say) -> None:
         self._reception = reception
         self._say = say
 

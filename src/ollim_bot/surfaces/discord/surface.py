@@ -12,12 +12,11 @@ from uuid import uuid4
 
 import discord
 
-from ollim_bot.chat import OpenAttachment, Reception, Status, TurnStart
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.inputs import InputId
-from ollim_bot.errors import NotSent, StorageError, Unreachable, Unsure
-from ollim_bot.ports import Clock, Store
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, StorageError, Unreachable
+from ollim_bot.ports import ChatService, Clock, OpenAttachment, Status, Store, TurnStart
 from ollim_bot.settings import Secret
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
 from ollim_bot.surfaces.discord.catch_up import CatchUp
@@ -45,7 +44,7 @@ class StartUp:
 
     def __init__(
         self,
-        reception: Reception,
+        reception: ChatService,
         facts: DiscordFacts,
         orphans: StaleDrafts,
         errands: BackgroundTasks,
@@ -99,7 +98,7 @@ class Service:
 
     def __init__(
         self,
-        reception: Reception,
+        reception: ChatService,
         inbound: Inbound,
         catch_up: CatchUp,
         start_up: StartUp,
@@ -208,7 +207,7 @@ class DiscordSurface:
     async def connected(self) -> None:
         await self._is_connected.wait()
 
-    async def run(self, reception: Reception) -> None:
+    async def run(self, reception: ChatService) -> None:
         """Raises `NotAdmitted` if somebody has to change something before Discord lets it in."""
         self._errands.open()
         service = self._service(reception)
@@ -256,7 +255,7 @@ class DiscordSurface:
     ) -> str | None:
         return await self._courier.find(part, nonce, since, others)
 
-    def _service(self, reception: Reception) -> Service:
+    def _service(self, reception: ChatService) -> Service:
         channel, facts, clock = self._channel, self._facts, self._clock
         inbound = Inbound(channel, reception, self._eyes, facts, clock, self._folder)
         catch_up = CatchUp(
@@ -330,5 +329,5 @@ class DiscordSurface:
     async def _attempt(self, letter: OutgoingMessage) -> None:
         try:
             await self._channel.send(letter, uuid4().hex[:24])
-        except (NotSent, Unreachable, Unsure) as lost:
+        except (DeliveryFailed, Unreachable, DeliveryUncertain) as lost:
             _logger.info("Something could not be said on Discord: %s", lost)
