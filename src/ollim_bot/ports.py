@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ollim_bot.domain.commands import CommandAnswer, CommandSpec
     from ollim_bot.domain.events import AgentEvent
     from ollim_bot.domain.inputs import InputId
+    from ollim_bot.domain.jobs import ShelfReport, Shelved
     from ollim_bot.domain.runtime_config import Thinking
     from ollim_bot.domain.sessions import SessionId
     from ollim_bot.domain.taint import Untrusted
@@ -464,21 +465,6 @@ class Log(Protocol[T]):
 
     def compact(self, keep: Callable[[Sequence[T]], Iterable[T]]) -> None:
         """Replace the entries by `keep(entries)`; concurrent appends are not lost."""
-
-
-class Shelved(NamedTuple, Generic[T]):
-    """A document that was understood, and its file."""
-
-    item: T
-    path: Path
-
-
-class ShelfReport(NamedTuple, Generic[T]):
-    """All correct documents of a shelf, and a sentence for each problem."""
-
-    jobs: Sequence[Shelved[T]]
-    problems: Sequence[str] = ()
-    warnings: Sequence[str] = ()
 
 
 class Shelf(Protocol[T]):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
 from ollim_bot.domain.moments import instant
@@ -15,6 +16,7 @@ from ollim_bot.domain.text import shortened
 if TYPE_CHECKING:
     from ollim_bot.domain.cron import Cron
 
+T = TypeVar("T")
 _LONGEST_TITLE = 60
 
 
@@ -159,3 +161,18 @@ def kind_of(job: Job) -> JobKind:
             return JobKind.REMINDER
         case WebhookSpec():
             return JobKind.WEBHOOK
+
+
+class Shelved(NamedTuple, Generic[T]):
+    """A document that was understood, and its file."""
+
+    item: T
+    path: Path
+
+
+class ShelfReport(NamedTuple, Generic[T]):
+    """All correct documents of a shelf, and a sentence for each problem."""
+
+    jobs: Sequence[Shelved[T]]
+    problems: Sequence[str] = ()
+    warnings: Sequence[str] = ()

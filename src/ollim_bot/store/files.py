@@ -9,10 +9,13 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ollim_bot.errors import WriteFailed
 from ollim_bot.plain_files import SizeLimit, open_file, opened_file, read_file
-from ollim_bot.ports import Disk
+
+if TYPE_CHECKING:
+    from ollim_bot.ports import Disk
 
 PRIVATE = 0o600
 SHARED = 0o644

@@ -7,16 +7,18 @@ import time
 from collections.abc import Mapping, Set
 from contextlib import suppress
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from ollim_bot.domain.jobs import Job
 from ollim_bot.errors import Unreadable
 from ollim_bot.plain_files import NotAFile, SizeLimit, TooLarge
-from ollim_bot.ports import Disk
 from ollim_bot.store import frontmatter
 from ollim_bot.store.document import BadDocument
 from ollim_bot.store.files import PRIVATE, remove_durably, write_atomically
 from ollim_bot.store.job_formats import FieldProblem, JobFormat, JobReading
+
+if TYPE_CHECKING:
+    from ollim_bot.ports import Disk
 
 J = TypeVar("J", bound=Job)
 

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from ollim_bot.domain.cards import ButtonPrompts
 from ollim_bot.domain.forks import Fork, ForkMessage
-from ollim_bot.domain.jobs import Job
+from ollim_bot.domain.jobs import Job, ShelfReport, Shelved
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.run_history import claimed_by, claiming_row
@@ -18,7 +18,7 @@ from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import DuplicateId, NotFound
-from ollim_bot.ports import LogView, ShelfReport, Shelved
+from ollim_bot.ports import LogView
 from ollim_bot.store.job_formats import REMINDERS, ROUTINES, WEBHOOKS, JobFormat
 from ollim_bot.stores import Stores
 

@@ -24,10 +24,9 @@ from ollim_bot.cli.jobs.fields import (
     setter,
     shelved,
 )
-from ollim_bot.domain.jobs import JobSpec, Late, Reminder, ReportMode
+from ollim_bot.domain.jobs import JobSpec, Late, Reminder, ReportMode, ShelfReport, Shelved
 from ollim_bot.domain.moments import describe
 from ollim_bot.errors import BadJob, NotFound, OllimError, WrongInput
-from ollim_bot.ports import ShelfReport, Shelved
 from ollim_bot.store.job_shelf import MarkdownShelf
 from ollim_bot.store.run_requests import RequestFolder
 from ollim_bot.upkeep.instance import running_pid
@@ -128,7 +127,7 @@ def _if_missed(job: S) -> str:
 
 
 if TYPE_CHECKING:
-    from ollim_bot.ports import Shelved
+    from ollim_bot.domain.jobs import Shelved
 
 _WITHOUT_A_CHAIN = {"max-chain": 0, "chain-depth": 0, "chain-parent": None}
 

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from ollim_bot.cli.data import Data, note
 from ollim_bot.cli.framework import Caller, Flags, Given
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
-from ollim_bot.domain.jobs import JobKind, Reminder, Routine
+from ollim_bot.domain.jobs import JobKind, Reminder, Routine, Shelved
 from ollim_bot.environment import near_zone, zone_named
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, WrongInput
 from ollim_bot.paths import DataPaths
-from ollim_bot.ports import Shelved
 from ollim_bot.store.job_formats import JobFormat
 from ollim_bot.store.job_shelf import MarkdownShelf
 
