@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Protocol
 
 from chaos.years.hurry import Pace
-from ollim_bot.agent import Prompt, SessionSpec, StoredSession, Tool, ToolCall, Toolset, Trace
 from ollim_bot.domain.events import (
     AgentEvent,
     EndCause,
@@ -29,6 +28,7 @@ from ollim_bot.domain.events import (
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import SessionLost
+from ollim_bot.ports import Prompt, SessionSpec, StoredSession, Tool, ToolCall, Toolset, Trace
 from ollim_bot.testing.engine import CallsTool, Fails, Says
 
 # The engine's own record of older prompts is of no use to anybody.

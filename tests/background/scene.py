@@ -11,7 +11,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from ollim_bot.agent import AgentEngine, SessionSpec, Toolset
 from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.conversation.background_attempt import Surroundings, Try
@@ -28,6 +27,7 @@ from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import SessionEvent, SessionId
 from ollim_bot.domain.tool_policy import DEFAULT_BG_TOOLS
 from ollim_bot.paths import DataPaths
+from ollim_bot.ports import AgentEngine, SessionSpec, Toolset
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.stores import Stores

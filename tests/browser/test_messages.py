@@ -24,8 +24,8 @@ from tests.web.browser import eventually
 
 from ollim_bot.domain.chat import Author
 from ollim_bot.errors import OllimError, WrongInput
-from ollim_bot.offline.intents import wish_of
-from ollim_bot.offline.phrasings import meant
+from ollim_bot.offline.intents import schedule_intent
+from ollim_bot.offline.phrasings import intents_in
 from ollim_bot.offline.vocabulary import Remind
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -277,7 +277,7 @@ async def test_the_first_page_offers_three_things_that_work(stage: Stage, page: 
     await expect(ideas).to_have_count(3)
     for idea in (await ideas.all())[:2]:
         text = await idea.get_attribute("data-text") or ""
-        assert meant(text) or isinstance(wish_of(text, datetime.now(UTC)), Remind)
+        assert intents_in(text) or isinstance(schedule_intent(text, datetime.now(UTC)), Remind)
     await ideas.nth(0).click()
     await expect(box(page)).to_have_value("remind me in 1 minute to drink water")
     await expect(box(page)).to_be_focused()

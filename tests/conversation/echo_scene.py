@@ -11,7 +11,6 @@ from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from ollim_bot.agent import Refusal, ToolCall
 from ollim_bot.cli.main import main
 from ollim_bot.conversation.jobs.echo import ChangeEcho, ChangeWatch
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
@@ -28,6 +27,7 @@ from ollim_bot.domain.events import (
 )
 from ollim_bot.errors import WriteFailed
 from ollim_bot.paths import DataPaths
+from ollim_bot.ports import Refusal, ToolCall
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.job_checker import JobFileChecker

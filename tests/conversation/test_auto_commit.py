@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.conversation.scene import HOME, scene
 
-from ollim_bot.agent import Refusal, ToolCall
+from ollim_bot.ports import Refusal, ToolCall
 from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine
 from ollim_bot.testing.journal import RecordingJournal
 

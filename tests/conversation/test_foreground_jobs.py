@@ -8,12 +8,12 @@ from datetime import timedelta
 from tests.conversation.scene import NOW, Scene, scene, scripted
 from tests.forks.branch import Branch
 
-from ollim_bot.agent import Trace
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, Routine, kind_of
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
 from ollim_bot.domain.runs import outcome
+from ollim_bot.ports import Trace
 from ollim_bot.testing.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
 
 PLAN = Routine(JobSpec(id="plan", message="What is the one thing?"), Cron.parse("0 9 * * *"))

@@ -15,13 +15,13 @@ from tests.conversation.recalling import ANSWER, WRITE
 from tests.conversation.scene import NOW, Scene, scene
 from tests.conversation.story import Story, check_answered
 
-from ollim_bot.chat import Incoming
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.outgoing import Outbox
 from ollim_bot.errors import StorageError
+from ollim_bot.ports import IncomingMessage
 from ollim_bot.testing.chat_service import FakeChatService
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
@@ -106,7 +106,7 @@ async def test_what_came_from_there_is_not_sent_back() -> None:
     service = FakeChatService(clock)
     async with scene(ScriptedEngine(), clock=clock, courier=service) as at:
         name = InputId("discord-5")
-        await at.chat.receive(Incoming(name, "discord", "hello", refs={"discord": "5"}))
+        await at.chat.receive(IncomingMessage(name, "discord", "hello", refs={"discord": "5"}))
         await at.until(lambda: service.texts)
         await at.ask("from the page")
         await at.until(lambda: len(service.texts) == 3)

@@ -12,7 +12,7 @@ from tests.conversation.outbox_scene import Mailbag, far_bag, ping, run_of, with
 from ollim_bot.conversation.outbox.outbox import DurableOutbox
 from ollim_bot.domain.outgoing import Unsure
 from ollim_bot.domain.runs import RunKind
-from ollim_bot.errors import NotSent
+from ollim_bot.errors import DeliveryFailed
 from ollim_bot.testing.chat_service import DeliveryFault
 
 BACKGROUND = run_of(RunKind.BACKGROUND)
@@ -140,7 +140,7 @@ async def test_a_refusal_after_a_try_that_brought_nothing_gives_the_token_back()
         await bag.until(lambda: service.tries == 1)
         service.refusal = "Your direct messages are closed."
         await bag.until(sending.done)
-        with pytest.raises(NotSent, match="are closed"):
+        with pytest.raises(DeliveryFailed, match="are closed"):
             sending.result()
     assert service.texts == []
     assert bag.stores.pings.read().daily_used == 0

@@ -17,12 +17,12 @@ from tests.conversation.outbox_scene import (
 )
 from tests.conversation.scene import NOW
 
-from ollim_bot.chat import Courier
 from ollim_bot.conversation.outbox.outbox import DurableOutbox
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, numbered_id
 from ollim_bot.domain.forks import ForkLife, lookup_fork_session
 from ollim_bot.domain.runs import RunKind
-from ollim_bot.errors import NotSent
+from ollim_bot.errors import DeliveryFailed
+from ollim_bot.ports import ConfirmedChannel
 from ollim_bot.testing.chat_service import CourierContract, DeliveryFault, FakeChatService
 from ollim_bot.testing.clock import ManualClock
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("at_once")
 
 
 class TestFarService(CourierContract):
-    def make(self) -> Courier:
+    def make(self) -> ConfirmedChannel:
         return FakeChatService(ManualClock(NOW))
 
 
@@ -120,7 +120,7 @@ async def test_a_message_that_is_refused_costs_nothing_and_both_are_told() -> No
     bag, service, _ = far_bag()
     service.refusal = "Your direct messages are closed."
     async with bag.life() as outbox:
-        with pytest.raises(NotSent, match="direct messages are closed"):
+        with pytest.raises(DeliveryFailed, match="direct messages are closed"):
             await sent(bag, outbox, ping())
         assert not outbox.is_on_its_way(ping().id)
         service.refusal = ""

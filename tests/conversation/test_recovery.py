@@ -14,11 +14,10 @@ from tests.conversation.moments import SlowEngine, half_way, pass_moments, slow_
 from tests.conversation.pictures import SeeingEngine
 from tests.conversation.scene import NOW, Scene, scene
 
-from ollim_bot.agent import Image, Trace
-from ollim_bot.chat import IncomingFile
 from ollim_bot.conversation import texts
 from ollim_bot.domain.events import FailureKind, TextCompleted, TextStreamed, TextWithdrawn
 from ollim_bot.domain.inbox import InputEnd, Taken
+from ollim_bot.ports import Image, IncomingFile, Trace
 from ollim_bot.stores import Stores
 from ollim_bot.testing.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
 from ollim_bot.testing.memory import memory_stores

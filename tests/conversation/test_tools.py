@@ -6,9 +6,9 @@ import pytest
 from tests.conversation.moments import half_way
 from tests.conversation.scene import scene
 
-from ollim_bot.agent import Refusal, ToolCall
 from ollim_bot.domain.events import ToolRefused
 from ollim_bot.domain.inbox import ToolCalled
+from ollim_bot.ports import Refusal, ToolCall
 from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine, Waits
 
 

@@ -12,11 +12,11 @@ from itertools import count
 
 from tests.discord.fake_channel import FakeChannel
 
-from ollim_bot.chat import TurnStart
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.events import AgentEvent, EndCause, TurnEnded
 from ollim_bot.domain.inputs import InputId
-from ollim_bot.errors import Unreachable, Unsure
+from ollim_bot.errors import DeliveryUncertain, Unreachable
+from ollim_bot.ports import TurnStart
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
 from ollim_bot.surfaces.discord.delivery import DiscordDelivery
 from ollim_bot.surfaces.discord.draft_renderer import DiscordPresenter
@@ -125,7 +125,7 @@ class Scene:
         for pause in (1, 2, 4, 8, 16, 32):
             try:
                 return await self.courier.deliver(part, nonce)
-            except (Unreachable, Unsure):
+            except (Unreachable, DeliveryUncertain):
                 await self.clock.sleep(pause)
         return await self.courier.deliver(part, nonce)
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from itertools import count
 from pathlib import Path
 
-from ollim_bot.errors import NotSent, Unreachable, Unsure
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.messages import OutgoingMessage, ReceivedMessage, RemoteFile
 
@@ -33,9 +33,9 @@ class Posted:
 class FakeChannel:
     """`failures` has, by the name of a call, the errors that the next ones raise; with a `None`
     among them, one succeeds. `lost_answers` has how many of the next ones do what they should and
-    then raise `Unsure`. While `may_answer` is cleared, every call hangs. `calls` has the name
-    of each in order, with the message that it was about. `pause` is how many seconds after whatever
-    was sent or edited last an edit that could be left out should wait."""
+    then raise `DeliveryUncertain`. While `may_answer` is cleared, every call hangs. `calls` has the
+    name of each in order, with the message that it was about. `pause` is how many seconds after the
+    last send or edit an edit that could be left out should wait."""
 
     def __init__(self, clock: Clock) -> None:
         self.bot: dict[str, Posted] = {}
@@ -120,7 +120,7 @@ class FakeChannel:
     async def fetch(self, file: RemoteFile, target: Path, most: int) -> None:
         await self._called("fetch", file.name)
         if file.url not in self.files or len(self.files[file.url]) > most:
-            raise NotSent("It is gone or too large.")
+            raise DeliveryFailed("It is gone or too large.")
         await asyncio.to_thread(target.write_bytes, self.files[file.url])
 
     def pause_before_edit(self) -> float:
@@ -132,7 +132,7 @@ class FakeChannel:
 
     def _known(self, ref: str) -> Posted:
         if ref not in self.bot:
-            raise NotSent("That message is gone.")
+            raise DeliveryFailed("That message is gone.")
         return self.bot[ref]
 
     async def _called(self, name: str, about: str) -> None:
@@ -150,7 +150,7 @@ class FakeChannel:
     def _answered(self, name: str) -> None:
         if self.lost_answers.get(name, 0) > 0:
             self.lost_answers[name] -= 1
-            raise Unsure("No answer came.")
+            raise DeliveryUncertain("No answer came.")
 
 
 def _seen(posted: Posted) -> ReceivedMessage:

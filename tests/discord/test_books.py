@@ -12,11 +12,11 @@ import pytest
 from tests.discord.fake_channel import FakeChannel
 from tests.discord.input_scene import SUNDAY, doing, eventually
 
-from ollim_bot.chat import TurnStart
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.events import AgentEvent, EndCause, TextStreamed, TurnEnded
 from ollim_bot.domain.inputs import InputId
-from ollim_bot.errors import NotSent
+from ollim_bot.errors import DeliveryFailed
+from ollim_bot.ports import TurnStart
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
 from ollim_bot.surfaces.discord.catch_up import MessageCatchUp
 from ollim_bot.surfaces.discord.delivery import DiscordDelivery
@@ -112,9 +112,9 @@ class Machine:
         self.courier.changed(answer)
         [part] = self.courier.parts(answer)
         if is_refused:
-            self.channel.fail("edit", NotSent("no"))
-            self.channel.fail("send", NotSent("no"))
-            with pytest.raises(NotSent):
+            self.channel.fail("edit", DeliveryFailed("no"))
+            self.channel.fail("send", DeliveryFailed("no"))
+            with pytest.raises(DeliveryFailed):
                 await self.courier.deliver(part, f"nonce of {answer.id}")
             self.courier.changed(answer)
         else:

@@ -10,10 +10,10 @@ from datetime import timedelta
 import pytest
 from tests.discord.draft_scene import NOON, Scene, letters_of, nonce_of, texts_of
 
-from ollim_bot.chat import Courier
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.domain.events import TextStreamed
-from ollim_bot.errors import NotSent, OllimError, Unreachable, Unsure
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable
+from ollim_bot.ports import ConfirmedChannel
 from ollim_bot.surfaces.discord.messages import HistoryHidden
 from ollim_bot.testing.chat_service import CourierContract
 
@@ -21,7 +21,7 @@ LONG = "One sentence of some words, as they come. " * 150
 
 
 class TestContract(CourierContract):
-    def make(self) -> Courier:
+    def make(self) -> ConfirmedChannel:
         return Scene().courier
 
 
@@ -32,7 +32,9 @@ async def scene() -> AsyncIterator[Scene]:
     await scene.close()
 
 
-@pytest.mark.parametrize("error", [NotSent("gone"), Unreachable("no"), Unsure("lost")])
+@pytest.mark.parametrize(
+    "error", [DeliveryFailed("gone"), Unreachable("no"), DeliveryUncertain("lost")]
+)
 async def test_a_draft_that_cannot_be_edited_is_replaced_by_a_new_message(
     scene: Scene, error: OllimError
 ) -> None:
@@ -55,7 +57,7 @@ async def test_the_words_of_a_draft_do_not_go_before_the_answer_is_there(scene: 
     turn = await scene.begin()
     await turn.show(TextStreamed("half an answer"))
     await scene.clock.advance(5)
-    scene.channel.fail("edit", NotSent("no"))
+    scene.channel.fail("edit", DeliveryFailed("no"))
     scene.channel.fail("send", *[Unreachable("no")] * 3)
     answer = scene.answer(turn, "whole")
     [part] = scene.courier.parts(answer)
@@ -138,9 +140,9 @@ async def test_files_are_in_a_message_of_their_own_since_an_edit_brings_none(sce
 
 async def test_a_message_that_is_refused_for_good_leaves_no_running_turn(scene: Scene) -> None:
     turn = await scene.begin()
-    scene.channel.fail("edit", NotSent("no"))
-    scene.channel.fail("send", NotSent("no"))
-    with pytest.raises(NotSent):
+    scene.channel.fail("edit", DeliveryFailed("no"))
+    scene.channel.fail("send", DeliveryFailed("no"))
+    with pytest.raises(DeliveryFailed):
         await scene.deliver(scene.answer(turn, "whole"))
     await turn.end()
     await scene.settle()
@@ -152,8 +154,8 @@ async def test_what_has_arrived_stays_when_the_rest_is_refused(scene: Scene) -> 
     await turn.show(TextStreamed("A draft. " + LONG))
     await scene.clock.advance(3)
     answer = scene.answer(turn, LONG)
-    scene.channel.fail("send", NotSent("no"))
-    with pytest.raises(NotSent):
+    scene.channel.fail("send", DeliveryFailed("no"))
+    with pytest.raises(DeliveryFailed):
         await scene.deliver(answer)
     await turn.end()
     await scene.settle()
@@ -165,11 +167,11 @@ async def test_a_message_that_is_given_up_leaves_no_running_turn(scene: Scene) -
     turn = await scene.begin()
     await turn.show(TextStreamed("half an answer"))
     await scene.clock.advance(3)
-    scene.channel.fail("edit", NotSent("no"))
-    scene.channel.fail("send", Unsure("lost"))
+    scene.channel.fail("edit", DeliveryFailed("no"))
+    scene.channel.fail("send", DeliveryUncertain("lost"))
     answer = scene.answer(turn, "whole")
     [part] = scene.courier.parts(answer)
-    with pytest.raises(Unsure):
+    with pytest.raises(DeliveryUncertain):
         await scene.courier.deliver(part, nonce_of(answer, 0))
     await turn.end()
     await scene.deliver(scene.answer(None, "stand up"))
@@ -220,7 +222,7 @@ async def test_what_came_long_ago_is_looked_for_where_it_may_be(scene: Scene) ->
 async def test_a_history_that_is_not_shown_leaves_it_unsure(scene: Scene) -> None:
     [part] = scene.courier.parts(scene.answer(None, "stand up"))
     scene.channel.fail("newest", HistoryHidden("Discord refused it."), Unreachable("no"))
-    with pytest.raises(Unsure):
+    with pytest.raises(DeliveryUncertain):
         await scene.courier.find(part, "0" * 24, NOON, ())
     with pytest.raises(Unreachable):
         await scene.courier.find(part, "0" * 24, NOON, ())

@@ -11,9 +11,9 @@ from devtools.localdiscord.server import LocalDiscord
 from tests.discord.connection_scene import Scene, scene_of
 from tests.discord.draft_scene import OpenDrafts
 
-from ollim_bot.chat import Courier
 from ollim_bot.clock import SystemClock
-from ollim_bot.errors import Unsure
+from ollim_bot.errors import DeliveryUncertain
+from ollim_bot.ports import ConfirmedChannel
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
 from ollim_bot.surfaces.discord.delivery import DiscordDelivery
 from ollim_bot.surfaces.discord.drafts import Drafts
@@ -31,7 +31,7 @@ class TestOnTheWire(CourierContract):
             self.scene = scene
             yield
 
-    def make(self) -> Courier:
+    def make(self) -> ConfirmedChannel:
         """As a program that has just begun: it remembers nothing of an earlier one."""
         clock = SystemClock(UTC)
         background = BackgroundTasks(clock)
@@ -43,7 +43,7 @@ class TestOnTheWire(CourierContract):
         before, after = self.make(), self.make()
         [part] = before.parts(self.message)
         self.scene.local.next_fail(SEND, AnswerLost(), times=None)
-        with pytest.raises(Unsure):
+        with pytest.raises(DeliveryUncertain):
             await before.deliver(part, self.nonce)
         self.scene.local.mend()
         [there] = self.scene.local.said

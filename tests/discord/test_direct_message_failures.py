@@ -13,7 +13,7 @@ from discord.http import Route
 from tests.discord.connection_scene import Scene, scene_of
 
 from ollim_bot.domain.chat import Attachment
-from ollim_bot.errors import NotSent, OllimError, Unreachable, Unsure
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable
 from ollim_bot.surfaces.discord.errors import reading, writing
 from ollim_bot.surfaces.discord.messages import HistoryHidden, OutgoingMessage
 
@@ -28,15 +28,15 @@ async def scene() -> AsyncIterator[Scene]:
 
 
 REFUSALS = [
-    (400, NotSent),
+    (400, DeliveryFailed),
     (401, Unreachable),
-    (403, NotSent),
-    (404, NotSent),
-    (413, NotSent),
-    (503, Unsure),
+    (403, DeliveryFailed),
+    (404, DeliveryFailed),
+    (413, DeliveryFailed),
+    (503, DeliveryUncertain),
     (ErrorResponse(429, after=100.0), Unreachable),
-    (Dropped(), Unsure),
-    (AnswerLost(), Unsure),
+    (Dropped(), DeliveryUncertain),
+    (AnswerLost(), DeliveryUncertain),
 ]
 
 
@@ -86,12 +86,12 @@ async def test_what_failed_in_an_unknown_way_before_it_was_refused_may_have_arri
 ) -> None:
     scene.local.next_fail(SEND, 502)
     scene.local.next_fail(SEND, 403)
-    with pytest.raises(Unsure):
+    with pytest.raises(DeliveryUncertain):
         await scene.dm.send(OutgoingMessage("Hello."), NONCE)
 
 
 async def test_a_refusal_says_why(scene: Scene) -> None:
-    with pytest.raises(NotSent, match=r"^Discord refused it: In content: .*2000"):
+    with pytest.raises(DeliveryFailed, match=r"^Discord refused it: In content: .*2000"):
         await scene.dm.send(OutgoingMessage("x" * 2001), NONCE)
 
 
@@ -122,7 +122,7 @@ async def test_a_call_under_way_when_the_connection_ends_does_not_hang() -> None
             scene.local.next_fail(SEND, AnswerHanging())
             sending = asyncio.create_task(scene.dm.send(OutgoingMessage("Hello."), NONCE))
             await scene.local.until(lambda: scene.local.texts)
-        with pytest.raises((Unsure, Unreachable)):
+        with pytest.raises((DeliveryUncertain, Unreachable)):
             await asyncio.wait_for(sending, 5)
 
 
@@ -140,7 +140,7 @@ async def test_an_edit_can_be_cancelled_without_harm(scene: Scene) -> None:
 
 
 async def test_what_takes_too_long_ends() -> None:
-    with pytest.raises(Unsure):
+    with pytest.raises(DeliveryUncertain):
         async with writing(0.01):
             await asyncio.Event().wait()
     with pytest.raises(Unreachable):
@@ -156,6 +156,6 @@ async def test_a_mistake_of_our_own_is_not_taken_for_an_outage() -> None:
 
 async def test_a_file_that_is_gone_is_said_and_nothing_sent(scene: Scene) -> None:
     gone = Attachment("a.txt", "state/attachments/a.txt", "text/plain", 3)
-    with pytest.raises(NotSent, match=r"`a\.txt`"):
+    with pytest.raises(DeliveryFailed, match=r"`a\.txt`"):
         await scene.dm.send(OutgoingMessage("Here.", files=(gone,)), NONCE)
     assert scene.local.said == []

@@ -9,9 +9,9 @@ import pytest
 from devtools.localdiscord.server import LocalDiscord
 from tests.discord.connection_scene import Scene, scene_of
 
-from ollim_bot.domain.cards import Button, Card, Color, Field
+from ollim_bot.domain.cards import Button, Card, CardField, Color
 from ollim_bot.domain.chat import Attachment
-from ollim_bot.errors import NotSent
+from ollim_bot.errors import DeliveryFailed
 from ollim_bot.surfaces.discord.messages import OutgoingMessage
 
 NONCE = "a" * 24
@@ -19,7 +19,7 @@ CARD = Card(
     "Tea",
     "is ready",
     Color.GREEN,
-    (Field("Sort", "Sencha", inline=True),),
+    (CardField("Sort", "Sencha", inline=True),),
     (Button("Done", "done", "1"), Button("Later", "snooze", "1", is_used=True)),
 )
 
@@ -87,7 +87,7 @@ async def test_what_is_gone_can_be_deleted_and_not_edited(scene: Scene) -> None:
     await scene.dm.delete(ref)
     await scene.dm.delete(ref)
     assert scene.local.said == []
-    with pytest.raises(NotSent, match=r"^That message is gone\.$"):
+    with pytest.raises(DeliveryFailed, match=r"^That message is gone\.$"):
         await scene.dm.edit(ref, OutgoingMessage("Back."))
 
 

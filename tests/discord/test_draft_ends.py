@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Collection
 import pytest
 from tests.discord.draft_scene import Scene, nonce_of
 
-from ollim_bot.chat import TurnStart
 from ollim_bot.domain.chat import TurnId
 from ollim_bot.domain.events import (
     AgentEvent,
@@ -18,6 +17,7 @@ from ollim_bot.domain.events import (
     ToolStarted,
 )
 from ollim_bot.errors import Unreachable
+from ollim_bot.ports import TurnStart
 from ollim_bot.surfaces.discord.messages import OutgoingMessage
 from ollim_bot.surfaces.discord.stale_drafts import GOES_ON_BELOW, StaleDrafts
 

@@ -11,7 +11,7 @@ from tests.discord.draft_scene import NOON, Scene, nonce_of
 
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.errors import Unsure
+from ollim_bot.errors import DeliveryUncertain
 
 PING = ChatMessage(MessageId("7"), NOON, Author.BACKGROUND, "Call the dentist.", job="dentist")
 
@@ -61,7 +61,7 @@ async def test_a_late_message_whose_answer_was_lost_is_found_by_its_words(scene:
     await scene.clock.advance(3600)
     [part] = scene.courier.parts(PING)
     scene.channel.lost_answers["send"] = 1
-    with pytest.raises(Unsure):
+    with pytest.raises(DeliveryUncertain):
         await scene.courier.deliver(part, nonce_of(PING, 0))
     [posted] = scene.channel.bot.values()
     assert posted.outgoing.text.startswith("-# late")

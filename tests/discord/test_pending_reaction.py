@@ -10,12 +10,12 @@ import pytest
 from tests.discord.fake_channel import FakeChannel
 from tests.discord.input_scene import SUNDAY, doing, eventually
 
-from ollim_bot.errors import NotSent, Unreachable, Unsure
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.surfaces.discord.messages import ReceivedMessage
 from ollim_bot.surfaces.discord.pending_reaction import EYES, PendingReaction
 from ollim_bot.testing.clock import ManualClock
 
-REFUSED = NotSent("Discord refuses that.")
+REFUSED = DeliveryFailed("Discord refuses that.")
 SILENT = Unreachable("There is no network.")
 
 
@@ -179,7 +179,7 @@ async def test_one_that_may_be_there_is_taken_away(
     reaction: PendingReaction, channel: FakeChannel, clock: ManualClock
 ) -> None:
     seen = channel.say("hello")
-    channel.fail("mark", Unsure("The answer was lost."))
+    channel.fail("mark", DeliveryUncertain("The answer was lost."))
     reaction.open(seen.ref)
     await eventually(lambda: clock.sleeping)
     reaction.close([seen.ref])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.discord.message_texts import TEXTS
 
-from ollim_bot.domain.cards import Button, Card, Field
+from ollim_bot.domain.cards import Button, Card, CardField
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
 from ollim_bot.surfaces.discord.messages import OutgoingMessage
 from ollim_bot.surfaces.discord.rendering import outgoing_of, parts_of
@@ -19,7 +19,7 @@ from ollim_bot.surfaces.discord.split import LONGEST, is_character_boundary, sho
 FORK = "-# in a fork · apart from the main conversation"
 SAID = ChatMessage(MessageId("1"), datetime(2026, 1, 1, tzinfo=UTC), Author.ASSISTANT, "Hello.")
 PHOTO = Attachment("a.png", "attachments/a.png", "image/png", 3)
-TEA = Card("Tea", "It is *ready*.", fields=(Field("Where", "kitchen"),))
+TEA = Card("Tea", "It is *ready*.", fields=(CardField("Where", "kitchen"),))
 
 
 def letters(message: ChatMessage) -> list[OutgoingMessage]:
@@ -174,7 +174,7 @@ CARDS = st.builds(
     Card,
     STRINGS,
     STRINGS,
-    fields=st.lists(st.builds(Field, STRINGS, STRINGS), max_size=30).map(tuple),
+    fields=st.lists(st.builds(CardField, STRINGS, STRINGS), max_size=30).map(tuple),
     buttons=st.lists(
         st.builds(Button, STRINGS, st.sampled_from(["agent", "undo"]), STRINGS), max_size=30
     ).map(tuple),
@@ -200,23 +200,23 @@ def test_a_card_of_any_size_can_be_sent(given: Card, footer: str) -> None:
 
 
 def test_what_fits_in_all_counts_every_word_of_a_card() -> None:
-    full, last = (Field("n", "v" * 1023),) * 5, Field("n", "v" * 500)
+    full, last = (CardField("n", "v" * 1023),) * 5, CardField("n", "v" * 500)
     for size in range(1, 600):
-        shape = Card("t", fields=(*full, Field("n", "v" * size), last))
+        shape = Card("t", fields=(*full, CardField("n", "v" * size), last))
         [outgoing] = letters(replace(SAID, card=shape, footer="x" * 300))
         assert 5000 < length(outgoing) <= 6000
 
 
 def test_what_a_card_had_to_leave_out_is_seen() -> None:
-    long = card(Card("t" * 300, "d" * 5000, fields=(Field("n" * 300, "v" * 2000),)))
+    long = card(Card("t" * 300, "d" * 5000, fields=(CardField("n" * 300, "v" * 2000),)))
     assert [long.title[-2:], long.description[-2:]] == ["t…", "d…"]
     assert [(one.name[-2:], one.value[-2:]) for one in long.fields] == [("n…", "v…")]
-    many = card(Card("t", fields=tuple(Field(str(number), "v") for number in range(30))))
+    many = card(Card("t", fields=tuple(CardField(str(number), "v") for number in range(30))))
     assert len(many.fields) == 25
-    assert many.fields[-1] == Field("…", "6 more")
-    large = card(Card("t", fields=(Field("n", "v" * 1024),) * 8))
-    assert large.fields[-1] == Field("…", "3 more")
-    assert card(Card("t", fields=(Field("n", " "),))).fields == (Field("n", "…"),)
+    assert many.fields[-1] == CardField("…", "6 more")
+    large = card(Card("t", fields=(CardField("n", "v" * 1024),) * 8))
+    assert large.fields[-1] == CardField("…", "3 more")
+    assert card(Card("t", fields=(CardField("n", " "),))).fields == (CardField("n", "…"),)
 
 
 def test_a_button_that_could_not_be_told_from_others_does_nothing() -> None:

@@ -10,7 +10,7 @@ from tests.discord.draft_scene import Scene, letters_of, nonce_of, texts_of
 
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.errors import Unreachable, Unsure
+from ollim_bot.errors import DeliveryUncertain, Unreachable
 
 LONG = "One sentence of some words, as they come. " * 150
 CARD = Card("Done?", buttons=(Button("Yes", "agent", "1"), Button("No", "dismiss")))
@@ -73,7 +73,7 @@ async def test_a_message_of_an_earlier_life_is_edited_once(scene: Scene) -> None
 async def test_the_newest_change_wins(scene: Scene) -> None:
     message = scene.answer(None, "one")
     refs = await scene.deliver(message)
-    scene.channel.fail("edit", Unreachable("no"), Unsure("lost"), Unreachable("no"))
+    scene.channel.fail("edit", Unreachable("no"), DeliveryUncertain("lost"), Unreachable("no"))
     for text in ("two", "three", "four"):
         scene.courier.changed(delivered(replace(message, text=text), *refs))
         await scene.clock.advance(0.5)

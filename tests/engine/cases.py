@@ -12,11 +12,11 @@ from uuid import uuid4
 
 from tests.engine.scene import engine_at, scene
 
-from ollim_bot.agent import AgentEngine, SessionSpec, Tool, ToolAnswer
 from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.offline.messages import CallTool, Fail, Hang, Reply, Say
 from ollim_bot.offline.scripted import ScriptedModel
+from ollim_bot.ports import AgentEngine, SessionSpec, Tool, ToolAnswer
 from ollim_bot.testing.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
 
 PING = "mcp__chat__ping"

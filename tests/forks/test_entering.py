@@ -7,11 +7,11 @@ from dataclasses import replace
 from tests.conversation.scene import scripted
 from tests.forks.branch import ENTER, branch
 
-from ollim_bot.chat import OpenFork
 from ollim_bot.domain.cards import ButtonStyle, Color
-from ollim_bot.domain.chat import MessageId, Spent
+from ollim_bot.domain.chat import MessageId, TurnCost
 from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.sessions import SessionChange
+from ollim_bot.ports import OpenFork
 from ollim_bot.testing.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
 
 
@@ -124,7 +124,7 @@ async def test_a_model_that_is_too_small_is_replaced_and_the_card_says_so() -> N
     async with branch(engine := scripted("Hello.", "Rome.")) as at:
         at.at.stores.config.transact(lambda config: (replace(config, model_fork="haiku"), None))
         await at.at.ask("hi")
-        long = replace(at.at.answers[-1], spent=Spent(context=190_000, window=1_000_000))
+        long = replace(at.at.answers[-1], spent=TurnCost(context=190_000, window=1_000_000))
         at.at.stores.messages.append(long)
         await at.at.chat.load()
         await at.enter("Rome")

@@ -14,13 +14,11 @@ from typing import Any
 
 from tests.conversation.scene import AtOnce, FakeKeeper, world
 
-from ollim_bot.agent import AgentEngine
-from ollim_bot.chat import Courier
 from ollim_bot.conversation.assembly import Talk
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.paths import DataPaths
-from ollim_bot.ports import Disk
+from ollim_bot.ports import AgentEngine, ConfirmedChannel, Disk
 from ollim_bot.schedule.assembly import assemble_schedule
 from ollim_bot.schedule.hand_edits import HandEdits
 from ollim_bot.schedule.scheduler import Scheduler
@@ -133,7 +131,7 @@ async def day(
     runs: bool = True,
     disk: Disk | None = None,
     seen: Callable[[Stores], Stores] = lambda stores: stores,
-    courier: Courier | None = None,
+    courier: ConfirmedChannel | None = None,
 ) -> AsyncIterator[Day]:
     """A life of the bot; what it keeps is below `root`, so that a second one goes on with it.
 

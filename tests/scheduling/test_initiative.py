@@ -9,10 +9,10 @@ from typing import Any
 
 from tests.scheduling.scene import NOW, Day, day
 
-from ollim_bot.chat import Incoming
 from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.pings import PingBudget
+from ollim_bot.ports import IncomingMessage
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
 
@@ -138,7 +138,7 @@ async def test_a_ping_that_is_refused_leaves_its_text(tmp_path: Path) -> None:
         await at.passes(65)
         await at.until(lambda: at.ended("plan"))
         (job,) = set_jobs(at)
-        await at.talk.conversation.receive(Incoming(InputId("m1"), "test", "hello"))
+        await at.talk.conversation.receive(IncomingMessage(InputId("m1"), "test", "hello"))
         await at.until(lambda: len(engine.prompts) == 2)
         await fired(at, [job])
         assert at.pings == []

@@ -13,14 +13,13 @@ from typing import NamedTuple
 from tests.scheduling.scene import Day, day
 from tests.storage.places import QuickDisk
 
-from ollim_bot.agent import Prompt, SessionSpec, Toolset
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
 from ollim_bot.domain.rehearsal import Circumstances, Fire, Guess, Ping, Rehearsal, rehearse
 from ollim_bot.domain.run_history import History, RunStory
 from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, occurrence_at
-from ollim_bot.ports import Clock
+from ollim_bot.ports import Clock, Prompt, SessionSpec, Toolset
 from ollim_bot.schedule.watcher import SCAN_SECONDS
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import CallsTool, ScriptedEngine, ScriptedSession, Step

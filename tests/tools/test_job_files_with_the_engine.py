@@ -9,11 +9,11 @@ import pytest
 from tests.engine.scene import Scene, ask, scene
 from tests.tools.test_file_edits import APPLIED, UNCLEAR
 
-from ollim_bot.agent import Gate, Refusal, ToolCall, Toolset
 from ollim_bot.domain.events import AgentEvent, ToolEnded, ToolRefused
 from ollim_bot.domain.tool_policy import MAIN_TOOLS, Pattern
 from ollim_bot.offline.messages import CallTool, Reply
 from ollim_bot.paths import DataPaths
+from ollim_bot.ports import Gate, Refusal, ToolCall, Toolset
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.tools.guards import UnclearEdit, text_after_edit

@@ -15,7 +15,7 @@ from tests.storage.places import NOW, DataDirectory, QuickDisk
 from ollim_bot.app.data_checks import DataChecks, git_history, tool_policy
 from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
-from ollim_bot.environment import Place
+from ollim_bot.environment import Location
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.journal import open_journal
 from ollim_bot.upkeep.doctor import Finding, Level, examined, passed
@@ -30,7 +30,7 @@ def data(tmp_path: Path) -> DataDirectory:
 
 
 def found(data: DataDirectory, name: str) -> list[Finding]:
-    checks = DataChecks(Place(data.paths, BERLIN), NOW.astimezone(BERLIN)).checks()
+    checks = DataChecks(Location(data.paths, BERLIN), NOW.astimezone(BERLIN)).checks()
     findings = examined([check for check in checks if check.name == name], PATIENCE)
     assert all(bool(finding.next) is (finding.level is not Level.PASS) for finding in findings)
     return findings
@@ -257,13 +257,13 @@ def test_everything_is_left_as_it_was(data: DataDirectory) -> None:
     write(data, "routines/b.md", job("b", 'cron: "61 9 * * *"'))
     write(data, "state/memory.json", "{torn")
     before = _tree(data.paths.root)
-    checks = DataChecks(Place(data.paths, BERLIN), NOW.astimezone(BERLIN))
+    checks = DataChecks(Location(data.paths, BERLIN), NOW.astimezone(BERLIN))
     assert examined([*checks.checks(), *checks.checks_of_machine()], PATIENCE)
     assert _tree(data.paths.root) == before
 
 
 def test_nothing_there_at_all_passes_everywhere(tmp_path: Path) -> None:
-    place = Place(DataPaths(tmp_path / "nowhere"), BERLIN)
+    place = Location(DataPaths(tmp_path / "nowhere"), BERLIN)
     checks = DataChecks(place, NOW.astimezone(BERLIN))
     findings = examined([*checks.checks(), *checks.checks_of_machine()], PATIENCE)
     assert {finding.level for finding in findings} == {Level.PASS}

@@ -12,9 +12,9 @@ from tests.web.browser import Browser, browser, eventually, stranger
 from tests.web.scene import SECRET, Scene, make_scene, running
 from tests.web.sign_in import NONCE
 
-from ollim_bot.chat import OpenFork
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.events import TextStreamed
+from ollim_bot.ports import OpenFork
 from ollim_bot.surfaces.web.frames import status_json
 from ollim_bot.surfaces.web.limits import WebLimits
 from ollim_bot.surfaces.web.rendered_messages import RenderedMessages

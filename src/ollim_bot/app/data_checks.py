@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from ollim_bot.domain.facts import Facts
-from ollim_bot.domain.jobs import JobKind, Reminder, Routine
+from ollim_bot.domain.jobs import JobKind, Reminder, Routine, ShelfReport
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.shared_files import JobFile, JobFolder
 from ollim_bot.domain.tool_policy import problems
-from ollim_bot.environment import Place
+from ollim_bot.environment import Location
 from ollim_bot.paths import DataPaths
-from ollim_bot.ports import ShelfReport
 from ollim_bot.store.codecs.records import MemoryCodec
 from ollim_bot.store.codecs.rows import LEDGER_ROWS
 from ollim_bot.store.files import FileLock, OsDisk
@@ -45,7 +44,7 @@ _STATE = "state files"
 class DataChecks:
     """`now` is in the owner's zone."""
 
-    def __init__(self, place: Place, now: datetime) -> None:
+    def __init__(self, place: Location, now: datetime) -> None:
         self._paths = place.paths
         self._zone = place.zone
         self._now = now

@@ -7,10 +7,9 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 
 from ollim_bot import __version__
-from ollim_bot.chat import ChatSurface, OpenAttachment, RemoteSurface
 from ollim_bot.conversation.assembly import Talk
 from ollim_bot.errors import OllimError
-from ollim_bot.ports import Clock
+from ollim_bot.ports import ChatSurface, Clock, OpenAttachment, RemoteSurface
 from ollim_bot.settings import Settings
 from ollim_bot.store.attachments.files import files_of
 from ollim_bot.stores import Stores

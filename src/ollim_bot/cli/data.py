@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, TypeVar
 from ollim_bot.cli.framework import plain
 from ollim_bot.domain.jobs import Job
 from ollim_bot.paths import DataPaths
-from ollim_bot.plain_files import Largest
-from ollim_bot.ports import Journal
+from ollim_bot.plain_files import SizeLimit
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.job_formats import JobFormat
 from ollim_bot.store.job_shelf import MarkdownShelf, Notes
 
 if TYPE_CHECKING:
     from ollim_bot.cli.framework import Caller
+    from ollim_bot.ports import Journal
     from ollim_bot.store.file_store import Codec
     from ollim_bot.store.journal import GitJournal
     from ollim_bot.stores import Stores
@@ -60,7 +60,7 @@ class Data:
         from ollim_bot.store.file_store import FormatIsNewer, Malformed
 
         try:
-            return codec.decode(OsDisk().read(path, Largest.STATE))[0]
+            return codec.decode(OsDisk().read(path, SizeLimit.STATE))[0]
         except (OSError, Malformed, FormatIsNewer):
             return codec.missing()
 

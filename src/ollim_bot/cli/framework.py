@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ollim_bot.environment import Place
+    from ollim_bot.environment import Location
     from ollim_bot.settings import Settings
 
 Given = Mapping[str, Any]
@@ -107,7 +107,7 @@ class Caller:
         """The environment with the configured model provider. Raises `BadSettings`."""
         return {**self._environ, **self.settings().engine_environment()}
 
-    def place(self) -> Place:
+    def place(self) -> Location:
         """Raises `BadSettings` if the data directory is unclear."""
         from ollim_bot.environment import locate
 

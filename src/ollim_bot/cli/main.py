@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ollim_bot import __version__
 from ollim_bot.cli.framework import Caller
-from ollim_bot.domain.agent_caller import for_the_owner_alone, owners_command
+from ollim_bot.domain.agent_caller import owners_command, owners_command_refusal
 from ollim_bot.errors import OllimError
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _refuse_owners_commands(argv: Sequence[str], caller: Caller) -> None:
     """Applies to the agent however it called: from a shell, a program or a script."""
     command = owners_command(argv)
     if command is not None and caller.agent is not None:
-        raise OllimError(for_the_owner_alone(command))
+        raise OllimError(owners_command_refusal(command))
 
 
 def _dispatch(words: list[str], caller: Caller) -> None:

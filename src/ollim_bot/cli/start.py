@@ -11,14 +11,13 @@ import sys
 from ollim_bot import __version__
 from ollim_bot.app.app import App, Ending
 from ollim_bot.app.surfaces import MakeRemote
-from ollim_bot.chat import OpenAttachment, RemoteSurface
 from ollim_bot.cli.data import note
 from ollim_bot.cli.framework import Caller
 from ollim_bot.connections import allow_many_descriptors
 from ollim_bot.environment import own_command, python_places
 from ollim_bot.errors import OllimError
 from ollim_bot.logs import RedactingFilter, set_up_logging
-from ollim_bot.ports import Clock
+from ollim_bot.ports import Clock, OpenAttachment, RemoteSurface
 from ollim_bot.settings import Settings
 from ollim_bot.stores import Stores
 from ollim_bot.surfaces.web.surface import WebSurface

@@ -14,10 +14,9 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from itertools import count
 
-from ollim_bot.chat import Courier
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.errors import NotSent, Unreachable, Unsure
-from ollim_bot.ports import Clock
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
+from ollim_bot.ports import Clock, ConfirmedChannel
 
 _NEWEST = 20
 
@@ -42,7 +41,7 @@ class DeliveredMessage:
 
 
 class FakeChatService:
-    """Doubles `Courier`, and the service behind it, which outlives the bot.
+    """Doubles `ConfirmedChannel`, and the service behind it, which outlives the bot.
 
     Its clock is the true one, whatever the bot's clock says. It forgets a nonce after `remembers`;
     the nonce is then no longer visible either. With `is_hidden` it lets no one read; `reach` limits
@@ -90,16 +89,16 @@ class FakeChatService:
         if self.is_down:
             raise Unreachable("There is no network.")
         if self.refusal:
-            raise NotSent(self.refusal)
+            raise DeliveryFailed(self.refusal)
         fault = self.faults.popleft() if self.faults else DeliveryFault.NONE
         if fault is DeliveryFault.LATE:
             self._late.append((part, nonce))
         if fault in (DeliveryFault.LATE, DeliveryFault.REQUEST_LOST):
-            raise Unsure("No answer came.")
+            raise DeliveryUncertain("No answer came.")
         ref = self._let_in(part, nonce)
         await self.may_answer.wait()
         if fault is DeliveryFault.ANSWER_LOST:
-            raise Unsure("No answer came.")
+            raise DeliveryUncertain("No answer came.")
         if fault is DeliveryFault.FAULT:
             raise RuntimeError("a courier with a fault")
         if fault is DeliveryFault.BROKEN_OFF:
@@ -114,11 +113,11 @@ class FakeChatService:
             raise Unreachable("There is no network.")
         await self.may_answer.wait()
         if self.is_hidden:
-            raise Unsure("Nothing can be read.")
+            raise DeliveryUncertain("Nothing can be read.")
         reach = len(self.history) if self.reach is None else self.reach
         for age, each in enumerate(reversed(self.history)):
             if age >= reach:
-                raise Unsure("There came too much after it.")
+                raise DeliveryUncertain("There came too much after it.")
             if age >= _NEWEST and each.at < since:
                 break
             if self._is_same(each, part, nonce) and each.id not in others:
@@ -163,7 +162,7 @@ class CourierContract(ABC):
     nonce = "0" * 24
 
     @abstractmethod
-    def make(self) -> Courier: ...
+    def make(self) -> ConfirmedChannel: ...
 
     def test_a_message_is_divided_in_the_same_way_each_time(self) -> None:
         courier, long = self.make(), replace(self.message, text="word " * 1000)

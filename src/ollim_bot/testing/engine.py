@@ -12,15 +12,6 @@ from itertools import count
 from pathlib import Path
 from typing import Self
 
-from ollim_bot.agent import (
-    Prompt,
-    SessionSpec,
-    StoredSession,
-    Tool,
-    ToolCall,
-    Toolset,
-    Trace,
-)
 from ollim_bot.domain.events import (
     AgentEvent,
     EndCause,
@@ -38,7 +29,16 @@ from ollim_bot.domain.events import (
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import SessionLost
-from ollim_bot.ports import Clock
+from ollim_bot.ports import (
+    Clock,
+    Prompt,
+    SessionSpec,
+    StoredSession,
+    Tool,
+    ToolCall,
+    Toolset,
+    Trace,
+)
 from ollim_bot.testing.clock import ManualClock
 
 _LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)

@@ -8,9 +8,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from ollim_bot.domain.cards import Inquiries
+from ollim_bot.domain.cards import ButtonPrompts
 from ollim_bot.domain.forks import Fork, ForkMessage
-from ollim_bot.domain.jobs import Job
+from ollim_bot.domain.jobs import Job, ShelfReport, Shelved
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.run_history import claimed_by, claiming_row
@@ -18,7 +18,7 @@ from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import DuplicateId, NotFound
-from ollim_bot.ports import LogView, ShelfReport, Shelved
+from ollim_bot.ports import LogView
 from ollim_bot.store.job_formats import REMINDERS, ROUTINES, WEBHOOKS, JobFormat
 from ollim_bot.stores import Stores
 
@@ -40,7 +40,7 @@ def memory_stores(now: datetime) -> Stores:
         updates=MemoryStore(PendingUpdates()),
         fork_messages=MemoryStore(no_messages),
         fork=MemoryStore(no_fork),
-        inquiries=MemoryStore(Inquiries()),
+        inquiries=MemoryStore(ButtonPrompts()),
         pings=MemoryStore(PingBudget.full(now)),
         config=MemoryStore(RuntimeConfig()),
         memory=MemoryStore(no_facts),

@@ -9,12 +9,11 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-from ollim_bot.chat import ChatSurface, Incoming, IncomingFile, Status, TurnStart
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
 from ollim_bot.domain.events import AgentEvent, EndCause, TurnEnded
 from ollim_bot.domain.inputs import InputId
-from ollim_bot.ports import Clock
+from ollim_bot.ports import ChatSurface, Clock, IncomingFile, IncomingMessage, Status, TurnStart
 
 COMMANDS = (
     CommandSpec("clear", "start a new conversation"),
@@ -54,7 +53,7 @@ class FakeReception:
     def __init__(self, clock: Clock, folder: Path) -> None:
         self.surfaces: list[ChatSurface] = []
         self.messages: list[ChatMessage] = []
-        self.received: list[Incoming] = []
+        self.received: list[IncomingMessage] = []
         self.waiting: set[InputId] = set()
         self.calls: list[str] = []
         self.looks = 0
@@ -72,7 +71,7 @@ class FakeReception:
         self._numbers = count(1)
         self._turn: FakeTurn | None = None
 
-    async def receive(self, message: Incoming) -> ChatMessage:
+    async def receive(self, message: IncomingMessage) -> ChatMessage:
         if self.refusal is not None:
             raise self.refusal
         known = await self.message(MessageId(message.id))

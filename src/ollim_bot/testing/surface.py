@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from ollim_bot.chat import Reception, Status, TurnStart
 from ollim_bot.domain.chat import Author, ChatMessage, TurnId
 from ollim_bot.domain.events import AgentEvent
+from ollim_bot.ports import ChatService, Status, TurnStart
 
 
 class RecordingSurface:
@@ -23,7 +23,7 @@ class RecordingSurface:
         self.starts: list[TurnStart] = []
         self.events: dict[TurnId, list[AgentEvent]] = {}
         self.statuses: list[Status] = []
-        self.receptions: list[Reception] = []
+        self.receptions: list[ChatService] = []
         self.is_broken = False
         self.may_go_on = asyncio.Event()
         self.may_go_on.set()
@@ -37,7 +37,7 @@ class RecordingSurface:
     def posted_by(self, author: Author) -> list[str]:
         return [message.text for message in self.posts if message.author is author]
 
-    async def run(self, reception: Reception) -> None:
+    async def run(self, reception: ChatService) -> None:
         self._fail()
         self.receptions.append(reception)
         await asyncio.Event().wait()

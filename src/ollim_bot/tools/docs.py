@@ -10,8 +10,8 @@ from itertools import pairwise
 from math import log
 from pathlib import Path
 
-from ollim_bot.agent import Tool, ToolAnswer
 from ollim_bot.domain.text import shortened
+from ollim_bot.ports import Tool, ToolAnswer
 from ollim_bot.tools.context import arguments, text
 
 _PACKAGE = Path(__file__).resolve().parents[1]

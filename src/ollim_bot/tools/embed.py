@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ollim_bot.agent import Tool, ToolAnswer
 from ollim_bot.domain.cards import (
     MOST_BUTTONS,
     MOST_FIELDS,
     Button,
     ButtonStyle,
     Card,
+    CardField,
     Color,
-    Field,
 )
+from ollim_bot.ports import Tool, ToolAnswer
 from ollim_bot.tools.context import ToolContext, arguments, choice, flag, listed, text
 from ollim_bot.tools.messages import CRITICAL, message_of, sent
 
@@ -68,7 +68,9 @@ def _card(given: Mapping[str, object]) -> Card:
         description=str(given.get("description") or "").strip(),
         color=Color(str(given.get("color") or Color.BLUE)),
         fields=tuple(
-            Field(str(one["name"]).strip(), str(one["value"]).strip(), one.get("inline") is True)
+            CardField(
+                str(one["name"]).strip(), str(one["value"]).strip(), one.get("inline") is True
+            )
             for one in _objects(given.get("fields"))
         ),
         buttons=tuple(_button(one) for one in _objects(given.get("buttons"))),

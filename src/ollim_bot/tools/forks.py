@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from ollim_bot.agent import Tool, ToolAnswer
 from ollim_bot.domain.forks import Discard, ForkExit, Report, Save
 from ollim_bot.domain.jobs import ReportMode
 from ollim_bot.domain.runs import EnterFork, RunKind
+from ollim_bot.ports import Tool, ToolAnswer
 from ollim_bot.tools.context import ToolContext, arguments, text, whole, whole_of
 
 _ONLY_IN_MAIN = "A fork is opened from the main session only; forks are not nested."

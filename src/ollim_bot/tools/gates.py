@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ollim_bot.agent import Gate, Refusal, ToolCall
 from ollim_bot.domain.initiative import Setter, setter_of
 from ollim_bot.domain.jobs import Job, JobSpec
 from ollim_bot.domain.permissions import is_allowed
@@ -23,6 +22,7 @@ from ollim_bot.domain.tool_policy import (
     relative,
     text_argument,
 )
+from ollim_bot.ports import Gate, Refusal, ToolCall
 from ollim_bot.tools import texts
 from ollim_bot.tools.addresses import LookupDeferred, Resolver, resolve
 from ollim_bot.tools.guards import Guard, address_guard, state_dir_guard

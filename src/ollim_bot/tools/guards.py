@@ -8,17 +8,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ollim_bot.agent import ToolCall
 from ollim_bot.domain.agent_caller import (
     PROGRAM,
-    for_the_owner_alone,
     hidden_owners_command,
     owners_command,
+    owners_command_refusal,
 )
 from ollim_bot.domain.shared_files import SKILL_FILE, JobFolder
 from ollim_bot.domain.shell_words import shell_words
 from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, SEARCH_ARGUMENTS, WRITING, text_argument
-from ollim_bot.plain_files import Largest, Unfit, read_file
+from ollim_bot.plain_files import SizeLimit, UnsuitableFile, read_file
+from ollim_bot.ports import ToolCall
 from ollim_bot.tools import texts
 from ollim_bot.tools.addresses import Resolver, address_problem
 from ollim_bot.tools.path_rules import LONGEST_PATH, PathPolicy, files_below, is_within
@@ -125,7 +125,7 @@ def skill_guard(call: ToolCall, root: Path) -> str | None:
         )
     except UnclearEdit as unclear:
         return str(unclear)
-    except Unfit as unfit:
+    except UnsuitableFile as unfit:
         return texts.unfit_file(os.path.relpath(path, root), unfit.reason)
     return texts.NO_HOOKS if may_have_hooks(text) else None
 
@@ -153,7 +153,7 @@ def _skill_problem(path: str, root: str) -> str | None:
     shown = os.path.relpath(path, root)
     try:
         return texts.skill_with_hooks(shown) if may_have_hooks(_content(path) or "") else None
-    except Unfit as unfit:
+    except UnsuitableFile as unfit:
         return texts.unfit_skill(shown, unfit.reason)
 
 
@@ -168,10 +168,10 @@ def _is_skill_file(path: str) -> bool:
 
 
 def _content(path: str) -> str | None:
-    """None if the file is missing or unreadable. Raises `Unfit` if it is no regular file."""
+    """None if the file is missing or unreadable; raises `UnsuitableFile` for a special one."""
     try:
-        return read_file(path, Largest.SKILL).decode("utf-8", "replace")
-    except Unfit:
+        return read_file(path, SizeLimit.SKILL).decode("utf-8", "replace")
+    except UnsuitableFile:
         raise
     except OSError:
         return None
@@ -221,7 +221,7 @@ def _command_problem(command: str, policy: PathPolicy) -> str | None:
     if program == PROGRAM:
         return _own_command_problem(others, policy)
     if owners := hidden_owners_command(words):
-        return for_the_owner_alone(owners)
+        return owners_command_refusal(owners)
     named = list(dict.fromkeys(path for word in words for path in _paths(word)))
     # A program may shorten a path that is too long to one that it can open.
     if any("/" in path and len(path) > LONGEST_PATH for path in named):
@@ -239,7 +239,7 @@ def _command_problem(command: str, policy: PathPolicy) -> str | None:
 def _own_command_problem(words: Sequence[str], policy: PathPolicy) -> str | None:
     """Arguments of our commands are texts: only a whole word counts as a path."""
     if owners := owners_command(words):
-        return for_the_owner_alone(owners)
+        return owners_command_refusal(owners)
     whole = (*words, *(word.partition("=")[2] for word in words if word.startswith("-")))
     named = (word for word in whole if "/" in word or word.startswith("."))
     return policy.to_name([word for word in named if len(word) <= LONGEST_PATH])

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from ollim_bot.agent import ToolCall
 from ollim_bot.domain.initiative import NOT_ONES_OWN, Setter, objections
 from ollim_bot.domain.permissions import beyond_main
-from ollim_bot.domain.shared_files import FileReading, JobFile, OwnersFile
+from ollim_bot.domain.shared_files import FileReading, JobFile, SharedFile
 from ollim_bot.domain.shell_words import shell_words
 from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, Pattern, text_argument
 from ollim_bot.errors import StorageError
+from ollim_bot.ports import ToolCall
 from ollim_bot.tools.guards import UnclearEdit, text_after_edit
 from ollim_bot.tools.path_rules import job_files
 
@@ -26,7 +26,7 @@ _LONE_RETURN = re.compile(r"\r(?!\n)")
 class JobChecker(Protocol):
     """Knows the rules by which job and skill files are read."""
 
-    def text(self, file: OwnersFile) -> str | None:
+    def text(self, file: SharedFile) -> str | None:
         """What the file holds now; None if there is none. Raises `Unreadable`."""
 
     def read(self, file: JobFile, text: str) -> FileReading:

@@ -11,16 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ollim_bot.agent import Tool, ToolAnswer
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, numbered_id
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.orders import Order
 from ollim_bot.domain.outgoing import ON_ITS_WAY
-from ollim_bot.domain.pings import Charge, PingBudget, Refused, charged, is_ordered
+from ollim_bot.domain.pings import Charge, PingBudget, PingRefused, charged, is_must_ping
 from ollim_bot.domain.runs import RefusedPing, Run, late_label
 from ollim_bot.domain.snoozing import note_of, reminder_card
-from ollim_bot.errors import NotSent, WrongInput
+from ollim_bot.errors import DeliveryFailed, WrongInput
+from ollim_bot.ports import Tool, ToolAnswer
 from ollim_bot.tools.context import ToolContext, arguments, flag, text
 from ollim_bot.tools.path_rules import PathPolicy
 
@@ -128,7 +128,7 @@ async def sent(bench: ToolContext, message: ChatMessage, *, is_critical: bool) -
         return await _pinged(bench, message, is_critical=is_critical)
     try:
         await bench.poster.send(message, bench.run)
-    except NotSent as failed:
+    except DeliveryFailed as failed:
         return _not_sent(failed)
     bench.run.pings.append(message.id)
     return _said(bench, message)
@@ -137,13 +137,13 @@ async def sent(bench: ToolContext, message: ChatMessage, *, is_critical: bool) -
 async def _pinged(bench: ToolContext, message: ChatMessage, *, is_critical: bool) -> ToolAnswer:
     config = await asyncio.to_thread(bench.stores.config.read)
     run = bench.run
-    if is_ordered(run) and not is_critical and await _waited(bench):
+    if is_must_ping(run) and not is_critical and await _waited(bench):
         now, footer = bench.clock.now(), _lateness(bench)
         message = replace(message, id=_new_id(bench), at=now, footer=footer)
     payment = _PaymentOfPing(bench, run, message, is_critical, config.critical_daily_cap)
     try:
         await bench.poster.send(message, run, payment.pay)
-    except NotSent as failed:
+    except DeliveryFailed as failed:
         payment.take_back()
         return _not_sent(failed)
     if payment.refusal:
@@ -179,7 +179,7 @@ class _PaymentOfPing:
     order: Order | None = None
 
     def pay(self, budget: PingBudget) -> tuple[PingBudget, Charge | None]:
-        order = self.run.order if is_ordered(self.run) else None
+        order = self.run.order if is_must_ping(self.run) else None
         after, verdict = charged(
             budget,
             self.run,
@@ -188,7 +188,7 @@ class _PaymentOfPing:
             is_busy=self.bench.is_busy(),
             daily_cap=self.daily_cap,
         )
-        if isinstance(verdict, Refused):
+        if isinstance(verdict, PingRefused):
             self.refusal = verdict.reason
             return after, None
         if order is not None and not order.take():
@@ -209,7 +209,7 @@ class _PaymentOfPing:
                 self.order.give_back()
 
 
-def _not_sent(failed: NotSent) -> ToolAnswer:
+def _not_sent(failed: DeliveryFailed) -> ToolAnswer:
     return ToolAnswer(f"It could not be sent: {failed}", is_error=True)
 
 

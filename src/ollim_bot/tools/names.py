@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from ollim_bot.agent import Tool, ToolAnswer
 from ollim_bot.domain.facts import Facts
+from ollim_bot.ports import Tool, ToolAnswer
 from ollim_bot.tools.context import ToolContext, arguments, text
 
 _LONGEST = 80

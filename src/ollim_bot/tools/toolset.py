@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ollim_bot.agent import Gate, Refusal, Tool, ToolCall, Toolset
+from ollim_bot.ports import Gate, Refusal, Tool, ToolCall, Toolset
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.docs import docs_tools
 from ollim_bot.tools.embed import discord_embed

@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from threading import Thread
 
-from ollim_bot.environment import Place
+from ollim_bot.environment import Location
 from ollim_bot.errors import OllimError
 from ollim_bot.settings import Settings
 
@@ -57,7 +57,7 @@ class DoctorInput:
     """
 
     settings: Settings | None
-    place: Place | None
+    place: Location | None
     problems: Sequence[str]
     environ: Mapping[str, str]
     now: datetime

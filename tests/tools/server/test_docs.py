@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ollim_bot.agent import ToolAnswer
+from ollim_bot.ports import ToolAnswer
 from ollim_bot.tools.docs import docs_folder, docs_tools
 
 PAGES = {

@@ -15,9 +15,8 @@ from ollim_bot.cli.framework import Caller, Given, print_json, small, title
 from ollim_bot.cli.jobs.fields import JobNoun, S, cleared, fields_given, message_given
 from ollim_bot.cli.jobs.views import job_object, promise
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
-from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.jobs import JobKind, Shelved
 from ollim_bot.errors import BadJob, DuplicateId, NotFound, OllimError, WrongInput
-from ollim_bot.ports import Shelved
 from ollim_bot.store.job_formats import JobFormat
 from ollim_bot.store.job_shelf import MarkdownShelf
 from ollim_bot.store.run_requests import RequestFolder

@@ -10,9 +10,8 @@ from itertools import islice
 from ollim_bot.cli.data import note, open_data
 from ollim_bot.cli.framework import Caller, Given, columns, is_past, plain, print_json, title
 from ollim_bot.cli.jobs.fields import JobNoun, S
-from ollim_bot.domain.jobs import JobSpec, Late, Reminder, ReportMode
+from ollim_bot.domain.jobs import JobSpec, Late, Reminder, ReportMode, ShelfReport, Shelved
 from ollim_bot.domain.moments import describe
-from ollim_bot.ports import ShelfReport, Shelved
 
 _REPORTS = {
     ReportMode.ALWAYS: "always",

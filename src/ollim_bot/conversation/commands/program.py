@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from uuid import uuid4
 
 from ollim_bot import __version__
-from ollim_bot.chat import Incoming
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.buttons import Receive
@@ -17,7 +16,7 @@ from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.runtime_config import CONFIG_KEYS, PermissionMode, RuntimeConfig
 from ollim_bot.domain.text import nearest
 from ollim_bot.errors import WrongInput
-from ollim_bot.ports import Clock, Store
+from ollim_bot.ports import Clock, IncomingMessage, Store
 
 # What the button of the welcome says, and what the owner is shown to have said.
 SET_UP = "Set up"
@@ -33,7 +32,7 @@ class SetUp:
     async def begin(self, surface: str) -> None:
         """When it returns, it is on disk. Raises `OllimError` if it cannot be kept."""
         name = InputId(f"{OF_SET_UP}{uuid4().hex}")
-        await self._receive(Incoming(name, surface, self._prompt, button=SET_UP))
+        await self._receive(IncomingMessage(name, surface, self._prompt, button=SET_UP))
 
 
 _KNOWN_MODELS = ("opus", "sonnet", "haiku", "default", "none")

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
-from ollim_bot.errors import NotSent, Unreachable, Unsure
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.ports import Clock
 
 T = TypeVar("T")
@@ -78,9 +78,9 @@ class BackgroundTasks:
         while True:
             try:
                 await call()
-            except NotSent:
+            except DeliveryFailed:
                 return False
-            except (Unreachable, Unsure):
+            except (Unreachable, DeliveryUncertain):
                 failures += 1
                 await self._clock.sleep(retry_delay(failures))
             else:

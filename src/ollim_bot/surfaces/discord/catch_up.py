@@ -8,10 +8,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from ollim_bot.chat import Reception
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.errors import StorageError, Unreachable
-from ollim_bot.ports import Clock
+from ollim_bot.ports import ChatService, Clock
 from ollim_bot.surfaces.discord.background_tasks import retry_delay
 from ollim_bot.surfaces.discord.facts import DiscordFacts
 from ollim_bot.surfaces.discord.inbound import Inbound
@@ -41,7 +40,7 @@ class MessageCatchUp:
     def __init__(
         self,
         channel: DmChannel,
-        reception: Reception,
+        reception: ChatService,
         inbound: Inbound,
         pending_reaction: PendingReaction,
         facts: DiscordFacts,

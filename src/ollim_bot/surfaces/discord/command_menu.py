@@ -12,7 +12,7 @@ import discord
 
 from ollim_bot.domain.commands import Argument, CommandSpec
 from ollim_bot.domain.text import shortened
-from ollim_bot.errors import NotSent, Unreachable, Unsure
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.errors import writing
 
@@ -72,10 +72,10 @@ async def sync(
         try:
             async with writing():
                 await client.http.bulk_upsert_global_commands(application, menu)
-        except NotSent as error:
+        except DeliveryFailed as error:
             _logger.error("Discord refused the slash commands: %s", error)
             return
-        except (Unreachable, Unsure) as error:
+        except (Unreachable, DeliveryUncertain) as error:
             _logger.warning("The slash commands are not at Discord yet: %s", error)
         else:
             remember(mark)

@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import chain
 
 from ollim_bot.domain.chat import ChatMessage, MessageId
-from ollim_bot.errors import NotSent, Unreachable, Unsure
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.background_tasks import (
     BackgroundTasks,
@@ -109,7 +109,7 @@ class DiscordDelivery:
         if ref is None:
             try:
                 ref = await self._channel.send(outgoing, nonce)
-            except NotSent:
+            except DeliveryFailed:
                 self._drafts.refused(part)
                 self._leave(part.id)
                 raise
@@ -196,7 +196,7 @@ class DiscordDelivery:
     async def _edited(self, ref: str, outgoing: OutgoingMessage) -> bool:
         try:
             await self._channel.edit(ref, outgoing)
-        except (NotSent, Unreachable, Unsure):
+        except (DeliveryFailed, Unreachable, DeliveryUncertain):
             return False
         return True
 
@@ -245,7 +245,7 @@ class DiscordDelivery:
                 return newest
             return [*await self._channel.after(_ref_at(since)), *newest]
         except HistoryHidden as hidden:
-            raise Unsure(str(hidden)) from hidden
+            raise DeliveryUncertain(str(hidden)) from hidden
 
 
 def _first(seen: Iterable[ReceivedMessage]) -> str | None:

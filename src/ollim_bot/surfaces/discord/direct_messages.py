@@ -14,10 +14,10 @@ from typing import BinaryIO, TypeVar
 import aiohttp
 import discord
 
-from ollim_bot.chat import OpenAttachment
 from ollim_bot.domain.chat import Attachment
-from ollim_bot.errors import NotSent, Unreachable, Unsure, WriteFailed
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable, WriteFailed
 from ollim_bot.plain_files import open_file
+from ollim_bot.ports import OpenAttachment
 from ollim_bot.surfaces.discord.errors import OUT_OF_REACH, reading, writing
 from ollim_bot.surfaces.discord.messages import OutgoingMessage, ReceivedMessage, RemoteFile
 from ollim_bot.surfaces.discord.rate_limits import EditAllowance
@@ -52,7 +52,7 @@ async def _answer(file: RemoteFile) -> AsyncIterator[aiohttp.ClientResponse]:
     """Use a session of its own, so that the bot's token is not sent to the file host."""
     async with reading(), aiohttp.ClientSession() as session, session.get(file.url) as answer:
         if answer.status in _GONE_CODES:
-            raise NotSent(_GONE.format(name=file.name))
+            raise DeliveryFailed(_GONE.format(name=file.name))
         if answer.status != _OK:
             raise Unreachable(OUT_OF_REACH)
         yield answer
@@ -64,7 +64,7 @@ async def _keep(answer: aiohttp.ClientResponse, file: RemoteFile, target: Path, 
         async for chunk in answer.content.iter_chunked(_CHUNK):
             size += len(chunk)
             if size > most:
-                raise NotSent(_TOO_LARGE.format(name=file.name))
+                raise DeliveryFailed(_TOO_LARGE.format(name=file.name))
             await _on_disk(target, partial(kept.write, chunk))
 
 
@@ -133,11 +133,11 @@ class DirectMessages:
                         allowed_mentions=_NO_MENTIONS,
                         view=_view(outgoing),  # type: ignore[arg-type]  # None is its default
                     )
-            except (NotSent, Unreachable) as error:
+            except (DeliveryFailed, Unreachable) as error:
                 if self._allowance.uncertain_calls == uncertain_calls:
                     raise
                 # discord.py has tried it before, with an unknown outcome.
-                raise Unsure(str(error)) from error
+                raise DeliveryUncertain(str(error)) from error
         return str(message.id)
 
     async def edit(self, ref: str, outgoing: OutgoingMessage) -> None:
@@ -210,7 +210,7 @@ class DirectMessages:
                 stack.callback(file.close)
                 files.append(discord.File(file, each.name))  # type: ignore[arg-type]  # any will do
             except (OSError, ValueError) as error:
-                raise NotSent(_NO_FILE.format(name=each.name)) from error
+                raise DeliveryFailed(_NO_FILE.format(name=each.name)) from error
         return files
 
 

@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
-from ollim_bot.chat import TurnStart
 from ollim_bot.domain.events import AgentEvent, EndCause, TurnEnded
-from ollim_bot.errors import NotSent, Unreachable, Unsure
-from ollim_bot.ports import Clock
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
+from ollim_bot.ports import Clock, TurnStart
 from ollim_bot.surfaces.discord.background_tasks import (
     BackgroundTasks,
     finishes_within,
@@ -133,9 +132,9 @@ class DraftRenderer:
                 await self._send(draft, outgoing)
             else:
                 await self._edit(draft, draft.ref, outgoing)
-        except NotSent:
+        except DeliveryFailed:
             draft.is_lost = True
-        except (Unreachable, Unsure):
+        except (Unreachable, DeliveryUncertain):
             self._failures += 1
         else:
             self._failures = 0
@@ -149,7 +148,7 @@ class DraftRenderer:
         draft.tried_at = now if first_try is None else first_try
         try:
             ref = await self._channel.send(outgoing, draft.nonce)
-        except (NotSent, Unreachable):
+        except (DeliveryFailed, Unreachable):
             draft.tried_at = first_try
             raise
         self._drafts.drawn(draft, ref)
@@ -182,7 +181,7 @@ class DraftRenderer:
 
     async def _type(self) -> None:
         while True:
-            with suppress(NotSent, Unreachable, Unsure):
+            with suppress(DeliveryFailed, Unreachable, DeliveryUncertain):
                 await self._channel.show_typing()
             await self._clock.sleep(_TYPING)
 

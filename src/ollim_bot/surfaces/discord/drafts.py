@@ -7,11 +7,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ollim_bot.chat import TurnStart
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.events import EndCause
 from ollim_bot.domain.inputs import InputId
-from ollim_bot.ports import Clock
+from ollim_bot.ports import Clock, TurnStart
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
 from ollim_bot.surfaces.discord.messages import DmChannel, OutgoingMessage
 from ollim_bot.surfaces.discord.rendering import is_small, outgoing_of, parts_of

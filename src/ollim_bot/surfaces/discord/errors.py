@@ -10,7 +10,7 @@ import aiohttp
 import discord
 
 from ollim_bot.domain.text import shortened
-from ollim_bot.errors import NotSent, OllimError, Unreachable, Unsure, WrongInput
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable, WrongInput
 from ollim_bot.surfaces.discord.messages import HistoryHidden
 
 LONGEST_CALL = 55.0
@@ -59,13 +59,13 @@ async def reading(longest: float = LONGEST_CALL) -> AsyncIterator[None]:
             yield
     except DISCORD_ERRORS as error:
         found = translated_error(error)
-        kind = HistoryHidden if isinstance(found, NotSent) else Unreachable
+        kind = HistoryHidden if isinstance(found, DeliveryFailed) else Unreachable
         raise kind(str(found)) from error
 
 
 @asynccontextmanager
 async def writing(longest: float = LONGEST_CALL) -> AsyncIterator[None]:
-    """Raise every error and timeout within it as `NotSent`, `Unreachable` or `Unsure`."""
+    """Raise errors and timeouts as `DeliveryFailed`, `Unreachable` or `DeliveryUncertain`."""
     try:
         async with asyncio.timeout(longest):
             yield
@@ -86,7 +86,7 @@ def translated_error(error: BaseException) -> OllimError:
         case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
             return Unreachable(OUT_OF_REACH)
         case aiohttp.ClientError() | OSError():
-            return Unsure(_LOST)
+            return DeliveryUncertain(_LOST)
         case RuntimeError() if "closed" in str(error):
             return Unreachable(OUT_OF_REACH)
     raise error
@@ -99,14 +99,14 @@ def _answered(error: discord.HTTPException) -> OllimError:
         case 429:
             return Unreachable(BUSY)
         case status if status >= _SERVER_ERROR:
-            return Unsure(_LOST)
+            return DeliveryUncertain(_LOST)
         case 403:
-            return NotSent(_FORBIDDEN)
+            return DeliveryFailed(_FORBIDDEN)
         case 404 if error.code == _NO_SUCH_MESSAGE:
-            return NotSent(GONE)
+            return DeliveryFailed(GONE)
         case 413:
-            return NotSent(_FILE_TOO_LARGE)
-    return NotSent(_REFUSED.format(reason=_reason(error)))
+            return DeliveryFailed(_FILE_TOO_LARGE)
+    return DeliveryFailed(_REFUSED.format(reason=_reason(error)))
 
 
 def _reason(error: discord.HTTPException) -> str:

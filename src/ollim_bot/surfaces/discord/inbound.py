@@ -10,11 +10,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ollim_bot.chat import Incoming, IncomingFile, Reception
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.taint import Untrusted
-from ollim_bot.errors import NotSent, OllimError, StorageError, Unreachable, Unsure, WriteFailed
-from ollim_bot.ports import Clock
+from ollim_bot.errors import (
+    DeliveryFailed,
+    DeliveryUncertain,
+    OllimError,
+    StorageError,
+    Unreachable,
+    WriteFailed,
+)
+from ollim_bot.ports import ChatService, Clock, IncomingFile, IncomingMessage
 from ollim_bot.surfaces.discord.background_tasks import RecentValues, finishes_within, retry_delay
 from ollim_bot.surfaces.discord.facts import DiscordFacts
 from ollim_bot.surfaces.discord.messages import (
@@ -197,9 +203,9 @@ class FileFetcher:
             await self._clock.sleep(retry_delay(tries))
             try:
                 await self._channel.fetch(file, target, MOST_BYTES)
-            except NotSent:
+            except DeliveryFailed:
                 return "not there any more, or too large"
-            except (Unreachable, Unsure):
+            except (Unreachable, DeliveryUncertain):
                 continue
             return ""
         return "Discord does not answer"
@@ -233,7 +239,7 @@ class Inbound:
     def __init__(
         self,
         channel: DmChannel,
-        reception: Reception,
+        reception: ChatService,
         pending_reaction: PendingReaction,
         facts: DiscordFacts,
         clock: Clock,
@@ -342,7 +348,7 @@ class Inbound:
         if notes:
             self._notes.put(seen.ref, notes)
         answered, quote = await self._answered(seen)
-        incoming = Incoming(
+        incoming = IncomingMessage(
             input_of(seen.ref),
             NAME,
             _with_notes(seen.text, notes),
@@ -419,7 +425,7 @@ class Inbound:
         for number, part in enumerate(split(text) if text else ()):
             try:
                 await self._channel.send(OutgoingMessage(part), f"{ref}-{number}")
-            except (NotSent, Unreachable, Unsure) as lost:
+            except (DeliveryFailed, Unreachable, DeliveryUncertain) as lost:
                 _logger.warning("The owner could not be told about a message: %s", lost)
 
 

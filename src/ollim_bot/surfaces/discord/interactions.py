@@ -12,11 +12,11 @@ import discord
 from discord import InteractionType
 from discord.app_commands import Choice
 
-from ollim_bot.chat import Reception
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
-from ollim_bot.errors import NotSent, OllimError, Unreachable, Unsure, WrongInput
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable, WrongInput
+from ollim_bot.ports import ChatService
 from ollim_bot.surfaces.discord.errors import writing
 from ollim_bot.surfaces.discord.messages import NAME
 from ollim_bot.surfaces.discord.split import split
@@ -51,11 +51,11 @@ async def acknowledge(interaction: discord.Interaction, *, thinking: bool = Fals
     try:
         async with writing():
             await interaction.response.defer(ephemeral=thinking, thinking=thinking)
-    except (NotSent, Unreachable) as error:
+    except (DeliveryFailed, Unreachable) as error:
         if not _is_repeated(error):
             _logger.warning("An interaction came too late to be acknowledged: %s", error)
             return False
-    except Unsure as error:
+    except DeliveryUncertain as error:
         _logger.info("An acknowledgement may be lost: %s", error)
     return True
 
@@ -111,7 +111,7 @@ def _is_repeated(error: OllimError) -> bool:
 
 
 class ButtonInteractions:
-    def __init__(self, reception: Reception, fallback: SendNotice) -> None:
+    def __init__(self, reception: ChatService, fallback: SendNotice) -> None:
         self._reception = reception
         self._replies = EphemeralReplies(fallback)
 
@@ -147,7 +147,7 @@ class CommandInteractions:
     """Each method returns when the answer is sent, for a command up to the length of a turn."""
 
     def __init__(
-        self, reception: Reception, fallback: SendNotice, completion_seconds: float
+        self, reception: ChatService, fallback: SendNotice, completion_seconds: float
     ) -> None:
         self._reception = reception
         self._replies = EphemeralReplies(fallback)
@@ -231,7 +231,7 @@ class InteractionRouter:
 
     def __init__(
         self,
-        reception: Reception,
+        reception: ChatService,
         fallback: SendNotice,
         *,
         completion_seconds: float = COMPLETION_SECONDS,
@@ -255,7 +255,7 @@ class ApprovalReactions:
     `say` tells the owner the answer to a click.
     """
 
-    def __init__(self, reception: Reception, say: SendNotice) -> None:
+    def __init__(self, reception: ChatService, say: SendNotice) -> None:
         self._reception = reception
         self._say = say
 

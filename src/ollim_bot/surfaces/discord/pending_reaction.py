@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
-from ollim_bot.errors import NotSent, Unreachable, Unsure
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.background_tasks import RecentValues, retry_delay
 from ollim_bot.surfaces.discord.messages import DmChannel
@@ -98,10 +98,10 @@ class PendingReaction:
                 break
             try:
                 return await self._channel.mark(ref, EYES)
-            except (Unreachable, Unsure) as silent:
+            except (Unreachable, DeliveryUncertain) as silent:
                 _logger.debug("A message could not be marked: %s", silent)
-                may_be_there = may_be_there or isinstance(silent, Unsure)
-            except NotSent as refused:
+                may_be_there = may_be_there or isinstance(silent, DeliveryUncertain)
+            except DeliveryFailed as refused:
                 self._drop(ref)
                 return await self._weigh(ref, refused)
             await self._clock.sleep(2.0**tries)
@@ -109,7 +109,7 @@ class PendingReaction:
             self._drop(ref)
         return None
 
-    async def _weigh(self, ref: str, refused: NotSent) -> None:
+    async def _weigh(self, ref: str, refused: DeliveryFailed) -> None:
         """Stop using reactions if Discord refuses one on a message that still exists."""
         try:
             newest = await self._channel.newest(_LOOKED_AT)
@@ -125,11 +125,11 @@ class PendingReaction:
         while ref in self._leaving:
             try:
                 await self._channel.unmark(ref, EYES)
-            except (Unreachable, Unsure) as silent:
+            except (Unreachable, DeliveryUncertain) as silent:
                 _logger.debug("A mark could not be taken away: %s", silent)
                 failures += 1
                 await self._clock.sleep(retry_delay(failures, _LONGEST_PAUSE))
                 continue
-            except NotSent as refused:
+            except DeliveryFailed as refused:
                 _logger.info("A mark cannot be taken away: %s", refused)
             self._drop(ref)

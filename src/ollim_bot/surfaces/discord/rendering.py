@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from ollim_bot.domain.cards import Button, Card, Field
+from ollim_bot.domain.cards import Button, Card, CardField
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.taint import Untrusted
@@ -107,11 +107,11 @@ def fitted(card: Card, footer: str) -> Card:
     )
 
 
-def _fields(fields: Sequence[Field], room: int) -> Iterator[Field]:
+def _fields(fields: Sequence[CardField], room: int) -> Iterator[CardField]:
     """As many fields as fit; the last one then says how many are missing."""
     for number, field in enumerate(fields):
         missing = len(fields) - number
-        rest = Field(_LEFT_OUT, f"{missing} more")
+        rest = CardField(_LEFT_OUT, f"{missing} more")
         fitting = _field(field)
         size = len(fitting.name) + len(fitting.value)
         is_last = missing == 1
@@ -123,7 +123,7 @@ def _fields(fields: Sequence[Field], room: int) -> Iterator[Field]:
         yield fitting
 
 
-def _field(field: Field) -> Field:
+def _field(field: CardField) -> CardField:
     """Discord refuses a field without a name or a value."""
     name = shortened(field.name, _LONGEST_NAME) if field.name.strip() else _LEFT_OUT
     value = shortened(field.value, _LONGEST_VALUE) if field.value.strip() else _LEFT_OUT

@@ -12,12 +12,11 @@ from uuid import uuid4
 
 import discord
 
-from ollim_bot.chat import OpenAttachment, Reception, Status, TurnStart
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.inputs import InputId
-from ollim_bot.errors import NotSent, StorageError, Unreachable, Unsure
-from ollim_bot.ports import Clock, Store
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, StorageError, Unreachable
+from ollim_bot.ports import ChatService, Clock, OpenAttachment, Status, Store, TurnStart
 from ollim_bot.settings import Secret
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
 from ollim_bot.surfaces.discord.catch_up import MessageCatchUp
@@ -53,7 +52,7 @@ class StartupTasks:
 
     def __init__(
         self,
-        reception: Reception,
+        reception: ChatService,
         facts: DiscordFacts,
         stale_drafts: StaleDrafts,
         background: BackgroundTasks,
@@ -104,7 +103,7 @@ class DiscordListener:
 
     def __init__(
         self,
-        reception: Reception,
+        reception: ChatService,
         inbound: Inbound,
         catch_up: MessageCatchUp,
         start_up: StartupTasks,
@@ -210,7 +209,7 @@ class DiscordSurface:
     async def connected(self) -> None:
         await self._is_connected.wait()
 
-    async def run(self, reception: Reception) -> None:
+    async def run(self, reception: ChatService) -> None:
         """Run until cancelled.
 
         Raises `NotAdmitted` if the owner must change a setting before Discord accepts the bot.
@@ -266,7 +265,7 @@ class DiscordSurface:
     ) -> str | None:
         return await self._courier.find(part, nonce, since, others)
 
-    def _service(self, reception: Reception) -> DiscordListener:
+    def _service(self, reception: ChatService) -> DiscordListener:
         channel, facts, clock = self._channel, self._facts, self._clock
         inbound = Inbound(channel, reception, self._pending_reaction, facts, clock, self._folder)
         catch_up = MessageCatchUp(
@@ -340,5 +339,5 @@ class DiscordSurface:
     async def _attempt(self, outgoing: OutgoingMessage) -> None:
         try:
             await self._channel.send(outgoing, uuid4().hex[:24])
-        except (NotSent, Unreachable, Unsure) as lost:
+        except (DeliveryFailed, Unreachable, DeliveryUncertain) as lost:
             _logger.info("Something could not be said on Discord: %s", lost)

@@ -7,9 +7,9 @@ import json
 
 from aiohttp import web
 
-from ollim_bot.chat import Incoming, OpenAttachment, Reception
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.ports import ChatService, IncomingMessage, OpenAttachment
 from ollim_bot.surfaces.web import texts
 from ollim_bot.surfaces.web.files import Upload, Uploads, send_attachment
 from ollim_bot.surfaces.web.frames import Json, answer_json
@@ -27,7 +27,7 @@ _LARGEST_PAGE = 100
 class Api:
     def __init__(
         self,
-        reception: Reception,
+        reception: ChatService,
         book: RenderedMessages,
         read: ReadMark,
         uploads: Uploads,
@@ -59,13 +59,13 @@ class Api:
         [shown] = await self._book.shown([message])
         return web.json_response({"message": shown})
 
-    async def _incoming(self, upload: Upload) -> Incoming:
+    async def _incoming(self, upload: Upload) -> IncomingMessage:
         text = upload.fields.get("text", "")
         if not text.strip() and not upload.files:
             raise RequestRefused(400, texts.NOTHING_SAID)
         given = MessageId(upload.fields.get("reply_to", ""))
         reply_to = await self._reception.message(given) if given else None
-        return Incoming(
+        return IncomingMessage(
             upload.id,
             NAME,
             text,

@@ -17,11 +17,11 @@ from urllib.parse import quote
 from aiohttp import BodyPartReader, web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from ollim_bot.chat import IncomingFile, OpenAttachment
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.errors import WriteFailed
 from ollim_bot.plain_files import open_file
+from ollim_bot.ports import IncomingFile, OpenAttachment
 from ollim_bot.surfaces.web import texts
 from ollim_bot.surfaces.web.limits import WebLimits
 from ollim_bot.surfaces.web.refusals import RequestRefused

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from urllib.parse import quote
 
-from ollim_bot.chat import OpenFork, Status, TurnStart
 from ollim_bot.domain.activity import Activity
-from ollim_bot.domain.cards import Button, Card, Field
+from ollim_bot.domain.cards import Button, Card, CardField
 from ollim_bot.domain.chat import Attachment, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
 from ollim_bot.domain.text import shortened
+from ollim_bot.ports import OpenFork, Status, TurnStart
 from ollim_bot.surfaces.web.markdown import plain, render
 
 Json = dict[str, object]
@@ -162,7 +162,7 @@ def card_json(card: Card) -> Json:
     }
 
 
-def _field(field: Field) -> Json:
+def _field(field: CardField) -> Json:
     return {"name": field.name, "html": render(field.value), "inline": field.inline}
 
 

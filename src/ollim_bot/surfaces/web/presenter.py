@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from itertools import pairwise
 
-from ollim_bot.chat import TurnStart
 from ollim_bot.domain.activity import Activity
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.events import AgentEvent, TextCompleted, TextStreamed, TextWithdrawn
-from ollim_bot.ports import Clock
+from ollim_bot.ports import Clock, TurnStart
 from ollim_bot.surfaces.web.frames import (
     Json,
     activity_frame,

@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from ollim_bot.chat import Reception
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.facts import Facts
-from ollim_bot.ports import Store
+from ollim_bot.ports import ChatService, Store
 from ollim_bot.surfaces.web import texts
 from ollim_bot.surfaces.web.frames import Json, read_frame
 from ollim_bot.surfaces.web.refusals import RequestRefused
@@ -39,7 +38,9 @@ class RememberedMark:
 class ReadMark:
     """Moves forward only: a tab that lags behind does not make messages unread."""
 
-    def __init__(self, kept: KeptMark, reception: Reception, send: Callable[[Json], None]) -> None:
+    def __init__(
+        self, kept: KeptMark, reception: ChatService, send: Callable[[Json], None]
+    ) -> None:
         self._kept = kept
         self._reception = reception
         self._send = send

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
-from ollim_bot.chat import Reception
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.errors import OllimError
+from ollim_bot.ports import ChatService
 from ollim_bot.surfaces.web.frames import Json, card_json, message_json
 from ollim_bot.surfaces.web.markdown import render
 
@@ -19,7 +19,7 @@ _LONG = 2000
 
 
 class RenderedMessages:
-    def __init__(self, reception: Reception, kept: int = _KEPT) -> None:
+    def __init__(self, reception: ChatService, kept: int = _KEPT) -> None:
         self._reception = reception
         self._most = kept
         self._kept: dict[MessageId, tuple[ChatMessage, Json]] = {}

@@ -15,7 +15,7 @@ import secrets
 
 from ollim_bot.errors import Unreadable
 from ollim_bot.paths import DataPaths
-from ollim_bot.plain_files import Largest
+from ollim_bot.plain_files import SizeLimit
 from ollim_bot.ports import Disk
 from ollim_bot.settings import Secret
 from ollim_bot.store.files import PRIVATE, FileLock, OsDisk, create_atomically, remove_durably
@@ -42,7 +42,7 @@ def new_web_secret(paths: DataPaths, disk: Disk | None = None) -> Secret:
 
 def kept_secret(paths: DataPaths, disk: Disk | None = None) -> Secret | None:
     try:
-        raw = (disk or OsDisk()).read(paths.web_token, Largest.NOTE)
+        raw = (disk or OsDisk()).read(paths.web_token, SizeLimit.NOTE)
     except OSError:
         return None
     return Secret(raw.decode("ascii").strip()) if _SHAPE.fullmatch(raw) else None

@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 
 from aiohttp import WSCloseCode, WSMsgType, web
 
-from ollim_bot.chat import Reception
 from ollim_bot.domain.chat import MessageId
+from ollim_bot.ports import ChatService
 from ollim_bot.surfaces.web import texts
 from ollim_bot.surfaces.web.access import BROWSER, PROTOCOL
 from ollim_bot.surfaces.web.frames import Json, command_json, status_json
@@ -125,7 +125,7 @@ class Tabs:
 class TabSocket:
     def __init__(
         self,
-        reception: Reception,
+        reception: ChatService,
         book: RenderedMessages,
         presenter: WebPresenter,
         read: ReadMark,

@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
-from ollim_bot.chat import OpenAttachment, Reception, Status, TurnStart
 from ollim_bot.connections import Connections
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import AgentEvent
-from ollim_bot.ports import Clock
+from ollim_bot.ports import ChatService, Clock, OpenAttachment, Status, TurnStart
 from ollim_bot.settings import Secret
 from ollim_bot.surfaces.web.access import AccessControl
 from ollim_bot.surfaces.web.api import NAME, Api
@@ -99,7 +98,7 @@ class WebSurface:
         """An address that admits one browser: for the owner's terminal, never for a log."""
         return address(self._port, self._keys.code())
 
-    async def run(self, reception: Reception) -> None:
+    async def run(self, reception: ChatService) -> None:
         """Serve until cancelled. Raises `OllimError` if the port is not available."""
         await self._uploads.prepare()
         book = RenderedMessages(reception)

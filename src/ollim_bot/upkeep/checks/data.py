@@ -10,13 +10,12 @@ from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import TypeVar
 
-from ollim_bot.domain.jobs import JobKind, Reminder, Routine
+from ollim_bot.domain.jobs import JobKind, Reminder, Routine, ShelfReport
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.moments import describe_with_distance
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.schedule import ScheduledJob, key_of, next_due
 from ollim_bot.paths import DataPaths
-from ollim_bot.ports import ShelfReport
 from ollim_bot.upkeep.doctor import Finding, counted, failed, passed, warned
 
 DATA_DIRECTORY = "data directory"
