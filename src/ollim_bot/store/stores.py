@@ -24,12 +24,12 @@ from ollim_bot.store.codecs.records import (
     SessionIdCodec,
 )
 from ollim_bot.store.codecs.rows import CHAT_MESSAGES, INBOX_ROWS, OUTBOX_ROWS, SESSION_EVENTS
+from ollim_bot.store.file_ledger import Ledger
 from ollim_bot.store.file_store import Codec, FileStore, StoreProblem
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.job_formats import REMINDERS, ROUTINES, WEBHOOKS, JobFormat
 from ollim_bot.store.job_shelf import MarkdownShelf
 from ollim_bot.store.json_lines import JsonLines, LineCodec
-from ollim_bot.store.ledger import Ledger
 from ollim_bot.stores import Stores
 
 T = TypeVar("T")

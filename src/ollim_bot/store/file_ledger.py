@@ -1,4 +1,4 @@
-"""The ledger of occurrences, with the right to begin each one given once."""
+"""The ledger of occurrences in files, with the right to begin each one given once."""
 
 from __future__ import annotations
 

@@ -1,0 +1,125 @@
+"""Connections to the database file, and the statements of one transaction."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ollim_bot.errors import WriteFailed
+from ollim_bot.store.errors import translated
+
+Value = str | int | float | None
+Row = tuple[Any, ...]
+Connect = Callable[[Path], sqlite3.Connection]
+
+BUSY_MILLISECONDS = 5000
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open the database for writing; a new file is closed to others before it is opened."""
+    _create_private(path)
+    connection = _opened(path)
+    try:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA wal_autocheckpoint=0")
+        connection.execute("PRAGMA mmap_size=0")
+        if sys.platform == "darwin":
+            connection.execute("PRAGMA fullfsync=1")
+            connection.execute("PRAGMA checkpoint_fullfsync=1")
+    except sqlite3.Error as refused:
+        connection.close()
+        raise translated(path, refused) from refused
+    return connection
+
+
+def connect_for_reading(path: Path) -> sqlite3.Connection:
+    connection = _opened(path)
+    connection.execute("PRAGMA mmap_size=0")
+    connection.execute("PRAGMA query_only=1")
+    return connection
+
+
+def connect_in_memory() -> sqlite3.Connection:
+    return sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    try:
+        return sqlite3.connect(
+            path, timeout=BUSY_MILLISECONDS / 1000, isolation_level=None, check_same_thread=False
+        )
+    except sqlite3.Error as refused:
+        raise translated(path, refused) from refused
+
+
+def _create_private(path: Path) -> None:
+    # SQLite gives its further files the mode of this one.
+    try:
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except OSError as refused:
+        reason = refused.strerror or str(refused)
+        raise WriteFailed(path, f"could not be made: {reason}.") from refused
+
+
+def escaped(text: str) -> str:
+    """`text` as ASCII, reversibly: SQLite refuses half a surrogate pair."""
+    is_plain = text.isascii() and text.isprintable() and "\\" not in text
+    return text if is_plain else json.dumps(text)[1:-1]
+
+
+def unescaped(stored: str) -> str:
+    return str(json.loads(f'"{stored}"')) if "\\" in stored else stored
+
+
+class Statements:
+    """The statements of one transaction.
+
+    The first one that fails ends the transaction: all further ones raise the same error, since
+    SQLite may have rolled back by itself, and each of them would be committed alone.
+    `changed` names what the statements changed; `lines` are to be appended to the file of the
+    session history after the commit.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection = connection
+        self._path = path
+        self.failure: sqlite3.Error | None = None
+        self.changed: set[str] = set()
+        self.lines: list[bytes] = []
+
+    def rows(self, sql: str, *arguments: Value) -> list[Row]:
+        return self._execute(sql, arguments)
+
+    def row(self, sql: str, *arguments: Value) -> Row | None:
+        found = self._execute(sql, arguments)
+        return found[0] if found else None
+
+    def number(self, sql: str, *arguments: Value) -> int:
+        """The whole number that a query gives; 0 for NULL and for no row."""
+        found = self.row(sql, *arguments)
+        return 0 if found is None or found[0] is None else int(found[0])
+
+    def write(self, table: str, sql: str, *arguments: Value) -> list[Row]:
+        """Run a statement that changes `table`; gives the rows of its RETURNING clause."""
+        found = self._execute(sql, arguments)
+        self.changed.add(table)
+        return found
+
+    def _execute(self, sql: str, arguments: Sequence[Value]) -> list[Row]:
+        if self.failure is not None:
+            raise translated(self._path, self.failure) from self.failure
+        if not self._connection.in_transaction:
+            raise AssertionError("a statement outside of its transaction")
+        try:
+            return self._connection.execute(sql, tuple(arguments)).fetchall()
+        except sqlite3.Error as refused:
+            self.failure = refused
+            raise translated(self._path, refused) from refused

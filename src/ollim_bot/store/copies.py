@@ -1,0 +1,293 @@
+"""Automatic copies of the database, and what becomes of one that is damaged."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from ollim_bot.domain.inbox import Ended, InputEnd
+from ollim_bot.domain.inputs import Input
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, may_follow
+from ollim_bot.errors import WriteFailed
+from ollim_bot.store.connection import Row, connect
+from ollim_bot.store.deliveries import Delivery
+from ollim_bot.store.errors import Damaged, translated
+from ollim_bot.store.file_store import StoreProblem
+from ollim_bot.store.schema import SCHEMA, migrate, schema_of
+from ollim_bot.store.transaction import Transaction
+
+KEPT = 3
+EVERY = timedelta(hours=1)
+
+_STAMP = "%Y%m%dT%H%M%SZ"
+_RESTORED = "restored"
+
+
+def copies_of(path: Path) -> list[Path]:
+    """The copies of a database, the newest first."""
+    return sorted(_folder(path).glob(f"{path.stem}-*{path.suffix}"), reverse=True)
+
+
+def is_copy_due(path: Path, now: datetime) -> bool:
+    """Whether the newest copy is older than an hour."""
+    return not any(now - EVERY < _copied_at(copy) <= now for copy in copies_of(path))
+
+
+def copy_database(path: Path, now: datetime) -> Path:
+    """Copy the database as it is now, whole and synced, and remove the oldest copies."""
+    folder = _folder(path)
+    target = folder / f"{path.stem}-{now.astimezone(UTC).strftime(_STAMP)}{path.suffix}"
+    temporary = folder / f".{target.name}.tmp"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        _back_up(path, temporary)
+        os.replace(temporary, target)
+        _sync(folder)
+    except sqlite3.Error as refused:
+        raise translated(path, refused) from refused
+    except OSError as refused:
+        raise WriteFailed(target, f"could not be written: {refused.strerror}.") from refused
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+    for old in copies_of(path)[KEPT:]:
+        with suppress(OSError):
+            old.unlink()
+    return target
+
+
+def _back_up(path: Path, target: Path) -> None:
+    target.unlink(missing_ok=True)
+    os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(target)) as copy:
+        source.backup(copy)
+    _sync(target)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _folder(path: Path) -> Path:
+    return path.parent / "copies"
+
+
+def _copied_at(copy: Path) -> datetime:
+    text = copy.stem.rpartition("-")[2]
+    with suppress(ValueError):
+        return datetime.strptime(text, _STAMP).replace(tzinfo=UTC)
+    return datetime.min.replace(tzinfo=UTC)
+
+
+def damage_of(path: Path) -> str | None:
+    """What is wrong with a database file; None if it is whole or not there."""
+    if not path.exists():
+        return None
+    try:
+        with closing(sqlite3.connect(path)) as connection:
+            found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    except sqlite3.DatabaseError as wrong:
+        if isinstance(refused := translated(path, wrong), Damaged):
+            return str(wrong)
+        raise refused from wrong
+    return None if found == "ok" else str(found)
+
+
+def suspect(path: Path) -> None:
+    """Have the next start look through the whole database."""
+    with suppress(OSError):
+        _suspicion(path).touch(0o600)
+
+
+def _suspicion(path: Path) -> Path:
+    return path.with_name(f"{path.name}.suspect")
+
+
+def _needs_check(path: Path) -> bool:
+    """After an end that was not clean, and where something was found to be wrong.
+
+    To look through a large database takes long, so that not every start does.
+    """
+    wal = path.with_name(f"{path.name}-wal")
+    return wal.exists() or _suspicion(path).exists() or not _can_be_opened(path)
+
+
+def _can_be_opened(path: Path) -> bool:
+    try:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.DatabaseError:
+        return False
+    return True
+
+
+def mend(path: Path, now: datetime, report: Callable[[StoreProblem], None]) -> None:
+    """Replace a damaged database by what can be read of it, or by the newest whole copy.
+
+    Of the two, the one with more rows counts. The damaged file is set aside. For the holder of the
+    instance lock, before the database is opened.
+    """
+    if not path.exists() or not _needs_check(path):
+        return
+    reason = damage_of(path)
+    _suspicion(path).unlink(missing_ok=True)
+    if reason is None:
+        return
+    salvaged = path.with_name(f".{path.name}.salvaged")
+    found = salvage(path, salvaged)
+    copy = next((each for each in copies_of(path) if damage_of(each) is None), None)
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    kept_as = path.with_name(f"{path.name}.corrupt-{stamp}")
+    os.replace(path, kept_as)
+    for suffix in ("-wal", "-shm"):
+        with suppress(FileNotFoundError):
+            os.replace(f"{path}{suffix}", f"{kept_as}{suffix}")
+    if copy is not None and _rows(copy) > found.rows:
+        _back_up(copy, salvaged)
+        _mark(salvaged, _copied_at(copy), now)
+        told = f"The copy of {_copied_at(copy):%Y-%m-%d %H:%M} UTC takes its place"
+    else:
+        _mark(salvaged, now, now)
+        told = f"{found.rows} rows could still be read and take its place"
+    os.replace(salvaged, path)
+    _sync(path.parent)
+    report(
+        StoreProblem(
+            path,
+            f"was damaged ({reason}). {told}; the damaged file is kept as state/{kept_as.name}.",
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Salvaged:
+    """`rows` could be read; `is_whole` says that no table ended in an error."""
+
+    rows: int
+    is_whole: bool
+
+
+def salvage(path: Path, target: Path) -> Salvaged:
+    """Copy every row that SQLite can still read of a damaged database into a new one."""
+    target.unlink(missing_ok=True)
+    rows, is_whole = 0, True
+    with closing(connect(target)) as new:
+        new.execute("PRAGMA journal_mode=DELETE")
+        new.execute("BEGIN")
+        migrate(new)
+        try:
+            old = sqlite3.connect(path)
+            old.execute("PRAGMA writable_schema=1")
+        except sqlite3.Error:
+            new.execute("COMMIT")
+            return Salvaged(0, is_whole=False)
+        with closing(old):
+            for table, columns in _tables(new):
+                count, is_read = _salvage_table(old, new, table, columns)
+                rows, is_whole = rows + count, is_whole and is_read
+        new.execute("COMMIT")
+    return Salvaged(rows, is_whole)
+
+
+def _salvage_table(
+    old: sqlite3.Connection, new: sqlite3.Connection, table: str, columns: list[str]
+) -> tuple[int, bool]:
+    names = ", ".join(columns)
+    places = ", ".join("?" for _ in columns)
+    seen: set[Row] = set()
+    is_read = True
+    # Backwards as well: a damaged page ends a scan, and the rows behind it are read from the end.
+    for order in ("ASC", "DESC"):
+        try:
+            for row in old.execute(f"SELECT {names} FROM {table} ORDER BY rowid {order}"):
+                seen.add(row)
+        except sqlite3.Error:
+            is_read = False
+        if is_read:
+            break
+    count = 0
+    for row in sorted(seen, key=lambda row: tuple(map(str, row))):
+        with suppress(sqlite3.IntegrityError):
+            new.execute(f"INSERT INTO {table} ({names}) VALUES ({places})", row)
+            count += 1
+    return count, is_read
+
+
+def _tables(connection: sqlite3.Connection) -> Iterator[tuple[str, list[str]]]:
+    found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+    for (table,) in found.fetchall():
+        columns = connection.execute(f"PRAGMA table_info({table})").fetchall()
+        yield table, [str(column[1]) for column in columns]
+
+
+def _rows(path: Path) -> int:
+    with closing(sqlite3.connect(path)) as connection:
+        if schema_of(connection) > SCHEMA:
+            return 0
+        counts = (
+            connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+            for table, _ in _tables(connection)
+        )
+        return sum(counts)
+
+
+def _mark(path: Path, since: datetime, now: datetime) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DELETE FROM meta WHERE name = ?", (_RESTORED,))
+        moments = f"{since.astimezone(UTC).isoformat()} {now.astimezone(UTC).isoformat()}"
+        connection.execute("INSERT INTO meta (name, value) VALUES (?, ?)", (_RESTORED, moments))
+
+
+def mark_restored(tx: Transaction, copied_at: datetime) -> None:
+    """Note that the database is a copy of `copied_at`, as after a backup was put back."""
+    tx.meta.put(_RESTORED, f"{copied_at.isoformat()} {tx.now.isoformat()}")
+
+
+@dataclass(frozen=True, slots=True)
+class AfterReturn:
+    """What the return to a copy of `since` leaves open, for the owner to be told.
+
+    `inputs` and `occurrences` were ended and are not repeated; `deliveries` are looked up first.
+    """
+
+    since: datetime
+    inputs: tuple[Input, ...]
+    occurrences: tuple[Occurrence, ...]
+    deliveries: tuple[Delivery, ...]
+
+
+def settle_return(tx: Transaction) -> AfterReturn | None:
+    """End what may have been done since the copy was made; None if none was returned to.
+
+    The first step of a start; repeating it changes nothing.
+    """
+    mark = tx.meta.get(_RESTORED)
+    if mark is None:
+        return None
+    tx.meta.remove(_RESTORED)
+    inputs = tx.inbox.get().accepted
+    if inputs:
+        tx.inbox.append(Ended(tx.now, tuple(each.id for each in inputs), InputEnd.SET_ASIDE))
+    occurrences = tuple(_interrupted(tx))
+    deliveries = tuple(tx.deliveries.doubt_all(tx.now))
+    since = datetime.fromisoformat(mark.partition(" ")[0])
+    return AfterReturn(since, inputs, occurrences, deliveries)
+
+
+def _interrupted(tx: Transaction) -> Iterator[Occurrence]:
+    for story in tx.ledger.open_history().unfinished:
+        state = OccurrenceState.INTERRUPTED
+        if not may_follow(story.state, state):
+            state = OccurrenceState.FAILED
+        facts = {"reason": "the state is that of an earlier copy"}
+        tx.ledger.append(LedgerRow(tx.now, state.value, story.occurrence, facts))
+        yield story.occurrence

@@ -1,0 +1,283 @@
+"""The database of one process, for callers without an event loop: steps, questions, upkeep."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import TypeVar
+
+from ollim_bot.errors import StorageError, WriteFailed
+from ollim_bot.store.connection import (
+    BUSY_MILLISECONDS,
+    Connect,
+    Statements,
+    connect,
+    connect_for_reading,
+)
+from ollim_bot.store.copies import copy_database, is_copy_due, suspect
+from ollim_bot.store.errors import (
+    Busy,
+    Damaged,
+    DiskFull,
+    OutcomeUnknown,
+    is_not_committed,
+    translated,
+)
+from ollim_bot.store.file_store import Malformed
+from ollim_bot.store.mirrors import Mirrors
+from ollim_bot.store.transaction import Transaction
+
+R = TypeVar("R")
+Step = Callable[[Transaction], R]
+
+BALLAST = 1024 * 1024
+_MOST_WAL_BYTES = 1000 * 4096
+
+
+class Ballast:
+    """A file that is given up when the disk is full, so that endings can still be written."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def make(self) -> None:
+        """Raises `OSError` where there is no room for it."""
+        if self._path.exists():
+            return
+        temporary = self._path.with_name(f".{self._path.name}.tmp")
+        try:
+            with open(temporary, "wb", opener=_private) as file:
+                # Random content: a file system that compresses would give no room back for zeros.
+                file.write(os.urandom(BALLAST))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, self._path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def give_up(self) -> bool:
+        """Whether there was one."""
+        try:
+            self._path.unlink()
+        except OSError:
+            return False
+        return True
+
+
+def _probe(tx: Transaction) -> None:
+    tx.meta.put("probe", "")
+    tx.meta.remove("probe")
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
+class Database:
+    """Runs steps one after another, each in a transaction of its own, from any thread.
+
+    `path` exists and has the schema of this version: `open_database` sees to that. `is_holder` says
+    that this process holds the instance lock; only then does it checkpoint.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        now: Callable[[], datetime],
+        *,
+        mirrors: Mirrors | None = None,
+        ballast: Ballast | None = None,
+        is_holder: bool = False,
+        connection: Connect = connect,
+    ) -> None:
+        self.path = path
+        self.is_writable = True
+        self._now = now
+        self._mirrors = mirrors
+        self._ballast = ballast
+        self._is_holder = is_holder
+        self._lock = threading.RLock()
+        self._reading = threading.Lock()
+        self._connection = connection(path)
+        self._reader: sqlite3.Connection | None = None
+        self._unknown: OutcomeUnknown | None = None
+        self._is_closed = False
+        self._has_changed = True
+        self._wal = path.with_name(f"{path.name}-wal")
+        self._seen_version = self._data_version()
+
+    def run(self, step: Step[R]) -> R:
+        """Run `step(tx)` in a transaction, and return what it returns.
+
+        When it returns, all of it is durable and the mirrors are written. When it raises, nothing
+        happened. A step may be run twice, the first time in vain.
+        """
+        return self.run_noting(step)[0]
+
+    def run_noting(self, step: Step[R]) -> tuple[R, frozenset[str]]:
+        """As `run`, also with the names of what was changed."""
+        with self._lock:
+            if self._unknown is not None:
+                raise self._unknown
+            try:
+                result, statements = self._with_ballast(step)
+            except WriteFailed as refused:
+                self.is_writable = self.is_writable and isinstance(refused, Busy)
+                raise
+            except Damaged:
+                suspect(self.path)
+                raise
+            except Malformed as wrong:
+                raise Damaged(self.path, str(wrong)) from wrong
+            self._has_changed = self._has_changed or bool(statements.changed)
+            if self._mirrors is not None:
+                self._mirrors.follow(self._connection, statements.changed, statements.lines)
+            return result, frozenset(statements.changed - {"mirrors", "meta"})
+
+    def query(self, question: Step[R]) -> R:
+        """What `question(tx)` returns; it sees one state of the database and cannot change it."""
+        with self._reading:
+            if self._reader is None:
+                self._reader = connect_for_reading(self.path)
+            try:
+                self._reader.execute("BEGIN")
+                return question(Transaction(Statements(self._reader, self.path), self._now()))
+            except sqlite3.Error as refused:
+                raise translated(self.path, refused) from refused
+            except Damaged:
+                suspect(self.path)
+                raise
+            except Malformed as wrong:
+                raise Damaged(self.path, str(wrong)) from wrong
+            finally:
+                if self._reader.in_transaction:
+                    self._reader.execute("ROLLBACK")
+
+    def has_changed_elsewhere(self) -> bool:
+        """Whether another process has committed since this was asked last."""
+        with self._lock:
+            version = self._data_version()
+            is_new, self._seen_version = version != self._seen_version, version
+            return is_new
+
+    @property
+    def wants_checkpoint(self) -> bool:
+        return self._is_holder and self._wal_size() > _MOST_WAL_BYTES
+
+    def checkpoint(self) -> None:
+        """Move the log into the database, as far as no reader and no other process keeps it."""
+        with self._lock, suppress(sqlite3.Error):
+            if self._is_holder and self._wal_size():
+                # Steps must not wait for a reader of another process.
+                self._connection.execute("PRAGMA busy_timeout=0")
+                try:
+                    self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                finally:
+                    self._connection.execute(f"PRAGMA busy_timeout={BUSY_MILLISECONDS}")
+
+    def write_mirrors(self) -> None:
+        """Write the files that could not be written before."""
+        with self._lock:
+            if self._mirrors is not None and not self._mirrors.are_current:
+                self._mirrors.follow(self._connection, set(), [])
+
+    def look_for_room(self) -> bool:
+        """Find out whether the disk can be written again, and restore the ballast."""
+        try:
+            if self._ballast is not None:
+                self._ballast.make()
+            if not self.is_writable:
+                self.run(_probe)
+        except (OSError, StorageError):
+            self.is_writable = False
+        else:
+            self.is_writable = True
+        return self.is_writable
+
+    def copy_if_due(self) -> None:
+        """Make an automatic copy if the newest is an hour old and something changed since."""
+        now = self._now()
+        if not (self._is_holder and self._has_changed and self.is_writable):
+            return
+        if is_copy_due(self.path, now):
+            self._has_changed = False
+            copy_database(self.path, now)
+
+    def close(self) -> None:
+        """Once or more; steps are not possible any more."""
+        with self._lock, self._reading:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            if self._mirrors is not None and self._unknown is None:
+                self._forget_old_hashes(self._mirrors)
+            for connection in (self._reader, self._connection):
+                if connection is not None:
+                    with suppress(sqlite3.Error):
+                        connection.close()
+
+    def _forget_old_hashes(self, mirrors: Mirrors) -> None:
+        # After a clean end a file that differs can only have been changed by a person.
+        with suppress(StorageError):
+            self._committed(lambda _: None, mirrors.written_names())
+
+    def _with_ballast(self, step: Step[R]) -> tuple[R, Statements]:
+        try:
+            return self._committed(step, ())
+        except DiskFull:
+            if self._ballast is None or not self._ballast.give_up():
+                raise
+            self.is_writable = False
+            return self._committed(step, ())
+
+    def _committed(self, step: Step[R], pruned: list[str] | tuple[()]) -> tuple[R, Statements]:
+        statements = Statements(self._connection, self.path)
+        self._begin()
+        try:
+            result = step(Transaction(statements, self._now()))
+            if self._mirrors is not None:
+                self._mirrors.prune(statements, [*pruned, *sorted(statements.changed)])
+            if statements.failure is not None:
+                raise translated(self.path, statements.failure) from statements.failure
+        except BaseException:
+            self._roll_back()
+            raise
+        self._commit()
+        return result, statements
+
+    def _begin(self) -> None:
+        if self._connection.in_transaction:
+            raise AssertionError("a step must not begin another one")
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as refused:
+            raise translated(self.path, refused) from refused
+
+    def _commit(self) -> None:
+        try:
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as refused:
+            if is_not_committed(refused):
+                self._roll_back()
+                raise translated(self.path, refused) from refused
+            self._unknown = OutcomeUnknown(self.path, str(refused))
+            raise self._unknown from refused
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:
+            with suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK")
+
+    def _data_version(self) -> int:
+        return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
+
+    def _wal_size(self) -> int:
+        try:
+            return self._wal.stat().st_size
+        except OSError:
+            return 0

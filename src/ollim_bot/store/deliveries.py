@@ -1,0 +1,471 @@
+"""How far each channel has come with each message, and which channels follow the log."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.domain.pings import Charge, PingBudget
+from ollim_bot.store.codecs.rows import message_json, message_of
+from ollim_bot.store.connection import Row, Statements, escaped, unescaped
+from ollim_bot.store.json_fields import Fields, parse_json, render_json, versioned_list
+from ollim_bot.store.messages import LoggedMessage, MessageLog, logged_messages
+from ollim_bot.store.records import Record
+
+
+class DeliveryState(StrEnum):
+    OPEN = "open"
+    CONFIRMED = "confirmed"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One message on one channel.
+
+    `parts` are frozen at the first try, empty before it. `refs` are the ids on the channel of the
+    parts that arrived; the part after them is the next. `tried_at` is set while the next part may
+    have arrived without being confirmed. `shown_change` is the change of the message that the
+    channel shows, 0 if none.
+    """
+
+    channel: str
+    logged: LoggedMessage
+    state: DeliveryState
+    parts: tuple[ChatMessage, ...]
+    refs: tuple[str, ...]
+    tries: int
+    tried_at: datetime | None
+    nonce_base: str
+    shown_change: int
+    reason: str
+
+    @property
+    def message(self) -> ChatMessage:
+        return self.logged.message
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """The channel, and the place of the message in the log."""
+        return self.channel, self.logged.seq
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether the next part has to be looked up before it is sent again."""
+        return self.tried_at is not None
+
+    @property
+    def next_part(self) -> ChatMessage | None:
+        """None before the parts are frozen, and when all have arrived."""
+        return self.parts[len(self.refs)] if len(self.refs) < len(self.parts) else None
+
+    @property
+    def nonce(self) -> str:
+        """Of the next part; always the same for the same part."""
+        return part_nonce(self.nonce_base, len(self.refs))
+
+
+def part_nonce(base: str, part: int) -> str:
+    return hashlib.blake2s(f"{base} {part}".encode(), digest_size=12).hexdigest()
+
+
+# The `shown_change` of a channel that shows a draft of the message.
+_DRAFT = -1
+
+_DELIVERY = (
+    "messages.value, messages.seq, messages.change, messages.charge, messages.fork,"
+    " messages.parent, deliveries.channel, deliveries.state, deliveries.parts, deliveries.tries,"
+    " deliveries.tried_at, deliveries.nonce, deliveries.shown_change, deliveries.reason"
+    " FROM deliveries JOIN messages ON messages.seq = deliveries.message"
+)
+
+
+class Deliveries:
+    """What each channel has to send and to edit. A message is named by its id.
+
+    A verb that names a message without a delivery on the channel changes nothing.
+    """
+
+    def __init__(
+        self, statements: Statements, messages: MessageLog, budget: Record[PingBudget]
+    ) -> None:
+        self._statements = statements
+        self._messages = messages
+        self._budget = budget
+
+    def get(self, channel: str, message_id: MessageId) -> Delivery | None:
+        found = self._found(
+            "WHERE deliveries.channel = ? AND messages.id = ?", channel, escaped(message_id)
+        )
+        return found[0] if found else None
+
+    def of_message(self, message_id: MessageId) -> list[Delivery]:
+        return self._found("WHERE messages.id = ? ORDER BY deliveries.channel", escaped(message_id))
+
+    def next_open(self, channel: str) -> Delivery | None:
+        """The oldest one that is not confirmed, refused or given up."""
+        found = self.open(channel, 1)
+        return found[0] if found else None
+
+    def open(self, channel: str, limit: int) -> list[Delivery]:
+        """Those without an outcome, in the order of the log."""
+        return self._found(
+            "WHERE deliveries.channel = ? AND deliveries.state = 'open'"
+            " ORDER BY deliveries.message LIMIT ?",
+            channel,
+            limit,
+        )
+
+    def next_edit(self, channel: str) -> Delivery | None:
+        """The oldest confirmed one that shows an earlier content than the log."""
+        found = self._found(
+            "WHERE deliveries.channel = ? AND deliveries.is_behind = 1"
+            " AND deliveries.state = 'confirmed' ORDER BY deliveries.message LIMIT 1",
+            channel,
+        )
+        return found[0] if found else None
+
+    def note_try(
+        self, channel: str, message_id: MessageId, parts: Sequence[ChatMessage], now: datetime
+    ) -> Delivery | None:
+        """Commit this before the next part is sent. The parts of the first try stay frozen."""
+        known = self.freeze(channel, message_id, parts)
+        if known is None or known.state is not DeliveryState.OPEN:
+            return known
+        self._update(known.place, "tries = tries + 1, tried_at = ?", now.isoformat())
+        return self.get(channel, message_id)
+
+    def freeze(
+        self, channel: str, message_id: MessageId, parts: Sequence[ChatMessage]
+    ) -> Delivery | None:
+        """Settle how the message is divided, unless that is settled; needed before a look-up."""
+        known = self.get(channel, message_id)
+        if known is None or known.parts or known.state is not DeliveryState.OPEN:
+            return known
+        self._update(
+            known.place, "parts = ?, frozen_change = ?", _parts_json(parts), known.logged.change
+        )
+        return self.get(channel, message_id)
+
+    def note_absent(self, channel: str, message_id: MessageId) -> None:
+        """The part that was tried certainly did not arrive: it can be sent again."""
+        known = self.get(channel, message_id)
+        if known is not None:
+            self._update(known.place, "tried_at = NULL")
+
+    def confirm_part(self, channel: str, message_id: MessageId, ref: str) -> Delivery | None:
+        """The next part arrived under the id `ref`; with the last part, the whole is confirmed."""
+        known = self.get(channel, message_id)
+        if known is None or known.state is not DeliveryState.OPEN or ref in known.refs:
+            return known
+        self._add_ref(channel, known.logged.seq, ref, len(known.refs))
+        if len(known.refs) + 1 < len(known.parts):
+            self._update(known.place, "tried_at = NULL")
+        else:
+            self._confirm(known)
+        return self.get(channel, message_id)
+
+    def take_over(
+        self,
+        channel: str,
+        message_id: MessageId,
+        refs: Sequence[str],
+        parts: Sequence[ChatMessage],
+        nonce_base: str,
+    ) -> Delivery | None:
+        """Let the message continue what the channel already shows under `refs`, as drafts.
+
+        Parts beyond the drafts are still to be sent. What the drafts show is edited once the
+        message is confirmed; `refs` beyond the parts are for the channel to remove.
+        """
+        known = self.get(channel, message_id)
+        if known is None or known.state is not DeliveryState.OPEN or known.refs:
+            return known
+        for part, ref in enumerate(refs):
+            self._add_ref(channel, known.logged.seq, ref, part)
+        self._update(
+            known.place,
+            "nonce = ?, shown_change = ?, parts = ?, frozen_change = ?",
+            escaped(nonce_base),
+            _DRAFT,
+            _parts_json(parts),
+            known.logged.change,
+        )
+        if len(refs) >= len(parts):
+            self._confirm(known)
+        return self.get(channel, message_id)
+
+    def note_received(self, channel: str, message_id: MessageId, refs: Sequence[str]) -> None:
+        """The message came from the channel, or is known to be shown there as it is."""
+        known = self.get(channel, message_id)
+        logged = self._messages.logged(message_id) if known is None else known.logged
+        if logged is None or (known is not None and known.state is DeliveryState.CONFIRMED):
+            return
+        if known is None:
+            self._insert(channel, logged)
+        for part, ref in enumerate(refs):
+            self._add_ref(channel, logged.seq, ref, part)
+        self._update(
+            (channel, logged.seq),
+            "state = 'confirmed', tried_at = NULL, shown_change = ?, is_behind = 0",
+            logged.change,
+        )
+
+    def require(
+        self,
+        channel: str,
+        message_id: MessageId,
+        refs: Sequence[str] = (),
+        tried_at: datetime | None = None,
+    ) -> None:
+        """Have the channel deliver a message that it had no delivery of.
+
+        Parts that already arrived are given by `refs`; with `tried_at`, the next one may have.
+        """
+        logged = self._messages.logged(message_id)
+        if self.get(channel, message_id) is None and logged is not None:
+            self._insert(channel, logged)
+        known = self.get(channel, message_id)
+        if known is None or known.state is not DeliveryState.OPEN:
+            return
+        for part, ref in enumerate(refs):
+            self._add_ref(channel, known.logged.seq, ref, part)
+        if tried_at is not None:
+            self._update(known.place, "tried_at = ?", tried_at.isoformat())
+
+    def note_shown(self, channel: str, message_id: MessageId, change: int) -> None:
+        """The channel shows the content of this change, or can never show it."""
+        known = self.get(channel, message_id)
+        if known is not None:
+            self._update(
+                known.place,
+                "shown_change = ?, is_behind = ?",
+                change,
+                int(change < known.logged.change),
+            )
+
+    def refuse(self, channel: str, message_id: MessageId, reason: str, now: datetime) -> bool:
+        """The channel will never take it. True if what it cost was given back by this call.
+
+        That happens once for a message, when every channel that had to deliver it has refused.
+        """
+        if not self._ended(channel, message_id, DeliveryState.REFUSED, reason):
+            return False
+        return self._refunded(message_id, now)
+
+    def give_up(self, channel: str, message_id: MessageId, reason: str) -> bool:
+        """It cannot be found out whether it arrived. True if it was open until now."""
+        return self._ended(channel, message_id, DeliveryState.UNKNOWN, reason)
+
+    def close(self, channel: str, message_id: MessageId, reason: str = "") -> bool:
+        """It need not be delivered there any more. True if it was open until now."""
+        return self._ended(channel, message_id, DeliveryState.CLOSED, reason)
+
+    def is_confirmed(self, message_id: MessageId) -> bool:
+        """Whether a channel has confirmed it."""
+        return any(each.state is DeliveryState.CONFIRMED for each in self.of_message(message_id))
+
+    def by_ref(self, channel: str, ref: str) -> LoggedMessage | None:
+        """The message that has this id on the channel."""
+        rows = self._statements.rows(
+            "SELECT value, seq, change, charge, fork, parent FROM messages WHERE seq ="
+            " (SELECT message FROM delivery_refs WHERE channel = ? AND ref = ?)",
+            channel,
+            escaped(ref),
+        )
+        return logged_messages(rows)[0] if rows else None
+
+    def refs(self, message_id: MessageId) -> Mapping[str, tuple[str, ...]]:
+        """Its ids on each channel that shows it, part by part."""
+        logged = self._messages.logged(message_id)
+        found: dict[str, tuple[str, ...]] = {}
+        for channel, ref in [] if logged is None else self._refs_of(logged.seq):
+            found[channel] = (*found.get(channel, ()), ref)
+        return found
+
+    def known_refs(self, channel: str, newest: int) -> set[str]:
+        """The ids on the channel of the newest messages."""
+        rows = self._statements.rows(
+            "SELECT ref FROM delivery_refs WHERE channel = ? AND message > ?",
+            channel,
+            self._messages.last_seq() - newest,
+        )
+        return {unescaped(row[0]) for row in rows}
+
+    def doubt_all(self, now: datetime) -> list[Delivery]:
+        """Have every open delivery looked up before it is sent; returns them."""
+        self._statements.write(
+            "deliveries",
+            "UPDATE deliveries SET tried_at = ? WHERE state = 'open' AND tried_at IS NULL",
+            now.isoformat(),
+        )
+        return self._found("WHERE deliveries.state = 'open' ORDER BY deliveries.message")
+
+    def _insert(self, channel: str, logged: LoggedMessage) -> None:
+        self._statements.write(
+            "deliveries",
+            "INSERT INTO deliveries (channel, message, state, tries, nonce, frozen_change,"
+            " shown_change, is_behind, reason) VALUES (?, ?, 'open', 0, ?, 0, 0, 0, '')",
+            channel,
+            logged.seq,
+            escaped(logged.message.id),
+        )
+
+    def _add_ref(self, channel: str, seq: int, ref: str, part: int) -> None:
+        self._statements.write(
+            "deliveries",
+            "INSERT INTO delivery_refs (channel, ref, message, part) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (channel, ref) DO UPDATE SET message = excluded.message,"
+            " part = excluded.part",
+            channel,
+            escaped(ref),
+            seq,
+            part,
+        )
+
+    def _confirm(self, known: Delivery) -> None:
+        self._update(
+            known.place,
+            "state = 'confirmed', tried_at = NULL,"
+            " shown_change = CASE WHEN shown_change = ? THEN 0 ELSE frozen_change END,"
+            " is_behind = CASE WHEN shown_change = ? OR frozen_change < ? THEN 1 ELSE 0 END",
+            _DRAFT,
+            _DRAFT,
+            known.logged.change,
+        )
+
+    def _ended(
+        self, channel: str, message_id: MessageId, state: DeliveryState, reason: str
+    ) -> bool:
+        known = self.get(channel, message_id)
+        if known is None or known.state is not DeliveryState.OPEN:
+            return False
+        self._update(
+            known.place, "state = ?, tried_at = NULL, reason = ?", state.value, escaped(reason)
+        )
+        return True
+
+    def _refunded(self, message_id: MessageId, now: datetime) -> bool:
+        undecided = (DeliveryState.OPEN, DeliveryState.CONFIRMED, DeliveryState.UNKNOWN)
+        deliveries = self.of_message(message_id)
+        charge = deliveries[0].logged.sender.charge
+        if charge is Charge.NOTHING or any(each.state in undecided for each in deliveries):
+            return False
+        first = self._statements.write(
+            "messages",
+            "UPDATE messages SET is_refunded = 1 WHERE seq = ? AND is_refunded = 0 RETURNING seq",
+            deliveries[0].logged.seq,
+        )
+        if first and charge is Charge.CRITICAL:
+            self._budget.change(lambda budget: budget.critical_given_back(now))
+        elif first:
+            self._budget.change(lambda budget: budget.given_back(now))
+        return bool(first)
+
+    def _update(
+        self, place: tuple[str, int], assignments: str, *arguments: str | int | None
+    ) -> None:
+        self._statements.write(
+            "deliveries",
+            f"UPDATE deliveries SET {assignments} WHERE channel = ? AND message = ?",
+            *arguments,
+            *place,
+        )
+
+    def _refs_of(self, seq: int) -> list[tuple[str, str]]:
+        rows = self._statements.rows(
+            "SELECT channel, ref FROM delivery_refs WHERE message = ? ORDER BY channel, part", seq
+        )
+        return [(row[0], unescaped(row[1])) for row in rows]
+
+    def _found(self, condition: str, *arguments: str | int) -> list[Delivery]:
+        rows = self._statements.rows(f"SELECT {_DELIVERY} {condition}", *arguments)
+        return [self._delivery(row) for row in rows]
+
+    def _delivery(self, row: Row) -> Delivery:
+        channel, state, parts, tries, tried_at, nonce, shown_change, reason = row[6:]
+        (logged,) = logged_messages([row[:6]])
+        return Delivery(
+            channel,
+            logged,
+            DeliveryState(state),
+            () if parts is None else _parts_of(parts),
+            tuple(ref for name, ref in self._refs_of(logged.seq) if name == channel),
+            int(tries),
+            None if tried_at is None else datetime.fromisoformat(tried_at),
+            unescaped(nonce),
+            max(0, int(shown_change)),
+            unescaped(reason),
+        )
+
+
+def _parts_json(parts: Sequence[ChatMessage]) -> str:
+    return render_json([message_json(part) for part in parts]).decode()
+
+
+def _parts_of(stored: str) -> tuple[ChatMessage, ...]:
+    values = versioned_list(parse_json(stored.encode()))
+    return tuple(message_of(Fields(value)) for value in values)
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """Follows the log after `from_seq`; `identity` is the account that it delivers to."""
+
+    name: str
+    identity: str
+    from_seq: int
+
+
+class Channels:
+    def __init__(self, statements: Statements, messages: MessageLog) -> None:
+        self._statements = statements
+        self._messages = messages
+
+    def all(self) -> list[Channel]:
+        rows = self._statements.rows("SELECT name, identity, from_seq FROM channels ORDER BY name")
+        return [Channel(row[0], unescaped(row[1]), int(row[2])) for row in rows]
+
+    def join(self, name: str, identity: str) -> Channel:
+        """Follow the log from now on, or from where the same account was before.
+
+        What was open for another account is closed. An empty identity is that of any account: it
+        stands for one that is not known yet.
+        """
+        known = next((each for each in self.all() if each.name == name), None)
+        if known is not None and known.identity in ("", identity):
+            return self._written(Channel(name, identity or known.identity, known.from_seq))
+        if known is not None:
+            self._close_all(name)
+        return self._written(Channel(name, identity, self._messages.last_seq()))
+
+    def leave(self, name: str) -> None:
+        """Its open deliveries are closed; what it has shown stays known."""
+        self._close_all(name)
+        self._statements.write("channels", "DELETE FROM channels WHERE name = ?", name)
+
+    def _written(self, channel: Channel) -> Channel:
+        self._statements.write(
+            "channels",
+            "INSERT INTO channels (name, identity, from_seq) VALUES (?, ?, ?)"
+            " ON CONFLICT (name) DO UPDATE SET identity = excluded.identity,"
+            " from_seq = excluded.from_seq",
+            channel.name,
+            escaped(channel.identity),
+            channel.from_seq,
+        )
+        return channel
+
+    def _close_all(self, name: str) -> None:
+        self._statements.write(
+            "deliveries",
+            "UPDATE deliveries SET state = 'closed', tried_at = NULL, is_behind = 0"
+            " WHERE channel = ? AND (state = 'open' OR is_behind = 1)",
+            name,
+        )

@@ -1,0 +1,124 @@
+"""The inbox in tables: the inputs that have no end, the running turn, and the ids of all inputs."""
+
+from __future__ import annotations
+
+from ollim_bot.domain.inbox import (
+    Accepted,
+    Ended,
+    Inbox,
+    InboxRow,
+    InputEnd,
+    Taken,
+    ToolCalled,
+)
+from ollim_bot.domain.inputs import Input, InputId
+from ollim_bot.store.codecs.rows import INBOX_ROWS
+from ollim_bot.store.connection import Statements, escaped
+from ollim_bot.store.run_ledger import microseconds
+
+
+class InboxInputs:
+    """Rows of the domain are applied to tables; the cost grows with what is open only."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._statements = statements
+
+    def get(self) -> Inbox:
+        """What has no end yet. `seen` names those inputs only: `has` knows all."""
+        accepted = tuple(self._open_inputs())
+        running, tools = self._turn()
+        return Inbox(accepted, running, tools, frozenset(each.id for each in accepted))
+
+    def has(self, input_id: InputId) -> bool:
+        """Whether it was ever accepted, so that a repeated send does nothing."""
+        key = escaped(input_id)
+        return self._statements.row("SELECT 1 FROM inputs WHERE id = ?", key) is not None
+
+    def end_of(self, input_id: InputId) -> InputEnd | None:
+        """How it ended; None if it has no end or was never accepted."""
+        found = self._statements.row("SELECT ended FROM inputs WHERE id = ?", escaped(input_id))
+        return None if found is None or found[0] is None else InputEnd(found[0])
+
+    def append(self, *rows: InboxRow) -> Inbox:
+        """Apply rows in order, and return what they lead to.
+
+        A row that fits nothing changes nothing, as an input that was accepted before.
+        """
+        inbox = self.get()
+        for row in rows:
+            if isinstance(row, Accepted) and self.has(row.input.id):
+                continue
+            after = inbox.after(row)
+            self._write_inputs(inbox, after, row)
+            self._write_turn(inbox, after)
+            inbox = after
+        return inbox
+
+    def _open_inputs(self) -> list[Input]:
+        rows = self._statements.rows("SELECT value FROM inputs WHERE ended IS NULL ORDER BY seq")
+        decoded = (INBOX_ROWS.decode(row[0].encode()) for row in rows)
+        return [row.input for row in decoded if isinstance(row, Accepted)]
+
+    def _turn(self) -> tuple[Taken | None, tuple[ToolCalled, ...]]:
+        stored = self._statements.rows("SELECT value FROM inbox_turn ORDER BY seq")
+        rows = [INBOX_ROWS.decode(row[0].encode()) for row in stored]
+        running = next((row for row in rows if isinstance(row, Taken)), None)
+        return running, tuple(row for row in rows if isinstance(row, ToolCalled))
+
+    def _write_inputs(self, before: Inbox, after: Inbox, row: InboxRow) -> None:
+        old = {each.id: each for each in before.accepted}
+        for each in after.accepted:
+            if each.id not in old:
+                self._insert(Accepted(row.at, each))
+            elif each != old[each.id]:
+                self._update(Accepted(row.at, each))
+        left = {each.id for each in after.accepted}
+        if isinstance(row, Ended):
+            for each in before.accepted:
+                if each.id not in left:
+                    self._end(each.id, row)
+
+    def _insert(self, row: Accepted) -> None:
+        self._statements.write(
+            "inbox",
+            "INSERT INTO inputs (seq, id, value)"
+            " VALUES ((SELECT coalesce(max(seq), 0) + 1 FROM inputs), ?, ?)",
+            escaped(row.input.id),
+            INBOX_ROWS.encode(row).decode(),
+        )
+
+    def _update(self, row: Accepted) -> None:
+        self._statements.write(
+            "inbox",
+            "UPDATE inputs SET value = ? WHERE id = ?",
+            INBOX_ROWS.encode(row).decode(),
+            escaped(row.input.id),
+        )
+
+    def _end(self, input_id: InputId, row: Ended) -> None:
+        self._statements.write(
+            "inbox",
+            "UPDATE inputs SET value = NULL, ended = ?, ended_at = ? WHERE id = ?",
+            row.end.value,
+            microseconds(row.at),
+            escaped(input_id),
+        )
+
+    def _write_turn(self, before: Inbox, after: Inbox) -> None:
+        if before.running == after.running and before.tools == after.tools:
+            return
+        if before.running == after.running and after.tools[: len(before.tools)] == before.tools:
+            self._insert_turn_rows(*after.tools[len(before.tools) :])
+            return
+        self._statements.write("inbox", "DELETE FROM inbox_turn")
+        if after.running is not None:
+            self._insert_turn_rows(after.running, *after.tools)
+
+    def _insert_turn_rows(self, *rows: Taken | ToolCalled) -> None:
+        for row in rows:
+            self._statements.write(
+                "inbox",
+                "INSERT INTO inbox_turn (seq, value)"
+                " VALUES ((SELECT coalesce(max(seq), 0) + 1 FROM inbox_turn), ?)",
+                INBOX_ROWS.encode(row).decode(),
+            )

@@ -1,0 +1,185 @@
+"""The message log: what was said, in one order, each message under one id."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from ollim_bot.domain.chat import ChatMessage, MessageId, TurnId
+from ollim_bot.domain.pings import Charge
+from ollim_bot.domain.sessions import SessionId
+from ollim_bot.store.codecs.rows import CHAT_MESSAGES
+from ollim_bot.store.connection import Row, Statements, escaped, unescaped
+from ollim_bot.store.run_ledger import microseconds
+
+_COLUMNS = "value, seq, change, charge, fork, parent"
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """What a message cost, and the session that says it where that is not the main one."""
+
+    charge: Charge = Charge.NOTHING
+    fork: SessionId | None = None
+    parent: SessionId | None = None
+
+
+MAIN = Sender()
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedMessage:
+    """A message with its place in the log.
+
+    `seq` is its place in the order of the log. `change` grows with every message that is added or
+    edited, and is the number of its own last change.
+    """
+
+    message: ChatMessage
+    seq: int
+    change: int
+    sender: Sender = MAIN
+
+
+class MessageLog:
+    """Adding and editing takes one number from one counter, so that a reader can follow by it.
+
+    The log keeps no `refs`: where a message arrived is in the deliveries.
+    """
+
+    def __init__(self, statements: Statements) -> None:
+        self._statements = statements
+
+    def add(self, message: ChatMessage, sender: Sender = MAIN) -> LoggedMessage:
+        """Put a message at the end of the log, with an open delivery for each joined channel.
+
+        A message with the id of an earlier one takes its content, in the earlier one's place, and
+        `sender` is then ignored; every channel that shows the earlier content has to edit it.
+        """
+        message = replace(message, refs={})
+        known = self.logged(message.id)
+        if known is None:
+            return self._inserted(message, sender)
+        if known.message == message:
+            return known
+        return self._edited(message, known)
+
+    def get(self, message_id: MessageId) -> ChatMessage | None:
+        found = self.logged(message_id)
+        return None if found is None else found.message
+
+    def logged(self, message_id: MessageId) -> LoggedMessage | None:
+        found = self._found("WHERE id = ?", escaped(message_id))
+        return found[0] if found else None
+
+    def page(self, limit: int, before: MessageId | None = None) -> list[LoggedMessage]:
+        """The newest, or those before one, oldest first; none if that one is not known."""
+        if before is None:
+            end = self.last_seq() + 1
+        else:
+            found = self.logged(before)
+            if found is None:
+                return []
+            end = found.seq
+        return self._found("WHERE seq < ? ORDER BY seq DESC LIMIT ?", end, limit)[::-1]
+
+    def since_change(self, change: int, limit: int) -> list[LoggedMessage]:
+        """What was added or edited after `change`, in the order of the changes."""
+        return self._found("WHERE change > ? ORDER BY change LIMIT ?", change, limit)
+
+    def after(self, seq: int, limit: int) -> list[LoggedMessage]:
+        return self._found("WHERE seq > ? ORDER BY seq LIMIT ?", seq, limit)
+
+    def since(self, moment: datetime) -> list[LoggedMessage]:
+        """Those not older than `moment`, in the order of the log."""
+        # `seq + 0`: SQLite would rather read the whole log in its order than sort a part of it.
+        return self._found("WHERE at >= ? ORDER BY seq + 0", microseconds(moment))
+
+    def of_turn(self, turn: TurnId) -> list[LoggedMessage]:
+        return self._found("WHERE turn = ? ORDER BY seq", escaped(turn))
+
+    def of_occurrence(self, occurrence: str) -> list[LoggedMessage]:
+        return self._found("WHERE occurrence = ? ORDER BY seq", escaped(occurrence))
+
+    def newest_of_session(self, session: SessionId, limit: int) -> list[LoggedMessage]:
+        """The newest first."""
+        return self._found("WHERE session = ? ORDER BY seq DESC LIMIT ?", escaped(session), limit)
+
+    def last_seq(self) -> int:
+        return self._statements.number("SELECT max(seq) FROM messages")
+
+    def last_change(self) -> int:
+        return self._statements.number("SELECT max(change) FROM messages")
+
+    def count(self) -> int:
+        return self._statements.number("SELECT count(*) FROM messages")
+
+    def _inserted(self, message: ChatMessage, sender: Sender) -> LoggedMessage:
+        seq, change = self.last_seq() + 1, self.last_change() + 1
+        self._statements.write(
+            "messages",
+            "INSERT INTO messages (seq, id, change, at, turn, session, occurrence, charge,"
+            " is_refunded, fork, parent, value) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?)",
+            seq,
+            escaped(message.id),
+            change,
+            microseconds(message.at),
+            _escaped_or_none(message.turn),
+            _escaped_or_none(message.session),
+            _escaped_or_none(message.occurrence),
+            sender.charge.value,
+            _escaped_or_none(sender.fork),
+            _escaped_or_none(sender.parent),
+            CHAT_MESSAGES.encode(message).decode(),
+        )
+        self._statements.write(
+            "deliveries",
+            "INSERT INTO deliveries (channel, message, state, tries, nonce, frozen_change,"
+            " shown_change, is_behind, reason)"
+            " SELECT name, ?, 'open', 0, ?, 0, 0, 0, '' FROM channels",
+            seq,
+            escaped(message.id),
+        )
+        return LoggedMessage(message, seq, change, sender)
+
+    def _edited(self, message: ChatMessage, known: LoggedMessage) -> LoggedMessage:
+        change = self.last_change() + 1
+        self._statements.write(
+            "messages",
+            "UPDATE messages SET change = ?, at = ?, turn = ?, session = ?, occurrence = ?,"
+            " value = ? WHERE seq = ?",
+            change,
+            microseconds(message.at),
+            _escaped_or_none(message.turn),
+            _escaped_or_none(message.session),
+            _escaped_or_none(message.occurrence),
+            CHAT_MESSAGES.encode(message).decode(),
+            known.seq,
+        )
+        self._statements.write(
+            "deliveries", "UPDATE deliveries SET is_behind = 1 WHERE message = ?", known.seq
+        )
+        return LoggedMessage(message, known.seq, change, known.sender)
+
+    def _found(self, condition: str, *arguments: str | int) -> list[LoggedMessage]:
+        rows = self._statements.rows(f"SELECT {_COLUMNS} FROM messages {condition}", *arguments)
+        return logged_messages(rows)
+
+
+def logged_messages(rows: Sequence[Row]) -> list[LoggedMessage]:
+    return [_logged(row) for row in rows]
+
+
+def _logged(row: Row) -> LoggedMessage:
+    value, seq, change, charge, fork, parent = row
+    sender = Sender(Charge(charge), _session(fork), _session(parent))
+    return LoggedMessage(CHAT_MESSAGES.decode(value.encode()), int(seq), int(change), sender)
+
+
+def _session(stored: str | None) -> SessionId | None:
+    return None if stored is None else SessionId(unescaped(stored))
+
+
+def _escaped_or_none(text: str | None) -> str | None:
+    return escaped(text) if text else None

@@ -1,0 +1,261 @@
+"""The state files that people read: kept current after commits, read back at start only."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ollim_bot.domain.sessions import SessionEvent
+from ollim_bot.errors import NewerFormat, StorageError
+from ollim_bot.paths import DataPaths
+from ollim_bot.plain_files import SizeLimit, UnsuitableFile
+from ollim_bot.ports import Disk
+from ollim_bot.store.codecs.rows import SESSION_EVENTS
+from ollim_bot.store.connection import Statements
+from ollim_bot.store.file_store import FormatIsNewer, Malformed, StoreProblem, set_aside
+from ollim_bot.store.files import PRIVATE, FileLock, append_line, remove_durably, write_atomically
+from ollim_bot.store.records import (
+    HISTORY_FILE,
+    MIRRORED,
+    RecordSpec,
+    SessionHistory,
+    hash_of,
+    note_hash,
+    store_record,
+    stored_record,
+)
+
+Report = Callable[[StoreProblem], None]
+_SPECS = {spec.name: spec for spec in MIRRORED}
+
+
+class Mirrors:
+    """Writes the files of changed records, and finds out at start who changed them last.
+
+    A commit notes the hash of the content that follows it, under a growing number. Hashes of lower
+    numbers are dropped only once a newer content is known to be in the file. So a file with any
+    other hash was written by a person.
+    """
+
+    def __init__(self, paths: DataPaths, disk: Disk, report: Report) -> None:
+        self._state = paths.state
+        self._disk = disk
+        self._report = report
+        self._lock = FileLock(paths.locks / "mirrors")
+        self._in_file: dict[str, int] = {}
+        self._stale: set[str] = set()
+        self._left_alone: set[str] = set()
+        self._lines: list[bytes] = []
+        self._history: bytes | None = None
+
+    @property
+    def are_current(self) -> bool:
+        return not (self._stale or self._lines or self._history is not None)
+
+    def prune(self, statements: Statements, names: Iterable[str]) -> None:
+        """Forget the hashes of contents that the files cannot have any more."""
+        for name in names:
+            if name in self._in_file:
+                statements.write(
+                    "mirrors",
+                    "DELETE FROM mirrors WHERE name = ? AND number < ?",
+                    name,
+                    self._in_file[name],
+                )
+
+    def written_names(self) -> list[str]:
+        """The records whose files this process has written."""
+        return sorted(self._in_file)
+
+    def follow(self, connection: sqlite3.Connection, changed: set[str], lines: list[bytes]) -> None:
+        """Write what a commit changed, and what could not be written before.
+
+        A file that cannot be written now stays to be written; the commit has happened all the same.
+        """
+        self._stale |= changed & _SPECS.keys() - self._left_alone
+        self._lines += lines
+        if self.are_current:
+            return
+        with suppress(StorageError, OSError, sqlite3.Error), self._lock.held():
+            self._write_history()
+            for name in sorted(self._stale):
+                self._write(connection, _SPECS[name])
+                self._stale.discard(name)
+
+    def _write(self, connection: sqlite3.Connection, spec: RecordSpec[object]) -> None:
+        # Another process may have committed since: the newest value is what belongs into the file.
+        # The number is read first, so that the content is never older than it.
+        number = _one(connection, "SELECT max(number) FROM mirrors WHERE name = ?", spec.name)
+        found = _one(connection, "SELECT value FROM records WHERE name = ?", spec.name)
+        path = self._state / spec.file
+        if found is None:
+            remove_durably(self._disk, path)
+        else:
+            write_atomically(self._disk, path, str(found).encode(), PRIVATE)
+        if number is not None:
+            self._in_file[spec.name] = int(str(number))
+
+    def _write_history(self) -> None:
+        path = self._state / HISTORY_FILE
+        if self._history is not None:
+            write_atomically(self._disk, path, self._history, PRIVATE)
+            self._history = None
+        if self._lines:
+            append_line(
+                self._disk, path, b"".join(line + b"\n" for line in self._lines), sync=False
+            )
+            self._lines = []
+
+    def reconcile(self, statements: Statements) -> None:
+        """Let what a person changed in the files while no bot ran become the values.
+
+        For the holder of the instance lock, before anything else is changed; `follow` then writes
+        the files that are not current.
+        """
+        for spec in MIRRORED:
+            self._reconcile(statements, spec)
+        self._reconcile_history(SessionHistory(statements))
+
+    def _reconcile(self, statements: Statements, spec: RecordSpec[object]) -> None:
+        path = self._state / spec.file
+        try:
+            content = self._content(path)
+        except UnsuitableFile as unfit:
+            self._report(set_aside(self._disk, path, unfit.reason))
+            content = None
+            self._stale.add(spec.name)
+            return
+        except OSError as refused:
+            self._left_alone.add(spec.name)
+            reason = f"is there but cannot be read: {refused.strerror}. Mend its permissions."
+            self._report(StoreProblem(path, reason))
+            return
+        stored, hashes = stored_record(statements, spec.name), _hashes(statements, spec.name)
+        if hash_of(content) == hash_of(stored):
+            self._settle(statements, spec, hash_of(content))
+        elif hash_of(content) in hashes:
+            self._stale.add(spec.name)
+        else:
+            self._apply(statements, spec, content, is_newer=len(hashes) > 1)
+
+    def _settle(self, statements: Statements, spec: RecordSpec[object], content: str) -> None:
+        hashes = _hashes(statements, spec.name)
+        if hashes and hashes[-1] != content:
+            note_hash(statements, spec.name, content)
+        if hashes:
+            self._in_file[spec.name] = statements.number(
+                "SELECT max(number) FROM mirrors WHERE name = ?", spec.name
+            )
+
+    def _apply(
+        self,
+        statements: Statements,
+        spec: RecordSpec[object],
+        content: bytes | None,
+        *,
+        is_newer: bool,
+    ) -> None:
+        """A person changed the file; `is_newer`: ours may have changed too since it was written."""
+        path = self._state / spec.file
+        try:
+            encoded, warnings = _checked(spec, content)
+        except Malformed as malformed:
+            self._report(set_aside(self._disk, path, str(malformed)))
+            self._stale.add(spec.name)
+            return
+        except FormatIsNewer as newer:
+            self._left_alone.add(spec.name)
+            reason = NewerFormat(path, newer.found, newer.known).reason
+            self._report(StoreProblem(path, reason))
+            return
+        ours = stored_record(statements, spec.name)
+        if is_newer and ours is not None:
+            self._keep_unapplied(path, ours)
+        for warning in warnings:
+            self._report(StoreProblem(path, warning))
+        store_record(statements, spec, encoded)
+        self._stale.add(spec.name)
+
+    def _keep_unapplied(self, path: Path, content: bytes) -> None:
+        # By the real clock: two files of one moment of a simulated day must not meet.
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+        kept_as = path.with_name(f"{path.name}.unapplied-{stamp}")
+        write_atomically(self._disk, kept_as, content, PRIVATE)
+        self._report(
+            StoreProblem(
+                path,
+                "was changed by hand while the bot was stopped, and that counts. The bot's own "
+                f"last value is kept as state/{kept_as.name}.",
+            )
+        )
+
+    def _reconcile_history(self, history: SessionHistory) -> None:
+        path = self._state / HISTORY_FILE
+        try:
+            content = self._content(path) or b""
+        except UnsuitableFile as unfit:
+            self._report(set_aside(self._disk, path, unfit.reason))
+            content = b""
+        except OSError as refused:
+            self._report(StoreProblem(path, f"cannot be read: {refused.strerror}."))
+            return
+        in_file, bad = _events(content)
+        known = history.all()
+        if Counter(in_file) - Counter(known):
+            known = _merged(in_file, known)
+            history.replace(known)
+        if known[: len(in_file)] == in_file:
+            self._lines += [SESSION_EVENTS.encode(event) for event in known[len(in_file) :]]
+            return
+        if bad:
+            self._report(set_aside(self._disk, path, f"{bad} lines could not be read"))
+        lines = (SESSION_EVENTS.encode(event) + b"\n" for event in known)
+        self._history = b"".join(lines)
+
+    def _content(self, path: Path) -> bytes | None:
+        try:
+            return self._disk.read(path, SizeLimit.STATE)
+        except FileNotFoundError:
+            return None
+
+
+def _one(connection: sqlite3.Connection, sql: str, name: str) -> object:
+    found = connection.execute(sql, (name,)).fetchone()
+    return None if found is None else found[0]
+
+
+def _hashes(statements: Statements, name: str) -> list[str]:
+    rows = statements.rows("SELECT hash FROM mirrors WHERE name = ? ORDER BY number", name)
+    return [str(row[0]) for row in rows]
+
+
+def _checked(
+    spec: RecordSpec[object], content: bytes | None
+) -> tuple[bytes | None, tuple[str, ...]]:
+    if content is None:
+        return None, ()
+    value, warnings = spec.codec.decode(content)
+    return spec.codec.encode(value), warnings
+
+
+def _events(content: bytes) -> tuple[list[SessionEvent], int]:
+    """The events of the file, and how many lines are none."""
+    events: list[SessionEvent] = []
+    bad = 0
+    for line in filter(bytes.strip, content.split(b"\n")):
+        try:
+            events.append(SESSION_EVENTS.decode(line))
+        except Malformed:
+            bad += 1
+    return events, bad
+
+
+def _merged(in_file: list[SessionEvent], known: list[SessionEvent]) -> list[SessionEvent]:
+    """What a person made of the file, followed by the events that it does not have at its end."""
+    written = set(in_file)
+    after = max((place for place, event in enumerate(known) if event in written), default=-1) + 1
+    return [*in_file, *known[after:]]

@@ -1,0 +1,147 @@
+"""Opening the database of a data directory: made, taken over, migrated or mended where needed."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+
+from ollim_bot.errors import WriteFailed
+from ollim_bot.paths import DataPaths
+from ollim_bot.ports import Disk
+from ollim_bot.store.connection import Connect, Statements, connect
+from ollim_bot.store.copies import copy_database, mend
+from ollim_bot.store.database import Ballast, Database
+from ollim_bot.store.errors import OlderState, OtherSchema, translated
+from ollim_bot.store.file_store import StoreProblem
+from ollim_bot.store.files import OsDisk
+from ollim_bot.store.mirrors import Mirrors
+from ollim_bot.store.schema import SCHEMA, migrate, schema_of
+from ollim_bot.store.takeover import TakeOver
+from ollim_bot.store.transaction import Transaction
+
+DATABASE = "ollim.db"
+BALLAST_FILE = "ballast"
+
+Report = Callable[[StoreProblem], None]
+
+
+def open_database(
+    paths: DataPaths,
+    now: Callable[[], datetime],
+    *,
+    is_holder: bool,
+    report: Report,
+    disk: Disk | None = None,
+    connection: Connect = connect,
+) -> Database:
+    """The database of `paths`, ready for steps; `report` is told what a person should know.
+
+    The holder of the instance lock mends it, makes it, takes over the files of an older version,
+    migrates it and lets hand edits of the mirrors count. In any other process, what is still to be
+    done raises `OtherSchema` or `OlderState`. `settle_return` is to be the first step of a bot.
+    """
+    ballast = Ballast(paths.state / BALLAST_FILE)
+    try:
+        return _opened(paths, now, is_holder, report, disk or OsDisk(), connection, ballast)
+    except WriteFailed:
+        # Even to open the database takes some room.
+        if not is_holder or not ballast.give_up():
+            raise
+        return _opened(paths, now, is_holder, report, disk or OsDisk(), connection, ballast)
+
+
+def _opened(
+    paths: DataPaths,
+    now: Callable[[], datetime],
+    is_holder: bool,
+    report: Report,
+    disk: Disk,
+    connection: Connect,
+    ballast: Ballast,
+) -> Database:
+    path = paths.state / DATABASE
+    mirrors = Mirrors(paths, disk, report)
+    if is_holder:
+        mend(path, now(), report)
+        _Preparation(path, now(), mirrors, TakeOver(paths, disk, report)).run(connection)
+    else:
+        _check(path)
+    database = Database(
+        path, now, mirrors=mirrors, ballast=ballast, is_holder=is_holder, connection=connection
+    )
+    if is_holder:
+        database.look_for_room()
+    return database
+
+
+def _check(path: Path) -> None:
+    if not path.exists():
+        raise OlderState(path)
+    with closing(sqlite3.connect(path)) as connection:
+        try:
+            found = schema_of(connection)
+        except sqlite3.Error as refused:
+            raise translated(path, refused) from refused
+    if found == 0:
+        raise OlderState(path)
+    if found != SCHEMA:
+        raise OtherSchema(path, found, SCHEMA)
+
+
+class _Preparation:
+    """All that only the holder of the instance lock may do, in one transaction."""
+
+    def __init__(self, path: Path, now: datetime, mirrors: Mirrors, takeover: TakeOver) -> None:
+        self._path = path
+        self._now = now
+        self._mirrors = mirrors
+        self._takeover = takeover
+        self._is_moving = False
+
+    def run(self, connect_to: Connect) -> None:
+        with closing(connect_to(self._path)) as connection:
+            found = schema_of(connection)
+            if found > SCHEMA:
+                raise OtherSchema(self._path, found, SCHEMA)
+            if found == 0:
+                self._takeover.back_up_mirrors()
+            elif found < SCHEMA:
+                copy_database(self._path, self._now)
+            statements = self._in_transaction(
+                connection, lambda statements: self._prepare(connection, statements, found)
+            )
+            self._mirrors.follow(connection, statements.changed, [])
+            self._put_away(connection)
+
+    def _prepare(self, connection: sqlite3.Connection, statements: Statements, found: int) -> None:
+        tx = Transaction(statements, self._now)
+        if found < SCHEMA:
+            migrate(connection)
+        self._mirrors.reconcile(statements)
+        if found == 0:
+            self._takeover.run(tx)
+        self._is_moving = self._takeover.is_moving(tx)
+
+    def _put_away(self, connection: sqlite3.Connection) -> None:
+        if not self._is_moving:
+            self._takeover.report_left_over()
+            return
+        self._takeover.put_away()
+        self._in_transaction(
+            connection, lambda each: self._takeover.finish(Transaction(each, self._now))
+        )
+
+    def _in_transaction(
+        self, connection: sqlite3.Connection, work: Callable[[Statements], None]
+    ) -> Statements:
+        statements = Statements(connection, self._path)
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            work(statements)
+            connection.execute("COMMIT")
+        except sqlite3.Error as refused:
+            raise translated(self._path, refused) from refused
+        return statements

@@ -1,0 +1,199 @@
+"""Single values and the session history: the state that people can read in files of its own."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, NoReturn, TypeVar
+
+from ollim_bot.domain.cards import ButtonPrompts
+from ollim_bot.domain.forks import Fork, ForkMessage
+from ollim_bot.domain.pings import PingBudget
+from ollim_bot.domain.runtime_config import RuntimeConfig
+from ollim_bot.domain.sessions import SessionEvent, SessionId
+from ollim_bot.domain.updates import PendingUpdates
+from ollim_bot.store.codecs.records import (
+    ForkCodec,
+    ForkMessagesCodec,
+    InquiriesCodec,
+    MemoryCodec,
+    PendingUpdatesCodec,
+    PingBudgetCodec,
+    RuntimeConfigCodec,
+    SessionIdCodec,
+)
+from ollim_bot.store.codecs.rows import SESSION_EVENTS
+from ollim_bot.store.connection import Statements
+from ollim_bot.store.file_store import Codec
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+HISTORY_FILE = "session_history.jsonl"
+
+
+@dataclass(frozen=True)
+class RecordSpec(Generic[T]):
+    """One value by name; `file` is its mirror in `state/`, empty if it has none.
+
+    `default` makes the value of a record that was never written. As an attribute of `Records`, it
+    is the record of the transaction.
+    """
+
+    name: str
+    codec: Codec[T]
+    default: Callable[[datetime], T]
+    file: str = ""
+
+    def __get__(self, records: Records, owner: type[Records]) -> Record[T]:
+        return Record(records._statements, self, records.now)
+
+
+class Record(Generic[T]):
+    """One value. `now` is the moment at which the transaction began."""
+
+    def __init__(self, statements: Statements, spec: RecordSpec[T], now: datetime) -> None:
+        self._statements = statements
+        self._spec = spec
+        self._now = now
+
+    def get(self) -> T:
+        stored = stored_record(self._statements, self._spec.name)
+        if stored is None:
+            return self._spec.default(self._now)
+        value, _ = self._spec.codec.decode(stored)
+        return value
+
+    def put(self, value: T) -> None:
+        encoded = self._spec.codec.encode(value)
+        if encoded != stored_record(self._statements, self._spec.name):
+            store_record(self._statements, self._spec, encoded)
+
+    def change(self, step: Callable[[T], T]) -> T:
+        """Replace the value by `step(value)`, and return the new one."""
+        value = step(self.get())
+        self.put(value)
+        return value
+
+    def take(self, step: Callable[[T], tuple[T, R]]) -> R:
+        """Replace the value by the first result of `step`, and return the second."""
+        value, result = step(self.get())
+        self.put(value)
+        return result
+
+
+def _unused() -> NoReturn:
+    raise AssertionError("a record takes its default from its specification")
+
+
+class Records:
+    """The single values. A further one is one more line here."""
+
+    session = RecordSpec[SessionId | None](
+        "session", SessionIdCodec(), lambda _: None, "sessions.json"
+    )
+    updates = RecordSpec(
+        "updates", PendingUpdatesCodec(), lambda _: PendingUpdates(), "pending_updates.json"
+    )
+    fork_messages = RecordSpec[tuple[ForkMessage, ...]](
+        "fork_messages", ForkMessagesCodec(), lambda _: (), "fork_messages.json"
+    )
+    fork = RecordSpec[Fork | None]("fork", ForkCodec(), lambda _: None, "fork.json")
+    inquiries = RecordSpec(
+        "inquiries", InquiriesCodec(), lambda _: ButtonPrompts(), "inquiries.json"
+    )
+    budget = RecordSpec("budget", PingBudgetCodec(_unused), PingBudget.full, "ping_budget.json")
+    config = RecordSpec("config", RuntimeConfigCodec(), lambda _: RuntimeConfig(), "config.json")
+    memory = RecordSpec[Mapping[str, object]]("memory", MemoryCodec(), lambda _: {})
+
+    def __init__(self, statements: Statements, now: datetime) -> None:
+        self._statements = statements
+        self.now = now
+
+
+RECORDS: tuple[RecordSpec[object], ...] = tuple(
+    spec for spec in vars(Records).values() if isinstance(spec, RecordSpec)
+)
+MIRRORED = tuple(spec for spec in RECORDS if spec.file)
+
+
+def stored_record(statements: Statements, name: str) -> bytes | None:
+    """The content of a record, which is that of its mirror; None for one that has no file."""
+    found = statements.row("SELECT value FROM records WHERE name = ?", name)
+    return None if found is None else str(found[0]).encode()
+
+
+def store_record(statements: Statements, spec: RecordSpec[T], encoded: bytes | None) -> None:
+    """Replace the content of a record; its mirror is known by its hash from now on."""
+    if encoded is None:
+        statements.write(spec.name, "DELETE FROM records WHERE name = ?", spec.name)
+    else:
+        statements.write(
+            spec.name,
+            "INSERT INTO records (name, value) VALUES (?, ?)"
+            " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            spec.name,
+            encoded.decode(),
+        )
+    if spec.file:
+        if statements.row("SELECT 1 FROM mirrors WHERE name = ?", spec.name) is None:
+            note_hash(statements, spec.name, hash_of(None))
+        note_hash(statements, spec.name, hash_of(encoded))
+
+
+def hash_of(content: bytes | None) -> str:
+    """Names the content of a mirror; empty for no file."""
+    return "" if content is None else hashlib.sha256(content).hexdigest()
+
+
+def note_hash(statements: Statements, name: str, content: str) -> None:
+    """Remember that the mirror may hold this content, as its newest."""
+    statements.write(
+        "mirrors",
+        "INSERT INTO mirrors (name, hash, number)"
+        " VALUES (?, ?, (SELECT coalesce(max(number), 0) + 1 FROM mirrors))"
+        " ON CONFLICT (name, hash) DO UPDATE SET number = excluded.number",
+        name,
+        content,
+    )
+
+
+class SessionHistory:
+    """What happened to sessions, in order; appended to `session_history.jsonl` as well."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._statements = statements
+
+    def append(self, *events: SessionEvent) -> None:
+        for event in events:
+            line = SESSION_EVENTS.encode(event)
+            self._statements.write(
+                "session_history",
+                "INSERT INTO session_history (seq, value)"
+                " VALUES ((SELECT coalesce(max(seq), 0) + 1 FROM session_history), ?)",
+                line.decode(),
+            )
+            self._statements.lines.append(line)
+
+    def tail(self, limit: int) -> list[SessionEvent]:
+        """The newest, oldest first."""
+        rows = self._statements.rows(
+            "SELECT value FROM session_history ORDER BY seq DESC LIMIT ?", limit
+        )
+        return [_event(row[0]) for row in reversed(rows)]
+
+    def all(self) -> list[SessionEvent]:
+        rows = self._statements.rows("SELECT value FROM session_history ORDER BY seq")
+        return [_event(row[0]) for row in rows]
+
+    def replace(self, events: list[SessionEvent]) -> None:
+        """For what a person wrote into the file while the bot was stopped."""
+        self._statements.write("session_history", "DELETE FROM session_history")
+        self.append(*events)
+        self._statements.lines.clear()
+
+
+def _event(stored: str) -> SessionEvent:
+    return SESSION_EVENTS.decode(stored.encode())

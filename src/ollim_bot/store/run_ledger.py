@@ -1,0 +1,173 @@
+"""The run ledger: what became of each occurrence, and which jobs are armed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+from ollim_bot.domain.definitions import ARMED, CHANGED, REMOVED, ROSTER, Armed, roster_of
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
+from ollim_bot.domain.run_history import (
+    History,
+    RunStory,
+    checkpoint_row,
+    claimed_by,
+    claiming_row,
+)
+from ollim_bot.store.codecs.rows import LEDGER_ROWS
+from ollim_bot.store.connection import Row, Statements, escaped
+
+_ENDS = frozenset(state.value for state in OccurrenceState if state.is_end)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def microseconds(moment: datetime) -> int:
+    """A moment as the number by which rows are found."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+class LedgerRows:
+    """The ledger. No verb but `rows_since`, `page` and `tail` reads more than it gives back."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._statements = statements
+
+    def append(self, *rows: LedgerRow) -> None:
+        for row in rows:
+            self._append(row)
+
+    def claim(
+        self, occurrence: Occurrence, now: datetime, facts: Mapping[str, object] | None = None
+    ) -> bool:
+        """Append `due` if the ledger has no row of the occurrence; True if it had none.
+
+        `now` is the moment at which the occurrence was found to be due: a claim ahead of its time
+        raises `ValueError`.
+        """
+        return bool(self.claim_all([claiming_row(occurrence, now, facts)]))
+
+    def claim_all(self, rows: Sequence[LedgerRow]) -> Set[Occurrence]:
+        """Append the rows of those occurrences that have none yet, and return these."""
+        free = {one for one in claimed_by(rows) if not self.has(one)}
+        self.append(*(row for row in rows if row.occurrence in free))
+        return free
+
+    def has(self, occurrence: Occurrence) -> bool:
+        key = escaped(occurrence.id)
+        return self._statements.row("SELECT 1 FROM occurrences WHERE id = ?", key) is not None
+
+    def story(self, occurrence: Occurrence) -> RunStory:
+        """All rows of one occurrence; none if it was never claimed."""
+        rows = self._statements.rows(
+            "SELECT value FROM ledger WHERE occurrence = ? ORDER BY seq", escaped(occurrence.id)
+        )
+        return RunStory(occurrence, _decoded(rows))
+
+    def open_history(self) -> History:
+        """The stories of the occurrences that have no end."""
+        # A cross join keeps the order of the tables: the few open occurrences come first.
+        rows = self._statements.rows(
+            "SELECT ledger.value FROM occurrences CROSS JOIN ledger"
+            " WHERE occurrences.is_open = 1 AND ledger.occurrence = occurrences.id"
+            " ORDER BY ledger.seq + 0"
+        )
+        return History.of(_decoded(rows))
+
+    def checkpoint(self, now: datetime, watched_until: datetime) -> None:
+        """Note which occurrences have no end, and up to when all due ones have their rows."""
+        self.append(checkpoint_row(now, watched_until, self.open_history()))
+
+    def armed(self) -> Armed:
+        """The jobs that are armed, from the last roster on."""
+        states = (ARMED, CHANGED, REMOVED, ROSTER)
+        rows = self._statements.rows(
+            "SELECT value FROM ledger WHERE occurrence IS NULL AND state IN (?, ?, ?, ?)"
+            " AND seq >= ? ORDER BY seq",
+            *states,
+            self._last_roster(),
+        )
+        return Armed().followed_by(_decoded(rows))
+
+    def newest(self, state: str) -> LedgerRow | None:
+        """The newest row of this state that belongs to no occurrence."""
+        rows = self._statements.rows(
+            "SELECT value FROM ledger WHERE occurrence IS NULL AND state = ?"
+            " ORDER BY seq DESC LIMIT 1",
+            state,
+        )
+        return _decoded(rows)[0] if rows else None
+
+    def rows_since(self, since: datetime) -> list[LedgerRow]:
+        """Those not older than `since`, in the order in which they were appended."""
+        # `seq + 0`: SQLite would rather read the whole ledger in its order than sort a part of it.
+        rows = self._statements.rows(
+            "SELECT value FROM ledger WHERE at >= ? ORDER BY seq + 0", microseconds(since)
+        )
+        return _decoded(rows)
+
+    def tail(self, limit: int) -> list[LedgerRow]:
+        """The newest, oldest first."""
+        rows = self._statements.rows("SELECT value FROM ledger ORDER BY seq DESC LIMIT ?", limit)
+        return _decoded(rows[::-1])
+
+    def page(self, after: int, limit: int) -> tuple[list[LedgerRow], int]:
+        """The rows after the place `after`, oldest first, and the place of the last one.
+
+        The place does not change where nothing follows. All rows are read by starting at 0.
+        """
+        rows = self._statements.rows(
+            "SELECT value, seq FROM ledger WHERE seq > ? ORDER BY seq LIMIT ?", after, limit
+        )
+        return _decoded(rows), int(rows[-1][1]) if rows else after
+
+    def count(self) -> int:
+        return self._statements.number("SELECT count(*) FROM ledger")
+
+    def _append(self, row: LedgerRow) -> None:
+        seq = self._statements.number("SELECT max(seq) FROM ledger") + 1
+        occurrence = None if row.occurrence is None else escaped(row.occurrence.id)
+        self._statements.write(
+            "ledger",
+            "INSERT INTO ledger (seq, at, occurrence, state, value) VALUES (?, ?, ?, ?, ?)",
+            seq,
+            microseconds(row.ts),
+            occurrence,
+            escaped(row.state),
+            LEDGER_ROWS.encode(row).decode(),
+        )
+        if occurrence is not None:
+            self._note_occurrence(occurrence, seq, is_end=row.state in _ENDS)
+
+    def _note_occurrence(self, occurrence: str, seq: int, *, is_end: bool) -> None:
+        self._statements.write(
+            "ledger",
+            "INSERT INTO occurrences (id, seq, is_open) VALUES (?, ?, ?)"
+            " ON CONFLICT (id) DO UPDATE SET"
+            " is_open = CASE WHEN excluded.is_open = 0 THEN 0 ELSE occurrences.is_open END",
+            occurrence,
+            seq,
+            int(not is_end),
+        )
+
+    def _last_roster(self) -> int:
+        """The place of the last roster that can be read; 0 if there is none."""
+        before = 2**62
+        while True:
+            found = self._statements.row(
+                "SELECT value, seq FROM ledger WHERE occurrence IS NULL AND state = ? AND seq < ?"
+                " ORDER BY seq DESC LIMIT 1",
+                ROSTER,
+                before,
+            )
+            if found is None:
+                return 0
+            before = int(found[1])
+            with suppress(ValueError):
+                roster_of(_decoded([found])[0])
+                return before
+
+
+def _decoded(rows: Sequence[Row]) -> list[LedgerRow]:
+    return [LEDGER_ROWS.decode(row[0].encode()) for row in rows]

@@ -1,0 +1,128 @@
+"""The tables of the database, as numbered migrations."""
+
+from __future__ import annotations
+
+import sqlite3
+
+_FIRST = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+
+CREATE TABLE records (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+
+CREATE TABLE mirrors (
+    name TEXT NOT NULL,
+    hash TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    PRIMARY KEY (name, hash)
+);
+
+CREATE TABLE session_history (seq INTEGER PRIMARY KEY, value TEXT NOT NULL);
+
+CREATE TABLE occurrences (
+    id TEXT PRIMARY KEY,
+    seq INTEGER NOT NULL,
+    is_open INTEGER NOT NULL
+);
+CREATE INDEX occurrences_open ON occurrences (seq) WHERE is_open = 1;
+
+CREATE TABLE ledger (
+    seq INTEGER PRIMARY KEY,
+    at INTEGER NOT NULL,
+    occurrence TEXT,
+    state TEXT NOT NULL,
+    value TEXT NOT NULL
+);
+CREATE INDEX ledger_at ON ledger (at);
+CREATE INDEX ledger_occurrence ON ledger (occurrence, seq) WHERE occurrence IS NOT NULL;
+CREATE INDEX ledger_state ON ledger (state, seq) WHERE occurrence IS NULL;
+
+CREATE TABLE inputs (
+    seq INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    value TEXT,
+    ended TEXT,
+    ended_at INTEGER
+);
+CREATE INDEX inputs_open ON inputs (seq) WHERE ended IS NULL;
+
+CREATE TABLE inbox_turn (
+    seq INTEGER PRIMARY KEY,
+    value TEXT NOT NULL
+);
+
+CREATE TABLE messages (
+    seq INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    change INTEGER NOT NULL UNIQUE,
+    at INTEGER NOT NULL,
+    turn TEXT,
+    session TEXT,
+    occurrence TEXT,
+    charge TEXT NOT NULL,
+    is_refunded INTEGER NOT NULL,
+    fork TEXT,
+    parent TEXT,
+    value TEXT NOT NULL
+);
+CREATE INDEX messages_at ON messages (at);
+CREATE INDEX messages_turn ON messages (turn, seq) WHERE turn IS NOT NULL;
+CREATE INDEX messages_session ON messages (session, seq) WHERE session IS NOT NULL;
+CREATE INDEX messages_occurrence ON messages (occurrence, seq) WHERE occurrence IS NOT NULL;
+
+CREATE TABLE channels (
+    name TEXT PRIMARY KEY,
+    identity TEXT NOT NULL,
+    from_seq INTEGER NOT NULL
+);
+
+CREATE TABLE deliveries (
+    channel TEXT NOT NULL,
+    message INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    parts TEXT,
+    tries INTEGER NOT NULL,
+    tried_at TEXT,
+    nonce TEXT NOT NULL,
+    frozen_change INTEGER NOT NULL,
+    shown_change INTEGER NOT NULL,
+    is_behind INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    PRIMARY KEY (channel, message)
+);
+CREATE INDEX deliveries_open ON deliveries (channel, message) WHERE state = 'open';
+CREATE INDEX deliveries_behind ON deliveries (channel, message)
+    WHERE is_behind = 1 AND state = 'confirmed';
+CREATE INDEX deliveries_message ON deliveries (message);
+
+CREATE TABLE delivery_refs (
+    channel TEXT NOT NULL,
+    ref TEXT NOT NULL,
+    message INTEGER NOT NULL,
+    part INTEGER NOT NULL,
+    PRIMARY KEY (channel, ref)
+);
+CREATE INDEX delivery_refs_message ON delivery_refs (message, channel, part);
+
+CREATE TABLE job_ops (
+    seq INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    value TEXT NOT NULL,
+    is_done INTEGER NOT NULL
+);
+CREATE INDEX job_ops_pending ON job_ops (seq) WHERE is_done = 0;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST,)
+SCHEMA = len(MIGRATIONS)
+
+
+def schema_of(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring the tables up to date, inside the transaction that is open."""
+    for number in range(schema_of(connection), SCHEMA):
+        for statement in filter(str.strip, MIGRATIONS[number].split(";\n")):
+            connection.execute(statement)
+    connection.execute(f"PRAGMA user_version={SCHEMA}")

@@ -1,0 +1,164 @@
+"""The store as code on the event loop uses it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Protocol, TypeVar
+
+from ollim_bot.errors import StorageError
+from ollim_bot.ports import Clock
+from ollim_bot.store.database import Database, Step
+from ollim_bot.store.transaction import NAMES
+
+R = TypeVar("R")
+Subscriber = Callable[[frozenset[str]], None]
+
+_POLL = 1.0
+_LOOK_FOR_ROOM = 5
+_LOOK_FOR_COPY = 60
+
+_logger = logging.getLogger(__name__)
+
+
+class Store(Protocol):
+    """All state. `transact` is the only way to change it."""
+
+    async def transact(self, step: Step[R]) -> R:
+        """Run `step(tx)`, a plain function, in one transaction; return what it returns.
+
+        When it returns, all of it is durable. When it raises, nothing happened. A step is
+        repeatable: it may be run twice, the first time in vain. A caller that is cancelled after
+        its step began waits for the outcome all the same.
+        """
+
+    async def read(self, question: Step[R]) -> R:
+        """What `question(tx)` returns, of one state; for display, never to decide by."""
+
+    def run(self, step: Step[R]) -> R:
+        """As `transact`, for a thread without an event loop."""
+
+    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
+        """Call back on the event loop after each commit, also of other processes.
+
+        It is given the names of the records and tables that changed, or all names where that is
+        not known. The result ends the subscription.
+        """
+
+    @property
+    def is_writable(self) -> bool:
+        """False from the first write that the disk refused until one succeeds again."""
+
+    async def until_writable(self) -> None: ...
+
+
+class SqliteStore:
+    """A `Store` on the database of this process; `run_upkeep` is one of its services."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._writer = ThreadPoolExecutor(1, "store-writer")
+        self._reader = ThreadPoolExecutor(1, "store-reader")
+        self._subscribers: list[Subscriber] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._commits = 0
+        self._writable = asyncio.Event()
+        self._writable.set()
+
+    async def transact(self, step: Step[R]) -> R:
+        self._loop = asyncio.get_running_loop()
+        try:
+            return await _outcome(self._writer.submit(self.run, step))
+        finally:
+            self._note_disk()
+
+    async def read(self, question: Step[R]) -> R:
+        return await _outcome(self._reader.submit(self._database.query, question))
+
+    def run(self, step: Step[R]) -> R:
+        result, changed = self._database.run_noting(step)
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._publish, changed)
+        return result
+
+    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
+        self._loop = asyncio.get_running_loop()
+        self._subscribers.append(subscriber)
+        return lambda: self._subscribers.remove(subscriber)
+
+    @property
+    def is_writable(self) -> bool:
+        return self._database.is_writable
+
+    async def until_writable(self) -> None:
+        await self._writable.wait()
+
+    async def run_upkeep(self) -> None:
+        """Notice other commits, checkpoint, copy and write late mirrors, until cancelled."""
+        checkpointed, ticks = -1, 0
+        while True:
+            commits = self._commits
+            await self._clock.sleep(_POLL)
+            ticks += 1
+            if await self._in_writer(self._database.has_changed_elsewhere):
+                self._publish(NAMES)
+            await self._in_writer(self._database.write_mirrors)
+            is_idle = commits == self._commits != checkpointed
+            if is_idle or self._database.wants_checkpoint:
+                await self._in_writer(self._database.checkpoint)
+                checkpointed = self._commits
+            if ticks % _LOOK_FOR_COPY == 0:
+                await self._copied()
+            if not self.is_writable and ticks % _LOOK_FOR_ROOM == 0:
+                await self._in_writer(self._database.look_for_room)
+            self._note_disk()
+
+    async def _copied(self) -> None:
+        try:
+            await _outcome(self._reader.submit(self._database.copy_if_due))
+        except StorageError:
+            _logger.warning("An automatic copy could not be made", exc_info=True)
+
+    async def close(self) -> None:
+        """Let steps that began end, then close the database."""
+        await self._in_writer(self._database.close)
+        self._writer.shutdown()
+        self._reader.shutdown()
+
+    async def _in_writer(self, work: Callable[[], R]) -> R:
+        return await _outcome(self._writer.submit(work))
+
+    def _note_disk(self) -> None:
+        if self._database.is_writable:
+            self._writable.set()
+        else:
+            self._writable.clear()
+
+    def _publish(self, changed: frozenset[str]) -> None:
+        if changed:
+            self._commits += 1
+            for subscriber in list(self._subscribers):
+                subscriber(changed)
+
+
+async def _outcome(work: Future[R]) -> R:
+    """What `work` returns or raises, also if the caller is cancelled after it began."""
+    waiter = asyncio.wrap_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not waiter.done():
+        try:
+            await asyncio.wait({waiter})
+        except asyncio.CancelledError as stop:
+            cancelled = stop
+            if work.cancel():
+                break
+    if cancelled is None:
+        return waiter.result()
+    if not waiter.cancelled() and waiter.done():
+        failure = waiter.exception()
+        if isinstance(failure, SystemExit):
+            raise failure
+    raise cancelled

@@ -1,0 +1,224 @@
+"""Taking over the state files of a version that had no database, once and with nothing lost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+from ollim_bot.domain.chat import ChatMessage, MessageId
+from ollim_bot.domain.inbox import Inbox, InboxRow
+from ollim_bot.domain.ledger_check import check
+from ollim_bot.domain.occurrences import LedgerRow
+from ollim_bot.domain.outgoing import NotSent, Outbox, OutboxRow, Sending
+from ollim_bot.errors import StorageError, Unreadable, WriteFailed
+from ollim_bot.paths import DataPaths
+from ollim_bot.plain_files import SizeLimit, UnsuitableFile, read_file
+from ollim_bot.ports import Disk
+from ollim_bot.store.codecs.records import MemoryCodec
+from ollim_bot.store.codecs.rows import CHAT_MESSAGES, INBOX_ROWS, LEDGER_ROWS, OUTBOX_ROWS
+from ollim_bot.store.file_store import FormatIsNewer, Malformed, StoreProblem, set_aside
+from ollim_bot.store.files import PRIVATE, rename_durably, write_atomically
+from ollim_bot.store.json_lines import LineCodec
+from ollim_bot.store.messages import MAIN, Sender
+from ollim_bot.store.records import HISTORY_FILE, MIRRORED
+from ollim_bot.store.transaction import Transaction
+
+BEFORE = "before-0.8"
+
+_DISCORD = "discord"
+_MARK = "takeover"
+_MOVING, _DONE = "moving", "done"
+
+T = TypeVar("T")
+
+
+class TakeOverFailed(StorageError):
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(
+            path, f"could not be taken over into the database: {reason}. Nothing was changed."
+        )
+
+
+class TakeOver:
+    """Reads the files of an older version into one transaction, then puts the files away."""
+
+    def __init__(
+        self, paths: DataPaths, disk: Disk, report: Callable[[StoreProblem], None]
+    ) -> None:
+        self._paths = paths
+        self._disk = disk
+        self._report = report
+
+    def originals(self) -> list[Path]:
+        """The files that the database replaces, as far as they exist."""
+        state = self._paths.state
+        logs = [*_segments(self._paths.ledger), *_segments(self._paths.messages)]
+        others = [self._paths.inbox, self._paths.outbox, self._paths.memory]
+        return [path for path in (*logs, *others) if path.parent == state and path.exists()]
+
+    def back_up_mirrors(self) -> None:
+        """Keep the files that stay as they were before they were taken over."""
+        for name in (*(spec.file for spec in MIRRORED), HISTORY_FILE):
+            source = self._paths.state / name
+            if source.is_file() and not (self._target() / name).exists():
+                content = read_file(source, SizeLimit.LOG)
+                write_atomically(self._disk, self._target() / name, content, PRIVATE)
+
+    def run(self, tx: Transaction) -> None:
+        """Import all, and raise `TakeOverFailed` unless the database says the same as the files."""
+        ledger = self._lines(self._paths.ledger, LEDGER_ROWS)
+        messages = _last_of_each(self._lines(self._paths.messages, CHAT_MESSAGES))
+        outbox_rows = self._lines(self._paths.outbox, OUTBOX_ROWS)
+        inbox = self._lines(self._paths.inbox, INBOX_ROWS)
+        self._import_memory(tx)
+        tx.ledger.append(*ledger)
+        tx.inbox.append(*inbox)
+        self._import_messages(tx, messages, outbox_rows)
+        tx.meta.put(_MARK, _MOVING)
+        self._compare_ledger(tx, ledger)
+        self._compare_inbox(tx, inbox)
+
+    def is_moving(self, tx: Transaction) -> bool:
+        """Whether the files were imported and are still to be put away."""
+        return tx.meta.get(_MARK) == _MOVING
+
+    def put_away(self) -> None:
+        """Move the originals to their folder; repeatable, for a start after a crash."""
+        for path in self.originals():
+            rename_durably(self._disk, path, self._target() / path.name)
+
+    def finish(self, tx: Transaction) -> None:
+        tx.meta.put(_MARK, _DONE)
+
+    def report_left_over(self) -> None:
+        """Files that an older version wrote after its state was taken over are not read."""
+        for path in self.originals():
+            self._report(
+                StoreProblem(
+                    path,
+                    "was written by an older ollim-bot after its state was taken over. "
+                    "It is not read; it stays as it is.",
+                )
+            )
+
+    def _target(self) -> Path:
+        target = self._paths.state / BEFORE
+        try:
+            target.mkdir(mode=0o700, exist_ok=True)
+        except OSError as refused:
+            raise WriteFailed(target, f"could not be made: {refused.strerror}.") from refused
+        return target
+
+    def _lines(self, path: Path, codec: LineCodec[T]) -> list[T]:
+        entries: list[T] = []
+        bad = 0
+        for segment in _segments(path):
+            for line in filter(bytes.strip, self._content(segment).split(b"\n")):
+                try:
+                    entries.append(codec.decode(line))
+                except Malformed:
+                    bad += 1
+        if bad:
+            counted = "1 line" if bad == 1 else f"{bad} lines"
+            kept = f"The file is kept in state/{BEFORE}/."
+            self._report(StoreProblem(path, f"{counted} could not be read. {kept}"))
+        return entries
+
+    def _content(self, path: Path) -> bytes:
+        try:
+            return read_file(path, SizeLimit.LOG)
+        except FileNotFoundError:
+            return b""
+        except UnsuitableFile as unfit:
+            self._report(set_aside(self._disk, path, unfit.reason))
+            return b""
+        except OSError as refused:
+            reason = refused.strerror or str(refused)
+            raise Unreadable(path, f"is there but cannot be read: {reason}.") from refused
+
+    def _import_memory(self, tx: Transaction) -> None:
+        content = self._content(self._paths.memory)
+        if not content:
+            return
+        try:
+            facts, _ = MemoryCodec().decode(content)
+        except Malformed as malformed:
+            self._report(set_aside(self._disk, self._paths.memory, str(malformed)))
+        except FormatIsNewer:
+            raise TakeOverFailed(self._paths.memory, "a newer version wrote it") from None
+        else:
+            tx.memory.put(facts)
+
+    def _import_messages(
+        self, tx: Transaction, messages: dict[MessageId, ChatMessage], rows: Sequence[OutboxRow]
+    ) -> None:
+        outbox = Outbox.of(rows)
+        senders = {each.message.id: _sender(each) for each in outbox.open}
+        for message in messages.values():
+            tx.messages.add(message, senders.get(message.id, MAIN))
+        for message in messages.values():
+            for channel, refs in message.refs.items():
+                if refs:
+                    tx.deliveries.note_received(channel, message.id, refs.split())
+        channels = {name for message in messages.values() for name in message.refs}
+        if outbox.tries:
+            channels.add(_DISCORD)
+        for each in outbox.open:
+            tx.messages.add(each.message, _sender(each))
+            for channel in sorted(channels):
+                _require(tx, channel, outbox, each)
+        for channel in sorted(channels):
+            tx.channels.join(channel, "")
+        self._settle_payments(tx, outbox)
+
+    def _settle_payments(self, tx: Transaction, outbox: Outbox) -> None:
+        for sending, failure in outbox.unsettled:
+            if isinstance(failure, NotSent) and failure.refund:
+                tx.budget.put(failure.refunded(sending, tx.budget.get(), tx.now))
+            reason = failure.reason if isinstance(failure, NotSent) else "It may not have arrived."
+            self._report(StoreProblem(self._paths.outbox, f"a message was not sent: {reason}"))
+        for sending in outbox.open:
+            if sending.payment:
+                tx.budget.put(sending.paid(tx.budget.get(), tx.now))
+
+    def _compare_ledger(self, tx: Transaction, rows: Sequence[LedgerRow]) -> None:
+        taken, _ = tx.ledger.page(0, len(rows) + 1)
+        if taken != list(rows) or check(taken, tx.now) != check(rows, tx.now):
+            raise TakeOverFailed(self._paths.ledger, "the database says something else")
+
+    def _compare_inbox(self, tx: Transaction, rows: Sequence[InboxRow]) -> None:
+        taken, wanted = tx.inbox.get(), Inbox.of(rows)
+        is_same = taken.accepted == wanted.accepted and taken.running == wanted.running
+        if not is_same or taken.tools != wanted.tools:
+            raise TakeOverFailed(self._paths.inbox, "the database says something else")
+
+
+def _segments(path: Path) -> list[Path]:
+    """The files of a log that was rotated by month, oldest first."""
+    form = re.compile(rf"{re.escape(path.stem)}-\d{{4}}-\d\d(-\d+)?{re.escape(path.suffix)}")
+    found: list[Path] = []
+    with suppress(FileNotFoundError):
+        found = [each for each in path.parent.iterdir() if form.fullmatch(each.name)]
+    length = len(path.stem) + len("-2026-11")
+    in_order = sorted(found, key=lambda each: (each.name[:length], len(each.name), each.name))
+    return [*in_order, path]
+
+
+def _last_of_each(messages: Sequence[ChatMessage]) -> dict[MessageId, ChatMessage]:
+    """By id, in the order of the first row of each, as its last row says."""
+    return {message.id: message for message in messages}
+
+
+def _sender(sending: Sending) -> Sender:
+    return Sender(sending.charge, sending.fork, sending.parent)
+
+
+def _require(tx: Transaction, channel: str, outbox: Outbox, sending: Sending) -> None:
+    tried = outbox.last_try(sending.message.id) if channel == _DISCORD else None
+    if tried is None:
+        tx.deliveries.require(channel, sending.message.id)
+    else:
+        tx.deliveries.require(channel, sending.message.id, tried.refs, tried.at)

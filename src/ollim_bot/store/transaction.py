@@ -1,0 +1,111 @@
+"""One transaction: the repositories that a step uses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from ollim_bot.store.connection import Statements, escaped, unescaped
+from ollim_bot.store.deliveries import Channels, Deliveries
+from ollim_bot.store.inbox import InboxInputs
+from ollim_bot.store.json_fields import Fields, parse_json, render_json
+from ollim_bot.store.messages import MessageLog
+from ollim_bot.store.records import RECORDS, Records, SessionHistory
+from ollim_bot.store.run_ledger import LedgerRows
+
+# What a commit can change, by the names that subscribers are told.
+NAMES = frozenset(
+    {
+        *(spec.name for spec in RECORDS),
+        "session_history",
+        "ledger",
+        "inbox",
+        "messages",
+        "channels",
+        "deliveries",
+        "job_ops",
+    }
+)
+
+
+class Transaction(Records):
+    """All that a step can read and change, at once or not at all.
+
+    A step is repeatable: it takes time, ids and chance as arguments, and changes nothing but the
+    transaction. `now` is the moment at which the transaction began.
+    """
+
+    def __init__(self, statements: Statements, now: datetime) -> None:
+        super().__init__(statements, now)
+        self.session_history = SessionHistory(statements)
+        self.ledger = LedgerRows(statements)
+        self.inbox = InboxInputs(statements)
+        self.messages = MessageLog(statements)
+        self.deliveries = Deliveries(statements, self.messages, self.budget)
+        self.channels = Channels(statements, self.messages)
+        self.job_ops = JobOps(statements)
+        self.meta = Meta(statements)
+
+
+@dataclass(frozen=True, slots=True)
+class JobOp:
+    """A change of a job file that belongs to a commit; `what` says the change, not the content."""
+
+    id: str
+    what: Mapping[str, object]
+
+
+class JobOps:
+    """Changes of job files that are committed with rows and applied after the commit."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._statements = statements
+
+    def add(self, op: JobOp) -> None:
+        """Once for an id, also if it is done already."""
+        self._statements.write(
+            "job_ops",
+            "INSERT INTO job_ops (seq, id, value, is_done)"
+            " VALUES ((SELECT coalesce(max(seq), 0) + 1 FROM job_ops), ?, ?, 0)"
+            " ON CONFLICT (id) DO NOTHING",
+            escaped(op.id),
+            render_json(dict(op.what)).decode(),
+        )
+
+    def pending(self) -> list[JobOp]:
+        """Those still to be applied, in the order in which they were added."""
+        rows = self._statements.rows("SELECT id, value FROM job_ops WHERE is_done = 0 ORDER BY seq")
+        return [JobOp(unescaped(row[0]), _object(row[1])) for row in rows]
+
+    def done(self, op_id: str) -> None:
+        self._statements.write(
+            "job_ops", "UPDATE job_ops SET is_done = 1 WHERE id = ?", escaped(op_id)
+        )
+
+
+def _object(stored: str) -> Mapping[str, object]:
+    return Fields(parse_json(stored.encode())).others()
+
+
+class Meta:
+    """What the store notes about the database itself."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._statements = statements
+
+    def get(self, name: str) -> str | None:
+        found = self._statements.row("SELECT value FROM meta WHERE name = ?", name)
+        return None if found is None else str(found[0])
+
+    def put(self, name: str, value: str) -> None:
+        self._statements.write(
+            "meta",
+            "INSERT INTO meta (name, value) VALUES (?, ?)"
+            " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            name,
+            value,
+        )
+
+    def remove(self, name: str) -> None:
+        self._statements.write("meta", "DELETE FROM meta WHERE name = ?", name)

@@ -1,0 +1,170 @@
+"""A store in memory that runs every step twice, and tells when the two runs differ."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from ollim_bot.errors import StorageError
+from ollim_bot.store.connection import Row, Statements, Value, connect_in_memory
+from ollim_bot.store.database import Step
+from ollim_bot.store.schema import migrate
+from ollim_bot.store.store import Subscriber
+from ollim_bot.store.transaction import Transaction
+
+R = TypeVar("R")
+
+_PATH = Path("ollim.db")
+
+
+class _RecordedStatements(Statements):
+    """Also keeps every statement that changes something."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        super().__init__(connection, path)
+        self.written: list[tuple[str, tuple[Value, ...]]] = []
+
+    def write(self, table: str, sql: str, *arguments: Value) -> list[Row]:
+        self.written.append((sql, arguments))
+        return super().write(table, sql, *arguments)
+
+
+class NotRepeatable(AssertionError):
+    """A step did something else, or returned something else, when it was run again."""
+
+
+class RepeatingStore:
+    """A `Store` without a disk and without threads of its own.
+
+    Every step is run, rolled back and run again. `fail_with` has all further steps refused with an
+    error, as a full disk does.
+    """
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        self._now = now
+        self._connection = connect_in_memory()
+        self._connection.execute("BEGIN")
+        migrate(self._connection)
+        self._connection.execute("COMMIT")
+        self._lock = threading.RLock()
+        self._subscribers: list[Subscriber] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._refusal: StorageError | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self.commits = 0
+
+    def fail_with(self, refusal: StorageError | None) -> None:
+        """Refuse all steps from now on; with None, take them again."""
+        self._refusal = refusal
+        if refusal is None:
+            self._writable.set()
+        else:
+            self._writable.clear()
+
+    async def transact(self, step: Step[R]) -> R:
+        self._loop = asyncio.get_running_loop()
+        await asyncio.sleep(0)
+        return self.run(step)
+
+    async def read(self, question: Step[R]) -> R:
+        await asyncio.sleep(0)
+        with self._lock:
+            answer = _Attempt(self, question)
+            self._connection.execute("ROLLBACK")
+        if answer.statements.written:
+            raise NotRepeatable(f"a question changes {sorted(answer.statements.changed)}")
+        return answer.result()
+
+    def run(self, step: Step[R]) -> R:
+        with self._lock:
+            if self._refusal is not None:
+                raise self._refusal
+            attempt = self._repeated(step)
+            if attempt.failure is not None:
+                self._connection.execute("ROLLBACK")
+            else:
+                self._connection.execute("COMMIT")
+                self.commits += 1
+        if attempt.failure is None:
+            self._publish(frozenset(attempt.statements.changed - {"mirrors", "meta"}))
+        return attempt.result()
+
+    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
+        self._loop = asyncio.get_running_loop()
+        self._subscribers.append(subscriber)
+        return lambda: self._subscribers.remove(subscriber)
+
+    @property
+    def is_writable(self) -> bool:
+        return self._refusal is None
+
+    async def until_writable(self) -> None:
+        await self._writable.wait()
+
+    async def close(self) -> None:
+        self._connection.close()
+
+    def begin(self) -> tuple[_RecordedStatements, Transaction]:
+        """For one run of a step."""
+        self._connection.execute("BEGIN")
+        statements = _RecordedStatements(self._connection, _PATH)
+        return statements, Transaction(statements, self._now())
+
+    def _repeated(self, step: Step[R]) -> _Attempt[R]:
+        first = _Attempt(self, step)
+        self._connection.execute("ROLLBACK")
+        second = _Attempt(self, step)
+        try:
+            first.compare(second)
+        except NotRepeatable:
+            self._connection.execute("ROLLBACK")
+            raise
+        return second
+
+    def _publish(self, changed: frozenset[str]) -> None:
+        if changed and self._loop is not None and not self._loop.is_closed():
+            for subscriber in list(self._subscribers):
+                with suppress(RuntimeError):  # the loop was closed in between
+                    self._loop.call_soon_threadsafe(subscriber, changed)
+
+
+class _Attempt(Generic[R]):
+    """One run of a step, in a transaction that is left open."""
+
+    def __init__(self, store: RepeatingStore, step: Step[R]) -> None:
+        self.statements, tx = store.begin()
+        self.failure: Exception | None = None
+        self._results: list[R] = []
+        try:
+            self._results.append(step(tx))
+        except Exception as failure:  # noqa: BLE001  # it is raised once the transaction is over
+            self.failure = failure
+
+    def result(self) -> R:
+        if self.failure is not None:
+            raise self.failure
+        return self._results[0]
+
+    def compare(self, other: _Attempt[R]) -> None:
+        if self.statements.written != other.statements.written:
+            raise NotRepeatable(
+                f"a step writes {_first_difference(self.statements, other.statements)}"
+            )
+        if repr(self.failure) != repr(other.failure):
+            raise NotRepeatable(f"a step raises {self.failure!r}, then {other.failure!r}")
+        if self._results != other._results:
+            raise NotRepeatable(f"a step returns {self._results!r}, then {other._results!r}")
+
+
+def _first_difference(first: _RecordedStatements, second: _RecordedStatements) -> str:
+    for one, other in zip(first.written, second.written, strict=False):
+        if one != other:
+            return f"{one}, then {other}"
+    return f"{len(first.written)} times, then {len(second.written)} times"

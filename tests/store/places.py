@@ -1,0 +1,56 @@
+"""Data directories for tests of the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.connection import Connect, connect
+from ollim_bot.store.database import Database
+from ollim_bot.store.file_store import StoreProblem
+from ollim_bot.store.opening import open_database
+
+NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
+
+
+@dataclass
+class Place:
+    """A data directory; `told` are the sentences of all that was reported."""
+
+    root: Path
+    told: list[str] = field(default_factory=list)
+    opened: list[Database] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.paths.locks.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def paths(self) -> DataPaths:
+        return DataPaths(self.root)
+
+    @property
+    def state(self) -> Path:
+        return self.paths.state
+
+    def open(
+        self,
+        *,
+        is_holder: bool = True,
+        connection: Connect = connect,
+        now: Callable[[], datetime] = lambda: NOW,
+    ) -> Database:
+        database = open_database(
+            self.paths, now, is_holder=is_holder, report=self._report, connection=connection
+        )
+        self.opened.append(database)
+        return database
+
+    def close(self) -> None:
+        for database in self.opened:
+            database.close()
+
+    def _report(self, problem: StoreProblem) -> None:
+        self.told.append(str(problem))

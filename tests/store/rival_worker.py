@@ -1,0 +1,41 @@
+"""Run as a program: change the state beside another process; print how many claims were won.
+
+Arguments: a data directory, a name and the number of steps.
+"""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+from tests.store.places import NOW, Place
+
+from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.store.transaction import Transaction
+
+
+def step(tx: Transaction, name: str, number: int) -> bool:
+    facts = tx.memory.get()
+    tx.memory.put({**facts, name: int(str(facts.get(name, 0))) + 1})
+    session = SessionId(f"{name}-{number}")
+    tx.session.put(session)
+    tx.session_history.append(SessionEvent(session, SessionChange.CREATED, NOW))
+    at = NOW - timedelta(minutes=number)
+    return tx.ledger.claim(Occurrence.scheduled(JobKind.REMINDER, "call", at), NOW)
+
+
+def main() -> None:
+    place, name, count = Place(Path(sys.argv[1])), sys.argv[2], int(sys.argv[3])
+    database = place.open(is_holder=False)
+    won = 0
+    for number in range(count):
+        won += database.run(lambda tx, number=number: step(tx, name, number))  # type: ignore[misc]
+    print(won)
+    place.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""The promises of a store, kept by the one on disk and by the one for tests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import pytest
+from tests.store.places import NOW, Place
+
+from ollim_bot.store.store import SqliteStore, Store
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.repeating_store import RepeatingStore
+from ollim_bot.testing.store_contract import StoreContract
+
+
+class TestSqliteStore(StoreContract):
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path) -> None:
+        self.folder = tmp_path
+
+    def opened(self) -> AbstractAsyncContextManager[Store]:
+        return self._opened()
+
+    @asynccontextmanager
+    async def _opened(self) -> AsyncIterator[Store]:
+        store = SqliteStore(Place(self.folder).open(), ManualClock(NOW))
+        yield store
+        await store.close()
+
+
+class TestRepeatingStore(StoreContract):
+    def opened(self) -> AbstractAsyncContextManager[Store]:
+        return self._opened()
+
+    @asynccontextmanager
+    async def _opened(self) -> AsyncIterator[Store]:
+        store = RepeatingStore(lambda: NOW)
+        yield store
+        await store.close()

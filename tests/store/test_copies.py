@@ -1,0 +1,151 @@
+"""A damaged database is replaced by what can be read of it, or by the newest copy."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from datetime import timedelta
+
+import pytest
+from tests.store.places import NOW, Place
+
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.inbox import Accepted, InputEnd
+from ollim_bot.domain.inputs import InputId, OwnerMessage
+from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+from ollim_bot.store.copies import (
+    KEPT,
+    copies_of,
+    copy_database,
+    damage_of,
+    is_copy_due,
+    mark_restored,
+    settle_return,
+)
+from ollim_bot.store.transaction import Transaction
+
+HOUR = timedelta(hours=1)
+DUE = Occurrence.scheduled(JobKind.REMINDER, "due", NOW)
+RUNNING = Occurrence.scheduled(JobKind.REMINDER, "running", NOW)
+
+
+def fill(tx: Transaction, rows: int = 400) -> None:
+    tx.ledger.append(*(LedgerRow(NOW, "noted", facts={"text": "x" * 300}) for _ in range(rows)))
+
+
+def leave_open(tx: Transaction) -> None:
+    """An input, two occurrences and a delivery without an end."""
+    tx.channels.join("discord", "account")
+    tx.messages.add(ChatMessage(MessageId("m"), NOW, Author.ASSISTANT, "hello"))
+    tx.inbox.append(Accepted(NOW, OwnerMessage(InputId("i"), "web", NOW, "hello")))
+    tx.ledger.append(LedgerRow(NOW, "due", DUE), LedgerRow(NOW, "due", RUNNING))
+    tx.ledger.append(LedgerRow(NOW, "running", RUNNING))
+
+
+def overwrite(place: Place, start: int, length: int) -> None:
+    with (place.state / "ollim.db").open("r+b") as file:
+        file.seek(start)
+        file.write(b"\xa5" * length)
+
+
+def test_a_copy_is_whole_and_the_newest_ones_are_kept(place: Place) -> None:
+    database = place.open()
+    database.run(fill)
+    path = database.path
+    assert is_copy_due(path, NOW)
+    for number in range(KEPT + 2):
+        copy = copy_database(path, NOW + number * HOUR)
+        assert damage_of(copy) is None
+    assert len(copies_of(path)) == KEPT
+    assert copies_of(path)[0] == copy
+    assert not is_copy_due(path, NOW + (KEPT + 1) * HOUR + timedelta(minutes=59))
+    assert is_copy_due(path, NOW + (KEPT + 2) * HOUR)
+    with sqlite3.connect(copy) as connection:
+        assert connection.execute("SELECT count(*) FROM ledger").fetchone() == (400,)
+    connection.close()
+
+
+def test_what_can_be_read_of_a_damaged_database_stays(place: Place) -> None:
+    database = place.open()
+    database.run(fill)
+    database.close()
+    size = (place.state / "ollim.db").stat().st_size
+    # A page in the middle, which holds some rows of the ledger.
+    overwrite(place, size // 2 // 4096 * 4096, 4096)
+    (place.state / "ollim.db.suspect").touch()
+    database = place.open()
+    count = database.run(lambda tx: tx.ledger.count())
+    assert 300 < count <= 400
+    assert "was damaged" in place.told[0]
+    assert "could still be read" in place.told[0]
+    assert len(list(place.state.glob("ollim.db.corrupt-*"))) == 1
+
+
+def test_where_nothing_can_be_read_the_newest_copy_takes_its_place(place: Place) -> None:
+    database = place.open()
+    database.run(fill)
+    copy_database(database.path, NOW)
+    database.run(lambda tx: fill(tx, 5))
+    database.close()
+    overwrite(place, 0, 8192)
+    database = place.open(now=lambda: NOW + HOUR)
+    assert database.run(lambda tx: tx.ledger.count()) == 400
+    assert "The copy of 2026-11-15 09:00 UTC" in place.told[0]
+
+
+def test_without_a_copy_an_unreadable_database_is_made_anew(place: Place) -> None:
+    place.open().close()
+    (place.state / "ollim.db").write_bytes(b"this is not a database at all" * 1000)
+    assert place.open().run(lambda tx: tx.ledger.count()) == 0
+    assert "was damaged" in place.told[0]
+
+
+@pytest.mark.parametrize("is_restored", [True, False])
+def test_after_a_return_to_a_copy_nothing_is_repeated(place: Place, *, is_restored: bool) -> None:
+    database = place.open()
+    database.run(leave_open)
+    if is_restored:
+        database.run(lambda tx: mark_restored(tx, NOW - HOUR))
+    settled = database.run(settle_return)
+    if not is_restored:
+        assert settled is None
+        assert len(database.run(lambda tx: tx.ledger.open_history()).unfinished) == 2
+        return
+    assert settled is not None
+    assert settled.since == NOW - HOUR
+    assert [each.id for each in settled.inputs] == ["i"]
+    assert settled.occurrences == (DUE, RUNNING)
+    assert [each.message.id for each in settled.deliveries] == ["m"]
+    assert database.run(lambda tx: tx.inbox.end_of(InputId("i"))) is InputEnd.SET_ASIDE
+    states = [
+        database.run(lambda tx, one=one: tx.ledger.story(one)).state  # type: ignore[misc]
+        for one in (DUE, RUNNING)
+    ]
+    assert states == ["failed", "interrupted"]
+    waiting = database.run(lambda tx: tx.deliveries.next_open("discord"))
+    assert waiting is not None
+    assert waiting.is_in_doubt
+    assert database.run(settle_return) is None
+
+
+def test_a_copy_that_takes_the_place_is_settled_once(place: Place) -> None:
+    database = place.open()
+    database.run(leave_open)
+    copy_database(database.path, NOW)
+    database.close()
+    overwrite(place, 0, 8192)
+    settled = place.open(now=lambda: NOW + HOUR).run(settle_return)
+    assert settled is not None
+    assert settled.since == NOW
+    assert len(settled.occurrences) == 2
+
+
+def test_a_copy_that_cannot_be_written_leaves_nothing_behind(place: Place) -> None:
+    database = place.open()
+    (place.state / "copies").mkdir()
+    (place.state / "copies" / ".ollim-20261115T090000Z.db.tmp").mkdir()
+    with pytest.raises(Exception, match="could not be written"):
+        copy_database(database.path, NOW)
+    assert copies_of(database.path) == []
+    assert os.path.exists(database.path)

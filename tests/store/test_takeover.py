@@ -1,0 +1,224 @@
+"""The state files of a version without a database are taken over once, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from tests.store.places import NOW, Place
+
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
+from ollim_bot.domain.inbox import Accepted, Ended, InputEnd, Taken
+from ollim_bot.domain.inputs import InputId, OwnerMessage
+from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+from ollim_bot.domain.outgoing import NotSent, Sending, Tried
+from ollim_bot.domain.pings import Charge, PingBudget
+from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
+from ollim_bot.store.codecs.records import PingBudgetCodec
+from ollim_bot.store.codecs.rows import (
+    CHAT_MESSAGES,
+    INBOX_ROWS,
+    LEDGER_ROWS,
+    OUTBOX_ROWS,
+    SESSION_EVENTS,
+)
+from ollim_bot.store.deliveries import DeliveryState
+from ollim_bot.store.json_lines import LineCodec
+from ollim_bot.store.takeover import BEFORE
+
+T = TypeVar("T")
+
+OCCURRENCE = Occurrence.scheduled(JobKind.REMINDER, "call", NOW)
+LEDGER = [
+    LedgerRow(NOW, "due", OCCURRENCE, {"unknown": ["fact", None]}),
+    LedgerRow(NOW, "running", OCCURRENCE),
+]
+
+
+def write(path: Path, codec: LineCodec[T], *entries: T) -> None:
+    path.write_bytes(b"".join(codec.encode(entry) + b"\n" for entry in entries))
+
+
+def said(number: int, text: str = "hello", **refs: str) -> ChatMessage:
+    return ChatMessage(MessageId(str(number)), NOW, Author.ASSISTANT, text, refs=refs)
+
+
+def typed(name: str) -> OwnerMessage:
+    return OwnerMessage(InputId(name), "web", NOW, "hello")
+
+
+@pytest.fixture
+def older(place: Place) -> Place:
+    """A data directory with a row of each kind."""
+    paths = place.paths
+    paths.sessions.write_text("abc")
+    paths.memory.write_text('{"version": 1, "provider": "claude", "strange": [1, 2]}')
+    write(paths.state / "ledger-2026-10.jsonl", LEDGER_ROWS, LedgerRow(NOW, "started"))
+    write(paths.ledger, LEDGER_ROWS, *LEDGER)
+    write(paths.session_history, SESSION_EVENTS, event("a"), event("b"))
+    write(
+        paths.inbox,
+        INBOX_ROWS,
+        Accepted(NOW, typed("done")),
+        Ended(NOW, (InputId("done"),), InputEnd.ANSWERED),
+        Accepted(NOW, typed("open")),
+        Taken(NOW, TurnId("t"), (InputId("open"),)),
+    )
+    write(
+        paths.messages,
+        CHAT_MESSAGES,
+        said(1),
+        said(2, discord="700 701"),
+        said(1, "edited", discord="600"),
+        said(3, discord=""),
+    )
+    return place
+
+
+def event(name: str) -> SessionEvent:
+    return SessionEvent(SessionId(name), SessionChange.CREATED, NOW)
+
+
+def test_records_logs_and_facts_are_in_the_database(older: Place) -> None:
+    database = older.open()
+    assert database.run(lambda tx: tx.session.get()) == "abc"
+    assert database.run(lambda tx: tx.memory.get()) == {"provider": "claude", "strange": [1, 2]}
+    rows, _ = database.run(lambda tx: tx.ledger.page(0, 9))
+    assert rows == [LedgerRow(NOW, "started"), *LEDGER]
+    assert database.run(lambda tx: tx.ledger.has(OCCURRENCE))
+    assert database.run(lambda tx: tx.session_history.all()) == [event("a"), event("b")]
+    inbox = database.run(lambda tx: tx.inbox.get())
+    assert inbox.accepted == (typed("open"),)
+    assert inbox.running is not None
+    assert database.run(lambda tx: tx.inbox.has(InputId("done")))
+    assert older.told == []
+
+
+def test_the_last_row_of_a_message_counts_in_the_place_of_its_first(older: Place) -> None:
+    database = older.open()
+    page = database.run(lambda tx: tx.messages.page(9))
+    assert [(each.message.id, each.message.text) for each in page] == [
+        ("1", "edited"),
+        ("2", "hello"),
+        ("3", "hello"),
+    ]
+
+
+def test_ids_on_a_service_become_confirmed_deliveries(older: Place) -> None:
+    database = older.open()
+    delivery = database.run(lambda tx: tx.deliveries.get("discord", MessageId("2")))
+    assert delivery is not None
+    assert (delivery.state, delivery.refs) == (DeliveryState.CONFIRMED, ("700", "701"))
+    found = database.run(lambda tx: tx.deliveries.by_ref("discord", "600"))
+    assert found is not None
+    assert found.message.id == "1"
+    assert database.run(lambda tx: tx.deliveries.next_edit("discord")) is None
+
+
+def test_what_was_on_its_way_is_looked_up_before_it_is_sent_again(older: Place) -> None:
+    write(
+        older.paths.outbox,
+        OUTBOX_ROWS,
+        Sending(NOW, said(3), fork=SessionId("fork")),
+        Tried(NOW, MessageId("3"), ("800",)),
+        Sending(NOW, said(4)),
+    )
+    database = older.open()
+    first, second = database.run(lambda tx: tx.deliveries.open("discord", 9))
+    assert (first.message.id, first.is_in_doubt, first.refs) == ("3", True, ("800",))
+    assert first.logged.sender.fork == "fork"
+    assert (second.message.id, second.is_in_doubt) == ("4", False)
+    database.run(lambda tx: tx.channels.join("discord", "account"))
+    assert len(database.run(lambda tx: tx.deliveries.open("discord", 9))) == 2
+    database.run(lambda tx: tx.channels.leave("discord"))
+    assert database.run(lambda tx: tx.deliveries.open("discord", 9)) == []
+
+
+def test_a_payment_and_a_refund_that_a_crash_cut_off_are_made_once(older: Place) -> None:
+    budget = replace(PingBudget.full(NOW), available=3.0, payments=4)
+    older.paths.ping_budget.write_bytes(PingBudgetCodec(lambda: NOW).encode(budget))
+    write(
+        older.paths.outbox,
+        OUTBOX_ROWS,
+        Sending(NOW, said(5), Charge.TOKEN, payment=3),
+        NotSent(NOW, MessageId("5"), "refused", refund=5, service="discord"),
+        Sending(NOW, said(6), Charge.TOKEN, payment=6),
+    )
+    database = older.open()
+    after = database.run(lambda tx: tx.budget.get())
+    assert (after.available, after.payments) == (3.0, 6)
+    assert any("refused" in sentence for sentence in older.told)
+    database.close()
+    again = older.open().run(lambda tx: tx.budget.get())
+    assert again == after
+    stored = json.loads(older.paths.ping_budget.read_text())
+    assert stored["payments"] == 6
+
+
+def test_the_originals_are_kept_apart(older: Place) -> None:
+    ledger = older.paths.ledger.read_bytes()
+    older.open().close()
+    kept = older.state / BEFORE
+    assert (kept / "ledger.jsonl").read_bytes() == ledger
+    assert {path.name for path in kept.iterdir()} == {
+        *("ledger.jsonl", "ledger-2026-10.jsonl", "messages.jsonl", "inbox.jsonl"),
+        *("memory.json", "sessions.json", "session_history.jsonl"),
+    }
+    assert not older.paths.ledger.exists()
+    assert older.paths.sessions.read_text() == "abc"
+    assert older.open().run(lambda tx: tx.ledger.count()) == 3
+    assert older.told == []
+
+
+def test_a_crash_before_the_originals_were_moved_repeats_nothing(older: Place) -> None:
+    originals = {path: path.read_bytes() for path in older.state.glob("*.jsonl")}
+    database = older.open()
+    # As it is between the commit and the move.
+    database.run(lambda tx: tx.meta.put("takeover", "moving"))
+    database.close()
+    for path, content in originals.items():
+        if path.name != "session_history.jsonl":
+            path.write_bytes(content)
+    database = older.open()
+    assert database.run(lambda tx: tx.ledger.count()) == 3
+    assert not older.paths.ledger.exists()
+
+
+def test_files_that_an_older_version_wrote_later_are_told_and_left(older: Place) -> None:
+    older.open().close()
+    write(older.paths.ledger, LEDGER_ROWS, LedgerRow(NOW, "noted"))
+    assert older.open().run(lambda tx: tx.ledger.count()) == 3
+    assert older.paths.ledger.exists()
+    assert "older" in older.told[0]
+
+
+def test_bad_lines_are_counted_and_kept_in_the_originals(older: Place) -> None:
+    with older.paths.ledger.open("ab") as file:
+        file.write(b"{ torn")
+    older.open().close()
+    assert "1 line could not be read" in older.told[0]
+    assert (older.state / BEFORE / "ledger.jsonl").read_bytes().endswith(b"{ torn")
+
+
+def test_a_memory_that_cannot_be_understood_is_set_aside(older: Place) -> None:
+    older.paths.memory.write_text("[]")
+    assert older.open().run(lambda tx: tx.memory.get()) == {}
+    assert len(list(older.state.glob("memory.json.corrupt-*"))) == 1
+    assert "memory.json" in older.told[0]
+
+
+def test_a_new_directory_has_nothing_to_take_over(place: Place) -> None:
+    place.open().close()
+    assert not (place.state / BEFORE).exists()
+    assert place.told == []
+
+
+def test_an_input_of_long_ago_is_still_known(older: Place) -> None:
+    late = Accepted(NOW + timedelta(days=9), typed("done"))
+    inbox = older.open().run(lambda tx: tx.inbox.append(late))
+    assert inbox.accepted == (typed("open"),)
