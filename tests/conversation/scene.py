@@ -22,7 +22,6 @@ from ollim_bot.domain.events import TurnEnded
 from ollim_bot.domain.inbox import Accepted, Ended, InboxRow, InputEnd
 from ollim_bot.domain.inputs import InputId, OwnerMessage
 from ollim_bot.domain.sessions import SessionChange
-from ollim_bot.domain.tool_policy import DEFAULT_BG_TOOLS
 from ollim_bot.errors import WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.job_checker import JobFileChecker
@@ -35,6 +34,7 @@ from ollim_bot.testing.memory import memory_stores
 from ollim_bot.testing.surface import RecordingSurface
 from ollim_bot.tools.gates import BackgroundTools
 from ollim_bot.tools.path_rules import PathPolicy
+from ollim_bot.tools.registry import DEFAULT_BG_TOOLS
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 HOME = Path("/data")

@@ -42,6 +42,7 @@ from ollim_bot.stores import Stores
 from ollim_bot.tools.gates import Allowed, BackgroundTools, TaintCheck, Undecided, main_gate
 from ollim_bot.tools.job_validator import JobValidator
 from ollim_bot.tools.path_rules import PathPolicy
+from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
 from ollim_bot.upkeep.instance import single_instance
 
 # How long what runs may take to end when the bot is to stop.
@@ -211,7 +212,7 @@ class App:
                 gate=self._gate,
                 background_tools=BackgroundTools(
                     self._reach,
-                    lambda: self._policy.read().background,
+                    lambda: self._policy.read().background(DEFAULT_BG_TOOLS),
                     job_guard=self._job_guard,
                     count=lambda setter: stores.count_set(setter, self._clock.now()),
                 ),
@@ -246,7 +247,7 @@ class App:
         )
 
     def _allowed_in_main(self) -> Sequence[Pattern]:
-        return [Pattern.of(text) for text in self._policy.read().main]
+        return [Pattern.of(text) for text in self._policy.read().main(MAIN_TOOLS)]
 
     def _heartbeat_age(self) -> float | None:
         return self._scheduler.heartbeat_age if self._scheduler else None

@@ -14,31 +14,6 @@ from ollim_bot.domain.globs import covers, fits, fits_words
 from ollim_bot.domain.shell_words import LONGEST_COMMAND, shell_words
 from ollim_bot.errors import WrongInput
 
-_JOB_COMMANDS = ("reminder", "routine", "runs", "history")
-
-MAIN_TOOLS = (
-    *(f"Bash(ollim-bot {noun} *)" for noun in ("tasks", "cal", "gmail", *_JOB_COMMANDS)),
-    "Bash(ollim-bot help)",
-    *(f"{tool}(./**.md)" for tool in ("Read", "Write", "Edit", "Glob", "Grep")),
-    # Else the agent would be told of an attached file that it cannot open.
-    "Read(./downloads/**)",
-    "WebFetch",
-    "WebSearch",
-    "Task",
-    "Agent",
-    "Skill",
-    "mcp__discord__*",
-    "mcp__docs__*",
-)
-
-DEFAULT_BG_TOOLS = (
-    *(f"{tool}(./**.md)" for tool in ("Read", "Glob", "Grep")),
-    "Bash(ollim-bot help)",
-    "Bash(ollim-bot tasks *)",
-    *(f"mcp__discord__{tool}" for tool in ("add_reminder", "list_reminders", "cancel_reminder")),
-    "mcp__docs__*",
-)
-
 # The argument of a tool that a pattern is about, where it is a path, or where to search.
 FILE_ARGUMENTS: Mapping[str, str] = {
     "Read": "file_path",
@@ -128,15 +103,12 @@ class ToolPolicy:
     background_more: tuple[str, ...] = ()
     background_instead: tuple[str, ...] | None = None
 
-    @property
-    def main(self) -> tuple[str, ...]:
-        return (*MAIN_TOOLS, *self.main_more)
+    def main(self, defaults: tuple[str, ...]) -> tuple[str, ...]:
+        return (*defaults, *self.main_more)
 
-    @property
-    def background(self) -> tuple[str, ...]:
-        if self.background_instead is not None:
-            return (*self.background_instead, *self.background_more)
-        return (*DEFAULT_BG_TOOLS, *self.background_more)
+    def background(self, defaults: tuple[str, ...]) -> tuple[str, ...]:
+        usual = defaults if self.background_instead is None else self.background_instead
+        return (*usual, *self.background_more)
 
 
 def problems(text: str) -> Problems:
