@@ -20,7 +20,7 @@ from ollim_bot.conversation.foundations import World
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
 from ollim_bot.domain.events import TurnEnded
 from ollim_bot.domain.inbox import Accepted, Ended, InboxRow, InputEnd
-from ollim_bot.domain.inputs import InputId, OwnerMessage
+from ollim_bot.domain.inputs import CommandCall, InputId, OwnerMessage
 from ollim_bot.domain.sessions import SessionChange
 from ollim_bot.errors import WrongInput
 from ollim_bot.paths import DataPaths
@@ -291,6 +291,10 @@ async def scene(
             task.cancel()
         await asyncio.gather(*made.tasks, return_exceptions=True)
         await talk.forks.close()
+
+
+def call(**arguments: str) -> CommandCall:
+    return CommandCall(InputId("1"), "test", NOW, "any", arguments)
 
 
 def scripted(*texts: str) -> ScriptedEngine:
