@@ -12,7 +12,6 @@ from enum import Enum
 from ollim_bot import __version__
 from ollim_bot.agent import AgentEngine, Gate
 from ollim_bot.app.brain import Brain, open_brain
-from ollim_bot.app.examination import examine_in_chat
 from ollim_bot.app.persona import Persona
 from ollim_bot.app.surfaces import Announce, MakeRemote, Surfaces, open_surfaces
 from ollim_bot.chat import ChatSurface, Status
@@ -43,6 +42,7 @@ from ollim_bot.tools.gates import Allowed, BackgroundTools, TaintCheck, Undecide
 from ollim_bot.tools.job_validator import JobValidator
 from ollim_bot.tools.path_rules import PathPolicy
 from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
+from ollim_bot.upkeep.examination import examine_in_chat
 from ollim_bot.upkeep.instance import single_instance
 
 # How long what runs may take to end when the bot is to stop.

@@ -18,9 +18,9 @@ def run(words: Sequence[str], caller: Caller) -> None:
     parser = Parser(_COMMAND, _ABOUT, _COMMAND)
     json_flag(parser)
     given = parser.read(words)
-    from ollim_bot.app.examination import examine
+    from ollim_bot.upkeep.examination import examine
 
-    findings = examine(_patient(caller))
+    findings = examine(_input(caller))
     if "json" in given:
         print_json(_object(findings))
     else:
@@ -29,7 +29,7 @@ def run(words: Sequence[str], caller: Caller) -> None:
         raise OllimError("")  # All is said: what is left is the exit code.
 
 
-def _patient(caller: Caller) -> DoctorInput:
+def _input(caller: Caller) -> DoctorInput:
     environ, now = caller.environ, caller.now()
     try:
         settings = caller.settings()

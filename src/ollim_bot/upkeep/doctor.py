@@ -1,4 +1,4 @@
-"""Examines the installation and reports."""
+"""The values of the doctor: what a check is given, what it finds, and how that is reported."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from threading import Thread
 
+from ollim_bot.domain.provider import Provider
 from ollim_bot.environment import Place
 from ollim_bot.errors import OllimError
 from ollim_bot.settings import Settings
@@ -35,7 +36,7 @@ def passed(name: str, detail: str) -> Finding:
 
 
 def warned(name: str, detail: str, step: str) -> Finding:
-    """It works, but somebody should know."""
+    """It works, and the owner should know of it."""
     return Finding(Level.WARN, name, detail, step)
 
 
@@ -49,11 +50,16 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+class NotApplicable(Exception):
+    """Raised by a check that needs something this installation does not have."""
+
+
 @dataclass(frozen=True, slots=True)
 class DoctorInput:
-    """An installation. `problems` is what is wrong with its settings.
+    """An installation.
 
-    If there are any, `settings` is None; and so is `place`, if it is not clear where the data is.
+    `settings` is None if it has `problems`; `place` is None if even the data directory is unknown.
+    `provider` is the one in use; None if no bot runs in this process.
     """
 
     settings: Settings | None
@@ -61,6 +67,25 @@ class DoctorInput:
     problems: Sequence[str]
     environ: Mapping[str, str]
     now: datetime
+    provider: Provider | None = None
+
+    @property
+    def data(self) -> Place:
+        """Raises `NotApplicable` if it is unknown."""
+        if self.place is None:
+            raise NotApplicable
+        return self.place
+
+    @property
+    def valid_settings(self) -> Settings:
+        """Raises `NotApplicable` if the settings have problems."""
+        if self.settings is None:
+            raise NotApplicable
+        return self.settings
+
+    @property
+    def local_now(self) -> datetime:
+        return self.now.astimezone(self.data.zone)
 
 
 _MOST_IN_CHAT = 10
@@ -72,7 +97,7 @@ _LATER = "Run `ollim-bot doctor` when the machine is less busy."
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`look` may take its time and may fail: neither keeps the others from being made."""
+    """`look` may be slow and may raise: the other checks are made all the same."""
 
     name: str
     look: Callable[[], Iterable[Finding]]
@@ -83,15 +108,15 @@ def examined(
 ) -> list[Finding]:
     """What the checks found, in their order, within `patience` seconds.
 
-    A check that fails is a finding, as is one that is not done by then. `hide` takes the secrets
-    out of every text.
+    A check that raises, or takes longer, is itself a finding. `hide` takes the secrets out of every
+    text.
     """
     found: list[Sequence[Finding] | None] = [None] * len(checks)
 
     def look(number: int) -> None:
         found[number] = _looked(checks[number])
 
-    # They mostly wait for others; one that hangs must hold up neither the others nor the exit.
+    # Daemon threads: a check that hangs delays neither the others nor the exit.
     threads = [Thread(target=look, args=(number,), daemon=True) for number in range(len(checks))]
     deadline = time.monotonic() + patience
     for thread in threads:
@@ -147,9 +172,11 @@ def has_failures(findings: Iterable[Finding]) -> bool:
 def _looked(check: Check) -> Sequence[Finding]:
     try:
         return list(check.look())
+    except NotApplicable:
+        return []
     except OllimError as error:
         return [failed(check.name, str(error), _AGAIN)]
-    except Exception as error:  # noqa: BLE001 - what one check stumbles over must not hide the rest
+    except Exception as error:  # noqa: BLE001 - an error in one check must not hide the others
         reason = f"{type(error).__name__}: {error}".rstrip(": ")
         return [failed(check.name, f"could not be checked ({reason})", _FAULT)]
 

@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS, duration_in_words
-from ollim_bot.domain.provider import Provider
-from ollim_bot.upkeep.doctor import Finding, failed, passed, warned
+from ollim_bot.domain.provider import Provider, choose_provider, names_provider
+from ollim_bot.engine.launcher import cli_path
+from ollim_bot.engine.login import login_status
+from ollim_bot.settings import ModelChoice, Settings
+from ollim_bot.store.codecs.records import MemoryCodec
+from ollim_bot.store.state_inspection import stored
+from ollim_bot.upkeep.checks.jobs import heartbeat
+from ollim_bot.upkeep.doctor import DoctorInput, Finding, failed, passed, warned
+from ollim_bot.upkeep.instance import running_pid
 
 CLOCK = "clock"
 _SET = "Set the clock of this machine right; until then nothing comes on time."
-# Older than this program, whatever it shows.
+# A clock before this moment is wrong: the program is newer.
 _IMPOSSIBLE = datetime(2026, 1, 1, tzinfo=UTC)
-_A_HAIR = timedelta(minutes=2)
+_TOLERANCE = timedelta(minutes=2)
+
+
+def check_clock(given: DoctorInput) -> Iterator[Finding]:
+    now = given.local_now
+    return clock(now, str(given.data.zone), heartbeat(given.data.paths))
 
 
 def clock(now: datetime, zone: str, last_seen: datetime | None) -> Iterator[Finding]:
     """`now` is in the owner's zone; `last_seen` is when the bot last wrote down the time."""
     if now < _IMPOSSIBLE:
         yield failed(CLOCK, f"it shows {now:%Y-%m-%d}, which cannot be", _SET)
-    elif last_seen is not None and last_seen > now + _A_HAIR:
+    elif last_seen is not None and last_seen > now + _TOLERANCE:
         ahead = duration_in_words(last_seen.astimezone(UTC) - now.astimezone(UTC))
         yield warned(CLOCK, f"it shows {ahead} less than when the bot last looked", _SET)
     else:
@@ -39,6 +54,12 @@ _MUCH_MEMORY = _GB
 _LONGEST_WAIT = 2.0
 
 
+def check_disk_space(given: DoctorInput) -> Iterator[Finding]:
+    root = given.data.paths.root
+    there = next(folder for folder in (root, *root.parents) if folder.exists())
+    return disk_space(shutil.disk_usage(there).free)
+
+
 def disk_space(free: int) -> Iterator[Finding]:
     """`free` bytes, where the data is."""
     left = f"{_size(free)} left"
@@ -48,6 +69,11 @@ def disk_space(free: int) -> Iterator[Finding]:
         yield warned(DISK, left, "Make room before it runs out.")
     else:
         yield passed(DISK, left)
+
+
+def check_memory(given: DoctorInput) -> Iterator[Finding]:
+    pid = running_pid(given.data.paths.bot_pid)
+    return memory(pid, None if pid is None else memory_of(pid))
 
 
 def memory(pid: int | None, used: int | None) -> Iterator[Finding]:
@@ -100,6 +126,10 @@ _PROGRAM_SECONDS = 15.0
 Version = Callable[[Path], str]
 
 
+def check_claude_program(given: DoctorInput) -> Iterator[Finding]:
+    return claude_program(cli_path(), version_in(given.environ))
+
+
 def claude_program(cli: Path | None, version: Version) -> Iterator[Finding]:
     if cli is None:
         yield failed(PROGRAM, "it is missing", _INSTALL)
@@ -128,6 +158,26 @@ def version_in(environment: Mapping[str, str]) -> Version:
     return version
 
 
+def check_model(given: DoctorInput) -> Iterator[Finding]:
+    settings = given.valid_settings
+    return model(given.provider or _provider_after_start(settings, given.environ))
+
+
+def _provider_after_start(settings: Settings, environ: Mapping[str, str]) -> Provider:
+    anthropic = settings.engine_environment()
+    wants_offline = settings.model is ModelChoice.OFFLINE
+    is_logged_in = False
+    if not wants_offline and not names_provider(anthropic):
+        is_logged_in = asyncio.run(login_status({**environ, **anthropic})).is_logged_in
+    facts = Facts(stored(settings.paths.memory, MemoryCodec()))
+    return choose_provider(
+        anthropic,
+        wants_offline=wants_offline,
+        is_logged_in=is_logged_in,
+        last_used=facts.last_used,
+    )
+
+
 def model(provider: Provider) -> Iterator[Finding]:
     if provider.problem:
         yield failed(MODEL, provider.name, provider.problem)
@@ -137,6 +187,11 @@ def model(provider: Provider) -> Iterator[Finding]:
 
 SETTINGS = "environment"
 _MEND = "Set it right there and start the bot again."
+
+
+def check_environment(given: DoctorInput) -> Iterator[Finding]:
+    warnings = () if given.settings is None else given.settings.warnings
+    return environment(given.problems, warnings)
 
 
 def environment(problems: Sequence[str], warnings: Sequence[str]) -> Iterator[Finding]:

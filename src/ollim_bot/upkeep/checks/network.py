@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 from ollim_bot import __version__
 from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.settings import Secret
-from ollim_bot.upkeep.doctor import Finding, failed, passed, warned
+from ollim_bot.upkeep.doctor import DoctorInput, Finding, failed, passed, warned
+from ollim_bot.upkeep.instance import running_pid
 
 _LONGEST_WAIT = 5.0
 _LONGEST_ANSWER = 1_000_000
@@ -32,9 +33,9 @@ Ask = Callable[[str, Mapping[str, str]], Answer]
 
 
 def ask(url: str, headers: Mapping[str, str]) -> Answer:
-    """Raises `ConnectionRefusedError` where nobody listens, else `OSError` if no answer comes.
+    """Raises `ConnectionRefusedError` if no program listens, another `OSError` if none answers.
 
-    It goes straight there, as the bot does: through no proxy, and on to no other address.
+    Uses no proxy and follows no redirect, like the bot itself.
     """
     parts = urlsplit(url)
     made = HTTPSConnection if parts.scheme == "https" else HTTPConnection
@@ -71,6 +72,13 @@ _TEAM = "the application belongs to a team, and nobody says for which member it 
 _SET_OWNER = "Set `DISCORD_OWNER_ID` in `.env` to the user id of that member."
 _OTHER_MEMBER = "Put the user id of a member there and start the bot again."
 _TAKE_OUT = "Take `DISCORD_OWNER_ID` out of `.env`: it is for applications of a team only."
+
+
+def check_discord(given: DoctorInput) -> Iterator[Finding]:
+    settings = given.valid_settings
+    return discord_account(
+        settings.discord_token, settings.discord_owner_id, settings.discord_api_url, ask
+    )
 
 
 def discord_account(
@@ -144,6 +152,16 @@ _RESTART = "Restart the bot; nothing is lost."
 _LOOK = "Look into the log of the bot, then restart it."
 
 
+def check_page(given: DoctorInput) -> Iterator[Finding]:
+    settings = given.valid_settings
+    return page(
+        settings.web_port,
+        ask,
+        is_running=running_pid(settings.paths.bot_pid) is not None,
+        has_discord=settings.discord_token is not None,
+    )
+
+
 def page(
     port: int | None,
     ask: Ask,
@@ -152,7 +170,7 @@ def page(
     has_discord: bool,
     refusal: Callable[[int], str] | None = None,
 ) -> Iterator[Finding]:
-    """`is_running` tells of the bot of this data directory; `refusal` is `why_not_free`."""
+    """`is_running` is about the bot of this data directory; `refusal` is `why_not_free`."""
     if port is None:
         yield passed(PAGE, _PAGE_OFF) if has_discord else failed(PAGE, _NOWHERE, _TURN_ON)
         return
@@ -174,7 +192,7 @@ def page(
 
 
 def why_not_free(port: int) -> str:
-    """Why nobody could listen at that port; empty if somebody could."""
+    """Why a program cannot listen at that port; empty if it can."""
     with socket.socket() as attempt:
         attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
