@@ -57,7 +57,7 @@ class RunKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RunPolicy:
-    """Decided once, before the run begins. `tools` are the patterns of what it may call."""
+    """Fixed before the run begins. `tools` are the patterns of the calls it may make."""
 
     kind: RunKind
     tools: tuple[str, ...]
@@ -85,7 +85,7 @@ class RefusedPing:
 
 @dataclass(frozen=True, slots=True)
 class EnterFork:
-    """The agent wants to branch off when this turn has ended."""
+    """The agent asks to branch off after this turn."""
 
     topic: str = ""
     idle_minutes: int | None = None
