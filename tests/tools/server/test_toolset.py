@@ -112,6 +112,19 @@ async def test_calls_that_were_let_through_are_noted_in_the_run_of_the_turn(desk
     assert at.run.tools_used == ["mcp__discord__send_file"]
 
 
+@pytest.mark.parametrize(
+    ("tool", "has_effects"), [("Read", False), ("mcp__docs__read_doc", False), ("Write", True)]
+)
+async def test_a_run_that_changed_something_has_effects(
+    desk: DeskOf, tool: str, has_effects: bool
+) -> None:
+    at = desk()
+    assert await toolset(at.context, nothing).gate(ToolCall(tool, {})) is not None
+    assert not at.run.has_effects
+    assert await toolset(at.context, everything).gate(ToolCall(tool, {})) is None
+    assert at.run.has_effects is has_effects
+
+
 async def test_a_run_that_owes_a_report_is_sent_back_twice_at_most(desk: DeskOf) -> None:
     at = desk(report=ReportMode.ALWAYS)
     tools = toolset(at.context, nothing)
