@@ -25,7 +25,7 @@ from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import Watcher
 from ollim_bot.store.stores import open_stores
 from ollim_bot.stores import Stores
-from ollim_bot.testing.journal import RememberingJournal
+from ollim_bot.testing.journal import RecordingJournal
 
 MANY = 10_000
 ROUNDS = 9
@@ -97,7 +97,7 @@ def _read_bytes(paths: DataPaths) -> None:
 async def _running(paths: DataPaths) -> AsyncIterator[tuple[Stores, float]]:
     """The stores, and the seconds until all was armed."""
     clock, nobody = SystemClock(UTC), cast("Any", _Nobody())
-    journal = RememberingJournal()
+    journal = RecordingJournal()
     stores = open_stores(paths, now=clock.now, journal=journal)
     book = JobBook(paths, clock, nobody, HandEdits(journal, paths.root, clock))
     dispatch = Dispatch(stores, nobody, nobody, nobody, nobody, clock, nobody)

@@ -100,7 +100,8 @@ PLANTED = (
         "drafts of a crash are left behind",
         "surfaces/discord/stale_drafts.py",
         "        await self._deliveries.caught_up()\n        seen: list[ReceivedMessage] = []\n",
-        "        if refs or newest:\n            return\n        seen: list[ReceivedMessage] = []\n",
+        "        if refs or newest:\n            return\n"
+        "        seen: list[ReceivedMessage] = []\n",
     ),
 )
 

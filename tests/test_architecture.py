@@ -20,7 +20,7 @@ LAYERS: list[list[str]] = [
     ["errors"],
     ["domain"],
     ["ports"],
-    ["stores", "agent", "chat"],
+    ["stores"],
     ["paths", "clock", "connections", "plain_files"],
     ["environment"],
     ["settings"],
@@ -152,17 +152,8 @@ def test_imports_go_down_only() -> None:
 
 
 def test_testing_stands_on_the_domain_and_the_ports_only() -> None:
-    """The seam to the agent is a port too; the forms of jobs are pure."""
-    allowed = (
-        "agent",
-        "chat",
-        "errors",
-        "domain",
-        "ports",
-        "stores",
-        "store.job_formats",
-        "testing",
-    )
+    """The formats of jobs are pure."""
+    allowed = ("errors", "domain", "ports", "stores", "store.job_formats", "testing")
     wrong = [
         str(found)
         for found in our_imports()

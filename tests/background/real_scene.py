@@ -16,11 +16,11 @@ from tests.engine.scene import engine_at
 from tests.engine.scene import scene as model_scene
 from tests.storage.places import DataDirectory, QuickDisk
 
-from ollim_bot.agent import Refusal, SessionSpec, ToolCall, Toolset
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.engine.claude import ClaudeEngine
 from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say
 from ollim_bot.offline.scripted import ScriptedModel
+from ollim_bot.ports import Refusal, SessionSpec, ToolCall, Toolset
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.registry import MAIN_TOOLS
 from ollim_bot.tools.toolset import toolset

@@ -11,7 +11,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from ollim_bot.agent import AgentEngine, SessionSpec, Toolset
 from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.conversation.background_attempt import Surroundings, Try
@@ -27,12 +26,13 @@ from ollim_bot.domain.run_history import EFFECT
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import SessionEvent, SessionId
 from ollim_bot.paths import DataPaths
+from ollim_bot.ports import AgentEngine, SessionSpec, Toolset
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import Calls, ScriptedEngine, ScriptedSession
-from ollim_bot.testing.journal import RememberingJournal
+from ollim_bot.testing.engine import CallsTool, ScriptedEngine, ScriptedSession
+from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.memory import MemoryLog, memory_stores
 from ollim_bot.testing.surface import RecordingSurface
 from ollim_bot.tools.gates import BackgroundTools
@@ -65,12 +65,12 @@ def webhook(job_id: str = "abc123", **fields: Any) -> WebhookSpec:
     return WebhookSpec(spec(job_id, **fields), {})
 
 
-def ping(words: str = "The bank wrote.", **more: object) -> Calls:
-    return Calls("mcp__discord__ping_user", {"message": words, **more})
+def ping(words: str = "The bank wrote.", **more: object) -> CallsTool:
+    return CallsTool("mcp__discord__ping_user", {"message": words, **more})
 
 
-def report(words: str = "Three mails need replies.") -> Calls:
-    return Calls("mcp__discord__report_updates", {"message": words})
+def report(words: str = "Three mails need replies.") -> CallsTool:
+    return CallsTool("mcp__discord__report_updates", {"message": words})
 
 
 class WatchedEngine(ScriptedEngine):
@@ -136,7 +136,7 @@ class Scene:
     root: Path = HOME
     allowed: tuple[str, ...] = DEFAULT_BG_TOOLS
     tasks: list[asyncio.Task[OccurrenceState]] = field(default_factory=list)
-    journal: RememberingJournal = field(default_factory=RememberingJournal)
+    journal: RecordingJournal = field(default_factory=RecordingJournal)
 
     def __post_init__(self) -> None:
         self.echo = self._echo()

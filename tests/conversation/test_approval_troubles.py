@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from tests.conversation.approval_scene import WRITE, Questions, button
 
-from ollim_bot.agent import Refusal
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.errors import Unreadable, WriteFailed
+from ollim_bot.ports import Refusal
 
 
 @pytest.fixture

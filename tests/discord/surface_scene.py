@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from devtools.localdiscord.server import LocalDiscord
 from tests.conversation.scene import NOW, world
-from tests.discord.wire import usual_addresses
+from tests.discord.connection_scene import usual_addresses
 
 from ollim_bot.conversation.assembly import Talk
 from ollim_bot.domain.chat import Attachment, ChatMessage

@@ -27,7 +27,7 @@ from ollim_bot.domain.initiative import (
 from ollim_bot.domain.jobs import Chain, JobSpec, Late, Reminder, Routine
 from ollim_bot.domain.occurrences import SkipReason
 from ollim_bot.domain.outgoing import Sending
-from ollim_bot.domain.pings import Allowed, Charge, PingBudget, charged
+from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, charged
 from ollim_bot.domain.rehearsal import Circumstances, Ping, rehearse
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.runtime_config import RuntimeConfig
@@ -218,7 +218,7 @@ class Household:
         self.budget, verdict = charged(
             self.budget, run, self.now, wants_critical=critical, is_busy=False, daily_cap=5
         )
-        if isinstance(verdict, Allowed):
+        if isinstance(verdict, PingAllowed):
             run.pings.append(MessageId("m"))
             run.critical_used |= verdict.charge is Charge.CRITICAL
             self.messages += verdict.charge is not Charge.CRITICAL

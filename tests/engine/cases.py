@@ -12,12 +12,12 @@ from uuid import uuid4
 
 from tests.engine.scene import engine_at, scene
 
-from ollim_bot.agent import AgentEngine, SessionSpec, Tool, ToolAnswer
 from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.offline.messages import CallTool, Fail, Hang, Reply, Say
 from ollim_bot.offline.scripted import ScriptedModel
-from ollim_bot.testing.engine import Calls, Fails, Says, ScriptedEngine, Waits
+from ollim_bot.ports import AgentEngine, SessionSpec, Tool, ToolAnswer
+from ollim_bot.testing.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
 
 PING = "mcp__chat__ping"
 
@@ -64,7 +64,7 @@ class DoubleScript:
         self.engine.answers(text)
 
     def calls_ping_and_says(self, text: str) -> None:
-        self.engine.then(Calls(PING), Says(text))
+        self.engine.then(CallsTool(PING), Says(text))
 
     def waits(self) -> None:
         self.engine.then(Waits())

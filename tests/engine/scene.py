@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ollim_bot.agent import AgentSession, Prompt, SessionSpec, Toolset
 from ollim_bot.domain.events import AgentEvent, TextCompleted, TurnEnded
 from ollim_bot.domain.provider import CLAUDE, Provider
 from ollim_bot.engine.claude import ClaudeEngine
@@ -22,6 +21,7 @@ from ollim_bot.engine.session import ClaudeSession
 from ollim_bot.offline.messages import ModelRequest
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
+from ollim_bot.ports import AgentSession, Prompt, SessionSpec, Toolset
 
 LIMIT = 30.0
 

@@ -10,7 +10,6 @@ import pytest
 from claude_agent_sdk import ResultMessage
 from tests.engine.scene import Scene, ask, end_of, engine_at, spoken, texts
 
-from ollim_bot.agent import SessionSpec, Toolset
 from ollim_bot.domain.events import (
     EndCause,
     FailureKind,
@@ -19,11 +18,12 @@ from ollim_bot.domain.events import (
     TextWithdrawn,
     TurnEnded,
 )
-from ollim_bot.domain.provider import CLAUDE, OFFLINE, Access, Provider, ProviderKind
+from ollim_bot.domain.provider import CLAUDE, OFFLINE, ModelAccess, Provider, ProviderKind
 from ollim_bot.engine.failures import SENTENCES, failure_of
 from ollim_bot.offline.messages import Cut, Fail, Hang, Reply, Say
+from ollim_bot.ports import SessionSpec, Toolset
 
-OWN_SERVER = Provider(ProviderKind.CLAUDE, "my-server", access=Access.OWN_SERVER)
+OWN_SERVER = Provider(ProviderKind.CLAUDE, "my-server", access=ModelAccess.OWN_SERVER)
 CREDIT = "Your credit balance is too low to access the Anthropic API."
 
 
@@ -122,7 +122,7 @@ def test_there_is_a_sentence_for_every_kind() -> None:
     ("provider", "must_not_be_named"),
     [
         (OWN_SERVER, ("Claude", "auth login")),
-        (replace(CLAUDE, access=Access.KEY), ("auth login",)),
+        (replace(CLAUDE, access=ModelAccess.KEY), ("auth login",)),
         (CLAUDE, ("ANTHROPIC_",)),
     ],
 )

@@ -13,7 +13,6 @@ import pytest
 from tests.engine.processes import command_of, engines_at, environment_of, eventually
 from tests.engine.scene import Scene, ask, provider, spoken, texts
 
-from ollim_bot.agent import Prompt, Toolset
 from ollim_bot.domain.events import (
     AgentEvent,
     EndCause,
@@ -29,6 +28,7 @@ from ollim_bot.engine.connection import Connection
 from ollim_bot.engine.options import child_environment, options_for
 from ollim_bot.errors import EngineError
 from ollim_bot.offline.messages import Hang, Reply, Say, Stall
+from ollim_bot.ports import Prompt, Toolset
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -192,7 +192,7 @@ async def test_a_process_is_closed_quickly_though_it_is_busy(stage: Scene) -> No
 BOT = """
 import asyncio, sys
 from pathlib import Path
-from ollim_bot.agent import Prompt, SessionSpec, Toolset
+from ollim_bot.ports import Prompt, SessionSpec, Toolset
 from tests.engine.processes import command_of, engines_at, environment_of, eventually
 from tests.engine.scene import engine_at
 

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 from tests.engine.scene import Scene, ask, texts
 
-from ollim_bot.agent import Refusal, ToolCall, Toolset
 from ollim_bot.domain.events import EndCause, ToolEnded, ToolRefused, TurnEnded
 from ollim_bot.offline.messages import CallTool, Reply
+from ollim_bot.ports import Refusal, ToolCall, Toolset
 
 A_WHILE = 0.5
 

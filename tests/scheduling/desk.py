@@ -17,7 +17,7 @@ from ollim_bot.schedule.job_index import Changes, JobBook
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.disks import SteppedDisk
-from ollim_bot.testing.journal import RememberingJournal
+from ollim_bot.testing.journal import RecordingJournal
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 A_WHILE = 5.0
@@ -58,7 +58,7 @@ class Desk:
         prepare_data_directory(self.paths)
         self.clock = ManualClock(NOW)
         self.told = Told()
-        self.journal = RememberingJournal()
+        self.journal = RecordingJournal()
         self.hand_edits = HandEdits(self.journal, root, self.clock)
         self.plan = self.paths.routines / "plan.md"
         self.before_each_step: Callable[[str, Path], None] = lambda _, __: None

@@ -14,13 +14,11 @@ from typing import Any
 
 from tests.conversation.scene import AtOnce, FakeKeeper, world
 
-from ollim_bot.agent import AgentEngine
-from ollim_bot.chat import Courier
 from ollim_bot.conversation.assembly import Talk
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.paths import DataPaths
-from ollim_bot.ports import Disk
+from ollim_bot.ports import AgentEngine, ConfirmedChannel, Disk
 from ollim_bot.schedule.assembly import assemble_schedule
 from ollim_bot.schedule.hand_edits import HandEdits
 from ollim_bot.schedule.scheduler import Scheduler
@@ -30,7 +28,7 @@ from ollim_bot.store.stores import open_stores
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.journal import RememberingJournal
+from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.surface import RecordingSurface
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
@@ -133,7 +131,7 @@ async def day(
     runs: bool = True,
     disk: Disk | None = None,
     seen: Callable[[Stores], Stores] = lambda stores: stores,
-    courier: Courier | None = None,
+    courier: ConfirmedChannel | None = None,
 ) -> AsyncIterator[Day]:
     """A life of the bot; what it keeps is below `root`, so that a second one goes on with it.
 
@@ -144,7 +142,7 @@ async def day(
     clock = clock or ManualClock(NOW)
     paths = DataPaths(root)
     prepare_data_directory(paths)
-    edits = HandEdits(RememberingJournal(), root, clock)
+    edits = HandEdits(RecordingJournal(), root, clock)
     stores = open_stores(paths, now=clock.now, journal=edits, disk=disk, on_problem=lambda _: None)
     surface, shown = RecordingSurface(), seen(stores)
     talk = Talk(

@@ -8,14 +8,14 @@ from pathlib import Path
 from tests.scheduling.scene import Day, day
 from tests.scheduling.test_firing import MINUTE
 
-from ollim_bot.domain.chat import Author, ChatMessage, Spent, numbered_id
+from ollim_bot.domain.chat import Author, ChatMessage, TurnCost, numbered_id
 from ollim_bot.testing.engine import ScriptedEngine
 
 
 def spend(at: Day, dollars: float, cap: float | None) -> None:
     now = at.clock.now()
     at.stores.config.transact(lambda config: (replace(config, daily_cost_cap=cap), None))
-    answer = ChatMessage(numbered_id(now, 1), now, Author.ASSISTANT, "x", spent=Spent(dollars))
+    answer = ChatMessage(numbered_id(now, 1), now, Author.ASSISTANT, "x", spent=TurnCost(dollars))
     at.stores.messages.append(answer)
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from tests.tools.house import House
 
-from ollim_bot.agent import Gate, ToolCall
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.runs import Run, RunPolicy
 from ollim_bot.paths import DataPaths
+from ollim_bot.ports import Gate, ToolCall
 from ollim_bot.store.policy_file import PolicyFile
 from ollim_bot.tools.gates import BackgroundTools
 from ollim_bot.tools.path_rules import PathPolicy

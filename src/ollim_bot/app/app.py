@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ollim_bot import __version__
-from ollim_bot.agent import AgentEngine, Gate
 from ollim_bot.app.brain import Brain, open_brain
 from ollim_bot.app.persona import Persona
 from ollim_bot.app.surfaces import Announce, MakeRemote, Surfaces, open_surfaces
-from ollim_bot.chat import ChatSurface, Status
 from ollim_bot.clock import SystemClock
 from ollim_bot.conversation.assembly import Talk
 from ollim_bot.conversation.conversation import Conversation
@@ -24,7 +22,7 @@ from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
-from ollim_bot.ports import Clock, Disk, Journal
+from ollim_bot.ports import AgentEngine, ChatSurface, Clock, Disk, Gate, Journal, Status
 from ollim_bot.schedule.assembly import assemble_schedule
 from ollim_bot.schedule.hand_edits import HandEdits
 from ollim_bot.schedule.scheduler import Scheduler

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from ollim_bot.agent import SessionSpec
 from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.shared_files import Names
+from ollim_bot.ports import SessionSpec
 from ollim_bot.prompts.system import build_system_prompt, read_manual
 from ollim_bot.settings import Settings
 from ollim_bot.store.data_directory import TEXTS

@@ -1,4 +1,4 @@
-"""`ollim-bot doctor`: looks the installation over, and says what to do where something is wrong."""
+"""`ollim-bot doctor`: checks the installation, and says how to repair it."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ def run(words: Sequence[str], caller: Caller) -> None:
     given = parser.read(words)
     from ollim_bot.upkeep.examination import examine
 
-    findings = examine(_input(caller))
+    findings = examine(_doctor_input(caller))
     if "json" in given:
         print_json(_object(findings))
     else:
         print(plain(report(findings)))
     if has_failures(findings):
-        raise OllimError("")  # All is said: what is left is the exit code.
+        raise OllimError("")  # the report is printed; only the exit code is left
 
 
-def _input(caller: Caller) -> DoctorInput:
+def _doctor_input(caller: Caller) -> DoctorInput:
     environ, now = caller.environ, caller.now()
     try:
         settings = caller.settings()

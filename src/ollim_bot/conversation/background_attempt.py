@@ -10,17 +10,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
-from ollim_bot.agent import (
-    AgentEngine,
-    Gate,
-    Prompt,
-    Refusal,
-    SessionSpec,
-    Tool,
-    ToolAnswer,
-    ToolCall,
-    Toolset,
-)
 from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.jobs.echo import ChangeEcho
 from ollim_bot.conversation.notices import Notices
@@ -48,7 +37,18 @@ from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.domain.text import shortened
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import SessionLost
-from ollim_bot.ports import Clock
+from ollim_bot.ports import (
+    AgentEngine,
+    Clock,
+    Gate,
+    Prompt,
+    Refusal,
+    SessionSpec,
+    Tool,
+    ToolAnswer,
+    ToolCall,
+    Toolset,
+)
 from ollim_bot.prompts.context import READ_ONLY, updates_block
 from ollim_bot.prompts.preamble import Briefing, build_bg_preamble, upcoming_lines
 from ollim_bot.prompts.turns import background_prompt

@@ -25,8 +25,8 @@ class Poster(Protocol):
         """Send it for `run`, so that a reply to it leads to the session of the run.
 
         The payment and the note that it is to be sent are one step. Returns False, with nothing
-        sent, if `pay` gives no charge. Raises `NotSent` if it certainly did not arrive; the payment
-        is then given back.
+        sent, if `pay` gives no charge. Raises `DeliveryFailed` if it certainly did not arrive; the
+        payment is then given back.
         """
 
     def is_on_its_way(self, message_id: MessageId) -> bool:

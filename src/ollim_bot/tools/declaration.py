@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 
-from ollim_bot.agent import Tool, ToolAnswer
 from ollim_bot.domain.runs import RunKind
+from ollim_bot.ports import Tool, ToolAnswer
 from ollim_bot.tools.context import ToolContext
 
 Schema = dict[str, object]

@@ -10,8 +10,8 @@ from itertools import pairwise
 from math import log
 from pathlib import Path
 
-from ollim_bot.agent import ToolAnswer
 from ollim_bot.domain.text import shortened
+from ollim_bot.ports import ToolAnswer
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.declaration import Arguments, BackgroundUse, OwnTool, arguments, text
 

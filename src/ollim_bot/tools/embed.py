@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ollim_bot.agent import ToolAnswer
 from ollim_bot.domain.cards import (
     MOST_BUTTONS,
     MOST_FIELDS,
     Button,
     ButtonStyle,
     Card,
+    CardField,
     Color,
-    Field,
 )
+from ollim_bot.ports import ToolAnswer
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.declaration import (
     Arguments,
@@ -83,7 +83,9 @@ def _card(given: Arguments) -> Card:
         description=str(given.get("description") or "").strip(),
         color=Color(str(given.get("color") or Color.BLUE)),
         fields=tuple(
-            Field(str(one["name"]).strip(), str(one["value"]).strip(), one.get("inline") is True)
+            CardField(
+                str(one["name"]).strip(), str(one["value"]).strip(), one.get("inline") is True
+            )
             for one in _objects(given.get("fields"))
         ),
         buttons=tuple(_button(one) for one in _objects(given.get("buttons"))),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from ollim_bot.agent import ToolAnswer
 from ollim_bot.domain.forks import Discard, Report, Save
 from ollim_bot.domain.jobs import ReportMode
 from ollim_bot.domain.runs import EnterFork, RunKind
+from ollim_bot.ports import ToolAnswer
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.declaration import (
     BACKGROUND,

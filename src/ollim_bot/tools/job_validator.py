@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from ollim_bot.agent import ToolCall
 from ollim_bot.domain.initiative import NOT_ONES_OWN, Setter, objections
 from ollim_bot.domain.permissions import beyond_main
-from ollim_bot.domain.shared_files import FileReading, JobFile, OwnersFile
+from ollim_bot.domain.shared_files import FileReading, JobFile, SharedFile
 from ollim_bot.domain.shell_words import shell_words
 from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, Pattern, text_argument
 from ollim_bot.errors import StorageError
-from ollim_bot.tools.guards import UnclearEdit, written
+from ollim_bot.ports import ToolCall
+from ollim_bot.tools.guards import UnclearEdit, text_after_edit
 from ollim_bot.tools.path_rules import job_files
 
 _WRITING = frozenset({"Write", "Edit", "MultiEdit"})
@@ -26,7 +26,7 @@ _LONE_RETURN = re.compile(r"\r(?!\n)")
 class JobChecker(Protocol):
     """Knows the rules by which job and skill files are read."""
 
-    def text(self, file: OwnersFile) -> str | None:
+    def text(self, file: SharedFile) -> str | None:
         """The present content of the file; None if there is none. Raises `Unreadable`."""
 
     def read(self, file: JobFile, text: str) -> FileReading:
@@ -73,7 +73,7 @@ class JobValidator:
 
     def _wrong(self, file: JobFile, call: ToolCall, setter: Setter | None) -> Iterator[str]:
         before = self._checker.text(file)
-        text = written(str(file), before, call.tool, call.arguments)
+        text = text_after_edit(str(file), before, call.tool, call.arguments)
         was = FileReading() if before is None else self._checker.read(file, before)
         will_be = self._checker.read(file, text)
         yield from will_be.problems

@@ -10,16 +10,16 @@ import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ollim_bot.agent import ToolAnswer
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, numbered_id
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.orders import Order
 from ollim_bot.domain.outgoing import ON_ITS_WAY
-from ollim_bot.domain.pings import Charge, PingBudget, Refused, charged, is_ordered
+from ollim_bot.domain.pings import Charge, PingBudget, PingRefused, charged, is_must_ping
 from ollim_bot.domain.runs import RefusedPing, Run, late_label
 from ollim_bot.domain.snoozing import note_of, reminder_card
-from ollim_bot.errors import NotSent, WrongInput
+from ollim_bot.errors import DeliveryFailed, WrongInput
+from ollim_bot.ports import ToolAnswer
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.declaration import (
     BACKGROUND,
@@ -85,7 +85,7 @@ async def send(context: ToolContext, message: ChatMessage, *, is_critical: bool)
         return await _ping(context, message, is_critical=is_critical)
     try:
         await context.poster.send(message, context.run)
-    except NotSent as failed:
+    except DeliveryFailed as failed:
         return _not_sent(failed)
     context.run.pings.append(message.id)
     return _confirmation(context, message)
@@ -94,13 +94,13 @@ async def send(context: ToolContext, message: ChatMessage, *, is_critical: bool)
 async def _ping(context: ToolContext, message: ChatMessage, *, is_critical: bool) -> ToolAnswer:
     config = await asyncio.to_thread(context.stores.config.read)
     run = context.run
-    if is_ordered(run) and not is_critical and await _wait_for_owner(context):
+    if is_must_ping(run) and not is_critical and await _wait_for_owner(context):
         now, footer = context.clock.now(), _lateness(context)
         message = replace(message, id=_new_id(context), at=now, footer=footer)
     payment = _PingPayment(context, run, message, is_critical, config.critical_daily_cap)
     try:
         await context.poster.send(message, run, payment.pay)
-    except NotSent as failed:
+    except DeliveryFailed as failed:
         payment.take_back()
         return _not_sent(failed)
     if payment.refusal:
@@ -136,7 +136,7 @@ class _PingPayment:
     order: Order | None = None
 
     def pay(self, budget: PingBudget) -> tuple[PingBudget, Charge | None]:
-        order = self.run.order if is_ordered(self.run) else None
+        order = self.run.order if is_must_ping(self.run) else None
         after, verdict = charged(
             budget,
             self.run,
@@ -145,7 +145,7 @@ class _PingPayment:
             is_busy=self.context.is_busy(),
             daily_cap=self.daily_cap,
         )
-        if isinstance(verdict, Refused):
+        if isinstance(verdict, PingRefused):
             self.refusal = verdict.reason
             return after, None
         if order is not None and not order.take():
@@ -166,7 +166,7 @@ class _PingPayment:
                 self.order.give_back()
 
 
-def _not_sent(failed: NotSent) -> ToolAnswer:
+def _not_sent(failed: DeliveryFailed) -> ToolAnswer:
     return ToolAnswer(f"It could not be sent: {failed}", is_error=True)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from ollim_bot.agent import ToolAnswer
 from ollim_bot.domain.facts import Facts
+from ollim_bot.ports import ToolAnswer
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.declaration import MAIN, Arguments, OwnTool, arguments, text
 

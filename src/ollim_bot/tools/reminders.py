@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from ollim_bot.agent import ToolAnswer
 from ollim_bot.domain.initiative import MOST_PER_DAY, MOST_PER_RUN, objections, set_by, setter_of
 from ollim_bot.domain.jobs import Chain, JobSpec, Reminder
 from ollim_bot.domain.moments import describe_with_distance, later
@@ -17,6 +16,7 @@ from ollim_bot.domain.phrases import parse_moment
 from ollim_bot.domain.rehearsal import Circumstances, warnings
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.errors import DuplicateId, NotFound, StorageError, WrongInput
+from ollim_bot.ports import ToolAnswer
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.declaration import (
     Arguments,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ollim_bot.agent import Gate, Refusal, ToolCall, Toolset
+from ollim_bot.ports import Gate, Refusal, ToolCall, Toolset
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.registry import (
     ENGINE_TOOLS,

@@ -10,7 +10,7 @@ from enum import StrEnum
 from threading import Thread
 
 from ollim_bot.domain.provider import Provider
-from ollim_bot.environment import Place
+from ollim_bot.environment import Location
 from ollim_bot.errors import OllimError
 from ollim_bot.settings import Settings
 
@@ -63,14 +63,14 @@ class DoctorInput:
     """
 
     settings: Settings | None
-    place: Place | None
+    place: Location | None
     problems: Sequence[str]
     environ: Mapping[str, str]
     now: datetime
     provider: Provider | None = None
 
     @property
-    def data(self) -> Place:
+    def data(self) -> Location:
         """Raises `NotApplicable` if it is unknown."""
         if self.place is None:
             raise NotApplicable

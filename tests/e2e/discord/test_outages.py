@@ -11,8 +11,8 @@ from typing import BinaryIO
 
 import pytest
 from devtools.localdiscord.server import LocalDiscord
+from tests.discord.connection_scene import usual_addresses
 from tests.discord.input_scene import doing, eventually
-from tests.discord.wire import usual_addresses
 from tests.e2e.discord.talk import Talk
 from tests.engine.scene import spoken
 

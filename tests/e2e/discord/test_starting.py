@@ -16,7 +16,7 @@ from tests.e2e.discord.talk import WELCOME, Talk, talking, trouble
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
 from ollim_bot.surfaces.discord.client import NOT_AUTHORIZED
-from ollim_bot.surfaces.discord.refusals import NO_INTENTS, NO_OWNER, NO_TOKEN
+from ollim_bot.surfaces.discord.errors import NO_INTENTS, NO_OWNER, NO_TOKEN
 
 AWAY = (
     "{api_url} (`DISCORD_API_URL`) does not answer as Discord does. Is it right? "
@@ -127,7 +127,7 @@ async def test_a_member_of_the_team_is_the_owner_and_the_others_are_strangers(
         assert refused.texts == [NOT_AUTHORIZED]
         assert "let me in" not in talk.model.requests[-1].last_user_text
         assert len(talk.model.requests) == 1
-        assert [each.author for each in local.world.standing(local.world.dm_with(bob))] == [bob]
+        assert [each.author for each in local.state.visible(local.state.dm_with(bob))] == [bob]
 
 
 async def test_a_discord_that_is_not_there_at_the_start_is_tried_until_it_is(

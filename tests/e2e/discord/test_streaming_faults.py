@@ -7,7 +7,7 @@ import signal
 import sys
 
 import pytest
-from devtools.localdiscord.faults import AnswerLost, Delayed, Dropped, Fail, Fault
+from devtools.localdiscord.faults import AnswerLost, Delayed, Dropped, ErrorResponse, Fault
 from tests.e2e.discord.answers import sentences
 from tests.e2e.discord.held import held
 from tests.e2e.discord.talk import Talk
@@ -19,12 +19,12 @@ from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say, Stall
 SEND, EDIT = "POST /channels/*/messages", "PATCH /channels/*/messages/*"
 
 FAULTS: list[tuple[str, Fault]] = [
-    (SEND, Fail(429, after=0.2)),
+    (SEND, ErrorResponse(429, after=0.2)),
     (SEND, Dropped()),
     (SEND, AnswerLost()),
     (SEND, Delayed(0.5)),
-    (EDIT, Fail(429, after=0.2)),
-    (EDIT, Fail(429, after=0.2, is_global=True)),
+    (EDIT, ErrorResponse(429, after=0.2)),
+    (EDIT, ErrorResponse(429, after=0.2, is_global=True)),
     (EDIT, Dropped()),
     (EDIT, AnswerLost()),
     (EDIT, Delayed(0.5)),
@@ -64,7 +64,7 @@ async def test_what_goes_wrong_with_one_request_is_made_good(talk: Talk) -> None
 
 @pytest.mark.parametrize("pattern", [SEND, EDIT])
 async def test_a_server_error_in_the_middle_is_made_good(talk: Talk, pattern: str) -> None:
-    talk.discord.next_fail(pattern, Fail(500))
+    talk.discord.next_fail(pattern, ErrorResponse(500))
     text = await answered(talk, "what is tea?")
     await at_rest(talk)
     assert talk.discord.faults_left == []

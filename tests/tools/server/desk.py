@@ -9,14 +9,13 @@ from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from ollim_bot.agent import Tool, ToolAnswer
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.jobs import Job, ReportMode
 from ollim_bot.domain.pings import Charge, PingBudget
 from ollim_bot.domain.runs import Intent, Run, RunKind, RunPolicy
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.errors import NotSent
-from ollim_bot.ports import Clock
+from ollim_bot.errors import DeliveryFailed
+from ollim_bot.ports import Clock, Tool, ToolAnswer
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.memory import memory_stores
@@ -58,7 +57,7 @@ class RememberingPoster:
             await self.lands.wait()
         if self.is_cut_off:
             self.stores.pings.transact(lambda budget: (self._given_back(budget, charge), None))
-            raise NotSent("The chat cannot be reached.")
+            raise DeliveryFailed("The chat cannot be reached.")
         self.messages.append(message)
         self.charges.append(charge)
         return True

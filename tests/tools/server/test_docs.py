@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.tools.server.desk import Desk, desk_of
 
-from ollim_bot.agent import ToolAnswer
+from ollim_bot.ports import ToolAnswer
 from ollim_bot.tools.context import docs_folder
 
 PAGES = {

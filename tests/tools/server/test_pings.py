@@ -13,12 +13,12 @@ import pytest
 from tests.storage.places import DataDirectory, QuickDisk
 from tests.tools.server.desk import BACKGROUND, NOW, Desk, DeskOf, desk_of
 
-from ollim_bot.agent import ToolAnswer
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.jobs import JobSpec, Reminder, ReportMode
 from ollim_bot.domain.outgoing import ON_ITS_WAY
 from ollim_bot.domain.pings import Charge, PingBudget
 from ollim_bot.domain.runs import RefusedPing, RunKind
+from ollim_bot.ports import ToolAnswer
 
 REPORT = "report_updates"
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from tests.tools.server.desk import BACKGROUND, EVERYWHERE, NOW, Desk, DeskOf, desk_of
 
-from ollim_bot.agent import Refusal, Tool, ToolCall, Toolset
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.jobs import ReportMode
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
+from ollim_bot.ports import Refusal, Tool, ToolCall, Toolset
 from ollim_bot.tools.toolset import toolset
 
 DISCORD = (

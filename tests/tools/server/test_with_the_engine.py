@@ -12,10 +12,10 @@ from tests.storage.places import DataDirectory
 from tests.tools.server.desk import NOW, Desk, desk_of
 from tests.tools.server.test_toolset import PARAMETERS
 
-from ollim_bot.agent import Refusal, ToolCall
 from ollim_bot.domain.jobs import Chain, JobSpec, Reminder, ReportMode
 from ollim_bot.domain.runs import EnterFork, RunKind
 from ollim_bot.offline.messages import CallTool, Reply, Say, ToolResult
+from ollim_bot.ports import Refusal, ToolCall
 from ollim_bot.tools.toolset import BUILTIN, toolset
 
 CARD = {

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from uuid import uuid4
 
 from ollim_bot import __version__
-from ollim_bot.chat import Incoming
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.buttons import Receive
@@ -17,7 +16,7 @@ from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.runtime_config import CONFIG_KEYS, PermissionMode, RuntimeConfig
 from ollim_bot.domain.text import nearest
 from ollim_bot.errors import WrongInput
-from ollim_bot.ports import Clock, Store
+from ollim_bot.ports import Clock, IncomingMessage, Store
 
 # The label of the welcome's button, and what the conversation shows as the owner's words.
 SET_UP = "Set up"
@@ -33,7 +32,7 @@ class SetUp:
     async def begin(self, call: CommandCall) -> str:
         """Returns when the question is on disk. Raises `OllimError` if it cannot be stored."""
         name = InputId(f"{OF_SET_UP}{uuid4().hex}")
-        await self._receive(Incoming(name, call.surface, self._prompt, button=SET_UP))
+        await self._receive(IncomingMessage(name, call.surface, self._prompt, button=SET_UP))
         return ""
 
 

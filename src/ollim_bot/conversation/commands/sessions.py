@@ -8,22 +8,27 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from ollim_bot.agent import AgentEngine, StoredSession
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.forks.commands import ForkCommands
 from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.sessions.main_session import MainSession
 from ollim_bot.conversation.turns.runner import TurnRunner
-from ollim_bot.domain.chat import ChatMessage, Spent
+from ollim_bot.domain.chat import ChatMessage, TurnCost
 from ollim_bot.domain.events import EndCause
 from ollim_bot.domain.inputs import CommandCall
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.provider import Price
-from ollim_bot.domain.session_use import answers, began_at, percent_used, stretch, thousands
+from ollim_bot.domain.session_use import (
+    answers,
+    began_at,
+    compacted_history,
+    percent_used,
+    thousands,
+)
 from ollim_bot.domain.sessions import Cause, SessionChange, SessionId
 from ollim_bot.errors import WrongInput
-from ollim_bot.ports import Clock
+from ollim_bot.ports import AgentEngine, Clock, StoredSession
 from ollim_bot.prompts.first_words import first_words
 from ollim_bot.stores import Stores
 
@@ -72,7 +77,9 @@ class Compaction:
             return texts.STOPPED if end.cause is EndCause.INTERRUPTED else texts.COMPACTED_NOTHING
         now = self._clock.now()
         messages = (await asyncio.to_thread(self._stores.messages.read, began)).entries
-        return str(stretch(session_id, began, now, messages, turn.compacted.tokens_before or 0))
+        return str(
+            compacted_history(session_id, began, now, messages, turn.compacted.tokens_before or 0)
+        )
 
     async def _began(self, session_id: SessionId) -> datetime:
         events = (await asyncio.to_thread(self._stores.session_history.read)).entries
@@ -184,7 +191,7 @@ def _spoken(
 
 
 def _fullness(messages: Sequence[ChatMessage]) -> str:
-    last: Spent | None = next(
+    last: TurnCost | None = next(
         (message.spent for message in reversed(messages) if message.spent), None
     )
     percent = percent_used(last.context, last.window) if last else None

@@ -27,13 +27,13 @@ from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.facts import Facts
-from ollim_bot.domain.jobs import Job, JobKind, Reminder, kind_of
+from ollim_bot.domain.jobs import Job, JobKind, Reminder, Shelved, kind_of
 from ollim_bot.domain.moments import describe, describe_with_distance
 from ollim_bot.domain.schedule import ScheduledJob, occurrence_at
 from ollim_bot.domain.shared_files import FileChange, JobFile, JobFolder
 from ollim_bot.domain.snoozing import snoozed_until
 from ollim_bot.errors import OllimError, StorageError, WrongInput
-from ollim_bot.ports import Clock, Shelved
+from ollim_bot.ports import Clock
 from ollim_bot.stores import Stores
 from ollim_bot.tools.job_validator import JobChecker
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from ollim_bot.agent import Gate, Refusal, ToolCall, Toolset
 from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.domain.activity import tool_label
 from ollim_bot.domain.inbox import ToolCalled
-from ollim_bot.ports import Clock
+from ollim_bot.ports import Clock, Gate, Refusal, ToolCall, Toolset
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.toolset import toolset
 

@@ -14,7 +14,7 @@ from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.initiative import is_initiative
 from ollim_bot.domain.jobs import Reminder, Routine, is_ordered
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState, SkipReason
-from ollim_bot.domain.pings import PingBudget, Refused, charged
+from ollim_bot.domain.pings import PingBudget, PingRefused, charged
 from ollim_bot.domain.runs import Run, RunPolicy
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob, key_of, moments_between, next_due, occurrence_at
@@ -271,7 +271,7 @@ class Play:
             is_busy=False,
             daily_cap=self._given.config.critical_daily_cap,
         )
-        fire.ping = Ping.REFUSED if isinstance(verdict, Refused) else Ping.SENT
+        fire.ping = Ping.REFUSED if isinstance(verdict, PingRefused) else Ping.SENT
 
 
 def _name(fire: Fire) -> str:

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from ollim_bot.domain.facts import Facts
-from ollim_bot.domain.jobs import JobKind, Reminder, Routine
+from ollim_bot.domain.jobs import JobKind, Reminder, Routine, ShelfReport
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.moments import describe_with_distance
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.schedule import ScheduledJob, key_of, next_due
 from ollim_bot.domain.shared_files import SKILL_FILE, JobFile, JobFolder
 from ollim_bot.paths import DataPaths
-from ollim_bot.ports import ShelfReport
 from ollim_bot.store.codecs.records import MemoryCodec
 from ollim_bot.store.codecs.rows import LEDGER_ROWS
 from ollim_bot.store.files import FileLock, OsDisk
