@@ -18,7 +18,7 @@ from ollim_bot.environment import Location
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.journal import open_journal
 from ollim_bot.upkeep.checks.data import git_history, tool_policy
-from ollim_bot.upkeep.doctor import Check, DoctorInput, Finding, Level, examined, passed
+from ollim_bot.upkeep.doctor import Check, DoctorFinding, DoctorInput, Level, examined, passed
 from ollim_bot.upkeep.examination import checks_of
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -35,7 +35,7 @@ def checks_at(place: Location) -> list[Check]:
     return checks_of(DoctorInput(None, place, (), {}, NOW))
 
 
-def found(data: DataDirectory, name: str) -> list[Finding]:
+def found(data: DataDirectory, name: str) -> list[DoctorFinding]:
     checks = checks_at(Location(data.paths, BERLIN))
     findings = examined([check for check in checks if check.name == name], PATIENCE)
     assert all(bool(finding.next) is (finding.level is not Level.PASS) for finding in findings)

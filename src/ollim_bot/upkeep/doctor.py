@@ -22,7 +22,7 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """`next` is the step to take, which everything but a PASS has."""
 
     level: Level
@@ -31,18 +31,18 @@ class Finding:
     next: str = ""
 
 
-def passed(name: str, detail: str) -> Finding:
-    return Finding(Level.PASS, name, detail)
+def passed(name: str, detail: str) -> DoctorFinding:
+    return DoctorFinding(Level.PASS, name, detail)
 
 
-def warned(name: str, detail: str, step: str) -> Finding:
+def warned(name: str, detail: str, step: str) -> DoctorFinding:
     """It works, and the owner should know of it."""
-    return Finding(Level.WARN, name, detail, step)
+    return DoctorFinding(Level.WARN, name, detail, step)
 
 
-def failed(name: str, detail: str, step: str) -> Finding:
+def failed(name: str, detail: str, step: str) -> DoctorFinding:
     """Something does not work, or will not."""
-    return Finding(Level.FAIL, name, detail, step)
+    return DoctorFinding(Level.FAIL, name, detail, step)
 
 
 def counted(number: int, noun: str) -> str:
@@ -100,18 +100,18 @@ class Check:
     """`look` may be slow and may raise: the other checks are made all the same."""
 
     name: str
-    look: Callable[[], Iterable[Finding]]
+    look: Callable[[], Iterable[DoctorFinding]]
 
 
 def examined(
     checks: Sequence[Check], patience: float, hide: Callable[[str], str] = str
-) -> list[Finding]:
+) -> list[DoctorFinding]:
     """What the checks found, in their order, within `patience` seconds.
 
     A check that raises, or takes longer, is itself a finding. `hide` takes the secrets out of every
     text.
     """
-    found: list[Sequence[Finding] | None] = [None] * len(checks)
+    found: list[Sequence[DoctorFinding] | None] = [None] * len(checks)
 
     def look(number: int) -> None:
         found[number] = _looked(checks[number])
@@ -130,7 +130,7 @@ def examined(
     ]
 
 
-def report(findings: Sequence[Finding]) -> str:
+def report(findings: Sequence[DoctorFinding]) -> str:
     """A line for each finding, the step to take below it, and the summary."""
     lines = []
     for finding in findings:
@@ -140,7 +140,7 @@ def report(findings: Sequence[Finding]) -> str:
     return "\n".join([*lines, summary(findings)])
 
 
-def shortened(findings: Sequence[Finding]) -> str:
+def shortened(findings: Sequence[DoctorFinding]) -> str:
     """For the chat: what is not right, failures first, and the summary."""
     wrong = sorted(
         (finding for finding in findings if finding.level is not Level.PASS),
@@ -157,7 +157,7 @@ def shortened(findings: Sequence[Finding]) -> str:
     return "\n".join([*lines, "", summary(findings)])
 
 
-def summary(findings: Iterable[Finding]) -> str:
+def summary(findings: Iterable[DoctorFinding]) -> str:
     levels = [finding.level for finding in findings]
     passes, warnings, failures = (levels.count(level) for level in Level)
     return (
@@ -165,11 +165,11 @@ def summary(findings: Iterable[Finding]) -> str:
     )
 
 
-def has_failures(findings: Iterable[Finding]) -> bool:
+def has_failures(findings: Iterable[DoctorFinding]) -> bool:
     return any(finding.level is Level.FAIL for finding in findings)
 
 
-def _looked(check: Check) -> Sequence[Finding]:
+def _looked(check: Check) -> Sequence[DoctorFinding]:
     try:
         return list(check.look())
     except NotApplicable:
@@ -181,7 +181,7 @@ def _looked(check: Check) -> Sequence[Finding]:
         return [failed(check.name, f"could not be checked ({reason})", _FAULT)]
 
 
-def _unfinished(check: Check, patience: float) -> Sequence[Finding]:
+def _unfinished(check: Check, patience: float) -> Sequence[DoctorFinding]:
     return [warned(check.name, f"was not done within {patience:g} s", _LATER)]
 
 

@@ -12,13 +12,13 @@ from ollim_bot.domain.provider import Provider
 from ollim_bot.logs import RedactingFilter
 from ollim_bot.settings import Settings
 from ollim_bot.upkeep.checks import data, jobs, machine, network
-from ollim_bot.upkeep.doctor import Check, DoctorInput, Finding, examined, shortened
+from ollim_bot.upkeep.doctor import Check, DoctorFinding, DoctorInput, examined, shortened
 
 _LIMIT = 30.0
 # A slash command has to answer within three seconds, and the answer takes a moment to arrive.
 _LIMIT_IN_CHAT = 2.5
 
-CHECKS: tuple[tuple[str, Callable[[DoctorInput], Iterable[Finding]]], ...] = (
+CHECKS: tuple[tuple[str, Callable[[DoctorInput], Iterable[DoctorFinding]]], ...] = (
     ("environment", machine.check_environment),
     ("data directory", data.check_data_directory),
     ("git", data.check_git),
@@ -42,7 +42,7 @@ def checks_of(given: DoctorInput) -> list[Check]:
     return [Check(name, partial(look, given)) for name, look in CHECKS]
 
 
-def examine(given: DoctorInput) -> list[Finding]:
+def examine(given: DoctorInput) -> list[DoctorFinding]:
     return examined(checks_of(given), _LIMIT, _redacted(given.settings))
 
 

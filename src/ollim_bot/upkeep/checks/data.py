@@ -14,7 +14,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.store.git import Git, GitMissing, GitTrouble, Repository, has_repository
 from ollim_bot.store.policy_file import PolicyFile
 from ollim_bot.store.state_inspection import state_files, state_troubles
-from ollim_bot.upkeep.doctor import DoctorInput, Finding, counted, failed, passed, warned
+from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, counted, failed, passed, warned
 
 DATA_DIRECTORY = "data directory"
 _ALL_BITS = os.R_OK | os.W_OK | os.X_OK
@@ -28,11 +28,11 @@ _POLICY = "tool policy"
 _STATE = "state files"
 
 
-def check_data_directory(given: DoctorInput) -> Iterator[Finding]:
+def check_data_directory(given: DoctorInput) -> Iterator[DoctorFinding]:
     return data_directory(given.data.paths)
 
 
-def data_directory(paths: DataPaths, may: May = os.access) -> Iterator[Finding]:
+def data_directory(paths: DataPaths, may: May = os.access) -> Iterator[DoctorFinding]:
     if not paths.root.exists():
         yield _not_there(paths.root, may)
         return
@@ -50,7 +50,7 @@ def data_directory(paths: DataPaths, may: May = os.access) -> Iterator[Finding]:
         yield passed(DATA_DIRECTORY, f"{paths.root} can be written")
 
 
-def _open_to_others(paths: DataPaths) -> Iterator[Finding]:
+def _open_to_others(paths: DataPaths) -> Iterator[DoctorFinding]:
     open_folders = [each for each in (paths.root, paths.state) if _is_open_to_others(each)]
     for folder in open_folders:
         yield warned(
@@ -81,7 +81,7 @@ def _files(state: Path) -> Iterator[Path]:
         yield from (path for name in names if not (path := Path(folder, name)).is_symlink())
 
 
-def _not_there(root: Path, may: May) -> Finding:
+def _not_there(root: Path, may: May) -> DoctorFinding:
     above = next(folder for folder in root.parents if folder.exists())
     if may(above, _ALL_BITS):
         return passed(DATA_DIRECTORY, f"{root} is not there yet; the first start makes it")
@@ -104,7 +104,7 @@ def _is_open_to_others(folder: Path) -> bool:
         return False
 
 
-def _set_aside(path: Path) -> Finding:
+def _set_aside(path: Path) -> DoctorFinding:
     return warned(
         DATA_DIRECTORY,
         f"{path.parent.name}/{path.name} could not be understood once and was set aside",
@@ -116,11 +116,11 @@ def _typed(path: Path) -> str:
     return shlex.quote(str(path))
 
 
-def check_git(given: DoctorInput) -> Iterator[Finding]:
+def check_git(given: DoctorInput) -> Iterator[DoctorFinding]:
     return git_history(given.data.paths.root)
 
 
-def git_history(root: Path, program: str = "git") -> Iterator[Finding]:
+def git_history(root: Path, program: str = "git") -> Iterator[DoctorFinding]:
     look = f"Run `git -C {root} status` to see what it says."
     try:
         git = Git(root if root.is_dir() else Path("/"), program, limit=_GIT_LIMIT)
@@ -150,11 +150,11 @@ def _is_old(lock: Path) -> bool:
         return False
 
 
-def check_tool_policy(given: DoctorInput) -> Iterator[Finding]:
+def check_tool_policy(given: DoctorInput) -> Iterator[DoctorFinding]:
     return tool_policy(given.data.paths)
 
 
-def tool_policy(paths: DataPaths) -> Iterator[Finding]:
+def tool_policy(paths: DataPaths) -> Iterator[DoctorFinding]:
     wrong: list[str] = []
     policy = PolicyFile(paths, wrong.append).read()
     mend = f"Mend {paths.tool_policy.name}; docs/permissions.md shows what it takes."
@@ -173,7 +173,7 @@ def tool_policy(paths: DataPaths) -> Iterator[Finding]:
         yield passed(_POLICY, more)
 
 
-def check_state_files(given: DoctorInput) -> Iterator[Finding]:
+def check_state_files(given: DoctorInput) -> Iterator[DoctorFinding]:
     now = given.local_now
     troubles = list(state_troubles(given.data.paths, now))
     for trouble in troubles:

@@ -23,7 +23,7 @@ from ollim_bot.store.job_formats import REMINDERS, ROUTINES, JobFormat
 from ollim_bot.store.job_shelf import MarkdownShelf
 from ollim_bot.store.json_lines import JsonLines
 from ollim_bot.store.state_inspection import stored
-from ollim_bot.upkeep.doctor import DoctorInput, Finding, counted, failed, passed, warned
+from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, counted, failed, passed, warned
 
 J = TypeVar("J", Routine, Reminder)
 
@@ -36,17 +36,17 @@ _ALL = "`ollim-bot runs check` names them all."
 _LEFT_OUT = "They stay where they are and harm nothing; copy the file if you want to look into it."
 
 
-def check_routines(given: DoctorInput) -> Iterator[Finding]:
+def check_routines(given: DoctorInput) -> Iterator[DoctorFinding]:
     report = _report(given.data.paths, given.data.paths.routines, ROUTINES)
     return _jobs(JobKind.ROUTINE, report, given.local_now, given.data.zone)
 
 
-def check_reminders(given: DoctorInput) -> Iterator[Finding]:
+def check_reminders(given: DoctorInput) -> Iterator[DoctorFinding]:
     report = _report(given.data.paths, given.data.paths.reminders, REMINDERS)
     return _jobs(JobKind.REMINDER, report, given.local_now, given.data.zone)
 
 
-def check_skills(given: DoctorInput) -> Iterator[Finding]:
+def check_skills(given: DoctorInput) -> Iterator[DoctorFinding]:
     paths = given.data.paths
     there = {path.parent.name for path in paths.skills.glob(f"*/{SKILL_FILE}")}
     for problem in _skill_problems(paths, sorted(there)):
@@ -66,7 +66,7 @@ def check_skills(given: DoctorInput) -> Iterator[Finding]:
     yield passed(_SKILLS, counted(len(there), "skill") if there else "none")
 
 
-def check_ledger(given: DoctorInput) -> Iterator[Finding]:
+def check_ledger(given: DoctorInput) -> Iterator[DoctorFinding]:
     # Read first: the ledger, read afterwards, has every occurrence claimed until this heartbeat.
     watched_until = heartbeat(given.data.paths)
     rows, skipped = _ledger(given.data.paths)
@@ -112,7 +112,9 @@ def _skill_problems(paths: DataPaths, names: Sequence[str]) -> Iterator[str]:
             yield from checker.read(file, text).problems
 
 
-def _jobs(kind: JobKind, report: ShelfReport[J], now: datetime, zone: tzinfo) -> Iterator[Finding]:
+def _jobs(
+    kind: JobKind, report: ShelfReport[J], now: datetime, zone: tzinfo
+) -> Iterator[DoctorFinding]:
     name = f"{kind}s"
     mend = f"Mend the file; `ollim-bot {kind} list` shows whether it is right."
     for problem in report.problems:
