@@ -24,7 +24,7 @@ from ollim_bot.domain.phrases import parse_duration, parse_moment
 from ollim_bot.domain.shell_words import shell_words
 from ollim_bot.domain.taint import addresses_in
 from ollim_bot.domain.text import difference, slug
-from ollim_bot.domain.tool_policy import MAIN_TOOLS, Pattern, matches, problems
+from ollim_bot.domain.tool_policy import Pattern, matches, problems
 from ollim_bot.logs import RedactingFilter
 from ollim_bot.offline.actions import reminders_in, routines_in
 from ollim_bot.offline.intents import schedule_intent
@@ -41,6 +41,7 @@ from ollim_bot.surfaces.web.presenter import HtmlDraft
 from ollim_bot.tools.addresses import address_problem
 from ollim_bot.tools.guards import may_have_hooks, state_dir_guard
 from ollim_bot.tools.path_rules import PathPolicy
+from ollim_bot.tools.registry import MAIN_TOOLS
 
 # Characters; the other input of a row has twice as many.
 SIZE = 8_000

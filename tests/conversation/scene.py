@@ -18,9 +18,8 @@ from ollim_bot.conversation.foundations import World
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
 from ollim_bot.domain.events import TurnEnded
 from ollim_bot.domain.inbox import Accepted, Ended, InboxRow, InputEnd
-from ollim_bot.domain.inputs import InputId, OwnerMessage
+from ollim_bot.domain.inputs import CommandCall, InputId, OwnerMessage
 from ollim_bot.domain.sessions import SessionChange
-from ollim_bot.domain.tool_policy import DEFAULT_BG_TOOLS
 from ollim_bot.errors import WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import (
@@ -44,6 +43,7 @@ from ollim_bot.testing.memory import memory_stores
 from ollim_bot.testing.surface import RecordingSurface
 from ollim_bot.tools.gates import BackgroundTools
 from ollim_bot.tools.path_rules import PathPolicy
+from ollim_bot.tools.registry import DEFAULT_BG_TOOLS
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 HOME = Path("/data")
@@ -300,6 +300,10 @@ async def scene(
             task.cancel()
         await asyncio.gather(*made.tasks, return_exceptions=True)
         await talk.forks.close()
+
+
+def call(**arguments: str) -> CommandCall:
+    return CommandCall(InputId("1"), "test", NOW, "any", arguments)
 
 
 def scripted(*texts: str) -> ScriptedEngine:

@@ -148,7 +148,6 @@ config_values: Mapping[str, st.SearchStrategy[ConfigValue]] = {
     "critical_daily_cap": st.integers(0, 999_999_999),
     "daily_cost_cap": st.none() | st.floats(0.01, 1_000_000),
     "auto_update": st.booleans(),
-    "auto_update_interval": _numbers,
     "auto_update_hour": st.integers(0, 23),
     "google_calendars": st.lists(_ids, min_size=1, max_size=4).map(tuple),
     "google_task_list": _ids,

@@ -8,14 +8,13 @@ from hypothesis import strategies as st
 
 from ollim_bot.domain.permissions import is_covered
 from ollim_bot.domain.tool_policy import (
-    DEFAULT_BG_TOOLS,
     FILE_ARGUMENTS,
-    MAIN_TOOLS,
     SEARCH_ARGUMENTS,
     Pattern,
     matches,
     problems,
 )
+from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
 
 ROOT = "/data"
 MAIN = [Pattern.of(text) for text in MAIN_TOOLS]

@@ -10,7 +10,7 @@ from tests.engine.scene import Scene, ask, scene
 from tests.tools.test_file_edits import APPLIED, UNCLEAR
 
 from ollim_bot.domain.events import AgentEvent, ToolEnded, ToolRefused
-from ollim_bot.domain.tool_policy import MAIN_TOOLS, Pattern
+from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.offline.messages import CallTool, Reply
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Gate, Refusal, ToolCall, Toolset
@@ -18,6 +18,7 @@ from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.tools.guards import UnclearEdit, text_after_edit
 from ollim_bot.tools.job_validator import JobValidator
+from ollim_bot.tools.registry import MAIN_TOOLS
 
 BUILTIN = ("Read", "Write", "Edit")
 DAILY = '---\nid: daily\ncron: "0 9 * * *"\ndescription: “a”\n---\nPlan the day.\n'

@@ -11,7 +11,6 @@ from enum import Enum
 
 from ollim_bot import __version__
 from ollim_bot.app.brain import Brain, open_brain
-from ollim_bot.app.examination import examine_in_chat
 from ollim_bot.app.persona import Persona
 from ollim_bot.app.surfaces import Announce, MakeRemote, Surfaces, open_surfaces
 from ollim_bot.clock import SystemClock
@@ -40,6 +39,8 @@ from ollim_bot.stores import Stores
 from ollim_bot.tools.gates import Allowed, BackgroundTools, TaintCheck, Undecided, main_gate
 from ollim_bot.tools.job_validator import JobValidator
 from ollim_bot.tools.path_rules import PathPolicy
+from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
+from ollim_bot.upkeep.examination import examine_in_chat
 from ollim_bot.upkeep.instance import single_instance
 
 # How long what runs may take to end when the bot is to stop.
@@ -209,7 +210,7 @@ class App:
                 gate=self._gate,
                 background_tools=BackgroundTools(
                     self._reach,
-                    lambda: self._policy.read().background,
+                    lambda: self._policy.read().background(DEFAULT_BG_TOOLS),
                     job_guard=self._job_guard,
                     count=lambda setter: stores.count_set(setter, self._clock.now()),
                 ),
@@ -244,7 +245,7 @@ class App:
         )
 
     def _allowed_in_main(self) -> Sequence[Pattern]:
-        return [Pattern.of(text) for text in self._policy.read().main]
+        return [Pattern.of(text) for text in self._policy.read().main(MAIN_TOOLS)]
 
     def _heartbeat_age(self) -> float | None:
         return self._scheduler.heartbeat_age if self._scheduler else None

@@ -13,6 +13,7 @@ from ollim_bot.settings import Settings
 from ollim_bot.store.data_directory import TEXTS
 from ollim_bot.store.profile_files import ProfileFiles
 from ollim_bot.stores import Stores
+from ollim_bot.tools.registry import TOOL_LINES
 
 
 class Persona:
@@ -25,7 +26,7 @@ class Persona:
         self._stores = stores
         self._tell = tell
         self._files = ProfileFiles(settings.paths)
-        self._manual = read_manual()
+        self._manual = read_manual(TOOL_LINES)
 
     async def spec(self) -> SessionSpec:
         spec, problems = await asyncio.to_thread(self._read)

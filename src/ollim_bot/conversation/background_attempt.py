@@ -32,7 +32,7 @@ from ollim_bot.domain.orders import Order
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.run_history import EFFECT
-from ollim_bot.domain.runs import Run, RunKind, changes_something
+from ollim_bot.domain.runs import Run, RunKind
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.domain.text import shortened
 from ollim_bot.domain.updates import PendingUpdates
@@ -55,6 +55,7 @@ from ollim_bot.prompts.turns import background_prompt
 from ollim_bot.stores import Stores
 from ollim_bot.tools.context import Poster, ToolContext
 from ollim_bot.tools.gates import BackgroundTools
+from ollim_bot.tools.registry import changes_something
 from ollim_bot.tools.toolset import toolset
 
 _LONGEST_LABEL = 60
@@ -296,13 +297,13 @@ class Attempt:
     async def _turn(self) -> Outcome:
         around, run = self._around, self.run
         spec = await self._session()
-        bench = ToolContext(
+        context = ToolContext(
             run, around.stores, around.clock, around.root, around.poster, around.is_busy
         )
         prompt = Prompt(await self._prompt(), id=str(uuid4()))
         outcome = self._failed(ENGINE_SILENT)
         watch = around.echo.watch(run.occurrence or CONVERSATION)
-        tools = self._calls.of(toolset(bench, watch.noting(around.tools.gate(run))))
+        tools = self._calls.of(toolset(context, watch.noting(around.tools.gate(run))))
         tools = replace(tools, gate=self._noting_effects(tools.gate))
         async with around.engine.open(spec, tools) as agent:
             events = around.auto_commit.watching(agent.turn(prompt))

@@ -11,7 +11,8 @@ from ollim_bot.conversation import texts
 from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.buttons import ButtonRouter
 from ollim_bot.conversation.chat_log import ChatLog
-from ollim_bot.conversation.commands.dispatcher import COMMANDS, CommandDispatcher
+from ollim_bot.conversation.commands.dispatcher import CommandDispatcher
+from ollim_bot.conversation.commands.table import COMMANDS
 from ollim_bot.conversation.forks.forks import Forks, Replies
 from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.conversation.notices import Notices

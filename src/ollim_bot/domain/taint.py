@@ -14,11 +14,6 @@ from ollim_bot.domain.tool_policy import WRITING, text_argument
 
 _JOBS = ("routine", "reminder", "webhook")
 _READING = frozenset({"list", "show"})
-_TOOLS: Mapping[str, str] = {
-    "mcp__discord__send_file": "send a file",
-    "mcp__discord__cancel_reminder": "cancel a reminder",
-    "mcp__discord__update_names": "change what you or it are called",
-}
 # Files that change what the agent does later, by their first name below the data directory.
 _LASTING: Mapping[str, str] = {
     "identity.md": "change the profile",
@@ -69,13 +64,18 @@ class TaintedCall:
 
 
 def tainted_call(
-    taint: Taint, tool: str, arguments: Mapping[str, object], changed: Iterable[str]
+    taint: Taint,
+    tool: str,
+    arguments: Mapping[str, object],
+    changed: Iterable[str],
+    changes: Mapping[str, str],
 ) -> TaintedCall | None:
     """None for a call that is allowed although untrusted text was read.
 
     `changed` are the paths that a writing tool would change, relative to the data directory.
+    `changes` says, by tool, what a call would change that needs the owner's approval.
     """
-    wanted = _wanted(taint, tool, arguments, changed)
+    wanted = _wanted(taint, tool, arguments, changed) or changes.get(tool)
     return TaintedCall(taint.in_words, wanted) if wanted else None
 
 
@@ -102,7 +102,7 @@ def _wanted(
     if tool == "WebFetch":
         is_typed = _plain_address(text_argument(arguments, "url")) in taint.addresses
         return None if is_typed else "fetch an address that the owner did not type"
-    return _TOOLS.get(tool)
+    return None
 
 
 def _lasting_change(path: str) -> str | None:

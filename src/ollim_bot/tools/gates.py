@@ -16,7 +16,6 @@ from ollim_bot.domain.shared_files import SKILL_FILE, JobFolder
 from ollim_bot.domain.taint import Taint, TaintedCall, tainted_call
 from ollim_bot.domain.tool_policy import (
     FILE_ARGUMENTS,
-    MAIN_TOOLS,
     WRITING,
     Pattern,
     relative,
@@ -28,6 +27,7 @@ from ollim_bot.tools.addresses import LookupDeferred, Resolver, resolve
 from ollim_bot.tools.guards import Guard, address_guard, state_dir_guard
 from ollim_bot.tools.job_validator import written_jobs
 from ollim_bot.tools.path_rules import PathPolicy, is_within, job_files
+from ollim_bot.tools.registry import MAIN_TOOLS, TAINTED_CHANGES
 
 _PROFILE = ("IDENTITY.md", "USER.md")
 
@@ -50,7 +50,8 @@ class TaintGuard:
         taint = self._taint()
         if taint is None:
             return None
-        return tainted_call(taint, call.tool, call.arguments, self._changed(call))
+        changed = self._changed(call)
+        return tainted_call(taint, call.tool, call.arguments, changed, TAINTED_CHANGES)
 
     def _changed(self, call: ToolCall) -> Iterator[str]:
         """Every name below the data directory of the file that the call writes, links followed."""

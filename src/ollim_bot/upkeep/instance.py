@@ -1,4 +1,4 @@
-"""One bot at a time: an operating-system lock that no crash and no reused process id can fool."""
+"""One bot at a time, by an operating-system lock that ends with the process that holds it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def single_instance(
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         yield
     finally:
-        # Removed while still locked, so that nobody else's file can be meant.
+        # Removed while still locked, so that it cannot be another process's file.
         with suppress(FileNotFoundError):
             pid_file.unlink()
         os.close(descriptor)

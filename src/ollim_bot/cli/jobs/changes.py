@@ -176,8 +176,10 @@ def _refuse_more_power(
     from ollim_bot.domain.permissions import beyond_main
     from ollim_bot.domain.tool_policy import Pattern
     from ollim_bot.store.policy_file import PolicyFile
+    from ollim_bot.tools.registry import MAIN_TOOLS
 
-    allowed = [Pattern.of(text) for text in PolicyFile(data.paths, note).read().main]
+    policy = PolicyFile(data.paths, note).read()
+    allowed = [Pattern.of(text) for text in policy.main(MAIN_TOOLS)]
     beyond = beyond_main([tool for tool in tools if tool not in kept], allowed)
     if problems := [f"--allowed-tool: {sentence}" for sentence in beyond]:
         raise WrongInput("\n".join(problems))

@@ -49,8 +49,7 @@ class ForkCommands:
         self._inbox = inbox
         self._clock = clock
         self._note = note
-        self.in_line: Mapping[str, Callable[[CommandCall], Awaitable[str]]] = {
-            ENTER: self._enter,
+        self.steps: Mapping[str, Callable[[CommandCall], Awaitable[str]]] = {
             SAVE: self._save,
             REPORT: self._report,
             EXIT: self._exit,
@@ -89,7 +88,7 @@ class ForkCommands:
         if not self._waits(IDLE):
             await self.put(IDLE, fork=fork.id)
 
-    async def _enter(self, call: CommandCall) -> str:
+    async def enter(self, call: CommandCall) -> str:
         fork = self._forks.open
         if fork is not None and fork.id != call.id:
             raise WrongInput(cards.ALREADY_OPEN)

@@ -15,12 +15,12 @@ from ollim_bot.domain.forks import Fork, ForkMessage, with_fork_message
 from ollim_bot.domain.inbox import InboxRow, Taken
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
-from ollim_bot.domain.tool_policy import MAIN_TOOLS
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import SessionLost
 from ollim_bot.ports import AgentEngine, AgentSession, Clock, Log, SessionSpec, Store, Toolset
 from ollim_bot.prompts.context import READ_ONLY
 from ollim_bot.stores import Stores
+from ollim_bot.tools.registry import MAIN_TOOLS
 
 
 class ForkState:

@@ -11,7 +11,7 @@ from ollim_bot.tools.toolset import toolset
 
 
 def conversation_tools(
-    bench: ToolContext, gate: Gate, inbox: DurableInbox, clock: Clock
+    context: ToolContext, gate: Gate, inbox: DurableInbox, clock: Clock
 ) -> Toolset:
     """Each call that is let through is on disk before it is made: a crash must not repeat it."""
 
@@ -23,4 +23,4 @@ def conversation_tools(
             await inbox.append(ToolCalled(clock.now(), running.turn, call.tool, label))
         return refusal
 
-    return toolset(bench, recorded)
+    return toolset(context, recorded)
