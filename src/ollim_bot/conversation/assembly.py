@@ -24,7 +24,8 @@ from ollim_bot.conversation.forks.commands import ForkButtons, IdleWatch
 from ollim_bot.conversation.forks.forks import Replies
 from ollim_bot.conversation.foundations import Foundations, World
 from ollim_bot.conversation.greeting import Greeting
-from ollim_bot.conversation.jobs.buttons import ByHand, JobButtons
+from ollim_bot.conversation.jobs.buttons import JobButtons
+from ollim_bot.conversation.jobs.manual_runs import ManualRuns
 from ollim_bot.conversation.jobs.reminders import ReminderButtons, ReminderDelivery
 from ollim_bot.conversation.turns.recovery import Recovery
 from ollim_bot.domain.inputs import CommandCall
@@ -37,7 +38,7 @@ class Talk(Foundations):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._set_up = read_set_up()
-        self.by_hand = ByHand()
+        self.manual_runs = ManualRuns()
 
     @cached_property
     def conversation(self) -> Conversation:
@@ -188,7 +189,7 @@ class Talk(Foundations):
     def _clicks(self) -> ButtonRouter:
         world, post = self._world, self._stage.post
         jobs = JobButtons(
-            self._stores, world.job_files, world.former, post, self._clock, self.by_hand
+            self._stores, world.job_files, world.former, post, self._clock, self.manual_runs
         )
         forks = ForkButtons(self.forks, self._fork_commands, self._answering.stop)
         return ButtonRouter(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -21,13 +21,13 @@ from ollim_bot.conversation.background_attempt import (
     why_refused,
 )
 from ollim_bot.conversation.patient_ledger import PatientLedger
+from ollim_bot.domain.decision import Progress, Skip, run_priority
 from ollim_bot.domain.initiative import is_initiative
-from ollim_bot.domain.jobs import Job, Reminder
+from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.runs import Run, RunPolicy
 from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.domain.tool_policy import problems
 from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.logs import log_fields
 
@@ -131,35 +131,22 @@ class BackgroundRuns:
         off, and the ledger says so before the cancellation goes on.
         """
         with log_fields(run=occurrence.id):
-            if reason := await self._obstacle(job):
-                return await self._skip(job, occurrence, *reason)
-            if not await self._is_paid(job, occurrence):
-                return await self._leave_unsaid(job, occurrence)
             config = await self._config()
             due = occurrence.scheduled_at or self._around.clock.now()
-            rank = (not isinstance(job, Reminder), due.timestamp())
-            async with self._slots.slot(rank, config.bg_concurrency):
+            async with self._slots.slot(run_priority(job, due), config.bg_concurrency):
                 run, outcome = await self._run(job, occurrence, config.bg_fork_timeout, attempt)
             # Its place is free: an end that waits for room on the disk holds up nobody.
             await _to_its_end(partial(self._end, run, occurrence, outcome, attempt.number))
             return outcome.state
 
-    async def _obstacle(self, job: Job) -> tuple[SkipReason, str] | None:
-        """Why a job cannot be run as its file stands."""
-        if wrong := [e for tool in job.spec.allowed_tools for e in problems(tool).errors]:
-            return SkipReason.INVALID_TOOLS, " ".join(wrong)
-        if missing := await self._around.tools.missing_skills(job):
-            return SkipReason.MISSING_SKILL, background_attempt.no_such_skill(missing[0])
-        return None
+    async def missing_skills(self, job: Job) -> Sequence[str]:
+        return await self._around.tools.missing_skills(job)
 
-    async def _is_paid(self, job: Job, occurrence: Occurrence) -> bool:
-        """What the bot has set by itself pays for its ping when it is due, or is not run.
+    async def reserve_ping(self, occurrence: Occurrence) -> bool:
+        """Set a token of the ping budget aside, once for each occurrence; False if none is left.
 
-        The token is set aside once, however often it is begun; its ping uses it, and what ends
-        without one gives it back.
+        The ping of the run uses it, and a run that ends without a ping gives it back.
         """
-        if not is_initiative(job) or occurrence.manual:
-            return True
 
         def step(budget: PingBudget) -> tuple[PingBudget, bool]:
             return budget.set_aside(occurrence.id, self._around.clock.now())
@@ -169,6 +156,21 @@ class BackgroundRuns:
                 return await asyncio.to_thread(self._around.stores.pings.transact, step)
             except StorageError as refused:
                 await self._ledger.wait_for_room(refused)
+
+    async def skip(self, job: Job, occurrence: Occurrence, skip: Skip) -> None:
+        """End an occurrence that cannot run in the background, and tell why."""
+        if skip.reason is SkipReason.BUDGET:
+            await self._leave_unsaid(job, occurrence)
+            return
+        is_skill = skip.reason is SkipReason.MISSING_SKILL
+        sentence = background_attempt.no_such_skill(skip.detail) if is_skill else skip.detail
+        told = background_attempt.not_run(background_attempt.label(job), sentence)
+        if job.spec.set_by is None:
+            await self._around.notices.tell(told)
+        else:
+            await self._leave_patiently(told, occurrence)
+        facts = {"error": sentence, "silent_because": "it was not run"}
+        await self._skipped(job, occurrence, skip.reason, facts)
 
     async def _run(
         self, job: Job, occurrence: Occurrence, limit: int, this: Try
@@ -203,8 +205,9 @@ class BackgroundRuns:
             _logger.exception("A background run failed")
             reason = str(error) if isinstance(error, OllimError) else background_attempt.FAULT
             outcome = Outcome(OccurrenceState.FAILED, attempt.usage, reason)
-        may_fail = this.may_fail and is_begun.is_set() and not run.has_effects
-        if outcome.state is OccurrenceState.FAILED and may_fail:
+        progress = Progress(OccurrenceState.RUNNING, this.number, run.has_effects)
+        is_retried = this.may_fail and is_begun.is_set() and progress.may_retry
+        if outcome.state is OccurrenceState.FAILED and is_retried:
             outcome = replace(outcome, state=OccurrenceState.ATTEMPT_FAILED)
         return run, outcome
 
@@ -266,24 +269,12 @@ class BackgroundRuns:
         await self._last_row(self._row(occurrence, outcome.state, facts), hurry)
         _logger.info("A background run ended: %s", outcome.state)
 
-    async def _skip(
-        self, job: Job, occurrence: Occurrence, reason: SkipReason, sentence: str
-    ) -> OccurrenceState:
-        name = background_attempt.label(job)
-        told = background_attempt.not_run(name, sentence)
-        if job.spec.set_by is None:
-            await self._around.notices.tell(told)
-        else:
-            await self._leave_patiently(told, occurrence)
-        facts = {"error": sentence, "silent_because": "it was not run"}
-        return await self._skipped(job, occurrence, reason, facts)
-
-    async def _leave_unsaid(self, job: Job, occurrence: Occurrence) -> OccurrenceState:
-        """Nothing of the budget is left for it: the agent hears of it instead of the owner."""
+    async def _leave_unsaid(self, job: Job, occurrence: Occurrence) -> None:
+        """Leave the text to the agent: the budget has no ping for the owner."""
         text = background_attempt.unsaid(job, background_attempt.BUDGET_USED_UP)
         await self._leave_patiently(text, occurrence)
         facts = {"report": text, "silent_because": background_attempt.BUDGET_USED_UP}
-        return await self._skipped(job, occurrence, SkipReason.BUDGET, facts)
+        await self._skipped(job, occurrence, SkipReason.BUDGET, facts)
 
     async def _leave_patiently(self, text: str, occurrence: Occurrence) -> None:
         """Before the ledger says so, and under one id: a crash in between leads here again."""
@@ -295,11 +286,10 @@ class BackgroundRuns:
 
     async def _skipped(
         self, job: Job, occurrence: Occurrence, reason: SkipReason, facts: Mapping[str, object]
-    ) -> OccurrenceState:
+    ) -> None:
         named = {"job": background_attempt.label(job), "reason": reason.value, **facts}
         row = self._row(occurrence, OccurrenceState.SKIPPED, named)
         await _to_its_end(partial(self._last_row, row))
-        return OccurrenceState.SKIPPED
 
     async def _last_row(self, row: LedgerRow, hurry: asyncio.Event) -> None:
         """On disk when it returns, so that nothing follows before it, unless it has to hurry."""

@@ -25,7 +25,6 @@ from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.jobs.echo import ChangeEcho
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.domain.agent_caller import CONVERSATION
-from ollim_bot.domain.catch_up import late_since
 from ollim_bot.domain.events import (
     AgentEvent,
     Compacted,
@@ -37,6 +36,7 @@ from ollim_bot.domain.events import (
 )
 from ollim_bot.domain.forward_schedule import UpcomingSchedule
 from ollim_bot.domain.jobs import Chain, Job, Reminder, ReportMode
+from ollim_bot.domain.lateness import late_since
 from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.orders import Order

@@ -35,7 +35,7 @@ SECONDS_TO_COME_BACK = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class BookedJob:
+class IndexedJob:
     job: Job
     path: Path
 
@@ -52,7 +52,7 @@ class BookedJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class FileState:
     """One job file, and what it held when it was last there.
 
     `job` is its newest right version, which counts as long as there is no newer one. `since` is
@@ -84,16 +84,16 @@ class Page:
     def shown(self) -> str:
         return f"{self.path.parent.name}/{self.path.name}"
 
-    def turned(self, reading: JobReading[Any], now: float, *, touched: bool) -> Page:
+    def turned(self, reading: JobReading[Any], now: float, *, touched: bool) -> FileState:
         if reading == self.reading and not (touched or self.is_away):
             return self
-        return Page(self.path, reading, reading.job or self.job, now)
+        return FileState(self.path, reading, reading.job or self.job, now)
 
-    def away(self, now: float) -> Page:
+    def away(self, now: float) -> FileState:
         return self if self.is_away else replace(self, is_away=True, since=now)
 
 
-class Mistake(NamedTuple):
+class FileProblem(NamedTuple):
     """`key` names what is wrong; the sentence may change with time."""
 
     key: str
@@ -102,23 +102,23 @@ class Mistake(NamedTuple):
 
 
 def turned(
-    pages: Mapping[str, Page],
+    pages: Mapping[str, FileState],
     folder: Path,
     readings: Mapping[str, JobReading[Any]],
     touched: Container[str],
     kept: Mapping[str, Job],
     now: float,
-) -> dict[str, Page]:
+) -> dict[str, FileState]:
     """The pages of a folder by file name, after another look at it.
 
     `touched` are the files that were written since. `kept` are the last good versions of files
     that are wrong when they are first seen.
     """
-    after: dict[str, Page] = {}
+    after: dict[str, FileState] = {}
     for name, reading in readings.items():
         page = pages.get(name)
         if page is None:
-            after[name] = Page(folder / name, reading, reading.job or kept.get(name), now)
+            after[name] = FileState(folder / name, reading, reading.job or kept.get(name), now)
         else:
             after[name] = page.turned(reading, now, touched=name in touched)
     for name in pages.keys() - readings.keys():
@@ -128,9 +128,9 @@ def turned(
     return after
 
 
-def claims(pages: Iterable[Page]) -> dict[str, list[Page]]:
+def claims(pages: Iterable[FileState]) -> dict[str, list[FileState]]:
     """The pages that claim each id: those that are right, else those that once were."""
-    claimed: dict[str, list[Page]] = {}
+    claimed: dict[str, list[FileState]] = {}
     for page in pages:
         if page.job is not None:
             claimed.setdefault(page.job.spec.id, []).append(page)
@@ -140,14 +140,14 @@ def claims(pages: Iterable[Page]) -> dict[str, list[Page]]:
     return claimed
 
 
-def first(rivals: Sequence[Page], before: BookedJob | None) -> Page:
+def first(rivals: Sequence[FileState], before: IndexedJob | None) -> FileState:
     """The one that had the id before, else the first by name."""
     if before is None or len(rivals) == 1:
         return rivals[0]
     return next((page for page in rivals if page.path == before.path), rivals[0])
 
 
-def mistake_of(page: Page) -> Mistake | None:
+def mistake_of(page: FileState) -> FileProblem | None:
     if not page.reading.problems:
         return None
     problems = "; ".join(problem.sentence(page.shown) for problem in page.reading.problems)
@@ -156,16 +156,16 @@ def mistake_of(page: Page) -> Mistake | None:
         if page.job is None
         else "Until it is mended, the version before stays in use."
     )
-    return Mistake(page.shown, f"{_ended(problems)} {end}", page.since + SECONDS_TO_MEND)
+    return FileProblem(page.shown, f"{_ended(problems)} {end}", page.since + SECONDS_TO_MEND)
 
 
-def doubled(rivals: Sequence[Page], holder: Page) -> Mistake:
+def doubled(rivals: Sequence[FileState], holder: FileState) -> FileProblem:
     """Of an id that several right files claim."""
     assert holder.job is not None
     job_id, files = holder.job.spec.id, [page.shown for page in rivals]
     sentence = f"{DuplicateId(job_id, files)} Until then, {holder.shown} is in use."
     stands_at = max(page.since for page in rivals) + SECONDS_TO_MEND
-    return Mistake(f"{kind_of(holder.job)} {job_id}", sentence, stands_at)
+    return FileProblem(f"{kind_of(holder.job)} {job_id}", sentence, stands_at)
 
 
 def _ended(sentence: str) -> str:
@@ -173,11 +173,11 @@ def _ended(sentence: str) -> str:
 
 
 Readings = Mapping[str, JobReading[Any]]
-Pages = Mapping[JobKind, Mapping[str, Page]]
+Pages = Mapping[JobKind, Mapping[str, FileState]]
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class FolderSnapshot:
     """What was found in the folders: the readings of each kind by file name.
 
     A kind whose folder could not be listed is in `refusals` instead, with a sentence. `touched` has
@@ -189,7 +189,7 @@ class Sight:
     refusals: Mapping[JobKind, str] = field(default_factory=dict)
     touched: Mapping[JobKind, Set[str]] = field(default_factory=dict)
 
-    def shows_the_same_as(self, other: Sight) -> bool:
+    def shows_the_same_as(self, other: FolderSnapshot) -> bool:
         """Quickly told, as a look that finds nothing new returns the readings of the one before."""
         return self.refusals == other.refusals and all(
             other.readings.get(kind) is readings for kind, readings in self.readings.items()
@@ -197,23 +197,23 @@ class Sight:
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class IndexState:
     """`settles_at` is when time alone will change something."""
 
-    sight: Sight | None = None
+    sight: FolderSnapshot | None = None
     pages: Pages = field(default_factory=lambda: {kind: {} for kind in FORMS})
-    jobs: Mapping[JobKey, BookedJob] = field(default_factory=dict)
-    mistakes: Sequence[Mistake] = ()
-    refusals: Mapping[JobKind, Mistake] = field(default_factory=dict)
+    jobs: Mapping[JobKey, IndexedJob] = field(default_factory=dict)
+    mistakes: Sequence[FileProblem] = ()
+    refusals: Mapping[JobKind, FileProblem] = field(default_factory=dict)
     settles_at: float | None = None
 
     def after(
         self,
-        sight: Sight,
+        sight: FolderSnapshot,
         folders: Mapping[JobKind, Path],
         last_good: Mapping[JobKind, Mapping[str, Job]],
         now: float,
-    ) -> Contents:
+    ) -> IndexState:
         """What follows from another look. `last_good` counts for files not seen before."""
         has_settled = self.settles_at is not None and now >= self.settles_at
         if self.sight is not None and sight.shows_the_same_as(self.sight) and not has_settled:
@@ -231,21 +231,21 @@ class Contents:
         moments = [mistake.stands_at for mistake in mistakes]
         moments += [page.settles_at for page in every if page.settles_at is not None]
         settles_at = min((moment for moment in moments if moment > now), default=None)
-        return Contents(sight, pages, jobs, mistakes, refusals, settles_at)
+        return IndexState(sight, pages, jobs, mistakes, refusals, settles_at)
 
     def _refusals(
-        self, sight: Sight, folders: Mapping[JobKind, Path], now: float
-    ) -> dict[JobKind, Mistake]:
+        self, sight: FolderSnapshot, folders: Mapping[JobKind, Path], now: float
+    ) -> dict[JobKind, FileProblem]:
         return {
             kind: self.refusals.get(kind)
-            or Mistake(str(folders[kind]), sentence, now + SECONDS_TO_MEND)
+            or FileProblem(str(folders[kind]), sentence, now + SECONDS_TO_MEND)
             for kind, sentence in sight.refusals.items()
         }
 
-    def _assigned(self, pages: Pages) -> tuple[dict[JobKey, BookedJob], list[Mistake]]:
+    def _assigned(self, pages: Pages) -> tuple[dict[JobKey, IndexedJob], list[FileProblem]]:
         """Each id to the one file that has it, and what to say of the others."""
-        jobs: dict[JobKey, BookedJob] = {}
-        doubles: list[Mistake] = []
+        jobs: dict[JobKey, IndexedJob] = {}
+        doubles: list[FileProblem] = []
         for kind, own in pages.items():
             for job_id, rivals in claims(own.values()).items():
                 key = JobKey(kind, job_id)
@@ -257,12 +257,12 @@ class Contents:
         return jobs, doubles
 
 
-def _booked(page: Page, before: BookedJob | None) -> BookedJob:
+def _booked(page: FileState, before: IndexedJob | None) -> IndexedJob:
     """The same object where nothing is different, which is the quickest to compare."""
     assert page.job is not None
     if before is not None and before.job is page.job and before.path is page.path:
         return before
-    return BookedJob(page.job, page.path)
+    return IndexedJob(page.job, page.path)
 
 
 _Fingerprint = tuple[int, int, int]
@@ -328,7 +328,7 @@ class JobFiles:
         }
         self._kept: dict[JobKind, dict[str, Job]] = {}
 
-    def look(self) -> Sight:
+    def look(self) -> FolderSnapshot:
         if not self._kept:
             self._kept = {kind: self._copies_of(kind) for kind in FORMS}
         readings: dict[JobKind, Readings] = {}
@@ -343,9 +343,9 @@ class JobFiles:
                 readings[kind] = look.readings
                 if look.touched:
                     touched[kind] = look.touched
-        return Sight(readings, refusals, touched)
+        return FolderSnapshot(readings, refusals, touched)
 
-    def touched(self, sight: Sight) -> Iterator[Path]:
+    def touched(self, sight: FolderSnapshot) -> Iterator[Path]:
         for kind, names in sight.touched.items():
             yield from (self.folders[kind] / name for name in sorted(names))
 
@@ -354,7 +354,7 @@ class JobFiles:
         """What files that are wrong now held when they were right, by file name."""
         return self._kept
 
-    def keep_last_good(self, contents: Contents, now: float) -> None:
+    def keep_last_good(self, contents: IndexState, now: float) -> None:
         """For the files that are wrong now, and not just for a moment."""
         for kind in contents.pages.keys() - contents.refusals.keys():
             try:
@@ -362,7 +362,7 @@ class JobFiles:
             except StorageError:  # it stays in use all the same, only not beyond a restart
                 _logger.warning("The last good %s could not be kept", kind, exc_info=True)
 
-    def _keep(self, kind: JobKind, pages: Mapping[str, Page], now: float) -> None:
+    def _keep(self, kind: JobKind, pages: Mapping[str, FileState], now: float) -> None:
         kept, copies = self._kept[kind], self._copies[kind]
         for name in [name for name in kept if name not in pages or pages[name].is_right]:
             copies.drop(name)
@@ -403,9 +403,9 @@ class Changes:
     `rest` seconds none is needed while the system tells of all changes.
     """
 
-    added: Sequence[BookedJob] = ()
-    changed: Sequence[BookedJob] = ()
-    removed: Sequence[BookedJob] = ()
+    added: Sequence[IndexedJob] = ()
+    changed: Sequence[IndexedJob] = ()
+    removed: Sequence[IndexedJob] = ()
     problems: Sequence[str] = ()
     look_again_in: float | None = None
     rest: float = SCAN_SECONDS
@@ -418,7 +418,7 @@ class Changes:
         return bool(self.added or self.changed or self.removed or self.problems)
 
 
-class JobBook:
+class JobIndex:
     """Knows every job of the data directory. `refresh` it whenever a file may have changed.
 
     A file that is wrong, or away for a moment, leaves its last good version in the book. What is
@@ -438,12 +438,12 @@ class JobBook:
         self._hand_edits = hand_edits
         self._files = JobFiles(paths, disk or OsDisk())
         self._shared = SharedFiles(paths)
-        self._contents = Contents()
+        self._contents = IndexState()
         self._told: dict[str, str] = {}
         self._one_at_a_time = asyncio.Lock()
 
     @property
-    def jobs(self) -> Mapping[JobKey, BookedJob]:
+    def jobs(self) -> Mapping[JobKey, IndexedJob]:
         return self._contents.jobs
 
     @property
@@ -459,7 +459,7 @@ class JobBook:
             changes = _changes(before, self._contents.jobs, told, min(waits, default=None))
             return replace(changes, rest=rest_after(took))
 
-    def _looked(self, now: float) -> tuple[Contents, list[float], float]:
+    def _looked(self, now: float) -> tuple[IndexState, list[float], float]:
         """The contents now, in how many seconds there is more to do, and the CPU seconds that it
         takes to find nothing new."""
         began = time.thread_time()
@@ -475,7 +475,7 @@ class JobBook:
         waits = [] if settled is None else [settled - now]
         return contents, waits if edits is None else [*waits, edits], took
 
-    async def _tell(self, mistakes: Sequence[Mistake], now: float) -> Sequence[str]:
+    async def _tell(self, mistakes: Sequence[FileProblem], now: float) -> Sequence[str]:
         there = {mistake.key for mistake in mistakes}
         for key in self._told.keys() - there:
             await self._teller.forget(self._told.pop(key))
@@ -508,8 +508,8 @@ def _in_short(sentences: Sequence[str]) -> Sequence[str]:
 
 
 def _changes(
-    before: Mapping[JobKey, BookedJob],
-    after: Mapping[JobKey, BookedJob],
+    before: Mapping[JobKey, IndexedJob],
+    after: Mapping[JobKey, IndexedJob],
     problems: Sequence[str],
     look_again_in: float | None,
 ) -> Changes:

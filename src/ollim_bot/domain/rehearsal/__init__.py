@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ollim_bot.domain.rehearsal.findings import MOST_ASKED, Finding, findings, warnings
 from ollim_bot.domain.rehearsal.simulation import (
-    Circumstances,
+    Assumptions,
     Fire,
     Guess,
     Ping,
@@ -18,7 +18,7 @@ from ollim_bot.domain.rehearsal.simulation import (
 
 __all__ = [
     "MOST_ASKED",
-    "Circumstances",
+    "Assumptions",
     "Finding",
     "Fire",
     "Guess",
