@@ -17,6 +17,7 @@ from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.run_history import claiming_row
+from ollim_bot.domain.schedule import key_of
 from ollim_bot.domain.snoozing import snoozed_until
 
 HOUR = timedelta(hours=1)
