@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 from ollim_bot.agent import AgentEngine, SessionSpec, Toolset
 from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.background import BackgroundRuns
-from ollim_bot.conversation.background_attempt import Surroundings, Try
+from ollim_bot.conversation.background_attempt import BackgroundDeps, Try
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.jobs.echo import ChangeEcho
 from ollim_bot.conversation.notices import Notices
@@ -142,7 +142,7 @@ class Scene:
     def __post_init__(self) -> None:
         self.echo = self._echo()
         self.runs = BackgroundRuns(
-            Surroundings(
+            BackgroundDeps(
                 self.engine,
                 self.stores,
                 self.clock,

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.background import BackgroundRuns
-from ollim_bot.conversation.background_attempt import Surroundings
+from ollim_bot.conversation.background_attempt import BackgroundDeps
 from ollim_bot.conversation.buttons import Action, ButtonRouter, Uses
 from ollim_bot.conversation.commands.dispatcher import AtOnce, CommandDispatcher, InLine
 from ollim_bot.conversation.commands.jobs import JobCommands
@@ -66,7 +66,7 @@ class Talk(Foundations):
     @cached_property
     def background(self) -> BackgroundRuns:
         return BackgroundRuns(
-            Surroundings(
+            BackgroundDeps(
                 self._engine,
                 self._stores,
                 self._clock,

@@ -14,8 +14,8 @@ from itertools import count
 from ollim_bot.conversation import background_attempt
 from ollim_bot.conversation.background_attempt import (
     Attempt,
+    BackgroundDeps,
     Outcome,
-    Surroundings,
     Try,
     end_facts,
     why_refused,
@@ -35,9 +35,9 @@ Rank = tuple[int, float]
 
 
 class Slots:
-    """Who has the lowest rank is next; of the same rank, who came first.
+    """Gives slots to the lowest rank first, then in order of arrival.
 
-    `most` is how many there may be, from now on and for all.
+    `most` is how many slots there are from now on, for all callers.
     """
 
     def __init__(self) -> None:
@@ -59,13 +59,13 @@ class Slots:
             await ticket
             yield
         finally:
-            # Who gives up may have been called up in the same moment.
+            # A cancelled caller may have got its slot in the same moment.
             if ticket.done() and not ticket.cancelled():
                 self._running -= 1
                 self._call_up()
 
     def close(self) -> None:
-        """Whoever waits is cancelled, and whoever comes; who has a place keeps it."""
+        """Cancel all waiting and coming callers; those that have a slot keep it."""
         self._is_closed = True
         for _, _, ticket in self._waiting:
             ticket.cancel()
@@ -86,12 +86,12 @@ _logger = logging.getLogger(__name__)
 
 _ONLY_TRY = Try()
 
-# What goes on until it is done, given what says that it has to hurry.
+# Work that finishes at once when the event is set.
 _Work = Callable[[asyncio.Event], Coroutine[None, None, None]]
 
 
 class BackgroundRuns:
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: BackgroundDeps) -> None:
         self._around = around
         self._ledger = PatientLedger(around.stores, around.notices, around.clock)
         self._slots = Slots()
@@ -103,14 +103,14 @@ class BackgroundRuns:
         occurrence: Occurrence,
         attempt: Try = _ONLY_TRY,
     ) -> asyncio.Task[OccurrenceState]:
-        """`run_agent_background` in a task of its own, which `close` takes care of."""
+        """Start `run_agent_background` in a task that `close` ends."""
         task = asyncio.create_task(self.run_agent_background(job, occurrence, attempt))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     async def close(self) -> None:
-        """What was started gets a while to end, then it is cut off; who waits does not begin."""
+        """Give the runs a while to end, then cut them off; waiting runs do not start."""
         self._slots.close()
         alarm = asyncio.ensure_future(self._around.clock.sleep(_GRACE))
         while self._tasks and not alarm.done():
@@ -125,17 +125,17 @@ class BackgroundRuns:
         occurrence: Occurrence,
         attempt: Try = _ONLY_TRY,
     ) -> OccurrenceState:
-        """Raises nothing: whatever happens is in the ledger, and told if it went wrong.
+        """Raise nothing: the ledger says what happened, and a failure is told.
 
-        Cancelled while it waits for its place, it has left no trace; cancelled later, it is cut
-        off, and the ledger says so before the cancellation goes on.
+        Cancelled while it waits for its slot, it leaves no trace; cancelled later, it is cut off,
+        and the ledger says so before the cancellation goes on.
         """
         with log_fields(run=occurrence.id):
             config = await self._config()
             due = occurrence.scheduled_at or self._around.clock.now()
             async with self._slots.slot(run_priority(job, due), config.bg_concurrency):
                 run, outcome = await self._run(job, occurrence, config.bg_fork_timeout, attempt)
-            # Its place is free: an end that waits for room on the disk holds up nobody.
+            # The slot is free: an end that waits for room on the disk holds up no other run.
             await _to_its_end(partial(self._end, run, occurrence, outcome, attempt.number))
             return outcome.state
 
@@ -201,7 +201,7 @@ class BackgroundRuns:
                 )
                 await _at_once(partial(self._close, run, occurrence, cut, this.number))
             raise
-        except Exception as error:  # whatever a job does must not hurt the others
+        except Exception as error:  # a fault of one job must not reach the others
             _logger.exception("A background run failed")
             reason = str(error) if isinstance(error, OllimError) else background_attempt.FAULT
             outcome = Outcome(OccurrenceState.FAILED, attempt.usage, reason)
@@ -212,14 +212,14 @@ class BackgroundRuns:
         return run, outcome
 
     async def _begin(self, row: LedgerRow, is_begun: asyncio.Event, hurry: asyncio.Event) -> None:
-        """Nothing is run that the ledger does not know of: on a full disk it waits for room."""
+        """Write the `running` row before anything runs; on a full disk, wait for room."""
         if await self._ledger.append(row, hurry):
             is_begun.set()
 
     async def _end(
         self, run: Run, occurrence: Occurrence, outcome: Outcome, number: int, hurry: asyncio.Event
     ) -> None:
-        """What is to be tried again leaves nothing but its row."""
+        """An attempt that is repeated leaves only its row."""
         if outcome.state is not OccurrenceState.ATTEMPT_FAILED:
             try:
                 await self._settle(run, occurrence, outcome)
@@ -230,7 +230,7 @@ class BackgroundRuns:
         await self._close(run, occurrence, outcome, number, hurry)
 
     def _give_back(self, occurrence: Occurrence) -> None:
-        """What was set aside for a ping that did not come."""
+        """Return the token of a ping that did not come."""
         now = self._around.clock.now()
         self._around.stores.pings.transact(
             lambda budget: (budget.released(occurrence.id, now), None)
@@ -277,7 +277,7 @@ class BackgroundRuns:
         await self._skipped(job, occurrence, SkipReason.BUDGET, facts)
 
     async def _leave_patiently(self, text: str, occurrence: Occurrence) -> None:
-        """Before the ledger says so, and under one id: a crash in between leads here again."""
+        """Leave it under one id before the row is written: a crash in between leads here again."""
         while True:
             try:
                 return await self._leave(text, f"skipped {occurrence.id}")
@@ -292,10 +292,10 @@ class BackgroundRuns:
         await _to_its_end(partial(self._last_row, row))
 
     async def _last_row(self, row: LedgerRow, hurry: asyncio.Event) -> None:
-        """On disk when it returns, so that nothing follows before it, unless it has to hurry."""
+        """The row is on disk when this returns, unless `hurry` is set."""
         try:
             await self._ledger.append(row, hurry)
-        except Exception:  # nobody could do anything about it here
+        except Exception:  # no caller could do anything about it
             _logger.exception("The end of a background run could not be written down")
 
     def _row(
@@ -312,7 +312,7 @@ class BackgroundRuns:
 
 
 async def _to_its_end(work: _Work) -> None:
-    """Even if whoever waits for it is cancelled; but then it does not wait for room on the disk."""
+    """Finish `work` even if the caller is cancelled; then it does not wait for room on the disk."""
     hurry = asyncio.Event()
     task = asyncio.ensure_future(work(hurry))
     try:

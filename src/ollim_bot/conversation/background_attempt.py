@@ -90,7 +90,7 @@ def without_report(name: str) -> str:
 
 
 def unsaid(job: Job, why: str) -> str:
-    """What the bot wanted to say by itself and may not."""
+    """The text of a ping that the budget refuses."""
     message = shortened(" ".join(job.spec.message.split()), _LONGEST_MESSAGE)
     return f"“{label(job)}” was due and not sent, because {why}. Its text: {message}"
 
@@ -211,8 +211,8 @@ _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What background runs need of the world.
+class BackgroundDeps:
+    """The collaborators of background runs.
 
     `spec` says what a session is to be like; `is_busy`, whether the owner is being answered now;
     `main` is the main session, if there is one.
@@ -250,7 +250,7 @@ class Try:
 class Attempt:
     """`run` and `usage` can be read at any time, also when the attempt was cut off."""
 
-    def __init__(self, around: Surroundings, job: Job, run: Run, this: Try) -> None:
+    def __init__(self, around: BackgroundDeps, job: Job, run: Run, this: Try) -> None:
         self.run = run
         self.usage = Usage()
         self._around = around
@@ -261,7 +261,7 @@ class Attempt:
         self._calls = BegunCalls()
 
     def begin(self, now: datetime) -> None:
-        """It may have become late meanwhile: it waits for a place, and for room on the disk."""
+        """The wait for a slot and for room on the disk may have made it late."""
         run = self.run
         run.began = now
         run.late_since = run.late_since or late_since(Occurrence.parse(run.occurrence), now)
@@ -388,7 +388,7 @@ class Attempt:
         return self._around.stores.pings.transact(step)
 
     async def _note(self, event: AgentEvent) -> None:
-        """What it says is nobody's business: only names and numbers are kept."""
+        """Keep only names and numbers, not what the agent says."""
         match event:
             case SessionNamed(session_id):
                 await self._name(session_id)

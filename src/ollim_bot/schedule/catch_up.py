@@ -24,7 +24,7 @@ from ollim_bot.stores import Stores
 async def tell_missed(
     missed: Sequence[Missed], since: datetime, stores: Stores, notices: Notices, now: datetime
 ) -> None:
-    """To be done before the ledger says that they were missed, so that no crash comes between.
+    """Call before the ledger says that they were missed: a crash in between leads here again.
 
     `since` is the last heartbeat. It is the same at each start until all is written down, and the
     key says how far the telling has come. Raises `StorageError` where there is no room for it.
@@ -45,7 +45,7 @@ async def tell_missed(
 
 
 def ended_rows(plan: CatchUp, now: datetime) -> list[LedgerRow]:
-    """Those that end at once, from their first row to their last."""
+    """All rows of the occurrences that end without a run."""
     rows: list[LedgerRow] = []
     for missed in (*plan.tell, *plan.skip):
         rows += _ended(missed.job, missed.newest, now, OccurrenceState.MISSED, {})

@@ -25,7 +25,10 @@ _logger = logging.getLogger(__name__)
 
 
 class ArmedJobs:
-    """`since` is the moment up to which all that was due has been claimed. For a thread."""
+    """Keeps the ledger's list of armed jobs current. Its methods block: call them in a thread.
+
+    `since` is the moment up to which all that was due has been claimed.
+    """
 
     def __init__(self, stores: Stores, zone: tzinfo) -> None:
         self._stores = stores
@@ -34,13 +37,13 @@ class ArmedJobs:
         self._compared_at: datetime | None = None
 
     def write_all(self, jobs: Iterable[Job], now: datetime, since: datetime) -> None:
-        """Let the ledger say that `jobs` are armed, and no others."""
+        """Write that exactly `jobs` are armed."""
         armed = self._armed or self._stores.armed_jobs()
         self._write(armed, armed, jobs, now, since)
         self._compared_at = now
 
     def write(self, changes: Changes, jobs: Iterable[Job], now: datetime, since: datetime) -> None:
-        """The same, where nothing but `changes` is new since it was last written."""
+        """The same, where only `changes` are new since the last write."""
         armed, compared = self._armed, self._compared_at
         if armed is None or compared is None or not compared <= now < compared + _TRUSTED:
             self.write_all(jobs, now, since)
@@ -55,7 +58,7 @@ class ArmedJobs:
     ) -> None:
         definitions = [Definition.of(job, self._zone) for job in jobs]
         rows = concerned.rows_for(definitions, now, since)
-        # Nobody knows what it says if the writing fails.
+        # A failed write leaves unknown what the ledger says.
         self._armed = None
         if rows:
             self._stores.ledger.append(*rows)
@@ -63,7 +66,7 @@ class ArmedJobs:
 
 
 class Heartbeat:
-    """The schedule goes on, whether it can be written or not."""
+    """Records how far the schedule has come. A failed write does not stop the schedule."""
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
@@ -71,14 +74,14 @@ class Heartbeat:
         self._checkpoint_at: datetime | None = None
 
     async def last(self) -> datetime | None:
-        """Of an earlier life."""
+        """The heartbeat of the process before; None if there was none."""
         return Facts(await asyncio.to_thread(self._stores.memory.read)).heartbeat
 
     async def start(self, now: datetime) -> None:
         await kept("The start", lambda: self._stores.ledger.append(LedgerRow(now, STARTED)))
 
     async def beat(self, now: datetime) -> None:
-        """All that was due until `now` is claimed. Cheap to say often."""
+        """Record that all that was due until `now` is claimed. Cheap to call often."""
         last = self._beat_at
         if last is not None and last <= now < last + _BETWEEN_BEATS:
             return
@@ -92,13 +95,13 @@ class Heartbeat:
             await self.checkpoint(now, now)
 
     async def checkpoint(self, now: datetime, watched_until: datetime) -> None:
-        """So that the next start need not read far back."""
+        """Write a row that bounds how far the next start reads back."""
         self._checkpoint_at = now
         await kept("A checkpoint", lambda: self._stores.keep_checkpoint(now, watched_until))
 
 
 async def kept(what: str, write: Callable[[], None]) -> None:
-    """In a thread; a disk that refuses is no reason to stand still."""
+    """Write in a thread, and log a failure."""
     try:
         await asyncio.to_thread(write)
     except StorageError:

@@ -1,4 +1,4 @@
-"""Waits for what is due, and starts it."""
+"""Waits for due moments and hands them to the dispatcher."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from ollim_bot.stores import Stores
 
 
 class JobAgenda:
-    """`zone` is for jobs without their own."""
+    """The next moment of every job; `zone` serves jobs without their own."""
 
     def __init__(self, zone: tzinfo) -> None:
         self._zone = zone
@@ -57,10 +57,7 @@ class JobAgenda:
     def catch_up(
         self, jobs: Iterable[ScheduledJob], since: datetime, now: datetime
     ) -> list[ScheduledJob]:
-        """Put in what comes after `now`; gives those that were due between `since` and then.
-
-        One look at each is enough for both.
-        """
+        """Put in what comes after `now`. Returns the jobs that were due since `since`."""
         missed = []
         for job in jobs:
             at = next_due(job, since, self._zone)
@@ -72,20 +69,20 @@ class JobAgenda:
         return missed
 
     def put_all(self, jobs: Iterable[ScheduledJob], now: datetime) -> None:
-        """What comes after `now`; reminders of before are somebody else's."""
+        """Put in what comes after `now`; the catch-up has the reminders before."""
         for job in jobs:
             if isinstance(job, Routine) or job.due(self._zone).astimezone(UTC) > now:
                 self.put(job, now)
 
     def put(self, job: Job, after: datetime) -> None:
-        """A reminder of the past is due at once; whoever has claimed it has it."""
+        """A reminder of the past is due at once; an earlier claim keeps it from a second run."""
         if isinstance(job, Reminder) and job.spec.enabled:
             self._agenda.put(key_of(job), job.due(self._zone))
         else:
             self.put_next(job, after)
 
     def put_next(self, job: Job, after: datetime) -> None:
-        """Only what comes again has one."""
+        """Put in the next moment of a routine; a reminder has none."""
         at = next_due(job, after, self._zone) if isinstance(job, Routine) else None
         if at is not None:
             self._agenda.put(key_of(job), at)
@@ -101,17 +98,16 @@ class UpcomingReader:
         self._root = root
 
     def __call__(self, current: Occurrence) -> UpcomingSchedule:
-        """Takes a while with very many jobs: for a thread."""
+        """Blocks for a while with very many jobs: call it in a thread."""
         indexed = [*self._index.jobs.values()]
         jobs = [one.job for one in indexed if isinstance(one.job, Routine | Reminder)]
         paths = {key_of(one.job): str(one.path.relative_to(self._root)) for one in indexed}
         return build_upcoming_schedule(jobs, self._clock.now(), current, self._zone, paths)
 
 
-# No sleep is longer, so that a file that nobody told of, a clock that was set, or a machine that
-# slept, is noticed.
+# Bounds how late an unreported file change, a set clock, or a sleep of the machine is noticed.
 _LONGEST_SLEEP = SCAN_SECONDS
-# Who has not looked for so long was asleep: what was due meanwhile is caught up with.
+# A longer gap between two looks means that the machine slept, and leads to a catch-up.
 _ASLEEP = timedelta(seconds=90)
 _BETWEEN_TRIES = 5.0
 _SHORTEST_SLEEP = 0.001
@@ -160,7 +156,7 @@ class Scheduler:
         return None if looked_at is None else self._clock.monotonic() - looked_at
 
     async def run(self) -> None:
-        """Until cancelled. The schedule waits for nobody: not for surfaces, not for the network."""
+        """Run until cancelled. The schedule waits for no surface and no network."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watcher.run())
             await self._start()
@@ -174,7 +170,7 @@ class Scheduler:
                 await self._tick()
 
     async def close(self) -> None:
-        """After `run` has ended, and the runs have: what is left is gone on with at a start."""
+        """Call after `run` and the background runs have ended. The next start resumes the rest."""
         for task in self._late:
             task.cancel()
         await self._dispatch.close()
@@ -182,7 +178,7 @@ class Scheduler:
             await self._heartbeat.checkpoint(self._watched_until, self._watched_until)
 
     async def _start(self) -> None:
-        """What the last stop left is gone on with, and what was missed is caught up with."""
+        """Resume what the last stop left, and catch up with what was missed."""
         await self._index.refresh()
         now = self._now
         last = await self._heartbeat.last()
@@ -214,7 +210,7 @@ class Scheduler:
         for gone in changes.removed:
             self._agenda.remove(gone.key)
         for booked in (*changes.added, *changes.changed):
-            # Not after now: a moment in between would be nobody's.
+            # Use the earlier moment: an occurrence between the two readings would be skipped.
             self._agenda.put(booked.job, self._watched_until)
 
     async def _tick(self) -> None:
@@ -236,8 +232,7 @@ class Scheduler:
         await self._beat(now)
 
     async def _catch_up(self, now: datetime) -> None:
-        """Arm all that is to come. Of what was missed, late runs begin one by one, and what is only
-        told is told in one message."""
+        """Arm all jobs. Late runs start one by one; what is only told is told in one message."""
         plan, claimed = await asyncio.to_thread(self._caught_up, now)
         for reminder in self._overdue():
             self._claim(self._due(reminder, reminder.due(self._zone), now))
@@ -250,7 +245,7 @@ class Scheduler:
         await self._end_missed(plan, since)
 
     async def _end_missed(self, plan: CatchUp, since: datetime) -> None:
-        """What is not run is told, then written down; on a full disk, as soon as there is room."""
+        """Tell what does not run, then write it down; on a full disk, once there is room."""
         rows, now = ended_rows(plan, self._now), self._clock.now()
         try:
             await tell_missed(plan.tell, since, self._stores, self._notices, now)
@@ -273,7 +268,7 @@ class Scheduler:
         self._claiming.append(self._dispatch.claim_and_start(due))
 
     def _caught_up(self, now: datetime) -> tuple[CatchUp, Set[Occurrence]]:
-        """The plan, and which of those to run are claimed now: on a full disk, none."""
+        """The plan, and the occurrences claimed for it: on a full disk, none."""
         due = self._agenda.catch_up(self._scheduled(), self._watched_until, now)
         is_skipped = SkipWishes(self._stores).read().is_skipped
         plan = catch_up(due, self._watched_until, now, self._zone, is_skipped)
@@ -288,7 +283,7 @@ class Scheduler:
         self._late = going | {asyncio.create_task(work)}
 
     async def _run_late(self, missed: Iterable[Missed], now: datetime) -> None:
-        """They are claimed; what is on time begins at once."""
+        """Start claimed occurrences: those on time at once, the late ones one after another."""
         for each in sorted(missed, key=lambda one: one.late_since(now) is not None):
             self._dispatch.start_claimed(self._due(each.job, each.newest, now))
             if each.late_since(now) is not None:
@@ -298,9 +293,9 @@ class Scheduler:
         return DueOccurrence(job, occurrence_at(job, at), at if is_late(at, now) else None)
 
     def _overdue(self) -> Iterator[Reminder]:
-        """Reminders of moments that were watched, which are still there.
+        """Reminders that were due before `_watched_until`, whose files are still there.
 
-        Somebody has made one with a moment of the past, or a crash has kept its file from going.
+        Such a file was written with a moment of the past, or a crash prevented its removal.
         """
         for job in self._scheduled():
             if isinstance(job, Reminder) and last_due(job, self._watched_until, self._zone):
@@ -318,7 +313,7 @@ class Scheduler:
         await kept("The list of jobs", write)
 
     async def _beat(self, now: datetime) -> None:
-        """Said only when all that was due until then is claimed."""
+        """Record the heartbeat, if all that was due until `now` is claimed."""
         self._claiming = [claim for claim in self._claiming if not claim.is_set()]
         if not self._claiming:
             await self._heartbeat.beat(now)
@@ -328,7 +323,7 @@ class Scheduler:
         return _utc(self._clock.now())
 
     def _may_rest(self) -> bool:
-        """Not if something is due: whether it still stands in its file has to be seen first."""
+        """False if something is due: its file is looked at once more before it starts."""
         next_at = self._agenda.next_at
         return self._clock.monotonic() < self._look_at and (next_at is None or next_at > self._now)
 

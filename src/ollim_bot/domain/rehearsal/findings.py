@@ -259,7 +259,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMED]) + f" and {len(names) - _MOST_NAMED} more"
 
 
-# To ask about more would take a second, and whoever has so many knows that they meet.
+# More would take a second to rehearse, and with so many jobs it is known that they meet.
 MOST_ASKED = 1000
 DAYS = 7
 _MOST_DAYS = 3

@@ -1,4 +1,4 @@
-"""Plays the schedule of the coming days without doing anything."""
+"""Simulates the schedule of the coming days."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Assumptions:
 
 
 class Ping(StrEnum):
-    """What becomes of the one ping of a run; what was ordered comes whatever happens."""
+    """What becomes of the one ping of a run; a `must` reminder comes in any case."""
 
     NONE = "none"
     SENT = "sent"
@@ -61,7 +61,7 @@ class Ping(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """What nobody can know before: how long each run takes, at whose end it pings once."""
+    """Assumes how long each run takes; it pings once at its end."""
 
     run: timedelta = timedelta(minutes=2)
 
@@ -170,11 +170,11 @@ def _overdue(
                     yield job, due
 
 
-class Play:
-    """Of what happens at the same instant, the fires come first, and the ends of runs later.
+class Simulation:
+    """Plays fires in order, each by `decide`.
 
-    So a run that lasts exactly until the next moment of its job still goes on then: it began a hair
-    after its own.
+    At one instant, fires come before the ends of runs: a run that lasts exactly until the next
+    moment of its job still goes on then, since it began a hair after its own moment.
     """
 
     def __init__(self, given: Assumptions, length: timedelta) -> None:
@@ -189,7 +189,7 @@ class Play:
         self._conversation_free_at: datetime | None = None
 
     def through(self, fires: Iterable[Fire]) -> None:
-        """Writes into each of them what becomes of it. They are in order."""
+        """Write the outcome into each fire. They come in order."""
         for fire in fires:
             self._end_all(fire.at)
             if fire.state is OccurrenceState.DONE:
@@ -238,7 +238,7 @@ class Play:
         return () if there is None else [name for name in job.spec.skills if name not in there]
 
     def _take_turn(self, fire: Fire) -> None:
-        """In the conversation, one after another; what was ordered comes without it if need be."""
+        """Take the next turn of the conversation, or deliver plainly where that comes too late."""
         starts = max(fire.at, self._conversation_free_at or fire.at)
         if fire.is_ordered and starts > deliver_by(fire.due, fire.at):
             _skip(fire, WITHDRAWN)
@@ -344,7 +344,7 @@ def rehearse(
     is_whole = len(fires) <= most
     if not is_whole:
         end = fires.pop().at
-    Play(given, guess.run).through(fires)
+    Simulation(given, guess.run).through(fires)
     fires.sort(key=lambda fire: fire.due)
     return Rehearsal(
         now=given.now.astimezone(given.zone),
