@@ -144,11 +144,11 @@ def test_a_failed_attempt_is_repeated_after_a_pause(attempts: int, seconds: int)
 def test_lateness_is_judged_once_and_never_for_a_claimed_reminder() -> None:
     late = at_noon(now=NOON + HOUR, was_away=True)
     job, own = reminder(late=Late.SKIP), routine(late=Late.SKIP)
-    claimed = replace(late, progress=Progress(DUE))
+    claimed = late._replace(progress=Progress(DUE))
     assert decide(job, late) == decide(own, late) == Miss(is_told=False)
     assert decide(own, claimed) == Miss(is_told=False)
     assert decide(job, claimed) == RunInBackground(1)
-    assert decide(own, replace(late, was_away=False)) == RunInBackground(1)
+    assert decide(own, late._replace(was_away=False)) == RunInBackground(1)
 
 
 def test_a_reminder_that_runs_already_comes_again_unless_it_is_run_by_hand() -> None:
@@ -210,7 +210,7 @@ def test_what_may_have_been_seen_or_was_tried_often_enough_never_runs_again(
 def test_a_run_by_hand_is_not_kept_back_by_costs_budget_or_lateness(
     job: Routine | Reminder | None, now: Circumstances
 ) -> None:
-    decision = decide(job, replace(now, is_manual=True))
+    decision = decide(job, now._replace(is_manual=True))
     assert not isinstance(decision, Miss)
     reason = decision.reason if isinstance(decision, Skip) else None
     assert reason not in (SkipReason.COST_CAP, SkipReason.BUDGET)
@@ -222,7 +222,7 @@ def test_the_end_that_is_decided_may_follow_what_the_ledger_says(
 ) -> None:
     attempts = 0 if state in (None, DUE) else max(now.progress.attempts, 1)
     progress = replace(now.progress, state=state, attempts=attempts)
-    decision = decide(job, replace(now, progress=progress))
+    decision = decide(job, now._replace(progress=progress))
     # A run that was cut off is noted as such before it is skipped or repeated.
     before = CUT_OFF if state is RUNNING else state or DUE
     match decision:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
+from typing import NamedTuple
 
 from ollim_bot.domain.initiative import is_initiative
 from ollim_bot.domain.jobs import Job, Late, Reminder, Routine
@@ -49,8 +50,7 @@ class Progress:
 _NOT_BEGUN = Progress()
 
 
-@dataclass(frozen=True, slots=True)
-class Circumstances:
+class Circumstances(NamedTuple):
     """All that a decision about one occurrence depends on, besides its job.
 
     `due` is None for a webhook's delivery. `was_away` says that the program did not run, or slept,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from ollim_bot.conversation.background import BackgroundRuns
@@ -77,8 +77,7 @@ class CircumstanceReader:
         self, due: DueOccurrence, before: Circumstances, attempt: int
     ) -> Circumstances:
         """The circumstances of the retry that follows attempt number `attempt`."""
-        return replace(
-            before,
+        return before._replace(
             now=self._clock.now(),
             progress=Progress(OccurrenceState.ATTEMPT_FAILED, attempt),
             has_just_failed=True,
@@ -89,7 +88,7 @@ class CircumstanceReader:
     async def at_start(self, one: Occurrence, given: Circumstances) -> Circumstances:
         """With the owner's wish, and the inbox as a stop of the program left it."""
         wish = await self._skips.has(one)
-        return replace(given, is_skipped=wish, is_queued=self._foreground.has(one))
+        return given._replace(is_skipped=wish, is_queued=self._foreground.has(one))
 
     async def _missing_skills(self, due: DueOccurrence) -> tuple[str, ...]:
         if not (due.job.spec.background and due.job.spec.skills):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import replace
 from datetime import UTC
 from functools import partial
 from typing import assert_never
@@ -303,7 +302,7 @@ class Dispatcher:
         needs_token = needs_ping_token(due.job, is_manual=given.is_manual)
         if isinstance(decision, RunInBackground) and needs_token:
             has_token = await self._background.reserve_ping(due.occurrence)
-            decision = decide(due.job, replace(given, has_ping_token=has_token))
+            decision = decide(due.job, given._replace(has_ping_token=has_token))
         return decision
 
     async def _run_in_foreground(self, due: DueOccurrence, order: Order | None) -> OccurrenceState:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import StrEnum
 from heapq import heappop, heappush, merge
@@ -197,16 +197,16 @@ class Simulation:
         self._end_all(None)
 
     def _fire(self, fire: Fire) -> None:
+        fire.ping = Ping.ORDERED if fire.is_ordered else Ping.NONE
         decision = self._decided(fire)
-        is_unwanted = isinstance(decision, Skip) and not decision.delivers_plainly
-        if fire.is_ordered and not is_unwanted:
-            fire.ping = Ping.ORDERED
         match decision:
             case RunInForeground():
                 self._take_turn(fire)
             case RunInBackground():
                 self._queue(fire)
             case Skip():
+                if fire.is_ordered and not decision.delivers_plainly:
+                    fire.ping = Ping.NONE
                 _skip(fire, decision)
             case _:
                 raise AssertionError(f"{decision} does not follow from a rehearsal")
@@ -218,7 +218,7 @@ class Simulation:
             now = fire.at.astimezone(self._given.zone)
             self._budget, is_paid = self._budget.set_aside(_name(fire), now)
             fire.ping = Ping.NONE if is_paid else Ping.REFUSED
-            return decide(fire.job, replace(given, has_ping_token=is_paid))
+            return decide(fire.job, given._replace(has_ping_token=is_paid))
         return decision
 
     def _circumstances(self, fire: Fire) -> Circumstances:
@@ -235,7 +235,9 @@ class Simulation:
 
     def _missing_skills(self, job: ScheduledJob) -> Sequence[str]:
         there = self._given.skills
-        return () if there is None else [name for name in job.spec.skills if name not in there]
+        if there is None or not job.spec.skills:
+            return ()
+        return [name for name in job.spec.skills if name not in there]
 
     def _take_turn(self, fire: Fire) -> None:
         """Take the next turn of the conversation, or deliver plainly where that comes too late."""
