@@ -102,7 +102,7 @@ class Skip:
     @property
     def delivers_plainly(self) -> bool:
         """Whether the program delivers a `must` reminder in place of the run."""
-        return self.reason not in _UNWANTED
+        return self.reason not in UNWANTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,8 @@ class Settle:
 
 Decision = RunInForeground | RunInBackground | Skip | Miss | GiveUp | Abandon | Settle
 
-_UNWANTED = frozenset({SkipReason.POLICY, SkipReason.SUPERSEDED, SkipReason.OVERLAP})
+# Of a skip for these reasons, a `must` reminder is not delivered either.
+UNWANTED = frozenset({SkipReason.POLICY, SkipReason.SUPERSEDED, SkipReason.OVERLAP})
 
 # A turn that was taken out of the inbox before it began: its reminder was delivered plainly.
 WITHDRAWN = Skip(SkipReason.POLICY)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from ollim_bot.domain.decision import Progress
-from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
+from ollim_bot.domain.decision import UNWANTED, Progress
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 
 # Rows that tell something of an occurrence without moving it on: that an attempt is about to ping,
 # report or write (`attempt`, `tool`), and that the owner has been given it.
@@ -68,8 +68,7 @@ class RunStory:
         end = self.end
         if end is None:
             return False
-        unwanted = (SkipReason.POLICY.value, SkipReason.SUPERSEDED.value)
-        return end.state == OccurrenceState.MISSED or end.facts.get("reason") in unwanted
+        return end.state == OccurrenceState.MISSED or str(end.facts.get("reason")) in UNWANTED
 
     @property
     def progress(self) -> Progress:

@@ -35,10 +35,10 @@ from ollim_bot.domain.schedule import ScheduledJob, key_of, moments_between, nex
 
 @dataclass(frozen=True, slots=True)
 class Assumptions:
-    """`zone` is the owner's. With `watched_until`, the bot ran until then and is started `now`.
+    """What a rehearsal starts from. `zone` is the owner's.
 
-    `skills` are those that are there; if they are not given, none is missed. `is_skipped` tells
-    what the owner wants left out.
+    With `watched_until`, the bot ran until that moment and starts `now`. `skills` are the skills
+    that exist; None means that all do. `is_skipped` tells what the owner wants skipped.
     """
 
     now: datetime
@@ -101,7 +101,7 @@ Timing = tuple[Cron | datetime, tzinfo]
 def by_timing(
     jobs: Iterable[ScheduledJob], zone: tzinfo
 ) -> Mapping[Timing, Sequence[ScheduledJob]]:
-    """Those that are due at the same moments together: those are found once for all of them."""
+    """Group the jobs that are due at the same moments, which are then computed once."""
     alike: dict[Timing, list[ScheduledJob]] = {}
     for job in jobs:
         when = job.cron if isinstance(job, Routine) else job.run_at
@@ -112,7 +112,7 @@ def by_timing(
 def coming(
     alike: Mapping[Timing, Sequence[ScheduledJob]], start: datetime, end: datetime, zone: tzinfo
 ) -> Iterator[Fire]:
-    """What is due after `start` and by `end`, by time, then by job, each found when asked for."""
+    """Yield what is due after `start` and by `end`, by time, then by job."""
     groups = [*alike.values()]
     walks = [_walk(number, same[0], start, end, zone) for number, same in enumerate(groups)]
     for at, found in groupby(merge(*walks), key=lambda pair: pair[0]):
@@ -129,7 +129,7 @@ def _walk(
 def caught_up(
     alike: Mapping[Timing, Sequence[ScheduledJob]], given: Assumptions
 ) -> tuple[list[Fire], int]:
-    """What a start would do about what was missed, and how much of it gave way."""
+    """What a start does about missed moments, and how many are superseded."""
     if given.watched_until is None:
         return [], 0
     now, zone = given.now.astimezone(UTC), given.zone
@@ -161,7 +161,7 @@ def caught_up(
 def _overdue(
     alike: Mapping[Timing, Sequence[ScheduledJob]], watched_until: datetime, zone: tzinfo
 ) -> Iterator[tuple[Reminder, datetime]]:
-    """Reminders of moments that were watched, which are still there."""
+    """Reminders that were due before `watched_until`, whose files are still there."""
     for same in alike.values():
         for job in same:
             if isinstance(job, Reminder):
