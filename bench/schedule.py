@@ -16,11 +16,12 @@ from bench.bars import Bar
 from bench.measure import Result, Unit, seconds
 from bench.places import prepared, write_reminders, write_routines
 from ollim_bot.clock import SystemClock
+from ollim_bot.conversation.jobs.manual_runs import ManualRuns
 from ollim_bot.domain.definitions import ARMED, CHANGED
 from ollim_bot.paths import DataPaths
-from ollim_bot.schedule.dispatch import Dispatch
+from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.hand_edits import HandEdits
-from ollim_bot.schedule.job_index import JobBook
+from ollim_bot.schedule.job_index import JobIndex
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import Watcher
 from ollim_bot.store.stores import open_stores
@@ -99,8 +100,8 @@ async def _running(paths: DataPaths) -> AsyncIterator[tuple[Stores, float]]:
     clock, nobody = SystemClock(UTC), cast("Any", _Nobody())
     journal = RecordingJournal()
     stores = open_stores(paths, now=clock.now, journal=journal)
-    book = JobBook(paths, clock, nobody, HandEdits(journal, paths.root, clock))
-    dispatch = Dispatch(stores, nobody, nobody, nobody, nobody, clock, nobody)
+    book = JobIndex(paths, clock, nobody, HandEdits(journal, paths.root, clock))
+    dispatch = Dispatcher(stores, nobody, nobody, nobody, nobody, clock, nobody, ManualRuns())
     watcher = Watcher(paths, clock, nobody.tell)
     scheduler = Scheduler(stores, book, watcher, dispatch, nobody, clock, UTC)
     began = time.perf_counter()

@@ -13,13 +13,14 @@ from typing import Any, Generic, TypeVar
 
 from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.background import BackgroundRuns
-from ollim_bot.conversation.background_attempt import Surroundings, Try
+from ollim_bot.conversation.background_attempt import BackgroundDeps, Try
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.jobs.echo import ChangeEcho
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.outbox.outbox import DurableOutbox
 from ollim_bot.conversation.stage import Stage
 from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.decision import Circumstances, Skip, decide
 from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, Routine, WebhookSpec, kind_of
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.run_history import EFFECT
@@ -141,7 +142,7 @@ class Scene:
     def __post_init__(self) -> None:
         self.echo = self._echo()
         self.runs = BackgroundRuns(
-            Surroundings(
+            BackgroundDeps(
                 self.engine,
                 self.stores,
                 self.clock,
@@ -166,6 +167,16 @@ class Scene:
     async def run(self, job: Job, this: Try = ONLY) -> OccurrenceState:
         async with asyncio.timeout(LIMIT):
             return await self.runs.run_agent_background(job, self.occurrence(job), this)
+
+    async def skip(self, job: Job) -> OccurrenceState:
+        """What dispatch does with a job that cannot run."""
+        missing = await self.runs.missing_skills(job)
+        now = self.clock.now()
+        decision = decide(job, Circumstances(now, now, UTC, missing_skills=missing))
+        assert isinstance(decision, Skip)
+        async with asyncio.timeout(LIMIT):
+            await self.runs.skip(job, self.occurrence(job), decision)
+        return OccurrenceState.SKIPPED
 
     def start(self, job: Job, due: datetime | None = None) -> asyncio.Task[OccurrenceState]:
         work = self.runs.run_agent_background(job, self.occurrence(job, due))

@@ -13,7 +13,7 @@ from ollim_bot.domain.jobs import JobKind
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk
 from ollim_bot.schedule.hand_edits import HandEdits
-from ollim_bot.schedule.job_index import Changes, JobBook
+from ollim_bot.schedule.job_index import Changes, JobIndex
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.disks import SteppedDisk
@@ -64,12 +64,12 @@ class Desk:
         self.before_each_step: Callable[[str, Path], None] = lambda _, __: None
         self.book = self.opened()
 
-    def opened(self, disk: Disk | None = None) -> JobBook:
+    def opened(self, disk: Disk | None = None) -> JobIndex:
         """The book, as a process that starts now opens it."""
         disk = disk or SteppedDisk(
             QuickDisk(), lambda step, path: self.before_each_step(step, path)
         )
-        self.book = JobBook(self.paths, self.clock, self.told, self.hand_edits, disk)
+        self.book = JobIndex(self.paths, self.clock, self.told, self.hand_edits, disk)
         return self.book
 
     async def looked(self) -> Changes:

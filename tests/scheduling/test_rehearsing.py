@@ -16,7 +16,7 @@ from tests.storage.places import QuickDisk
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
-from ollim_bot.domain.rehearsal import Circumstances, Fire, Guess, Ping, Rehearsal, rehearse
+from ollim_bot.domain.rehearsal import Assumptions, Fire, Guess, Ping, Rehearsal, rehearse
 from ollim_bot.domain.run_history import History, RunStory
 from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, occurrence_at
 from ollim_bot.ports import Clock, Prompt, SessionSpec, Toolset
@@ -117,7 +117,7 @@ def prepare(at: Day) -> Rehearsal:
 
     facts = at.stores.memory.transact(known)
     at.stores.config.transact(lambda config: (config.with_value("bg_concurrency", 2), None))
-    circumstances = Circumstances(
+    circumstances = Assumptions(
         NIGHT,
         UTC,
         at.stores.pings.read(),

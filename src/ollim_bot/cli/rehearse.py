@@ -20,7 +20,7 @@ from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time, describe, dur
 from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
 from ollim_bot.domain.rehearsal import (
     MOST_ASKED,
-    Circumstances,
+    Assumptions,
     Finding,
     Fire,
     Ping,
@@ -263,8 +263,8 @@ def warnings_of(job: ScheduledJob, data: Data) -> Sequence[str]:
     return warnings(job, others, _circumstances(data))
 
 
-def _circumstances(data: Data) -> Circumstances:
-    return Circumstances(
+def _circumstances(data: Data) -> Assumptions:
+    return Assumptions(
         data.now,
         zone_of(data.now),
         data.stored(data.paths.ping_budget, PingBudgetCodec(lambda: data.now)),

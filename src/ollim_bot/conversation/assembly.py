@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from ollim_bot.conversation.background import BackgroundRuns
-from ollim_bot.conversation.background_attempt import Surroundings
+from ollim_bot.conversation.background_attempt import BackgroundDeps
 from ollim_bot.conversation.buttons import Action, ButtonRouter, Uses
 from ollim_bot.conversation.commands.dispatcher import CommandDispatcher
 from ollim_bot.conversation.commands.jobs import JobCommands
@@ -27,7 +27,8 @@ from ollim_bot.conversation.forks.commands import ForkButtons, IdleWatch
 from ollim_bot.conversation.forks.forks import Replies
 from ollim_bot.conversation.foundations import Foundations, World
 from ollim_bot.conversation.greeting import Greeting
-from ollim_bot.conversation.jobs.buttons import ByHand, JobButtons
+from ollim_bot.conversation.jobs.buttons import JobButtons
+from ollim_bot.conversation.jobs.manual_runs import ManualRuns
 from ollim_bot.conversation.jobs.reminders import ReminderButtons, ReminderDelivery
 from ollim_bot.conversation.turns.recovery import Recovery
 from ollim_bot.prompts.system import read_set_up
@@ -39,7 +40,7 @@ class Talk(Foundations):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._set_up = read_set_up()
-        self.by_hand = ByHand()
+        self.manual_runs = ManualRuns()
 
     @cached_property
     def conversation(self) -> Conversation:
@@ -67,7 +68,7 @@ class Talk(Foundations):
     @cached_property
     def background(self) -> BackgroundRuns:
         return BackgroundRuns(
-            Surroundings(
+            BackgroundDeps(
                 self._engine,
                 self._stores,
                 self._clock,
@@ -160,7 +161,7 @@ class Talk(Foundations):
     def _clicks(self) -> ButtonRouter:
         world, post = self._world, self._stage.post
         jobs = JobButtons(
-            self._stores, world.job_files, world.former, post, self._clock, self.by_hand
+            self._stores, world.job_files, world.former, post, self._clock, self.manual_runs
         )
         forks = ForkButtons(self.forks, self._fork_commands, self._answering.stop)
         return ButtonRouter(

@@ -14,7 +14,6 @@ from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.jobs.echo import ChangeEcho
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.domain.agent_caller import CONVERSATION
-from ollim_bot.domain.catch_up import late_since
 from ollim_bot.domain.events import (
     AgentEvent,
     Compacted,
@@ -26,6 +25,7 @@ from ollim_bot.domain.events import (
 )
 from ollim_bot.domain.forward_schedule import UpcomingSchedule
 from ollim_bot.domain.jobs import Chain, Job, Reminder, ReportMode
+from ollim_bot.domain.lateness import late_since
 from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.orders import Order
@@ -91,7 +91,7 @@ def without_report(name: str) -> str:
 
 
 def unsaid(job: Job, why: str) -> str:
-    """What the bot wanted to say by itself and may not."""
+    """The text of a ping that the budget refuses."""
     message = shortened(" ".join(job.spec.message.split()), _LONGEST_MESSAGE)
     return f"“{label(job)}” was due and not sent, because {why}. Its text: {message}"
 
@@ -212,8 +212,8 @@ _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What background runs need of the world.
+class BackgroundDeps:
+    """The collaborators of background runs.
 
     `spec` says what a session is to be like; `is_busy`, whether the owner is being answered now;
     `main` is the main session, if there is one.
@@ -251,7 +251,7 @@ class Try:
 class Attempt:
     """`run` and `usage` can be read at any time, also when the attempt was cut off."""
 
-    def __init__(self, around: Surroundings, job: Job, run: Run, this: Try) -> None:
+    def __init__(self, around: BackgroundDeps, job: Job, run: Run, this: Try) -> None:
         self.run = run
         self.usage = Usage()
         self._around = around
@@ -262,7 +262,7 @@ class Attempt:
         self._calls = BegunCalls()
 
     def begin(self, now: datetime) -> None:
-        """It may have become late meanwhile: it waits for a place, and for room on the disk."""
+        """The wait for a slot and for room on the disk may have made it late."""
         run = self.run
         run.began = now
         run.late_since = run.late_since or late_since(Occurrence.parse(run.occurrence), now)
@@ -389,7 +389,7 @@ class Attempt:
         return self._around.stores.pings.transact(step)
 
     async def _note(self, event: AgentEvent) -> None:
-        """What it says is nobody's business: only names and numbers are kept."""
+        """Keep only names and numbers, not what the agent says."""
         match event:
             case SessionNamed(session_id):
                 await self._name(session_id)

@@ -8,9 +8,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, NewType
 
-from ollim_bot.domain.catch_up import late_since
 from ollim_bot.domain.chat import Attachment, MessageId
 from ollim_bot.domain.jobs import Chain, Job, JobKind, Reminder, kind_of
+from ollim_bot.domain.lateness import late_since
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import Untrusted

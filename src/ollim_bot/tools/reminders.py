@@ -13,7 +13,7 @@ from ollim_bot.domain.initiative import MOST_PER_DAY, MOST_PER_RUN, objections, 
 from ollim_bot.domain.jobs import Chain, JobSpec, Reminder
 from ollim_bot.domain.moments import describe_with_distance, later
 from ollim_bot.domain.phrases import parse_moment
-from ollim_bot.domain.rehearsal import Circumstances, warnings
+from ollim_bot.domain.rehearsal import Assumptions, warnings
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.errors import DuplicateId, NotFound, StorageError, WrongInput
 from ollim_bot.ports import ToolAnswer
@@ -202,7 +202,7 @@ def _warnings(context: ToolContext, reminder: Reminder) -> Sequence[str]:
     try:
         others: list[ScheduledJob] = [one.item for one in stores.routines.all()]
         others += [one.item for one in stores.reminders.all() if one.item != reminder]
-        at = Circumstances(now, now.tzinfo or UTC, stores.pings.read(), stores.config.read())
+        at = Assumptions(now, now.tzinfo or UTC, stores.pings.read(), stores.config.read())
     except StorageError:
         return ()
     return warnings(reminder, others, at)
