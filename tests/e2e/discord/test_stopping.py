@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from tests.e2e.discord.talk import Talk
 
 from ollim_bot.testing.discord.faults import AnswerHanging
@@ -12,6 +13,7 @@ from ollim_bot.testing.discord.faults import AnswerHanging
 GRACE = 20.0
 
 
+@pytest.mark.own_process
 async def test_it_ends_in_time_while_discord_does_not_answer(talk: Talk) -> None:
     talk.model.answers("Hi Ada.")
     talk.discord.next_fail("* /channels/*", AnswerHanging(), times=None)
