@@ -42,7 +42,7 @@ from ollim_bot.tools.reach import Reach
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 HOME = Path("/data")
 MAIN = SessionId("main-session")
-LIMIT = 20.0
+LIMIT = 60.0
 
 T = TypeVar("T")
 

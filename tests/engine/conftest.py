@@ -19,5 +19,5 @@ async def stage(tmp_path: Path) -> AsyncIterator[Scene]:
 
 @pytest.fixture(params=[real, double, modelled], ids=["real", "double", "modelled"])
 async def case(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Case]:
-    async with asyncio.timeout(30), request.param(tmp_path) as made:
+    async with asyncio.timeout(60), request.param(tmp_path) as made:
         yield made

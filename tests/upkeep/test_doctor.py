@@ -13,7 +13,7 @@ from ollim_bot.errors import OllimError
 from ollim_bot.upkeep.doctor import Check, examined, has_failures, report, shortened, summary
 from ollim_bot.upkeep.findings import Finding, Level, failed, passed, warned
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 words = st.text("abc .`\n", max_size=12)
 findings = st.builds(

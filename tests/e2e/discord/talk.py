@@ -108,7 +108,7 @@ async def trouble(bot: Bot) -> str:
 async def talking(
     home: Path, *, settings: Mapping[str, str] | None = None, discord: LocalDiscord | None = None
 ) -> AsyncIterator[Talk]:
-    """A newcomer's bot, in a process of its own, that has said its welcome. It is gone afterwards."""
+    """A newcomer's bot in a process of its own, which has said its welcome."""
     model = ScriptedModel()
     async with discord or LocalDiscord() as local, MessagesServer(model) as server:
         bot = Bot(home, server.url, {**_account(local), **(settings or {})})

@@ -26,7 +26,7 @@ from ollim_bot.tools.server.toolset import discord_tools
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 16, 9, tzinfo=BERLIN)
-LIMIT = 10.0
+LIMIT = 60.0
 NOWHERE = Path("/nowhere")
 EVERYWHERE = tuple(RunKind)
 BACKGROUND = (RunKind.BACKGROUND, RunKind.ISOLATED)
