@@ -158,7 +158,7 @@ async def wait_in_turn(scene: Scene) -> None:
 
 
 async def test_edits_keep_their_pace_and_a_place_for_what_matters(scene: Scene) -> None:
-    """None of them waits in discord.py's own line, where the last one would wait for three seconds."""
+    """None of them waits in discord.py's own line, where the last one would wait for seconds."""
     loop = asyncio.get_running_loop()
     scene.local.allowance(5, 3.0)
     ref = await scene.dm.send(Letter("0"), NONCE)
