@@ -111,7 +111,7 @@ async def talking(
     """A newcomer's bot in a process of its own, which has said its welcome."""
     model = ScriptedModel()
     async with discord or LocalDiscord() as local, MessagesServer(model) as server:
-        bot = Bot(home, server.url, {**_account(local), **(settings or {})})
+        bot = Bot(home, server.url, {**account(local), **(settings or {})})
         async with _welcomed(Talk(bot, model, local)) as talk:
             yield talk
 
@@ -122,12 +122,12 @@ async def talking_inline(home: Path) -> AsyncIterator[Talk]:
     model = ScriptedModel()
     with usual_addresses():
         async with LocalDiscord() as local:
-            bot = InlineBot(home, model, _account(local))
+            bot = InlineBot(home, model, account(local))
             async with _welcomed(Talk(bot, model, local)) as talk:
                 yield talk
 
 
-def _account(local: LocalDiscord) -> Mapping[str, str]:
+def account(local: LocalDiscord) -> Mapping[str, str]:
     return {"DISCORD_TOKEN": local.token, "DISCORD_API_URL": local.api_url}
 
 

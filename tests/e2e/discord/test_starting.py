@@ -9,11 +9,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests.discord.wire import usual_addresses
 from tests.e2e.bot import LIMIT, Bot
-from tests.e2e.discord.talk import WELCOME, Talk, talking, trouble
+from tests.e2e.discord.talk import WELCOME, Talk, account, talking, trouble
+from tests.e2e.inline import InlineBot
 
 from ollim_bot.offline.scripted import ScriptedModel
-from ollim_bot.offline.server import MessagesServer
 from ollim_bot.surfaces.discord.wire.ears import NOT_AUTHORIZED
 from ollim_bot.surfaces.discord.wire.refusals import NO_INTENTS, NO_OWNER, NO_TOKEN
 from ollim_bot.testing.discord.server import LocalDiscord
@@ -44,11 +45,8 @@ def plain(sentence: str) -> str:
     return sentence.replace("`", "")
 
 
-def bot_on(
-    local: LocalDiscord, home: Path, settings: Mapping[str, str], model: str | None = None
-) -> Bot:
-    account = {"DISCORD_TOKEN": local.token, "DISCORD_API_URL": local.api_url}
-    return Bot(home, model, {**account, **settings})
+def bot_on(local: LocalDiscord, home: Path, settings: Mapping[str, str]) -> Bot:
+    return Bot(home, None, {**account(local), **settings})
 
 
 @asynccontextmanager
@@ -57,8 +55,8 @@ async def started(
 ) -> AsyncIterator[Talk]:
     """A bot whose page answers; whether it has come to Discord is not waited for."""
     model = ScriptedModel()
-    async with MessagesServer(model) as server:
-        bot = bot_on(local, home, settings or {}, server.url)
+    bot = InlineBot(home, model, {**account(local), **(settings or {})})
+    with usual_addresses():
         try:
             await bot.start()
             yield Talk(bot, model, local)
