@@ -38,14 +38,14 @@ class InlineBot(Bot):
         self._running: asyncio.Task[Ending] | None = None
 
     async def start(self) -> None:  # type: ignore[override]
-        self._app = App(
-            self._read,
-            engine=self._engine,
-            remote=_discord(self._read),
-            announce=lambda _: self._print("It is running with its data here."),
-        )
+        self._app = self._made()
         self._running = asyncio.create_task(self._run(self._app))
         await self.reconnect()
+
+    async def run_to_its_end(self) -> Ending:
+        """Until it ends by itself. Raises what made it impossible to go on."""
+        async with asyncio.timeout(LIMIT):
+            return await self._run(self._made())
 
     async def stop(self, signal_number: int = signal.SIGTERM) -> int:
         assert self._app is not None
@@ -57,6 +57,14 @@ class InlineBot(Bot):
         async with asyncio.timeout(LIMIT):
             await asyncio.wait({self._running})
         return 0 if self._running.cancelled() or self._running.result() else 1
+
+    def _made(self) -> App:
+        return App(
+            self._read,
+            engine=self._engine,
+            remote=_discord(self._read),
+            announce=lambda _: self._print("It is running with its data here."),
+        )
 
     async def _run(self, app: App) -> Ending:
         with _logged(self.output):
