@@ -6,4 +6,5 @@ from hypothesis import settings
 
 
 def examples(share: float) -> int:
+    assert settings.default is not None
     return max(1, round(settings.default.max_examples * share))

@@ -56,7 +56,9 @@ class InlineBot(Bot):
         self._app.stop()
         async with asyncio.timeout(LIMIT):
             await asyncio.wait({self._running})
-        return 0 if self._running.cancelled() or self._running.result() else 1
+        if not self._running.cancelled():
+            self._running.result()
+        return 0
 
     def _made(self) -> App:
         return App(

@@ -51,6 +51,13 @@ async def gathered(
     return made
 
 
+async def gathered_and_left(port: int, count: int, held: int) -> None:
+    idle = await gathered(port, count)
+    await eventually(lambda: sum(map(is_open, idle)) <= held)
+    for each in idle:
+        each.close()
+
+
 def is_open(wire: socket.socket) -> bool:
     try:
         return wire.recv(65536) != b""
@@ -123,10 +130,7 @@ async def test_the_owners_connections_stay_however_old_they_are(tmp_path: Path) 
         await eventually(lambda: not is_open(witness))
         witness.close()
         for _ in range(3):
-            idle = await gathered(scene.surface.port, 20)
-            await eventually(lambda idle=idle: sum(map(is_open, idle)) <= 3)
-            for each in idle:
-                each.close()
+            await gathered_and_left(scene.surface.port, 20, 3)
         await scene.reception.say("still here")
         assert (await tab.next())["message"]["text"] == "still here"
 
