@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
 BROWSER := $(VENV)/.browser
+CHECKED := $(VENV)/lint.log
 
 # The compiler that checks the types of the page, as npm packs it.
 TYPESCRIPT := 5.9.3
@@ -25,8 +26,15 @@ setup: $(DEV)
 run: $(RUNTIME)
 	@$(BIN)/ollim-bot
 
-test: lint $(BROWSER)
-	$(BIN)/python -m pytest -n 3 --dist worksteal $(TESTS)
+# Much of a test is waiting, so there are more workers than processors. The checks of `lint` run
+# beside them; what they say comes last.
+test: $(BROWSER)
+	@$(MAKE) --no-print-directory lint >$(CHECKED) 2>&1 & checks=$$!; \
+	$(BIN)/python -m pytest -n 4 --dist worksteal $(TESTS); tests=$$?; \
+	wait $$checks; checks=$$?; cat $(CHECKED); \
+	test $$tests = 0 || echo "make test: the tests have FAILED, see above"; \
+	test $$checks = 0 || echo "make test: lint has FAILED, see above"; \
+	test $$tests = 0 && test $$checks = 0
 
 lint: $(DEV)
 	$(BIN)/ruff check .

@@ -28,7 +28,7 @@ from ollim_bot.testing.memory import memory_stores
 from ollim_bot.testing.surface import RecordingSurface
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
-LIMIT = 10.0
+LIMIT = 60.0
 
 
 class FailingSurface(RecordingSurface):

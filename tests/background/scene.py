@@ -43,7 +43,7 @@ from ollim_bot.tools.registry import DEFAULT_BG_TOOLS
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 HOME = Path("/data")
 MAIN = SessionId("main-session")
-LIMIT = 20.0
+LIMIT = 60.0
 
 T = TypeVar("T")
 

@@ -25,7 +25,7 @@ from ollim_bot.testing.surface import RecordingSurface
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 ROOT = Path("/data")
-LIMIT = 10.0
+LIMIT = 60.0
 WRITE = ToolCall("Write", {"file_path": "notes/a.txt", "content": "hello"})
 
 T = TypeVar("T")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.conversation.fate import Crash, Fate
 from tests.conversation.outbox_scene import far_bag, ping, run_of, with_a_token
 from tests.conversation.scene import AtOnce
+from tests.examples import examples
 
 from ollim_bot.conversation.outbox.outbox import DurableOutbox
 from ollim_bot.domain.chat import MessageId
@@ -172,7 +173,7 @@ def _ends(rows: Sequence[OutboxRow]) -> dict[MessageId, list[OutboxRow]]:
     return ends
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(1.5))
 @given(st.lists(lives, min_size=1, max_size=4))
 def test_never_lost_never_doubled_and_what_is_unsure_is_told(history: list[Life]) -> None:
     async def run() -> None:

@@ -25,7 +25,7 @@ from ollim_bot.testing.memory import MemoryStore
 from ollim_bot.testing.reception import FakeReception
 
 SUNDAY = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
-SECONDS = 10.0
+SECONDS = 60.0
 POLL = 120
 SILENT = Unreachable("There is no network.")
 FULL = WriteFailed(Path("inbox.jsonl"), "No space left on device.")

@@ -25,7 +25,7 @@ from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.testing.memory import memory_stores
 
-SECONDS = 20.0
+SECONDS = 60.0
 _PLENTY = 100_000
 
 

@@ -89,7 +89,7 @@ async def test_a_token_that_is_taken_back_is_said() -> None:
     async with scene_of(LocalDiscord()) as scene, scene.served() as serving:
         scene.local.revoke_token()
         with pytest.raises(NotAdmitted, match="refused the token"):
-            await asyncio.wait_for(serving, 5)
+            await asyncio.wait_for(serving, 30)
 
 
 async def test_what_may_not_be_seen_is_said() -> None:
@@ -135,7 +135,7 @@ async def test_a_network_that_goes_away_ends_it() -> None:
     async with scene_of(LocalDiscord()) as scene, scene.served() as serving:
         await scene.local.refuse_connections()
         with pytest.raises(Unreachable):
-            await asyncio.wait_for(serving, 5)
+            await asyncio.wait_for(serving, 30)
         assert scene.connection.session is None
 
 
@@ -219,14 +219,14 @@ async def test_a_gateway_that_does_not_come_back_ends_it() -> None:
         for _ in range(5):
             await clock.advance(WATCH_PAUSE)
         with pytest.raises(Unreachable, match="does not answer"):
-            await asyncio.wait_for(serving, 5)
+            await asyncio.wait_for(serving, 30)
 
 
 async def test_the_end_is_quick_and_discord_is_told() -> None:
     async with scene_of(LocalDiscord()) as scene:
         async with scene.served() as serving:
-            await asyncio.wait_for(scene.connection.close(), 2)
-            await asyncio.wait_for(serving, 2)
+            await asyncio.wait_for(scene.connection.close(), 30)
+            await asyncio.wait_for(serving, 30)
         await scene.local.until(lambda: not scene.local.gateway.lines)
         assert scene.connection.session is None
 

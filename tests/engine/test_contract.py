@@ -1,4 +1,4 @@
-"""What every engine promises, held by the real one and by its double."""
+"""What every engine promises, held by the real one and by its doubles."""
 
 from __future__ import annotations
 

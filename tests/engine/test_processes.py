@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.engine.processes import command_of, engines_at, environment_of, eventually
-from tests.engine.scene import Scene, ask, provider, spoken, texts
+from tests.engine.scene import SOON, Scene, ask, provider, spoken, texts
 
 from ollim_bot.domain.events import (
     AgentEvent,
@@ -183,7 +183,7 @@ async def test_a_process_is_closed_quickly_though_it_is_busy(stage: Scene) -> No
     connection = await Connection.open(options)
     await connection.send({"type": "user", "message": {"role": "user", "content": "go on"}})
     await stage.model.seen(1)
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(SOON):
         await connection.close()
 
     assert engines_at(stage.home) == []

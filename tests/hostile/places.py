@@ -47,7 +47,7 @@ from ollim_bot.stores import Stores
 from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.surface import RecordingSurface
 
-LIMIT = 60.0
+LIMIT = 180.0
 # Without asking far away whether an address is a good one.
 _NO_RULES = {"disableSkillShellExecution": True, "skipWebFetchPreflight": True}
 # Given so that their ways are tried too, wherever the bot itself leaves them out.

@@ -32,7 +32,7 @@ from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.surface import RecordingSurface
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
-LIMIT = 15.0
+LIMIT = 60.0
 
 
 def quiet(_: Iterable[Path], stop: threading.Event) -> Iterator[Iterable[Path]]:

@@ -23,7 +23,7 @@ from ollim_bot.schedule.watcher import SCAN_SECONDS
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.memory import memory_stores
 
-LIMIT = 20
+LIMIT = 60
 
 
 @dataclass

@@ -51,6 +51,13 @@ async def gathered(
     return made
 
 
+async def gathered_and_left(port: int, count: int, held: int) -> None:
+    idle = await gathered(port, count)
+    await eventually(lambda: sum(map(is_open, idle)) <= held)
+    for each in idle:
+        each.close()
+
+
 def is_open(wire: socket.socket) -> bool:
     try:
         return wire.recv(65536) != b""
@@ -81,7 +88,7 @@ async def check_service(scene: Scene, log: io.StringIO) -> None:
     async with stranger(scene) as supervisor, browser(scene) as owner:
         began = time.perf_counter()
         assert (await supervisor.get("/healthz")).status == 200
-        assert time.perf_counter() - began < 1
+        assert time.perf_counter() - began < 10
         assert (await owner.get("/")).status == 200
         assert (await owner.send("hello")).status == 200
         async with owner.tab() as (_, hello):
@@ -122,10 +129,7 @@ async def test_the_owners_connections_stay_however_old_they_are(tmp_path: Path) 
         [witness] = await gathered(scene.surface.port, 1, b"GET / HTTP/1.1\r\n")
         await eventually(lambda: not is_open(witness))
         witness.close()
-        idle = await gathered(scene.surface.port, 60)
-        await eventually(lambda: sum(map(is_open, idle)) <= 3)
-        for each in idle:
-            each.close()
+        await gathered_and_left(scene.surface.port, 60, 3)
         await scene.reception.say("still here")
         assert (await tab.next())["message"]["text"] == "still here"
 

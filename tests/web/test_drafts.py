@@ -6,6 +6,7 @@ from html import unescape
 
 import pytest
 from hypothesis import example, given, settings
+from tests.examples import examples
 from tests.web.markdown_texts import chunked
 
 from ollim_bot.surfaces.web.markdown import render
@@ -16,7 +17,7 @@ def every_character(text: str) -> list[str]:
     return list(text)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(4))
 @given(chunked())
 @example(every_character("a\n***b***\n\nc"))
 @example(every_character("a\n-\n- b\n"))

@@ -24,7 +24,7 @@ from ollim_bot.tools.registry import OWN_TOOLS
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 16, 9, tzinfo=BERLIN)
-LIMIT = 10.0
+LIMIT = 60.0
 NOWHERE = Path("/nowhere")
 EVERYWHERE = tuple(RunKind)
 BACKGROUND = (RunKind.BACKGROUND, RunKind.ISOLATED)
