@@ -53,7 +53,7 @@ class ScriptedModel:
         self._announce()
         return self._chosen(request)
 
-    async def seen(self, number: int, within: float = 10.0) -> ModelRequest:
+    async def seen(self, number: int, within: float = 60.0) -> ModelRequest:
         """Wait until `number` requests have come, `within` seconds at most; returns the last."""
         arrived = asyncio.Event()
         self._arrivals.append((number, arrived))
