@@ -95,8 +95,8 @@ class Caller:
     def agent(self) -> str | None:
         """Where the agent called from: `conversation`, or the id of the run; None for a person.
 
-        A process below the running bot counts as called by the agent, whatever its environment
-        says: the bot does not start the owner's own commands.
+        A process below the running bot counts as called by the agent, with any environment: the
+        bot does not start the owner's own commands.
         """
         named = self._environ.get(CALLED_BY)
         if named:

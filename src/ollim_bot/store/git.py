@@ -82,7 +82,7 @@ class GitFailed(GitTrouble):
 
 
 class GitBusy(GitTrouble):
-    """Another git is at work in the same repository, or the files changed meanwhile."""
+    """Another git is at work in the same repository, or the files changed while git read them."""
 
     def __init__(self, root: Path, words: str) -> None:
         super().__init__(

@@ -41,7 +41,7 @@ def skill_problems(name: str, text: str, document: Document) -> Iterator[FieldPr
     """All that is wrong with the skill `mail/SKILL.md`, which `document` was read from `text`.
 
     The engine reads the file too, in its own way, and acts on further fields: `hooks`, for one,
-    would run commands that nobody is asked about. So a field that is not known here is wrong.
+    would run commands without asking the owner. So a field that is not known here is wrong.
     """
     folder = PurePosixPath(name).parent.name
     for required in ("name", "description"):

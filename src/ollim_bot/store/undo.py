@@ -52,7 +52,7 @@ class _UndoEntry(NamedTuple):
 class UndoStore:
     """One file in `state/undo/` for each change, which goes when it was undone or is 30 days old.
 
-    Whatever is undone is undone under the lock of the file's folder, so once.
+    An undo holds the lock of the file's folder, so it happens once.
 
     What the agent's commands have changed waits in `state/unseen_changes/` until it was shown.
     """
@@ -156,7 +156,7 @@ class UndoStore:
         return [self._unseen / name for name in sorted(names) if name.endswith(".json")]
 
     def _noted(self, place: Path) -> FileChange | None:
-        """None if it is not one that this program has written, or was shown meanwhile."""
+        """None for a file that this program has not written, or that was shown in between."""
         key = place.stem.rpartition("-")[2]
         with suppress(OSError, ValueError, KeyError, TypeError):
             row = json.loads(self._disk.read(place, SizeLimit.FORMER_JOB))

@@ -52,7 +52,7 @@ class Post(Poster, Protocol):
 
 
 class ReminderDelivery:
-    """The one delivery of an order, if nobody else has made it.
+    """Delivers a `must` reminder once, unless it was delivered already.
 
     What was only shown, since the disk is full, is owed until it is in the log.
     """
@@ -95,7 +95,7 @@ class ReminderDelivery:
             await self._show(reminder, occurrence)
 
     def take_away(self, reminder: Reminder) -> None:
-        """Only the one that was due: it may have been moved to another moment meanwhile."""
+        """Remove the reminder that was due, unless it was moved to another moment since."""
         try:
             now = self._stores.reminders.get(reminder.spec.id).item
             if now.run_at == reminder.run_at:

@@ -379,7 +379,7 @@ def _file(path: Path) -> BinaryIO:
 
 
 def files_of(root: Path, kept: Path) -> OpenAttachment:
-    """Opens what stands in `kept`, and what is neither hidden nor in `state/`: through no link."""
+    """Opens files in `kept`, and files that are neither hidden nor in `state/`; follows no link."""
 
     def opened(attachment: Attachment) -> BinaryIO:
         path = PurePosixPath(attachment.path)

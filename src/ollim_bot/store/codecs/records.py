@@ -300,7 +300,7 @@ class RuntimeConfigCodec:
 
 
 class MemoryCodec:
-    """Small facts by name, whatever they are."""
+    """Small facts by name, of any JSON type."""
 
     def missing(self) -> Mapping[str, object]:
         return {}
