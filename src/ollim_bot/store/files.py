@@ -94,8 +94,8 @@ def _sync(descriptor: int) -> None:
 def write_atomically(disk: Disk, path: Path, data: bytes, mode: int) -> None:
     """Replace the file's content as one step that survives a power cut.
 
-    If a step fails, the file holds the old content or the new one, whole. An existing file keeps its
-    mode. Only one writer at a time may write a path: callers hold its lock.
+    If a step fails, the file holds the old content or the new one, whole. An existing file keeps
+    its mode. Only one writer at a time may write a path: callers hold its lock.
     """
     with _refusals_as(path), _temporary(disk, path, data, _mode_of(path, mode)) as temporary:
         disk.replace(temporary, path)
