@@ -145,8 +145,8 @@ class GitJournal:
     """Commits what is noted, in a thread after `start`, or whenever `flush` is called.
 
     A problem that keeps git from working is told to `on_problem` in a sentence, once, from the
-    thread that met it; the notes wait and are tried again. A note that dies with the process loses only
-    its message: the next `prepare` commits the file.
+    thread that met it; the notes wait and are tried again. A note that dies with the process loses
+    only its message: the next `prepare` commits the file.
     """
 
     def __init__(

@@ -22,8 +22,8 @@ def single_instance(
     """Be the one running bot; raises `AlreadyRunning` if another process is.
 
     The lock is released by the kernel however the process ends; the file goes at a clean exit. It
-    holds on a full disk as well; then other processes do not learn the number. A link or a folder in the
-    place of the file is set aside, and `report` is told.
+    holds on a full disk as well; then other processes do not learn the number. A link or a folder
+    in the place of the file is set aside, and `report` is told.
     """
     if unfit := _set_aside_unless_file(pid_file):
         report(unfit)
