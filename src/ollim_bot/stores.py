@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from ollim_bot.domain.cards import Inquiries, Inquiry
+from ollim_bot.domain.cards import ButtonPrompt, ButtonPrompts
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.definitions import Armed
 from ollim_bot.domain.forks import Fork, ForkMessage
@@ -54,7 +54,7 @@ class Stores:
     updates: Store[PendingUpdates]
     fork_messages: Store[tuple[ForkMessage, ...]]
     fork: Store[Fork | None]
-    inquiries: Store[Inquiries]
+    inquiries: Store[ButtonPrompts]
     pings: Store[PingBudget]
     config: Store[RuntimeConfig]
     memory: Store[Mapping[str, object]]
@@ -101,7 +101,7 @@ class Stores:
 
     def store_inquiry(self, prompt: str, now: datetime, untrusted: tuple[str, ...] = ()) -> str:
         """Keep the prompt behind a button that is to be shown; gives the key that it carries."""
-        inquiry = Inquiry(os.urandom(4).hex(), prompt, now.timestamp(), untrusted)
+        inquiry = ButtonPrompt(os.urandom(4).hex(), prompt, now.timestamp(), untrusted)
         self.inquiries.transact(lambda known: (known.stored(inquiry), None))
         return inquiry.key
 

@@ -15,12 +15,12 @@ from tests.scheduling.scene import opened_store
 from tests.scheduling.test_full_disk import SmallDisk
 
 from ollim_bot.app.app import App
-from ollim_bot.chat import Incoming
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
+from ollim_bot.ports import IncomingMessage
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.opening import IN_FILES, open_database
 from ollim_bot.store.steps import change_provider
@@ -28,7 +28,7 @@ from ollim_bot.store.stores import open_stores
 from ollim_bot.surfaces.web.secret import web_secret
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
-from ollim_bot.testing.journal import RememberingJournal
+from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.surface import RecordingSurface
 
 LIMIT = 60.0
@@ -38,7 +38,7 @@ async def test_a_start_says_so_and_goes_on_when_there_is_room(tmp_path: Path) ->
     clock, disk, surface = ManualClock(NOW), SmallDisk(), RecordingSurface()
     paths = DataPaths(tmp_path / "data")
     prepare_data_directory(paths)
-    stores = open_stores(paths, now=clock.now, journal=RememberingJournal(), disk=disk)
+    stores = open_stores(paths, now=clock.now, journal=RecordingJournal(), disk=disk)
     spec = JobSpec(id="w1", message="Drink water.", background=True)
     stores.reminders.add(Reminder(spec, NOW + timedelta(minutes=1)))
     disk.is_full = True
@@ -62,7 +62,7 @@ async def test_a_start_says_so_and_goes_on_when_there_is_room(tmp_path: Path) ->
         )
         await until(lambda: surface.receptions)
         with pytest.raises(StorageError, match="no space left"):
-            await surface.receptions[0].receive(Incoming(InputId("m1"), "test", "hello"))
+            await surface.receptions[0].receive(IncomingMessage(InputId("m1"), "test", "hello"))
         await clock.advance(60)
         await until(lambda: surface.posted_by(Author.BACKGROUND) == ["Drink water."])
         disk.is_full = False
@@ -70,7 +70,7 @@ async def test_a_start_says_so_and_goes_on_when_there_is_room(tmp_path: Path) ->
             await clock.advance(5)
             await asyncio.sleep(0.05)
         await until(lambda: surface.statuses[-1].trouble == "")
-        await surface.receptions[0].receive(Incoming(InputId("m1"), "test", "hello"))
+        await surface.receptions[0].receive(IncomingMessage(InputId("m1"), "test", "hello"))
         await until(lambda: surface.posted_by(Author.ASSISTANT))
         await until(lambda: stores.reminders.all() == [])
 

@@ -19,7 +19,7 @@ from ollim_bot.domain.updates import MAX_PENDING_UPDATES
 from ollim_bot.stores import Stores
 
 ROUNDS = 30
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 class Rival:

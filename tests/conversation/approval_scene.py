@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from ollim_bot.agent import Refusal, ToolCall
 from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.stage import Stage
@@ -18,6 +17,7 @@ from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.runtime_config import PermissionMode
+from ollim_bot.ports import Refusal, ToolCall
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.memory import memory_stores
@@ -25,7 +25,7 @@ from ollim_bot.testing.surface import RecordingSurface
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 ROOT = Path("/data")
-LIMIT = 10.0
+LIMIT = 60.0
 WRITE = ToolCall("Write", {"file_path": "notes/a.txt", "content": "hello"})
 
 T = TypeVar("T")

@@ -21,8 +21,8 @@ from ollim_bot.domain.pings import Charge, PingBudget
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.stores import Stores
+from ollim_bot.testing.chat_service import FakeChatService
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.courier import FarService
 from ollim_bot.testing.memory import memory_stores
 from ollim_bot.testing.surface import RecordingSurface
 
@@ -87,7 +87,7 @@ class TrueTime:
 class SteppedCourier:
     """To hand a message over is two steps: before it arrives, and before we know; so is reading."""
 
-    def __init__(self, service: FarService, fate: Fate) -> None:
+    def __init__(self, service: FakeChatService, fate: Fate) -> None:
         self.name = service.name
         self._service = service
         self._fate = fate
@@ -119,7 +119,7 @@ class Mailbag:
     rows: list[OutboxRow] = field(default_factory=list)
     surfaces: list[WitnessingSurface] = field(default_factory=list)
     clock: ManualClock = field(default_factory=lambda: ManualClock(NOW))
-    service: FarService | None = None
+    service: FakeChatService | None = None
     told: dict[str, str] = field(default_factory=dict)
 
     @asynccontextmanager
@@ -201,9 +201,9 @@ class Mailbag:
         return [failure.id for _, failure in outbox.unsettled]
 
 
-def far_bag(**more: Any) -> tuple[Mailbag, FarService, TrueTime]:
+def far_bag(**more: Any) -> tuple[Mailbag, FakeChatService, TrueTime]:
     """A mailbag whose messages have to arrive at a service."""
     clock = ManualClock(NOW)
     time = TrueTime(clock)
-    service = FarService(time, **more)
+    service = FakeChatService(time, **more)
     return Mailbag(clock=clock, service=service), service, time

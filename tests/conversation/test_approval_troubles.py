@@ -13,9 +13,9 @@ import pytest
 from tests.conversation.approval_scene import WRITE, Questions, button
 from tests.conversation.fate import Fate, RefusingState, SteppedState
 
-from ollim_bot.agent import Refusal
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.errors import Unreadable, WriteFailed
+from ollim_bot.ports import Refusal
 from ollim_bot.store.database import Step
 from ollim_bot.store.record_views import on_records
 from ollim_bot.store.store import Store

@@ -11,10 +11,10 @@ from tests.conversation.recalling import ANSWER, WRITE, RecallingEngine
 from tests.conversation.scene import NOW, Scene, plain_spec, scene
 from tests.conversation.story import Story, check_answered
 
-from ollim_bot.agent import SessionSpec
 from ollim_bot.domain.inbox import Accepted, InputEnd
 from ollim_bot.domain.inputs import InputId, OwnerMessage
 from ollim_bot.errors import StorageError, Unreadable, WriteFailed
+from ollim_bot.ports import SessionSpec
 from ollim_bot.store.record_views import on_records
 from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.testing.memory import memory_stores

@@ -15,15 +15,15 @@ from tests.conversation.recalling import ANSWER, WRITE
 from tests.conversation.scene import NOW, Scene, scene
 from tests.conversation.story import Story, check_answered
 
-from ollim_bot.chat import Incoming
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.outgoing import Outbox
 from ollim_bot.errors import StorageError
+from ollim_bot.ports import IncomingMessage
+from ollim_bot.testing.chat_service import FakeChatService
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.courier import FarService
 from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.testing.memory import memory_stores
 from ollim_bot.testing.surface import RecordingSurface
@@ -36,10 +36,10 @@ class MirroredStory(Story):
     """The same with a service elsewhere, which lives on when the bot dies."""
 
     clock: ManualClock = field(default_factory=lambda: ManualClock(NOW))
-    service: FarService = field(init=False)
+    service: FakeChatService = field(init=False)
 
     def __post_init__(self) -> None:
-        self.service = FarService(self.clock)
+        self.service = FakeChatService(self.clock)
 
     async def live(self, fate: Fate | None = None) -> None:
         with suppress(Crash):
@@ -103,10 +103,10 @@ async def test_a_crash_at_any_step_lets_each_message_arrive_once_and_in_order() 
 
 async def test_what_came_from_there_is_not_sent_back() -> None:
     clock = ManualClock(NOW)
-    service = FarService(clock)
+    service = FakeChatService(clock)
     async with scene(ScriptedEngine(), clock=clock, courier=service) as at:
         name = InputId("discord-5")
-        await at.chat.receive(Incoming(name, "discord", "hello", refs={"discord": "5"}))
+        await at.chat.receive(IncomingMessage(name, "discord", "hello", refs={"discord": "5"}))
         await at.until(lambda: service.texts)
         await at.ask("from the page")
         await at.until(lambda: len(service.texts) == 3)
@@ -116,7 +116,7 @@ async def test_what_came_from_there_is_not_sent_back() -> None:
 
 async def test_a_message_is_known_by_the_id_that_it_has_elsewhere() -> None:
     clock = ManualClock(NOW)
-    service = FarService(clock)
+    service = FakeChatService(clock)
     async with scene(ScriptedEngine(), clock=clock, courier=service) as at:
         await at.ask("hello")
         await at.until(lambda: len(service.texts) == 2)
@@ -130,7 +130,7 @@ async def test_a_message_is_known_by_the_id_that_it_has_elsewhere() -> None:
 
 async def test_what_is_seen_there_long_before_its_id_is_told_is_known_nevertheless() -> None:
     clock = ManualClock(NOW)
-    service = FarService(clock)
+    service = FakeChatService(clock)
     async with scene(ScriptedEngine(), clock=clock, courier=service) as at:
         service.may_answer.clear()
         await at.ask("hello")
@@ -146,7 +146,7 @@ async def test_what_is_seen_there_long_before_its_id_is_told_is_known_neverthele
 
 async def test_while_nobody_answers_there_the_page_goes_on_and_later_all_arrives() -> None:
     clock = ManualClock(NOW)
-    service = FarService(clock)
+    service = FakeChatService(clock)
     service.is_down = True
     async with scene(ScriptedEngine(), clock=clock, courier=service) as at:
         assert await at.ask("one") == "ok"
@@ -181,7 +181,7 @@ async def test_a_card_that_is_used_keeps_what_it_became_elsewhere() -> None:
 
 async def test_a_card_that_changes_is_shown_again_and_not_sent_again() -> None:
     clock = ManualClock(NOW)
-    service, surface = FarService(clock), RecordingSurface()
+    service, surface = FakeChatService(clock), RecordingSurface()
     async with scene(ScriptedEngine(), clock=clock, surfaces=[surface], courier=service) as at:
         answer = await at.chat.command("web", "/fork")
         assert not answer.is_error
@@ -201,7 +201,7 @@ async def test_a_card_that_changes_is_shown_again_and_not_sent_again() -> None:
 
 async def test_a_full_disk_leaves_nothing_that_arrives_later_by_surprise() -> None:
     clock = ManualClock(NOW)
-    service, stores = FarService(clock), memory_stores(NOW)
+    service, stores = FakeChatService(clock), memory_stores(NOW)
     fate = _Refusing()
     log = SteppedLog("the messages", stores.messages, fate, [])
     async with scene(
@@ -240,7 +240,7 @@ def _button(card: ChatMessage, label: str) -> str:
 
 async def test_as_soon_as_it_answers_again_nothing_waits_for_the_next_try() -> None:
     clock = ManualClock(NOW)
-    service = FarService(clock)
+    service = FakeChatService(clock)
     service.is_down = True
     async with scene(ScriptedEngine(), clock=clock, courier=service) as at:
         await at.ask("one")
@@ -254,7 +254,7 @@ async def test_as_soon_as_it_answers_again_nothing_waits_for_the_next_try() -> N
 
 async def test_what_was_said_last_may_arrive_before_the_bot_stops() -> None:
     clock = ManualClock(NOW)
-    service = FarService(clock)
+    service = FakeChatService(clock)
     service.may_answer.clear()
     async with scene(ScriptedEngine(), clock=clock, courier=service) as at:
         await at.ask("one")

@@ -12,9 +12,9 @@ from tests.conversation.outbox_scene import Mailbag, far_bag, ping, run_of, with
 from tests.storage.places import DataDirectory, QuickDisk
 
 from ollim_bot.domain.runs import RunKind
-from ollim_bot.errors import NotSent
+from ollim_bot.errors import DeliveryFailed
 from ollim_bot.stores import Stores
-from ollim_bot.testing.courier import FarService
+from ollim_bot.testing.chat_service import FakeChatService
 from ollim_bot.testing.disks import SteppedDisk
 
 BACKGROUND = run_of(RunKind.BACKGROUND)
@@ -61,7 +61,7 @@ async def test_a_ping_that_finds_no_space_was_not_sent_and_costs_nothing(
     bag = disk.bag()
     async with bag.life() as outbox:
         disk.full[name] = 1
-        with pytest.raises(NotSent, match="No space left"):
+        with pytest.raises(DeliveryFailed, match="No space left"):
             await outbox.send(ping(1), BACKGROUND, with_a_token)
         assert (bag.texts, bag.waiting) == ([], [])
         assert bag.spent == (0, 0, 0)
@@ -149,7 +149,7 @@ async def test_a_start_does_not_fail_for_a_message_that_still_finds_no_space(
         assert still_full.texts == ["ping 7"]
 
 
-def far(disk: FullDisk) -> tuple[Mailbag, FarService]:
+def far(disk: FullDisk) -> tuple[Mailbag, FakeChatService]:
     bag, service, _ = far_bag()
     bag.stores = disk.stores()
     return bag, service

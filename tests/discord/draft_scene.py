@@ -12,17 +12,17 @@ from itertools import count
 
 from tests.discord.fake_channel import FakeChannel
 
-from ollim_bot.chat import TurnStart
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.events import AgentEvent, EndCause, TurnEnded
 from ollim_bot.domain.inputs import InputId
-from ollim_bot.errors import Unreachable, Unsure
+from ollim_bot.errors import DeliveryUncertain, Unreachable
+from ollim_bot.ports import TurnStart
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
-from ollim_bot.surfaces.discord.delivery import DiscordCourier
-from ollim_bot.surfaces.discord.draft_renderer import Presenter
+from ollim_bot.surfaces.discord.delivery import DiscordDelivery
+from ollim_bot.surfaces.discord.draft_renderer import DiscordPresenter
 from ollim_bot.surfaces.discord.drafts import Drafts
 from ollim_bot.surfaces.discord.messages import OutgoingMessage
-from ollim_bot.surfaces.discord.rendering import letter_of, parts_of
+from ollim_bot.surfaces.discord.rendering import outgoing_of, parts_of
 from ollim_bot.testing.clock import ManualClock
 
 NOON = datetime(2026, 2, 24, 12, 0, tzinfo=UTC)
@@ -46,7 +46,7 @@ class OpenDrafts:
 class Turn:
     """A turn that is presented. Events are taken when the clock moves, or at once by `show`."""
 
-    def __init__(self, presenter: Presenter, start: TurnStart) -> None:
+    def __init__(self, presenter: DiscordPresenter, start: TurnStart) -> None:
         self.id = start.turn
         self._queue: asyncio.Queue[AgentEvent | None] = asyncio.Queue()
         self.presented = asyncio.create_task(presenter.present(start, self._events()))
@@ -75,12 +75,12 @@ class Scene:
         self.channel = FakeChannel(self.clock)
         self.memory = OpenDrafts()
         self.in_fork = False
-        self.errands = BackgroundTasks(self.clock)
-        self.drafts = Drafts(self.channel, self.clock, self.errands, self.memory)
-        self.presenter = Presenter(
-            self.channel, self.drafts, self.clock, self.errands, lambda: self.in_fork
+        self.background = BackgroundTasks(self.clock)
+        self.drafts = Drafts(self.channel, self.clock, self.background, self.memory)
+        self.presenter = DiscordPresenter(
+            self.channel, self.drafts, self.clock, self.background, lambda: self.in_fork
         )
-        self.courier = DiscordCourier(self.channel, self.drafts, self.errands, self.clock)
+        self.courier = DiscordDelivery(self.channel, self.drafts, self.background, self.clock)
         self._numbers = count(1)
         self._turns: list[Turn] = []
 
@@ -88,7 +88,7 @@ class Scene:
         for turn in self._turns:
             turn.presented.cancel()
         await asyncio.gather(*(turn.presented for turn in self._turns), return_exceptions=True)
-        await self.errands.close()
+        await self.background.close()
 
     async def begin(self) -> Turn:
         """A turn that has shown its first sign, where that is possible."""
@@ -125,7 +125,7 @@ class Scene:
         for pause in (1, 2, 4, 8, 16, 32):
             try:
                 return await self.courier.deliver(part, nonce)
-            except (Unreachable, Unsure):
+            except (Unreachable, DeliveryUncertain):
                 await self.clock.sleep(pause)
         return await self.courier.deliver(part, nonce)
 
@@ -157,8 +157,8 @@ def nonce_of(message: ChatMessage, index: int) -> str:
 
 
 def letters_of(message: ChatMessage) -> list[OutgoingMessage]:
-    return [letter_of(part) for part in parts_of(message)]
+    return [outgoing_of(part) for part in parts_of(message)]
 
 
 def texts_of(message: ChatMessage) -> list[str]:
-    return [letter.text for letter in letters_of(message)]
+    return [outgoing.text for outgoing in letters_of(message)]

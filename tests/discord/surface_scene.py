@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from devtools.localdiscord.server import LocalDiscord
 from tests.conversation.scene import NOW, world
-from tests.discord.wire import usual_addresses
+from tests.discord.connection_scene import usual_addresses
 
 from ollim_bot.conversation.assembly import (
     ConversationParts,
@@ -30,7 +30,7 @@ from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.testing.memory import memory_stores
 
-SECONDS = 20.0
+SECONDS = 60.0
 _PLENTY = 100_000
 
 
@@ -71,7 +71,7 @@ class World:
         deps = world(self.engine, self.stores, self.clock, [surface], courier=surface)
         talk = build_conversation(deps)
         await talk.load()
-        chat = await open_conversation(deps, talk, lambda _: False)
+        chat = await open_conversation(deps, talk)
         serving = asyncio.create_task(surface.run(chat))
         parts = (talk.loop, talk.notices, talk.outbox)
         running: list[asyncio.Task[Any]] = [asyncio.create_task(each.run()) for each in parts]

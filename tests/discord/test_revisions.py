@@ -10,7 +10,7 @@ from tests.discord.draft_scene import Scene, letters_of, nonce_of, texts_of
 
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.errors import Unreachable, Unsure
+from ollim_bot.errors import DeliveryUncertain, Unreachable
 
 LONG = "One sentence of some words, as they come. " * 150
 CARD = Card("Done?", buttons=(Button("Yes", "agent", "1"), Button("No", "dismiss")))
@@ -45,7 +45,7 @@ async def test_a_message_that_was_changed_is_edited_once(scene: Scene) -> None:
     scene.courier.changed(changed)
     await scene.settle()
     assert scene.requests() == ["send", "edit"]
-    assert [each.letter for each in scene.channel.bot.values()] == letters_of(changed)
+    assert [each.outgoing for each in scene.channel.bot.values()] == letters_of(changed)
 
 
 @pytest.mark.parametrize("text", ["", LONG], ids=["a card", "several parts"])
@@ -58,7 +58,7 @@ async def test_a_change_counts_though_the_log_does_not_say_yet_where_it_stands(
     changed = delivered(with_used_buttons(question))
     scene.courier.changed(changed)
     await scene.settle()
-    assert [each.letter for each in scene.channel.bot.values()] == letters_of(changed)
+    assert [each.outgoing for each in scene.channel.bot.values()] == letters_of(changed)
 
 
 async def test_a_message_of_an_earlier_life_is_edited_once(scene: Scene) -> None:
@@ -73,7 +73,7 @@ async def test_a_message_of_an_earlier_life_is_edited_once(scene: Scene) -> None
 async def test_the_newest_change_wins(scene: Scene) -> None:
     message = scene.answer(None, "one")
     refs = await scene.deliver(message)
-    scene.channel.fail("edit", Unreachable("no"), Unsure("lost"), Unreachable("no"))
+    scene.channel.fail("edit", Unreachable("no"), DeliveryUncertain("lost"), Unreachable("no"))
     for text in ("two", "three", "four"):
         scene.courier.changed(delivered(replace(message, text=text), *refs))
         await scene.clock.advance(0.5)
@@ -108,7 +108,7 @@ async def test_what_changes_on_its_way_is_changed_when_it_has_arrived(scene: Sce
     await scene.courier.deliver(part, nonce_of(question, 0))
     await scene.settle()
     [posted] = scene.channel.bot.values()
-    assert posted.letter == letters_of(with_used_buttons(question))[0]
+    assert posted.outgoing == letters_of(with_used_buttons(question))[0]
 
 
 @pytest.mark.parametrize("text", [LONG + LONG, "short"])

@@ -14,8 +14,6 @@ from typing import Any
 
 from tests.conversation.scene import AtOnce, FakeKeeper, world
 
-from ollim_bot.agent import AgentEngine
-from ollim_bot.chat import Courier
 from ollim_bot.conversation.assembly import (
     ConversationParts,
     build_conversation,
@@ -26,7 +24,7 @@ from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
-from ollim_bot.ports import Disk
+from ollim_bot.ports import AgentEngine, ConfirmedChannel, Disk
 from ollim_bot.schedule.assembly import assemble_schedule
 from ollim_bot.schedule.hand_edits import HandEdits
 from ollim_bot.schedule.scheduler import Scheduler
@@ -40,11 +38,11 @@ from ollim_bot.store.undo import UndoStore
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.immediate_store import ImmediateStore
-from ollim_bot.testing.journal import RememberingJournal
+from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.surface import RecordingSurface
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
-LIMIT = 15.0
+LIMIT = 60.0
 
 
 def quiet(_: Iterable[Path], stop: threading.Event) -> Iterator[Iterable[Path]]:
@@ -158,7 +156,7 @@ async def day(
     runs: bool = True,
     disk: Disk | None = None,
     seen: Callable[[Stores], Stores] = lambda stores: stores,
-    courier: Courier | None = None,
+    courier: ConfirmedChannel | None = None,
 ) -> AsyncIterator[Day]:
     """A life of the bot; what it keeps is below `root`, so that a second one goes on with it.
 
@@ -169,7 +167,7 @@ async def day(
     clock = clock or ManualClock(NOW)
     paths = DataPaths(root)
     prepare_data_directory(paths)
-    edits = HandEdits(RememberingJournal(), root, clock)
+    edits = HandEdits(RecordingJournal(), root, clock)
     files = open_stores(paths, now=clock.now, journal=edits, disk=disk, on_problem=lambda _: None)
     stores = on_records(files, opened_store(paths, clock, disk))
     surface, shown = RecordingSurface(), seen(stores)
@@ -187,7 +185,7 @@ async def day(
     talk = build_conversation(deps)
     await talk.load()
     scheduler = assemble_schedule(paths, shown, talk, edits, clock, UTC, events=quiet, disk=disk)
-    chat = await open_conversation(deps, talk, scheduler.run_now)
+    chat = await open_conversation(deps, talk)
     made = Day(paths, talk, chat, stores, clock, surface, scheduler)
     if runs:
         made.tasks += [

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from ollim_bot.agent import SessionSpec
 from ollim_bot.domain.shared_files import Names
+from ollim_bot.ports import SessionSpec
 from ollim_bot.prompts.system import build_system_prompt, read_manual
 from ollim_bot.settings import Settings
 from ollim_bot.store.data_directory import TEXTS
 from ollim_bot.store.profile_files import ProfileFiles
 from ollim_bot.store.store import Store
+from ollim_bot.tools.registry import TOOL_LINES
 
 
 class Persona:
@@ -22,7 +23,7 @@ class Persona:
         self._store = store
         self._tell = tell
         self._files = ProfileFiles(settings.paths)
-        self._manual = read_manual()
+        self._manual = read_manual(TOOL_LINES)
 
     async def spec(self) -> SessionSpec:
         spec, problems = await asyncio.to_thread(self._read)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ollim_bot.agent import AgentEngine, Gate, SessionSpec
-from ollim_bot.chat import AttachmentKeeper, ChatSurface, Courier, Status
-from ollim_bot.conversation import texts
 from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.background import BackgroundRuns
-from ollim_bot.conversation.background_attempt import Surroundings
+from ollim_bot.conversation.background_attempt import BackgroundDeps
 from ollim_bot.conversation.buttons import Action, ButtonRouter, Uses
 from ollim_bot.conversation.chat_log import ChatLog
-from ollim_bot.conversation.commands.dispatcher import AtOnce, CommandDispatcher, InLine
+from ollim_bot.conversation.commands.dispatcher import CommandDispatcher
 from ollim_bot.conversation.commands.jobs import JobCommands
 from ollim_bot.conversation.commands.program import (
     PermissionCommands,
@@ -24,7 +21,12 @@ from ollim_bot.conversation.commands.program import (
     SettingCommands,
     SetUp,
 )
-from ollim_bot.conversation.commands.sessions import Compaction, SessionCommands
+from ollim_bot.conversation.commands.sessions import (
+    Compaction,
+    ConversationCommands,
+    SessionCommands,
+)
+from ollim_bot.conversation.commands.table import CommandServices, Queued
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.conversation.forks.commands import (
     ForkButtons,
@@ -36,9 +38,10 @@ from ollim_bot.conversation.forks.forks import Forks, Replies
 from ollim_bot.conversation.forks.session import ForkSession, fork_spec
 from ollim_bot.conversation.greeting import Greeting
 from ollim_bot.conversation.intake import MessageIntake, OwnerMessages
-from ollim_bot.conversation.jobs.buttons import JobButtons, RunNow
+from ollim_bot.conversation.jobs.buttons import JobButtons
 from ollim_bot.conversation.jobs.echo import ChangeEcho, ChangeWatch, Former
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs
+from ollim_bot.conversation.jobs.manual_runs import ManualRuns
 from ollim_bot.conversation.jobs.reminders import ReminderButtons, ReminderDelivery
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.outbox.outbox import DurableOutbox
@@ -53,9 +56,17 @@ from ollim_bot.conversation.turns.questions import Tainting, TurnInputs
 from ollim_bot.conversation.turns.recovery import Recovery
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.events import AgentEvent
-from ollim_bot.domain.forks import Discard
-from ollim_bot.domain.inputs import CommandCall
-from ollim_bot.ports import Clock, Journal
+from ollim_bot.ports import (
+    AgentEngine,
+    AttachmentStore,
+    ChatSurface,
+    Clock,
+    ConfirmedChannel,
+    Gate,
+    Journal,
+    SessionSpec,
+    Status,
+)
 from ollim_bot.prompts.system import read_set_up
 from ollim_bot.store.store import Store
 from ollim_bot.stores import Stores
@@ -80,7 +91,7 @@ class ConversationDeps:
     stores: Stores
     clock: Clock
     surfaces: Sequence[ChatSurface]
-    keeper: AttachmentKeeper
+    keeper: AttachmentStore
     spec: Callable[[], Awaitable[SessionSpec]]
     gate: Callable[[Allowed, Undecided, TaintCheck], Gate]
     background_tools: BackgroundTools
@@ -91,7 +102,7 @@ class ConversationDeps:
     status: Status
     doctor: Callable[[], Awaitable[str]]
     restart: Callable[[], None]
-    courier: Courier | None = None
+    courier: ConfirmedChannel | None = None
     patience: float = 2.0
 
 
@@ -118,6 +129,7 @@ class ConversationParts:
     foreground: ForegroundJobs
     background: BackgroundRuns
     reminders: ReminderDelivery
+    manual_runs: ManualRuns
 
     async def load(self) -> None:
         """Read what is stored; what was accepted before is then in line again."""
@@ -172,7 +184,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
 
     foreground = ForegroundJobs(stores, state, chat, clock)
     background = BackgroundRuns(
-        Surroundings(
+        BackgroundDeps(
             deps.engine,
             stores,
             clock,
@@ -205,23 +217,23 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     intake = MessageIntake(state, messages, chat, stage, runner, board, clock)
 
     set_up = read_set_up()
-    sessions = SessionCommands(
-        deps.engine, store, stores, main, clock, root, price=deps.status.price
-    )
     fork_commands = ForkCommands(forks, fork_requests, state, posting, clock)
     dispatcher = CommandDispatcher(
         state,
         posting,
         clock,
-        SetUp(set_up, intake.receive),
-        at_once=_commands_at_once(deps, state, stage, approvals, sessions, runner),
-        in_line={
-            "clear": InLine(_Clear(approvals, forks, main).run, before=runner.interrupt),
-            "compact": InLine(Compaction(store, stores, forks, runner, clock).run),
-            "resume": InLine(sessions.resume),
-            **{name: InLine(run, can_repeat=True) for name, run in fork_commands.in_line.items()},
-        },
-        values={("resume", "id"): sessions.prefixes},
+        _command_services(
+            deps,
+            state,
+            stage,
+            approvals,
+            forks,
+            fork_commands,
+            main,
+            runner,
+            SetUp(set_up, intake.receive),
+        ),
+        steps={name: Queued(run, can_repeat=True) for name, run in fork_commands.steps.items()},
     )
     recovery = Recovery(state, chat, forks, inputs, runner, posting, dispatcher, clock)
     loop = InputLoop(
@@ -257,15 +269,16 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         foreground=foreground,
         background=background,
         reminders=ReminderDelivery(stores, outbox, clock),
+        manual_runs=ManualRuns(),
     )
 
 
-async def open_conversation(
-    deps: ConversationDeps, parts: ConversationParts, run_now: RunNow
-) -> Conversation:
-    """What the surfaces see. `run_now` begins a run by hand; False if one of that job goes on."""
+async def open_conversation(deps: ConversationDeps, parts: ConversationParts) -> Conversation:
+    """What the surfaces see."""
     stores, clock, post = deps.stores, deps.clock, parts.stage.post
-    jobs = JobButtons(deps.store, stores, deps.job_files, deps.former, post, clock, run_now=run_now)
+    jobs = JobButtons(
+        deps.store, stores, deps.job_files, deps.former, post, clock, parts.manual_runs
+    )
     forks = ForkButtons(parts.state, parts.fork_requests, parts.runner.stop)
     buttons = ButtonRouter(
         deps.store,
@@ -293,51 +306,38 @@ async def open_conversation(
     )
 
 
-def _commands_at_once(
+def _command_services(
     deps: ConversationDeps,
     state: ConversationState,
     stage: Stage,
     approvals: Approvals,
-    sessions: SessionCommands,
+    forks: Forks,
+    fork_commands: ForkCommands,
+    main: MainSession,
     runner: TurnRunner,
-) -> Mapping[str, AtOnce]:
-    settings = SettingCommands(deps.store)
-    jobs = JobCommands(
-        deps.store, deps.stores, deps.clock, stage.post, in_fork=lambda: state.fork is not None
+    set_up: SetUp,
+) -> CommandServices:
+    store, stores, clock = deps.store, deps.stores, deps.clock
+    return CommandServices(
+        ConversationCommands(runner, approvals, forks, main),
+        Compaction(store, stores, forks, runner, clock),
+        SessionCommands(
+            deps.engine,
+            store,
+            stores,
+            main,
+            clock,
+            deps.working_directory,
+            price=deps.status.price,
+        ),
+        fork_commands,
+        SettingCommands(store),
+        PermissionCommands(approvals),
+        PingCommands(stores.pings, clock),
+        JobCommands(store, stores, clock, stage.post, in_fork=lambda: state.fork is not None),
+        set_up,
+        ProgramCommands(deps.doctor, deps.restart),
     )
-    program = ProgramCommands(deps.doctor, deps.restart)
-
-    async def interrupt(_: Mapping[str, str]) -> str:
-        return "" if await runner.interrupt() else texts.NOTHING_RUNS
-
-    return {
-        "config": settings.config,
-        "model": settings.model,
-        "thinking": settings.thinking,
-        "permissions": PermissionCommands(approvals).permissions,
-        "ping-budget": PingCommands(deps.stores.pings, deps.clock).ping_budget,
-        "routines": jobs.routines,
-        "reminders": jobs.reminders,
-        "runs": jobs.runs,
-        "sessions": sessions.list,
-        "cost": sessions.cost,
-        "interrupt": interrupt,
-        "doctor": program.doctor,
-        "version": program.version,
-        "restart": program.restart,
-    }
-
-
-class _Clear:
-    def __init__(self, approvals: Approvals, forks: Forks, main: MainSession) -> None:
-        self._approvals = approvals
-        self._forks = forks
-        self._main = main
-
-    async def run(self, _: CommandCall) -> str:
-        await self._approvals.reset()
-        await self._forks.end(Discard())
-        return texts.CLEARED if await self._main.clear() else texts.NOTHING_TO_CLEAR
 
 
 class _Watch:

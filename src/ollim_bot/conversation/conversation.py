@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ollim_bot.chat import Incoming, Status
 from ollim_bot.conversation.buttons import ButtonRouter
 from ollim_bot.conversation.chat_log import ChatLog
-from ollim_bot.conversation.commands.dispatcher import COMMANDS, CommandDispatcher
+from ollim_bot.conversation.commands.dispatcher import CommandDispatcher
+from ollim_bot.conversation.commands.table import COMMANDS
 from ollim_bot.conversation.intake import MessageIntake
 from ollim_bot.conversation.outbox.outbox import DurableOutbox
 from ollim_bot.conversation.status_board import StatusBoard
@@ -15,10 +15,11 @@ from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
 from ollim_bot.domain.inputs import InputId
+from ollim_bot.ports import IncomingMessage, Status
 
 
 class Conversation:
-    """The `Reception` of the surfaces: all that a surface can ask for."""
+    """The `ChatService` of the surfaces: all that a surface can ask for."""
 
     def __init__(
         self,
@@ -46,7 +47,7 @@ class Conversation:
     def status(self) -> Status:
         return self._board.current
 
-    async def receive(self, message: Incoming) -> ChatMessage:
+    async def receive(self, message: IncomingMessage) -> ChatMessage:
         return await self._intake.receive(message)
 
     async def edit(self, input_id: InputId, text: str) -> bool:

@@ -14,7 +14,7 @@ from ollim_bot.conversation.commands.program import SET_UP
 from ollim_bot.conversation.posting import Posting
 from ollim_bot.conversation.stage import Stage
 from ollim_bot.conversation.state import ConversationState
-from ollim_bot.domain.cards import Button, ButtonStyle, Card, Inquiry
+from ollim_bot.domain.cards import Button, ButtonPrompt, ButtonStyle, Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.moments import describe
@@ -105,7 +105,7 @@ class Greeting:
 
     async def _welcome(self) -> None:
         now = self._clock.now()
-        inquiry = Inquiry(secrets.token_hex(4), self._prompt, now.timestamp())
+        inquiry = ButtonPrompt(secrets.token_hex(4), self._prompt, now.timestamp())
 
         def step(tx: Transaction) -> GivenNames:
             tx.inquiries.change(lambda known: known.stored(inquiry))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from ollim_bot.chat import AttachmentKeeper, Incoming
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.forks.forks import Replies
@@ -17,7 +16,7 @@ from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
 from ollim_bot.domain.inbox import Accepted, Edited, Ended, InputEnd
 from ollim_bot.domain.inputs import InputId, OwnerMessage
 from ollim_bot.errors import WrongInput
-from ollim_bot.ports import Clock
+from ollim_bot.ports import AttachmentStore, Clock, IncomingMessage
 from ollim_bot.store.transaction import Transaction
 
 
@@ -25,14 +24,14 @@ class OwnerMessages:
     """Makes inputs of what a surface brings, with its files kept and its quote found."""
 
     def __init__(
-        self, keeper: AttachmentKeeper, chat: ChatLog, replies: Replies, clock: Clock
+        self, keeper: AttachmentStore, chat: ChatLog, replies: Replies, clock: Clock
     ) -> None:
         self._keeper = keeper
         self._chat = chat
         self._replies = replies
         self._clock = clock
 
-    async def made(self, message: Incoming) -> OwnerMessage:
+    async def made(self, message: IncomingMessage) -> OwnerMessage:
         attachments = await asyncio.to_thread(self._kept, message)
         quoted = await self._chat.find(message.reply_to) if message.reply_to else None
         return OwnerMessage(
@@ -49,7 +48,7 @@ class OwnerMessages:
             message.untrusted_quote or (quoted.untrusted if quoted else None),
         )
 
-    def _kept(self, message: Incoming) -> tuple[Attachment, ...]:
+    def _kept(self, message: IncomingMessage) -> tuple[Attachment, ...]:
         return tuple(self._keeper.keep(message.id, file) for file in message.files)
 
 
@@ -82,7 +81,7 @@ class MessageIntake:
             if isinstance(waiting, OwnerMessage) and not self._chat.recent(MessageId(waiting.id)):
                 await self._chat.add_or_put_up(_shown(waiting))
 
-    async def receive(self, message: Incoming) -> ChatMessage:
+    async def receive(self, message: IncomingMessage) -> ChatMessage:
         """On disk, with its files, when it returns; once for an id."""
         # A surface that gives up must not stop this half-way: the inbox may have it already.
         return await asyncio.shield(asyncio.ensure_future(self._receive(message)))
@@ -113,7 +112,7 @@ class MessageIntake:
         turn = self._state.turn
         return turn is not None and input_id in turn.inputs
 
-    async def _receive(self, message: Incoming) -> ChatMessage:
+    async def _receive(self, message: IncomingMessage) -> ChatMessage:
         async with self.posting:
             known = await self._known(message.id)
             if known is not None:

@@ -7,10 +7,10 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 
-from ollim_bot.chat import ChatSurface, Status, TurnStart
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.events import AgentEvent
+from ollim_bot.ports import ChatSurface, Status, TurnStart
 
 _logger = logging.getLogger(__name__)
 

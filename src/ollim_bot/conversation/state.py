@@ -6,10 +6,10 @@ import asyncio
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ollim_bot.chat import TurnStart
 from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.inbox import Inbox, InboxRow
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.ports import TurnStart
 from ollim_bot.store.database import Step
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction

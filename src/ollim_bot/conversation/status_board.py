@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from ollim_bot.chat import OpenFork, Status
 from ollim_bot.conversation.forks import cards
 from ollim_bot.conversation.stage import Stage
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.errors import StorageError
+from ollim_bot.ports import OpenFork, Status
 from ollim_bot.store.store import Store
 
 _logger = logging.getLogger(__name__)

@@ -7,11 +7,11 @@ from datetime import tzinfo
 from ollim_bot.conversation.assembly import ConversationParts
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock, Disk
-from ollim_bot.schedule.dispatch import Dispatch
+from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.hand_edits import HandEdits
-from ollim_bot.schedule.job_index import JobBook
+from ollim_bot.schedule.job_index import JobIndex
 from ollim_bot.schedule.run_requests import RunRequests
-from ollim_bot.schedule.scheduler import Outlook, Scheduler
+from ollim_bot.schedule.scheduler import Scheduler, UpcomingReader
 from ollim_bot.schedule.watcher import Events, Watcher, file_events
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.run_requests import RequestFolder
@@ -29,27 +29,21 @@ def assemble_schedule(
     events: Events = file_events,
     disk: Disk | None = None,
 ) -> Scheduler:
-    """`events` is how the system tells of changed files."""
-    book = JobBook(paths, clock, talk.notices, edits)
-    dispatch = Dispatch(
+    """`events` yields the changes of files that the system reports."""
+    index = JobIndex(paths, clock, talk.notices, edits)
+    dispatch = Dispatcher(
         stores,
         talk.foreground,
         talk.background,
         talk.reminders,
         talk.notices,
         clock,
-        Outlook(book, clock, zone, paths.root),
+        UpcomingReader(index, clock, zone, paths.root),
+        talk.manual_runs,
     )
     watcher = Watcher(paths, clock, talk.notices.tell, events=events)
     requests = RunRequests(RequestFolder(paths), stores, dispatch, clock)
+    heartbeat = HeartbeatFile(paths, disk)
     return Scheduler(
-        stores,
-        book,
-        watcher,
-        dispatch,
-        talk.notices,
-        clock,
-        zone,
-        HeartbeatFile(paths, disk),
-        requests,
+        stores, index, watcher, dispatch, talk.notices, clock, zone, heartbeat, requests
     )

@@ -1,4 +1,4 @@
-"""Stores, logs and shelves without a disk, for tests of what stands on them."""
+"""Stores, logs and shelves in memory, for tests of the code above them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from ollim_bot.domain.cards import Inquiries
+from ollim_bot.domain.cards import ButtonPrompts
 from ollim_bot.domain.forks import Fork, ForkMessage
 from ollim_bot.domain.inbox import Accepted, Inbox, InboxRow
-from ollim_bot.domain.jobs import Job
+from ollim_bot.domain.jobs import Job, ShelfReport, Shelved
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.run_history import claimed_by, claiming_row
@@ -19,7 +19,7 @@ from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import DuplicateId, NotFound
-from ollim_bot.ports import LogView, ShelfReport, Shelved
+from ollim_bot.ports import LogView
 from ollim_bot.store.connection import Statements
 from ollim_bot.store.database import Step
 from ollim_bot.store.inbox import InboxInputs
@@ -35,7 +35,7 @@ J = TypeVar("J", bound=Job)
 
 
 def memory_stores(now: datetime) -> Stores:
-    """What `open_stores` gives for a new data directory."""
+    """The equivalent of `open_stores` for a new data directory."""
     no_session: SessionId | None = None
     no_messages: tuple[ForkMessage, ...] = ()
     no_fork: Fork | None = None
@@ -47,7 +47,7 @@ def memory_stores(now: datetime) -> Stores:
         updates=MemoryStore(PendingUpdates()),
         fork_messages=MemoryStore(no_messages),
         fork=MemoryStore(no_fork),
-        inquiries=MemoryStore(Inquiries()),
+        inquiries=MemoryStore(ButtonPrompts()),
         pings=MemoryStore(PingBudget.full(now)),
         config=MemoryStore(RuntimeConfig()),
         memory=MemoryStore(no_facts),
@@ -111,7 +111,7 @@ class MemoryStore(Generic[T]):
 
 
 class MemoryLog(Generic[T]):
-    """`moment` says when an entry is from."""
+    """`moment` gives the time of an entry."""
 
     def __init__(self, moment: Callable[[T], datetime]) -> None:
         self._entries: list[T] = []

@@ -18,9 +18,9 @@ from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.forks import Discard, Fork, Idleness, Report, Save
+from ollim_bot.domain.forks import Discard, Fork, IdleAction, Report, Save
 from ollim_bot.domain.inbox import Accepted
-from ollim_bot.domain.inputs import CommandCall, InputId, Occasion, ProgramTurn
+from ollim_bot.domain.inputs import CommandCall, InputId, ProgramTurn, ProgramTurnReason
 from ollim_bot.domain.runs import EnterFork, Intent
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import Clock
@@ -95,15 +95,14 @@ class ForkCommands:
         self._state = state
         self._posting = posting
         self._clock = clock
-        self.in_line: Mapping[str, Callable[[CommandCall], Awaitable[str]]] = {
-            ENTER: self._enter,
+        self.steps: Mapping[str, Callable[[CommandCall], Awaitable[str]]] = {
             SAVE: self._save,
             REPORT: self._report,
             EXIT: self._exit,
             IDLE: self._look,
         }
 
-    async def _enter(self, call: CommandCall) -> str:
+    async def enter(self, call: CommandCall) -> str:
         fork = self._forks.open
         if fork is not None and fork.id != call.id:
             raise WrongInput(cards.ALREADY_OPEN)
@@ -113,7 +112,7 @@ class ForkCommands:
             call.id,
             topic=topic,
             idle_minutes=int(idle) if idle else None,
-            first=self._turn(call, call.id, Occasion.FORK_STARTED, topic),
+            first=self._turn(call, call.id, ProgramTurnReason.FORK_STARTED, topic),
         )
         return ""
 
@@ -141,8 +140,8 @@ class ForkCommands:
             await self._forks.end(Report(self._summary(fork)))
         elif not fork.has_answered:
             raise WrongInput(cards.NOTHING_ANSWERED)
-        elif not self._waits_to_ask(Occasion.FORK_REPORT):
-            turn = self._turn(call, fork.id, Occasion.FORK_REPORT)
+        elif not self._waits_to_ask(ProgramTurnReason.FORK_REPORT):
+            turn = self._turn(call, fork.id, ProgramTurnReason.FORK_REPORT)
             name = InputId(f"last-{call.id}")
             last = self._requests.call(name, REPORT, fork=fork.id, is_last="yes")
             # In line at once, so that the fork ends even if the agent leaves no summary.
@@ -160,14 +159,14 @@ class ForkCommands:
             return ""
         now = self._clock.now()
         match fork.verdict(now):
-            case Idleness.PROMPT:
+            case IdleAction.PROMPT:
                 note = cards.idle_note(fork.idle_limit)
                 await self._posting.note(note, name=f"fork-idle-{call.id}")
-                turn = self._turn(call, fork.id, Occasion.FORK_IDLE)
+                turn = self._turn(call, fork.id, ProgramTurnReason.FORK_IDLE)
                 await self._state.transact(lambda tx: _prompt(tx, turn, now))
-            case Idleness.CLOSE:
+            case IdleAction.CLOSE:
                 await self._forks.end(Report(fork.summary))
-            case Idleness.KEEP:
+            case IdleAction.KEEP:
                 pass
         return ""
 
@@ -176,7 +175,7 @@ class ForkCommands:
         return fork if fork is not None and fork.id == call.arguments.get("fork") else None
 
     def _turn(
-        self, call: CommandCall, fork: str, occasion: Occasion, topic: str = ""
+        self, call: CommandCall, fork: str, occasion: ProgramTurnReason, topic: str = ""
     ) -> ProgramTurn:
         name = InputId(f"{occasion}-{call.id}")
         return ProgramTurn(name, _NOBODY, self._clock.now(), occasion, fork, topic)
@@ -188,7 +187,7 @@ class ForkCommands:
         about_it = (given for given in asked if given.get("fork") == fork.id)
         return next((given["summary"] for given in about_it if "summary" in given), fork.summary)
 
-    def _waits_to_ask(self, occasion: Occasion) -> bool:
+    def _waits_to_ask(self, occasion: ProgramTurnReason) -> bool:
         waiting = self._state.inbox.waiting
         return any(isinstance(e, ProgramTurn) and e.occasion is occasion for e in waiting)
 
@@ -277,7 +276,7 @@ class IdleWatch:
         if fork is None:
             await asyncio.Event().wait()
             return
-        while fork.verdict(now := self._clock.now()) is Idleness.KEEP:
+        while fork.verdict(now := self._clock.now()) is IdleAction.KEEP:
             if fork.last_activity > now:
                 # The clock was set back: it must not keep the fork open for as long as that.
                 await self._state.transact(partial(_rest, now=now))

@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import datetime
 from uuid import uuid4
 
-from ollim_bot.agent import AgentEngine, AgentSession, SessionSpec, Toolset
 from ollim_bot.conversation.forks import cards
 from ollim_bot.conversation.posting import Posting
 from ollim_bot.conversation.sessions.dialogue import ChatSession, Spec
@@ -17,14 +16,14 @@ from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.forks import Fork, ForkMessage, with_fork_message
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
-from ollim_bot.domain.tool_policy import MAIN_TOOLS
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import SessionLost
-from ollim_bot.ports import Clock
+from ollim_bot.ports import AgentEngine, AgentSession, Clock, SessionSpec, Toolset
 from ollim_bot.prompts.context import READ_ONLY
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.stores import Stores
+from ollim_bot.tools.registry import MAIN_TOOLS
 
 _POLICY = RunPolicy(RunKind.FORK, MAIN_TOOLS)
 

@@ -9,14 +9,13 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from ollim_bot import errors
-from ollim_bot.chat import Courier
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.outbox.passage import Instant, Passage
 from ollim_bot.conversation.outbox.post_book import PostBook
 from ollim_bot.conversation.outbox.regrets import Regrets
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.outgoing import Failure, Sending, Sent, Tried
-from ollim_bot.ports import Clock
+from ollim_bot.ports import Clock, ConfirmedChannel
 
 _ANSWER_WITHIN = 10.0
 _LONGEST_CALL = 60.0
@@ -38,7 +37,12 @@ class Delivery:
     """
 
     def __init__(
-        self, courier: Courier, book: PostBook, chat: ChatLog, regrets: Regrets, clock: Clock
+        self,
+        courier: ConfirmedChannel,
+        book: PostBook,
+        chat: ChatLog,
+        regrets: Regrets,
+        clock: Clock,
     ) -> None:
         self._courier = courier
         self._book = book
@@ -70,7 +74,7 @@ class Delivery:
         if passage is None:
             passage = Passage.of(sending, self._parts(sending.message), None)
             self._unkept[passage.id] = passage
-        with suppress(errors.Unreachable, errors.NotSent, errors.Unsure):
+        with suppress(errors.Unreachable, errors.DeliveryFailed, errors.DeliveryUncertain):
             while not passage.is_whole:
                 ref = await self._looked_for(passage) or await self._tried(passage)
                 if ref is None:
@@ -150,7 +154,7 @@ class Delivery:
             return True
         try:
             ref = await self._looked_for(passage)
-        except (errors.Unsure, errors.NotSent):
+        except (errors.DeliveryUncertain, errors.DeliveryFailed):
             return await self._has_given_up(passage)
         if ref is None:
             ref = await self._handed_over(passage)
@@ -186,7 +190,7 @@ class Delivery:
             passage.tried_at = row.at
         try:
             return await self._tried(passage)
-        except errors.NotSent as refused:
+        except errors.DeliveryFailed as refused:
             await self._refused(passage, str(refused))
         return None
 
@@ -198,14 +202,14 @@ class Delivery:
         try:
             return await self._answer(
                 self._courier.deliver(passage.part, passage.nonce),
-                errors.Unsure("It takes too long to answer."),
+                errors.DeliveryUncertain("It takes too long to answer."),
             )
         except errors.Unreachable:
             passage.is_in_doubt = was_in_doubt
             raise
-        except errors.Unsure as lost:
+        except errors.DeliveryUncertain as lost:
             _logger.info("A message may have arrived on %s: %s", self._courier.name, lost)
-        except errors.NotSent:
+        except errors.DeliveryFailed:
             # That this try was refused says nothing about the ones before it: they are looked for.
             passage.is_in_doubt, passage.first_try = was_in_doubt, None
             if not was_in_doubt:
@@ -221,13 +225,13 @@ class Delivery:
             if not asked.done():
                 raise late
             if asked.cancelled():  # not by us: a client that is being closed, say
-                raise errors.Unsure("It was broken off.")
+                raise errors.DeliveryUncertain("It was broken off.")
             return asked.result()
-        except (errors.NotSent, errors.Unreachable, errors.Unsure):
+        except (errors.DeliveryFailed, errors.Unreachable, errors.DeliveryUncertain):
             raise
         except Exception as wrong:  # whatever it is, the message may have arrived before it
             _logger.exception("%s has failed in an unforeseen way", self._courier.name)
-            raise errors.Unsure(str(wrong)) from wrong
+            raise errors.DeliveryUncertain(str(wrong)) from wrong
         finally:
             asked.cancel()
             alarm.cancel()

@@ -7,7 +7,6 @@ import logging
 from dataclasses import replace
 
 from ollim_bot import errors
-from ollim_bot.chat import Courier
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.outbox.delivery import Delivery
 from ollim_bot.conversation.outbox.post_book import PostBook
@@ -16,7 +15,7 @@ from ollim_bot.conversation.stage import Stage
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.outgoing import NotSent, Sending, Tried
 from ollim_bot.domain.runs import Run
-from ollim_bot.ports import Clock
+from ollim_bot.ports import Clock, ConfirmedChannel
 from ollim_bot.stores import Stores
 from ollim_bot.tools.context import Payment
 
@@ -42,7 +41,7 @@ class DurableOutbox:
         chat: ChatLog,
         stage: Stage,
         clock: Clock,
-        courier: Courier | None = None,
+        courier: ConfirmedChannel | None = None,
         tell: Tell | None = None,
     ) -> None:
         self._chat = chat
@@ -154,7 +153,7 @@ class DurableOutbox:
             passage = self._delivery.add(begun, tried)
         end = await self._delivery.end_of(passage)
         if isinstance(end, NotSent):
-            raise errors.NotSent(end.reason)
+            raise errors.DeliveryFailed(end.reason)
         return True
 
     async def _posted(self, sending: Sending, pay: Payment | None) -> bool:
@@ -179,13 +178,13 @@ class DurableOutbox:
         try:
             return await asyncio.to_thread(self._book.begin, sending, pay, tried)
         except errors.StorageError as refused:
-            raise errors.NotKept(str(refused)) from refused
+            raise errors.NotStored(str(refused)) from refused
 
     async def _is_shown_or_taken_back(self, begun: Sending, tried: Tried | None = None) -> bool:
         try:
             return await self._is_shown(begun, tried)
         except errors.StorageError as refused:
-            raise errors.NotKept(str(refused)) from refused
+            raise errors.NotStored(str(refused)) from refused
 
     async def _is_shown(self, begun: Sending, tried: Tried | None = None) -> bool:
         """Put it into the log and on the page; False if that has to wait for room on the disk.

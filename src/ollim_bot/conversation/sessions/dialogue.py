@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from datetime import datetime
 
-from ollim_bot.agent import AgentEngine, AgentSession, Prompt, SessionSpec, Toolset, Trace
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import AgentEvent, Compacted, SessionNamed, Usage
 from ollim_bot.domain.inbox import Taken
@@ -15,7 +14,7 @@ from ollim_bot.domain.runs import Run
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import OllimError
-from ollim_bot.ports import Clock
+from ollim_bot.ports import AgentEngine, AgentSession, Clock, Prompt, SessionSpec, Toolset, Trace
 from ollim_bot.store.transaction import Transaction
 
 _LOOKS = 3

@@ -7,20 +7,19 @@ from dataclasses import replace
 from datetime import datetime
 from uuid import uuid4
 
-from ollim_bot.agent import AgentEngine, AgentSession, SessionSpec, Toolset
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.sessions.dialogue import ChatSession, Spec
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.sessions import Cause, Session, SessionId
-from ollim_bot.domain.tool_policy import MAIN_TOOLS
 from ollim_bot.domain.updates import PendingUpdates, pop_pending_updates
 from ollim_bot.errors import SessionLost
-from ollim_bot.ports import Clock
+from ollim_bot.ports import AgentEngine, AgentSession, Clock, SessionSpec, Toolset
 from ollim_bot.prompts.context import FOR_MAIN
 from ollim_bot.store.steps import leave_notice, new_notice
 from ollim_bot.store.transaction import Transaction
+from ollim_bot.tools.registry import MAIN_TOOLS
 
 _POLICY = RunPolicy(RunKind.MAIN, MAIN_TOOLS)
 

@@ -15,7 +15,7 @@ from ollim_bot.conversation.turns.questions import TurnInput, TurnInputs
 from ollim_bot.conversation.turns.recovery import Recovery
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.inbox import InputEnd
-from ollim_bot.domain.inputs import Asked, CommandCall, ProgramTurn
+from ollim_bot.domain.inputs import CommandCall, ProgramTurn, TurnRequest
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.store.store import Store
@@ -33,7 +33,7 @@ class Questions:
         self._inputs = inputs
         self._board = board
 
-    async def first(self, asked: tuple[Asked, ...]) -> TurnInput:
+    async def first(self, asked: tuple[TurnRequest, ...]) -> TurnInput:
         notes = await self._replies.route(asked)
         await self._board.tell()
         question = await self._inputs.first(asked)
@@ -114,7 +114,7 @@ class InputLoop:
         elif asked and await self._runner.ask(asked, self._questions.first(asked)):
             await self._recovery.run()
 
-    def _is_over(self, asked: Asked) -> bool:
+    def _is_over(self, asked: TurnRequest) -> bool:
         """Whether it was about a fork that is not open any more."""
         fork = self._state.fork
         return isinstance(asked, ProgramTurn) and (fork is None or asked.fork != fork.id)

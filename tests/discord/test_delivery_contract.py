@@ -1,0 +1,65 @@
+"""The courier of Discord keeps the contract on the wire, with the real client."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC
+
+import pytest
+from devtools.localdiscord.faults import AnswerLost
+from devtools.localdiscord.server import LocalDiscord
+from tests.discord.connection_scene import Scene, scene_of
+from tests.discord.draft_scene import OpenDrafts
+
+from ollim_bot.clock import SystemClock
+from ollim_bot.errors import DeliveryUncertain
+from ollim_bot.ports import ConfirmedChannel
+from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
+from ollim_bot.surfaces.discord.delivery import DiscordDelivery
+from ollim_bot.surfaces.discord.drafts import Drafts
+from ollim_bot.testing.chat_service import CourierContract
+
+SEND = "POST /channels/*/messages"
+
+
+class TestOnTheWire(CourierContract):
+    scene: Scene
+
+    @pytest.fixture(autouse=True)
+    async def connected(self) -> AsyncIterator[None]:
+        async with scene_of(LocalDiscord()) as scene, scene.served():
+            self.scene = scene
+            yield
+
+    def make(self) -> ConfirmedChannel:
+        """As a program that has just begun: it remembers nothing of an earlier one."""
+        clock = SystemClock(UTC)
+        background = BackgroundTasks(clock)
+        return DiscordDelivery(
+            self.scene.dm, Drafts(self.scene.dm, clock, background, OpenDrafts()), background, clock
+        )
+
+    async def test_what_arrived_without_an_answer_is_found_by_the_next_life(self) -> None:
+        before, after = self.make(), self.make()
+        [part] = before.parts(self.message)
+        self.scene.local.next_fail(SEND, AnswerLost(), times=None)
+        with pytest.raises(DeliveryUncertain):
+            await before.deliver(part, self.nonce)
+        self.scene.local.mend()
+        [there] = self.scene.local.said
+        assert await after.find(part, self.nonce, self.message.at, ()) == there.id
+        assert await after.deliver(part, self.nonce) == there.id
+        assert self.scene.local.said == [there]
+
+    @pytest.mark.parametrize("shows_nonces", [True, False])
+    async def test_a_message_whose_nonce_is_forgotten_is_found_by_its_words(
+        self, shows_nonces: bool
+    ) -> None:
+        self.scene.local.history_has_nonces = shows_nonces
+        before, after = self.make(), self.make()
+        [part] = before.parts(self.message)
+        ref = await before.deliver(part, self.nonce)
+        self.scene.local.say(part.text)
+        self.scene.local.forget_nonces()
+        assert await after.find(part, self.nonce, self.message.at, ()) == ref
+        assert await after.find(part, "1" * 24, self.message.at, {ref}) is None
