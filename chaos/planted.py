@@ -44,11 +44,11 @@ PLANTED = (
     ),
     Planted(
         "acknowledged before it is on disk",
-        "conversation/conversation.py",
-        "        await self._inbox.append(Accepted(accepted.at, accepted))\n",
-        "        row = Accepted(accepted.at, accepted)\n"
-        "        later = asyncio.get_running_loop().call_later\n"
-        "        later(1.0, lambda: asyncio.ensure_future(self._inbox.append(row)))\n",
+        "conversation/intake.py",
+        "            await self._state.append(Accepted(accepted.at, accepted))\n",
+        "            row = Accepted(accepted.at, accepted)\n"
+        "            later = asyncio.get_running_loop().call_later\n"
+        "            later(1.0, lambda: asyncio.ensure_future(self._state.append(row)))\n",
     ),
     Planted(
         "a token is not reserved",
@@ -58,9 +58,9 @@ PLANTED = (
     ),
     Planted(
         "updates are popped without a claim",
-        "conversation/sessions/main_session.py",
-        "row = replace(taken, claim=claim)",
-        "row = taken",
+        "conversation/turns/runner.py",
+        "replace(taken, claim=claim, in_fork=dialogue.in_fork)",
+        "replace(taken, in_fork=dialogue.in_fork)",
     ),
     Planted(
         "the nonce is new each time",
