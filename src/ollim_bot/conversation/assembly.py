@@ -108,7 +108,7 @@ class ConversationDeps:
 
 @dataclass(frozen=True, slots=True)
 class ConversationParts:
-    """The conversation without what the surfaces see, which needs the schedule as well."""
+    """The conversation without the `ChatService`, which is opened once the parts are loaded."""
 
     state: ConversationState
     chat: ChatLog
@@ -274,7 +274,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
 
 
 async def open_conversation(deps: ConversationDeps, parts: ConversationParts) -> Conversation:
-    """What the surfaces see."""
+    """The `ChatService` of loaded parts."""
     stores, clock, post = deps.stores, deps.clock, parts.stage.post
     jobs = JobButtons(
         deps.store, stores, deps.job_files, deps.former, post, clock, parts.manual_runs
