@@ -15,7 +15,7 @@ from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.outgoing import NotSent, Outbox, OutboxRow, Sending
 from ollim_bot.errors import StorageError, Unreadable, WriteFailed
 from ollim_bot.paths import DataPaths
-from ollim_bot.plain_files import SizeLimit, UnsuitableFile, read_file
+from ollim_bot.plain_files import SizeLimit, UnsuitableFile, read_file, unsuitable_file
 from ollim_bot.ports import Disk
 from ollim_bot.store.codecs.records import MemoryCodec
 from ollim_bot.store.codecs.rows import CHAT_MESSAGES, INBOX_ROWS, LEDGER_ROWS, OUTBOX_ROWS
@@ -71,9 +71,14 @@ class TakeOver:
         """Keep the files that stay as they were before they were taken over."""
         for name in (*(spec.file for spec in MIRRORED), HISTORY_FILE):
             source = self._paths.state / name
-            if source.is_file() and not (self._target() / name).exists():
-                content = read_file(source, SizeLimit.LOG)
-                write_atomically(self._disk, self._target() / name, content, PRIVATE)
+            # One that must not be read is set aside as it is, when the mirrors are reconciled.
+            if source.is_file() and not unsuitable_file(source, SizeLimit.LOG):
+                self._back_up(source)
+
+    def _back_up(self, source: Path) -> None:
+        copy = self._target() / source.name
+        if not copy.exists():
+            write_atomically(self._disk, copy, read_file(source, SizeLimit.LOG), PRIVATE)
 
     def run(self, tx: Transaction) -> None:
         """Import all, and raise `TakeOverFailed` unless the database says the same as the files."""
