@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
 
 from ollim_bot.domain.chat import Attachment, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
@@ -86,6 +86,13 @@ class TurnStart:
     inputs: tuple[InputId, ...]
 
 
+class LogChange(NamedTuple):
+    """A message that was added or edited. `change` grows with every such change of the log."""
+
+    message: ChatMessage
+    change: int
+
+
 class Reception(Protocol):
     """What a surface asks of the core."""
 
@@ -122,11 +129,26 @@ class Reception(Protocol):
     async def message(self, message_id: MessageId) -> ChatMessage | None:
         """One message of the log, however old; None if there is none."""
 
-    async def by_ref(self, surface: str, ref: str) -> ChatMessage | None:
-        """The message that bears this id on a surface; None if that is not known."""
+    async def place_of(self, message_id: MessageId) -> int | None:
+        """Where it stands in the order of the log; None if it is not there."""
 
-    async def missed_since(self, last: MessageId) -> Sequence[ChatMessage] | None:
-        """What came after `last`, oldest first; None if that is too long ago to tell."""
+    async def by_ref(self, surface: str, ref: str) -> ChatMessage | None:
+        """The message that has this id on a surface; None if that is not known."""
+
+    async def by_refs(self, surface: str, newest: int) -> Mapping[str, ChatMessage]:
+        """The newest messages of the log that a surface shows, by their ids there."""
+
+    async def caught_up(self, surface: str) -> None:
+        """Returns when all that the surface has to deliver now has arrived, or never will."""
+
+    async def last_change(self) -> int:
+        """The number of the newest change of the log."""
+
+    async def changes_since(self, change: int, limit: int) -> Sequence[LogChange] | None:
+        """What was added or edited after that change, in the order of the changes.
+
+        None if that is more than `limit`, or if the log never had that change.
+        """
 
     async def trouble(self, sentence: str) -> None:
         """Show on the other surfaces, while it lasts, what does not work on this one.
@@ -142,10 +164,10 @@ class Reception(Protocol):
     def status(self) -> Status: ...
 
 
-class ChatSurface(Protocol):
+class Surface(Protocol):
     """Where the owner and the bot meet.
 
-    `post` and `present` must not wait for the outside world longer than a moment and must not
+    `present` and `changed` must not wait for the outside world longer than a moment and must not
     raise: what cannot be shown now is the surface's own to show later.
     """
 
@@ -154,13 +176,6 @@ class ChatSurface(Protocol):
     async def run(self, reception: Reception) -> None:
         """Serve until cancelled. When it raises, it is started again after a pause."""
 
-    async def post(self, message: ChatMessage) -> None:
-        """Show a message that is final and on disk.
-
-        The answer of a turn that was presented comes here too, with its `turn`, and takes the
-        place of what was shown of it.
-        """
-
     async def present(self, start: TurnStart, events: AsyncIterator[AgentEvent]) -> None:
         """Show a turn while it runs. The events end with a `TurnEnded`."""
 
@@ -168,40 +183,73 @@ class ChatSurface(Protocol):
         """The status is another one now."""
 
 
-class Courier(Protocol):
-    """A surface where a message is delivered when somebody else has confirmed it with an id.
+class ChatSurface(Surface, Protocol):
+    """A surface of our own: it follows the log and confirms nothing."""
 
-    What the bot sends by itself is given to `deliver`, and to `ChatSurface.post` as well, which
-    must not send it again. There it is known by its `refs`: the one under the name of the courier
-    is empty while it is on its way, and then holds its ids over there, with spaces between them.
+    async def post(self, message: ChatMessage, change: int = 0) -> None:
+        """Show a message of the log, new or edited, under the same terms as `present`.
 
-    Both calls should end within a minute; what takes longer is cancelled.
+        The answer of a turn that was presented comes here too, with its `turn`, and takes the
+        place of what was shown of it. `change` is 0 while the log has no room for the message.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class MessagePart:
+    """The part of a message that a channel is given; `index` counts from 0.
+
+    The nonce, of 24 characters, is the same whenever the same part is handed over again, so that a
+    service that remembers it answers with what it has.
     """
 
-    name: str
+    content: ChatMessage
+    index: int
+    nonce: str
+
+
+class Channel(Surface, Protocol):
+    """A surface that is a service of others, which confirms each message with an id.
+
+    Each call should end within a minute; one that takes longer is cancelled. `deliver`, `find` and
+    `edit` raise `Unreachable` where the service certainly did nothing but may do it later, and
+    `Unsure` where it is not known what it did. `deliver` and `edit` raise `NotSent`, with the
+    reason, where the service refuses for good.
+    """
+
+    async def connected(self) -> str:
+        """Returns when the service was reached for the first time: the account there."""
 
     def parts(self, message: ChatMessage) -> Sequence[ChatMessage]:
         """The message as the service can take it, at least one; the same each time it is asked."""
 
-    async def deliver(self, part: ChatMessage, nonce: str) -> str:
-        """Hand it over; gives the id that it has over there.
+    async def take_drafts(
+        self, message: ChatMessage, parts: Sequence[ChatMessage]
+    ) -> Sequence[str]:
+        """The ids of the messages that already stand there as drafts of the first parts.
 
-        The nonce, of 24 characters, is the same whenever the same part is handed over again, so
-        that a service that remembers it answers with what it has. Raises `NotSent` with the reason
-        where the service refused it for good, `Unreachable` where it certainly did not get through
-        but may do so later, `Unsure` where the answer was lost.
+        They are drawn no more, and will be edited to show the parts. Asked again, it answers the
+        same until `ended` is called.
         """
 
-    async def find(
-        self, part: ChatMessage, nonce: str, since: datetime, others: Collection[str]
-    ) -> str | None:
-        """Read back whether it has arrived; gives its id over there.
+    async def deliver(self, part: MessagePart) -> str:
+        """Hand it over; returns the id that it has over there."""
+
+    async def find(self, part: MessagePart, since: datetime, others: Collection[str]) -> str | None:
+        """Read back whether it has arrived; returns its id over there.
 
         None if it is certainly not there. `since` is when it may have been sent at the earliest, by
         our clock: if that is wrong by hours, the newest messages must be looked at nevertheless.
-        `others` are ids of other messages, which may say the same. Raises `Unreachable` where the
-        service does not answer now, `Unsure` where it does and that cannot be seen.
+        `others` are ids of other messages, which may say the same.
         """
+
+    async def edit(self, ref: str, content: ChatMessage) -> None:
+        """Let the message with this id show the part `content`; its files stay as they are."""
+
+    def discard(self, refs: Sequence[str]) -> None:
+        """Remove these drafts, soon: they could not be edited. Does not raise."""
+
+    def ended(self, message: ChatMessage, refs: Sequence[str]) -> None:
+        """The delivery has ended, with all that arrived of it under `refs`. Does not raise."""
 
 
 class AttachmentKeeper(Protocol):
@@ -218,10 +266,3 @@ class AttachmentKeeper(Protocol):
 
     def clean(self, now: datetime) -> int:
         """Remove what is older than 30 days; gives how many files."""
-
-
-class RemoteSurface(ChatSurface, Courier, Protocol):
-    """A surface that is somebody else's service."""
-
-    async def connected(self) -> None:
-        """Returns when it has been reached for the first time."""

@@ -14,7 +14,7 @@ from ollim_bot.agent import AgentEngine, Gate
 from ollim_bot.app.brain import Brain, open_brain
 from ollim_bot.app.examination import examine_in_chat
 from ollim_bot.app.persona import Persona
-from ollim_bot.app.surfaces import Announce, MakeRemote, Surfaces, open_surfaces
+from ollim_bot.app.surfaces import Announce, MakeChannel, Surfaces, open_surfaces
 from ollim_bot.chat import ChatSurface, Status
 from ollim_bot.clock import SystemClock
 from ollim_bot.conversation.assembly import Talk
@@ -35,7 +35,9 @@ from ollim_bot.store.attachments.files import FileAttachments
 from ollim_bot.store.data_directory import TEXTS, Closing, close_to_others, prepare_data_directory
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.journal import open_journal
+from ollim_bot.store.opening import open_database
 from ollim_bot.store.policy_file import PolicyFile
+from ollim_bot.store.store import SqliteStore, Store
 from ollim_bot.store.stores import open_stores
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.stores import Stores
@@ -69,9 +71,9 @@ class Ground:
 
 
 class App:
-    """`clock`, `engine`, `surfaces`, `stores`, `ground` take the place of the real ones in tests.
+    """`clock`, `engine`, `surfaces`, `stores`, `store`, `ground` stand for the real ones in tests.
 
-    `remote` makes the surface that is somebody else's service. `announce` is called when the bot is
+    `channels` make the surfaces that are services of others. `announce` is called when the bot is
     up, with the page, if there is one.
     """
 
@@ -83,8 +85,9 @@ class App:
         engine: AgentEngine | None = None,
         surfaces: Sequence[ChatSurface] | None = None,
         stores: Stores | None = None,
+        store: Store | None = None,
         ground: Ground | None = None,
-        remote: MakeRemote | None = None,
+        channels: Sequence[MakeChannel] = (),
         announce: Announce = lambda _: None,
     ) -> None:
         self._settings = settings
@@ -92,8 +95,9 @@ class App:
         self._engine = engine
         self._surfaces = None if surfaces is None else Surfaces(surfaces, self._clock)
         self._stores = stores
+        self._store = store
         self._ground = ground or Ground()
-        self._make_remote = remote
+        self._make_channels = channels
         self._announce = announce
         self._ending = Ending.STOPPED
         self._is_wanted_to_end = asyncio.Event()
@@ -117,6 +121,7 @@ class App:
         async with AsyncExitStack() as lifetime:
             closing = await asyncio.to_thread(self._prepare, paths)
             lifetime.enter_context(single_instance(paths.bot_pid, report=self._problem))
+            store = self._store or await self._opened_store(lifetime)
             edits = HandEdits(await self._journal(lifetime), paths.root, self._clock)
             stores = self._stores or self._opened_stores(edits)
             brain = await lifetime.enter_async_context(
@@ -126,11 +131,11 @@ class App:
                 self._settings,
                 stores,
                 self._clock,
-                self._make_remote,
+                self._make_channels,
                 self._heartbeat_age,
                 self._problem,
             )
-            talk = self._talk(stores, brain, edits, surfaces)
+            talk = self._talk(stores, store, brain, edits, surfaces)
             lifetime.push_async_callback(talk.forks.close)
             await talk.conversation.load()
             if brain.provider.problem:
@@ -140,6 +145,7 @@ class App:
                 self._scheduler = assemble_schedule(
                     paths,
                     stores,
+                    store,
                     talk,
                     edits,
                     self._clock,
@@ -148,7 +154,7 @@ class App:
                 )
                 if refused := await talk.greeting.begun():
                     await talk.notices.tell(no_room(refused))
-                await self._serve(talk, self._scheduler, surfaces)
+                await self._serve(talk, self._scheduler, surfaces, store)
             except BaseExceptionGroup as several:
                 error = _first(several)
                 if isinstance(error, OllimError):
@@ -182,6 +188,19 @@ class App:
         await asyncio.to_thread(lifetime.enter_context(journal).prepare)
         return journal
 
+    async def _opened_store(self, lifetime: AsyncExitStack) -> SqliteStore:
+        database = await asyncio.to_thread(
+            open_database,
+            self._settings.paths,
+            self._clock.now,
+            is_holder=True,
+            report=lambda problem: self._problem(str(problem)),
+            disk=self._ground.disk,
+        )
+        store = SqliteStore(database, self._clock)
+        lifetime.push_async_callback(store.close)
+        return store
+
     def _opened_stores(self, journal: Journal) -> Stores:
         return open_stores(
             self._settings.paths,
@@ -197,15 +216,18 @@ class App:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._problems.put_nowait, sentence)
 
-    def _talk(self, stores: Stores, brain: Brain, journal: Journal, surfaces: Surfaces) -> Talk:
+    def _talk(
+        self, stores: Stores, store: Store, brain: Brain, journal: Journal, surfaces: Surfaces
+    ) -> Talk:
         settings, paths = self._settings, self._settings.paths
         persona = Persona(settings, stores, self._problems.put)
         return Talk(
             World(
                 engine=brain.engine,
                 stores=stores,
+                store=store,
                 clock=self._clock,
-                surfaces=surfaces.all,
+                surfaces=surfaces.followers,
                 keeper=FileAttachments(paths, self._clock.now),
                 spec=persona.spec,
                 gate=self._gate,
@@ -221,7 +243,7 @@ class App:
                 working_directory=paths.root,
                 doctor=lambda: examine_in_chat(settings, brain.provider, self._clock.now()),
                 restart=lambda: self.stop(Ending.RESTART),
-                courier=surfaces.remote,
+                channels=surfaces.channels,
                 status=Status(
                     provider=brain.provider.name,
                     is_offline=brain.provider.is_offline,
@@ -251,14 +273,19 @@ class App:
     def _heartbeat_age(self) -> float | None:
         return self._scheduler.heartbeat_age if self._scheduler else None
 
-    async def _serve(self, talk: Talk, scheduler: Scheduler, surfaces: Surfaces) -> None:
+    async def _serve(
+        self, talk: Talk, scheduler: Scheduler, surfaces: Surfaces, store: Store
+    ) -> None:
         """The conversation or the schedule dying ends everything; a surface is started again."""
         async with asyncio.TaskGroup() as group:
             conversation = group.create_task(talk.conversation.run())
             schedule = group.create_task(scheduler.run())
-            others = [talk.notices.run(), talk.outbox.run(), talk.idle_watch.run()]
+            others = [talk.notices.run(), talk.deliveries.run(), talk.failures.run()]
+            others += [talk.fanout.run(), talk.idle_watch.run()]
             others += [self._tell_problems(talk), self._tidied(), talk.echo.run()]
             others += surfaces.services(talk, self._announce)
+            if isinstance(store, SqliteStore):
+                others.append(store.run_upkeep())
             services = [group.create_task(service) for service in others]
             await self._is_wanted_to_end.wait()
             schedule.cancel()
@@ -266,7 +293,7 @@ class App:
                 self._end(talk.conversation, conversation), talk.background.close()
             )
             await scheduler.close()
-            await talk.outbox.settle(_LAST_WORDS)
+            await talk.deliveries.settle(_LAST_WORDS)
             for service in services:
                 service.cancel()
 

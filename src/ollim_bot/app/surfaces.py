@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 
 from ollim_bot import __version__
-from ollim_bot.chat import ChatSurface, OpenAttachment, RemoteSurface
+from ollim_bot.chat import Channel, ChatSurface, OpenAttachment, Surface
 from ollim_bot.conversation.assembly import Talk
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock
@@ -24,49 +24,49 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _logger = logging.getLogger(__name__)
 
 Announce = Callable[[WebSurface | None], None]
-MakeRemote = Callable[[Stores, OpenAttachment, Clock], RemoteSurface]
+MakeChannel = Callable[[Stores, OpenAttachment, Clock], Channel]
 
 
 class Surfaces:
-    """All of them. `remote` is the one that has to confirm what is sent, if there is such a one."""
+    """`followers` follow the log; `channels` have to confirm what is sent."""
 
     def __init__(
         self,
-        surfaces: Sequence[ChatSurface],
+        followers: Sequence[ChatSurface],
         clock: Clock,
         *,
-        remote: RemoteSurface | None = None,
+        channels: Sequence[Channel] = (),
         page: WebSurface | None = None,
     ) -> None:
-        self.all = surfaces
-        self.remote = remote
+        self.followers = followers
+        self.channels = channels
+        self._all: Sequence[Surface] = [*followers, *channels]
         self._page = page
         self._clock = clock
 
     def services(self, talk: Talk, announce: Announce) -> list[Coroutine[None, None, None]]:
         """All that has to run for them."""
-        found = [self._kept_up(surface, talk) for surface in self.all]
+        found = [self._kept_up(surface, talk) for surface in self._all]
         found.append(self._announced(announce))
-        if self.remote is not None:
-            found.append(_greeted(self.remote, talk))
+        found += [_greeted(channel, talk) for channel in self.channels]
         return found
 
     async def _announced(self, announce: Announce) -> None:
         """Without a page, that it runs is worth saying when it has been let in elsewhere."""
         if self._page is not None:
             await self._page.ready()
-        elif self.remote is not None:
-            await self.remote.connected()
+        elif self.channels:
+            await self.channels[0].connected()
         announce(self._page)
 
-    async def _kept_up(self, surface: ChatSurface, talk: Talk) -> None:
+    async def _kept_up(self, surface: Surface, talk: Talk) -> None:
         pause = _FIRST_PAUSE
         while True:
             began = self._clock.monotonic()
             try:
                 await surface.run(talk.conversation)
             except OllimError as error:
-                if len(self.all) == 1:
+                if len(self._all) == 1:
                     raise
                 await self._said(str(error), talk)
             except Exception:  # a surface never takes the bot down
@@ -86,17 +86,16 @@ async def open_surfaces(
     settings: Settings,
     stores: Stores,
     clock: Clock,
-    make_remote: MakeRemote | None,
+    make_channels: Sequence[MakeChannel],
     heartbeat_age: Callable[[], float | None],
     on_problem: Callable[[str], None],
 ) -> Surfaces:
-    """The page if it is on, and the remote one if there is a way to make it."""
+    """The page if it is on, and the channels."""
     paths = settings.paths
     opener = files_of(paths.root, paths.attachments)
-    remote = None if make_remote is None else make_remote(stores, opener, clock)
-    elsewhere: list[ChatSurface] = [] if remote is None else [remote]
+    channels = [make(stores, opener, clock) for make in make_channels]
     if settings.web_port is None:
-        return Surfaces(elsewhere, clock, remote=remote)
+        return Surfaces([], clock, channels=channels)
     await asyncio.to_thread(web_secret, paths)
     page = WebSurface(
         port=settings.web_port,
@@ -109,9 +108,9 @@ async def open_surfaces(
         version=__version__,
         heartbeat_age=heartbeat_age,
     )
-    return Surfaces([page, *elsewhere], clock, remote=remote, page=page)
+    return Surfaces([page], clock, channels=channels, page=page)
 
 
-async def _greeted(remote: RemoteSurface, talk: Talk) -> None:
-    await remote.connected()
+async def _greeted(channel: Channel, talk: Talk) -> None:
+    await channel.connected()
     await talk.greeting.say()

@@ -10,8 +10,8 @@ import sys
 
 from ollim_bot import __version__
 from ollim_bot.app.app import App, Ending
-from ollim_bot.app.surfaces import MakeRemote
-from ollim_bot.chat import OpenAttachment, RemoteSurface
+from ollim_bot.app.surfaces import MakeChannel
+from ollim_bot.chat import Channel, OpenAttachment
 from ollim_bot.cli.data import note
 from ollim_bot.cli.framework import Caller
 from ollim_bot.connections import allow_many_descriptors
@@ -69,26 +69,26 @@ async def _until_stopped(settings: Settings, caller: Caller, redacting: Redactin
         elif settings.discord_token is None:
             note(_NOBODY)
 
-    app = App(settings, remote=_discord(settings), announce=announce)
+    app = App(settings, channels=_channels(settings), announce=announce)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, app.stop)
     return await app.run()
 
 
-def _discord(settings: Settings) -> MakeRemote | None:
-    """Only who uses it pays for what it takes to load it."""
+def _channels(settings: Settings) -> list[MakeChannel]:
+    """A channel that is not used is not loaded."""
     if settings.discord_token is None:
-        return None
+        return []
     from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
 
     account = Account(settings.discord_token, settings.discord_owner_id, settings.discord_api_url)
     downloads = settings.paths.state / "discord"
 
-    def made(stores: Stores, opener: OpenAttachment, clock: Clock) -> RemoteSurface:
+    def made(stores: Stores, opener: OpenAttachment, clock: Clock) -> Channel:
         return DiscordSurface(account, stores.memory, opener, downloads, clock)
 
-    return made
+    return [made]
 
 
 def _page(page: WebSurface) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from ollim_bot.agent import Refusal, ToolCall
-from ollim_bot.conversation.stage import Stage
+from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color, Field
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
@@ -233,14 +233,14 @@ class Approvals:
     def __init__(
         self,
         stores: Stores,
-        stage: Stage,
+        poster: MessagePoster,
         clock: Clock,
         root: Path,
         *,
         in_fork: Callable[[], bool] = lambda: False,
     ) -> None:
         self._stores = stores
-        self._stage = stage
+        self._poster = poster
         self._clock = clock
         self._roots = (str(root), os.path.realpath(root))
         self._in_fork = in_fork
@@ -379,9 +379,9 @@ class Approvals:
                 question.end(from_now_on(covering))
             if question.outcome.done():
                 return
-            await self._stage.post(question.message)
+            await self._poster.post(question.message)
             outcome = await question.outcome
-            await self._stage.post(_answered(question.message, outcome))
+            await self._poster.post(_answered(question.message, outcome))
         except Exception:  # whatever the disk does: what nobody can see is refused
             _logger.exception("A question could not be shown")
         finally:
@@ -422,7 +422,7 @@ class Approvals:
         if message.card is None or all(each.is_used for each in message.card.buttons):
             return
         try:
-            await self._stage.post(_answered(message, DEAD))
+            await self._poster.post(_answered(message, DEAD))
         except StorageError:
             _logger.warning("A question that is over could not be shown so", exc_info=True)
 

@@ -43,12 +43,16 @@ class Talk(Foundations):
     def conversation(self) -> Conversation:
         return Conversation(
             inbox=self._inbox,
-            outbox=self.outbox,
+            poster=self.poster,
+            deliveries=self.deliveries,
             chat=self._chat,
-            stage=self._stage,
+            fanout=self.fanout,
+            store=self._store,
             session=self.session,
             forks=self.forks,
-            replies=Replies(self._engine, self._stores, self.session, self.forks, self._clock),
+            replies=Replies(
+                self._engine, self._stores, self._store, self.session, self.forks, self._clock
+            ),
             answering=self._answering,
             approvals=self._approvals,
             recovery=self._recovery,
@@ -68,9 +72,10 @@ class Talk(Foundations):
             Surroundings(
                 self._engine,
                 self._stores,
+                self._store,
                 self._clock,
                 self._root,
-                self.outbox,
+                self.poster,
                 self.notices,
                 self._world.background_tools,
                 self.echo,
@@ -83,7 +88,7 @@ class Talk(Foundations):
 
     @cached_property
     def reminders(self) -> ReminderDelivery:
-        return ReminderDelivery(self._stores, self.outbox, self._clock)
+        return ReminderDelivery(self._stores, self._store, self.poster, self._clock)
 
     @cached_property
     def idle_watch(self) -> IdleWatch:
@@ -99,7 +104,7 @@ class Talk(Foundations):
         return Greeting(
             self._stores,
             self._chat,
-            self._stage,
+            self.poster,
             self.session,
             self._posting,
             self._clock,
@@ -139,6 +144,7 @@ class Talk(Foundations):
         return SessionCommands(
             self._engine,
             self._stores,
+            self._store,
             self.session,
             self._clock,
             self._root,
@@ -147,14 +153,14 @@ class Talk(Foundations):
 
     def _commands_at_once(self) -> Mapping[str, AtOnce]:
         settings = SettingCommands(self._stores.config)
-        jobs = JobCommands(self._stores, self._clock, self._stage.post, in_fork=self._is_in_fork)
+        jobs = JobCommands(self._stores, self._clock, self.poster.post, in_fork=self._is_in_fork)
         program = ProgramCommands(self._world.doctor, self._world.restart)
         return {
             "config": settings.config,
             "model": settings.model,
             "thinking": settings.thinking,
             "permissions": PermissionCommands(self._approvals).permissions,
-            "ping-budget": PingCommands(self._stores.pings, self._clock).ping_budget,
+            "ping-budget": PingCommands(self._store, self._clock).ping_budget,
             "routines": jobs.routines,
             "reminders": jobs.reminders,
             "runs": jobs.runs,
@@ -167,7 +173,7 @@ class Talk(Foundations):
         }
 
     def _commands_in_line(self) -> Mapping[str, InLine]:
-        compaction = Compaction(self._stores, self.forks, self._answering, self._clock)
+        compaction = Compaction(self._stores, self._store, self.forks, self._answering, self._clock)
         forks = self._fork_commands.in_line.items()
         return {
             "clear": InLine(self._clear, before=self._answering.interrupt),
@@ -186,7 +192,7 @@ class Talk(Foundations):
 
     @cached_property
     def _clicks(self) -> ButtonRouter:
-        world, post = self._world, self._stage.post
+        world, post = self._world, self.poster.post
         jobs = JobButtons(
             self._stores, world.job_files, world.former, post, self._clock, self.by_hand
         )
@@ -194,7 +200,7 @@ class Talk(Foundations):
         return ButtonRouter(
             self._stores,
             self._chat,
-            self._stage,
+            self.poster,
             self._clock,
             receive=lambda message: self.conversation.receive(message),
             actions={

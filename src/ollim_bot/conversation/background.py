@@ -24,7 +24,6 @@ from ollim_bot.conversation.patient_ledger import PatientLedger
 from ollim_bot.domain.initiative import is_initiative
 from ollim_bot.domain.jobs import Job, Reminder
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
-from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.runs import Run, RunPolicy
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.tool_policy import problems
@@ -161,12 +160,12 @@ class BackgroundRuns:
         if not is_initiative(job) or occurrence.manual:
             return True
 
-        def step(budget: PingBudget) -> tuple[PingBudget, bool]:
-            return budget.set_aside(occurrence.id, self._around.clock.now())
-
+        now, store = self._around.clock.now(), self._around.store
         while True:
             try:
-                return await asyncio.to_thread(self._around.stores.pings.transact, step)
+                return await store.transact(
+                    lambda tx: tx.budget.take(lambda budget: budget.set_aside(occurrence.id, now))
+                )
             except StorageError as refused:
                 await self._ledger.wait_for_room(refused)
 
@@ -221,16 +220,16 @@ class BackgroundRuns:
             try:
                 await self._settle(run, occurrence, outcome)
                 if run.job is not None and is_initiative(run.job):
-                    await asyncio.to_thread(self._give_back, occurrence)
+                    await self._give_back(occurrence)
             except Exception:  # the row is worth more than the word about it
                 _logger.exception("What a background run leaves could not be kept")
         await self._close(run, occurrence, outcome, number, hurry)
 
-    def _give_back(self, occurrence: Occurrence) -> None:
+    async def _give_back(self, occurrence: Occurrence) -> None:
         """What was set aside for a ping that did not come."""
         now = self._around.clock.now()
-        self._around.stores.pings.transact(
-            lambda budget: (budget.released(occurrence.id, now), None)
+        await self._around.store.transact(
+            lambda tx: tx.budget.change(lambda budget: budget.released(occurrence.id, now))
         )
 
     async def _settle(self, run: Run, occurrence: Occurrence, outcome: Outcome) -> None:

@@ -10,7 +10,7 @@ from enum import Enum
 from ollim_bot.chat import Incoming
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.chat_log import ChatLog
-from ollim_bot.conversation.stage import Stage
+from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.domain.cards import Button, Inquiries, Inquiry
 from ollim_bot.domain.chat import OF_CLICK, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
@@ -49,7 +49,7 @@ class ButtonRouter:
         self,
         stores: Stores,
         chat: ChatLog,
-        stage: Stage,
+        poster: MessagePoster,
         clock: Clock,
         *,
         receive: Receive,
@@ -57,7 +57,7 @@ class ButtonRouter:
     ) -> None:
         self._stores = stores
         self._chat = chat
-        self._stage = stage
+        self._poster = poster
         self._clock = clock
         self._receive = receive
         self._actions = {"agent": Action(self._ask), "dismiss": Action(nothing), **actions}
@@ -112,7 +112,7 @@ class ButtonRouter:
             replace(each, is_used=each.is_used or uses is Uses.ALL or each == button)
             for each in message.card.buttons
         )
-        await self._stage.post(replace(message, card=replace(message.card, buttons=buttons)))
+        await self._poster.post(replace(message, card=replace(message.card, buttons=buttons)))
 
     async def _taken(self, key: str) -> Inquiry | None:
         now = self._clock.now().timestamp()

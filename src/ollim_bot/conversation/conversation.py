@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ollim_bot.chat import AttachmentKeeper, Incoming, Status
+from ollim_bot.chat import AttachmentKeeper, Incoming, LogChange, Status
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.buttons import ButtonRouter
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.commands.dispatcher import COMMANDS, CommandDispatcher
+from ollim_bot.conversation.delivery_queues import DeliveryQueues
 from ollim_bot.conversation.forks.forks import Forks, Replies
 from ollim_bot.conversation.inbox import DurableInbox
+from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.notices import Notices
-from ollim_bot.conversation.outbox.outbox import DurableOutbox
 from ollim_bot.conversation.sessions.main_session import MainSession
-from ollim_bot.conversation.stage import Stage
 from ollim_bot.conversation.status_board import StatusBoard
+from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.conversation.turns.questions import TurnInput, TurnInputs
 from ollim_bot.conversation.turns.recovery import Recovery
 from ollim_bot.conversation.turns.runner import TurnRunner
@@ -30,6 +31,9 @@ from ollim_bot.domain.inputs import Asked, CommandCall, InputId, OwnerMessage, P
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.errors import StorageError, WrongInput
 from ollim_bot.ports import Clock, Store
+from ollim_bot.store.messages import LoggedMessage
+from ollim_bot.store.store import Store as StateStore
+from ollim_bot.store.transaction import Transaction
 
 # How many seconds pass before a disk that refused is tried again.
 _PAUSE = 5.0
@@ -44,9 +48,11 @@ class Conversation:
         self,
         *,
         inbox: DurableInbox,
-        outbox: DurableOutbox,
+        poster: MessagePoster,
+        deliveries: DeliveryQueues,
         chat: ChatLog,
-        stage: Stage,
+        fanout: SurfaceFanout,
+        store: StateStore,
         session: MainSession,
         forks: Forks,
         replies: Replies,
@@ -63,9 +69,11 @@ class Conversation:
         status: Status,
     ) -> None:
         self._inbox = inbox
-        self._outbox = outbox
+        self._poster = poster
+        self._deliveries = deliveries
+        self._store = store
+        self._fanout = fanout
         self._chat = chat
-        self._stage = stage
         self._session = session
         self._forks = forks
         self._replies = replies
@@ -79,7 +87,7 @@ class Conversation:
         self._keeper = keeper
         self._clock = clock
         self._board = StatusBoard(
-            stage,
+            fanout,
             config,
             status,
             is_busy=lambda: self.is_busy,
@@ -105,17 +113,34 @@ class Conversation:
 
     async def load(self) -> None:
         """Read what is on disk; what was accepted before is then in line again."""
-        await self._chat.load()
+        await self._fanout.load()
         await self._inbox.load()
         await self._session.load()
         await self._forks.load()
-        await self._outbox.load()
+        await self._load_deliveries()
         await self._clicks.load(self._inbox.state)
-        await self._approvals.load(self._chat.with_open_button("approve"))
+        await self._approvals.load(await self._chat.with_open_button("approve"))
         await self._notices.load()
         for waiting in (*self._inbox.state.taken, *self._inbox.state.waiting):
-            if isinstance(waiting, OwnerMessage) and not self._chat.recent(MessageId(waiting.id)):
-                await self._chat.add_or_put_up(_shown(waiting))
+            if isinstance(waiting, OwnerMessage):
+                await self._show_again(waiting)
+
+    async def _load_deliveries(self) -> None:
+        try:
+            await self._deliveries.load()
+        except StorageError:  # a start must not fail for want of room
+            _logger.warning("The channels could not be noted", exc_info=True)
+
+    async def _show_again(self, waiting: OwnerMessage) -> None:
+        """What was accepted before a crash and is not in the log yet."""
+        message = _shown(waiting)
+        if await self._chat.find(message.id) is not None:
+            return
+        try:
+            await self._poster.receive(message, waiting.surface, {})
+        except StorageError:  # a start must not fail for want of room
+            _logger.warning("A message has no place in the log yet", exc_info=True)
+            self._poster.put_up(message)
 
     async def run(self) -> None:
         """Take one input after the other, until cancelled or told to end."""
@@ -153,7 +178,7 @@ class Conversation:
             await self._inbox.append(Edited(self._clock.now(), input_id, text))
             known = await self._chat.find(MessageId(input_id))
             if known is not None:
-                await self._stage.post(replace(known, text=text))
+                await self._poster.post(replace(known, text=text))
         return True
 
     async def withdraw(self, input_id: InputId) -> bool:
@@ -179,21 +204,42 @@ class Conversation:
         return await self._desk.completions(command, argument, typed)
 
     async def history(self, limit: int, before: MessageId | None = None) -> Sequence[ChatMessage]:
-        return await self._chat.page(limit, before)
+        found = await self._chat.page(limit, before)
+        return found if before is not None else [*found, *self._poster.unkept][-limit:]
 
     async def message(self, message_id: MessageId) -> ChatMessage | None:
         return await self._chat.find(message_id)
 
     async def by_ref(self, surface: str, ref: str) -> ChatMessage | None:
-        return await self._outbox.by_ref(surface, ref)
+        return await self._deliveries.by_ref(surface, ref)
+
+    async def by_refs(self, surface: str, newest: int) -> Mapping[str, ChatMessage]:
+        return await self._deliveries.by_refs(surface, newest)
+
+    async def caught_up(self, surface: str) -> None:
+        await self._deliveries.caught_up(surface)
+
+    async def place_of(self, message_id: MessageId) -> int | None:
+        found = await self._store.read(lambda tx: tx.messages.logged(message_id))
+        return None if found is None else found.seq
 
     async def trouble(self, sentence: str) -> None:
         await self._board.trouble(sentence)
         if not sentence:
-            self._outbox.nudge()
+            self._deliveries.nudge()
 
-    async def missed_since(self, last: MessageId) -> Sequence[ChatMessage] | None:
-        return self._chat.since(last)
+    async def last_change(self) -> int:
+        return await self._store.read(lambda tx: tx.messages.last_change())
+
+    async def changes_since(self, change: int, limit: int) -> Sequence[LogChange] | None:
+        def changes(tx: Transaction) -> tuple[int, list[LoggedMessage]]:
+            return tx.messages.last_change(), tx.messages.since_change(change, limit + 1)
+
+        last, found = await self._store.read(changes)
+        if change > last or len(found) > limit:
+            return None
+        unkept = [LogChange(each, 0) for each in self._poster.unkept]
+        return [*(LogChange(each.message, each.change) for each in found), *unkept]
 
     async def _work(self) -> None:
         await self._recovery.run()
@@ -241,19 +287,16 @@ class Conversation:
                 raise WrongInput(texts.NOTHING_IN_IT)
             accepted = await self._accepted(message)
             is_in_fork = self._forks.open is not None
-            shown = replace(_shown(accepted), refs=message.refs, in_fork=is_in_fork)
-            await self._stage.post(shown, said_on=message.surface)
+            shown = replace(_shown(accepted), in_fork=is_in_fork)
+            await self._poster.receive(shown, message.surface, message.refs)
             older = self._answering.running
         await self._answering.make_way(older, accepted.id)
         await self._board.tell()
         return shown
 
     async def _known(self, input_id: InputId) -> ChatMessage | None:
-        """The message that came under this id before. The old part of the log is not searched."""
-        found = self._chat.recent(MessageId(input_id))
-        if found is None and self._inbox.state.has(input_id):
-            found = await self._chat.find(MessageId(input_id))
-        return found
+        """The message that came under this id before."""
+        return await self._chat.find(MessageId(input_id))
 
     def _waits(self, input_id: InputId) -> bool:
         running = self._answering.running

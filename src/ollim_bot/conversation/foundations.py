@@ -8,11 +8,14 @@ from functools import cached_property
 from pathlib import Path
 
 from ollim_bot.agent import AgentEngine, Gate, SessionSpec, Toolset
-from ollim_bot.chat import AttachmentKeeper, ChatSurface, Courier, Status
+from ollim_bot.chat import AttachmentKeeper, Channel, ChatSurface, Status
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.chat_log import ChatLog
+from ollim_bot.conversation.delivery import DeliveryQueue
+from ollim_bot.conversation.delivery_queues import DeliveryQueues
+from ollim_bot.conversation.failure_notices import FailureNotices
 from ollim_bot.conversation.forks import cards
 from ollim_bot.conversation.forks.commands import ForkCommands
 from ollim_bot.conversation.forks.forks import Forks
@@ -20,18 +23,19 @@ from ollim_bot.conversation.forks.session import ForkSession, ForkState, fork_sp
 from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.conversation.jobs.echo import ChangeEcho, ChangeWatch, Former
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs
+from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.notices import Notices
-from ollim_bot.conversation.outbox.outbox import DurableOutbox
 from ollim_bot.conversation.posting import Posting
 from ollim_bot.conversation.sessions.conversation_tools import conversation_tools
 from ollim_bot.conversation.sessions.main_session import MainSession, main_run
-from ollim_bot.conversation.stage import Stage
+from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.conversation.turns.questions import Tainting, TurnInputs
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.ports import Clock, Journal
+from ollim_bot.store.store import Store
 from ollim_bot.stores import Stores
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.gates import Allowed, BackgroundTools, TaintCheck, TaintGuard, Undecided
@@ -45,12 +49,13 @@ class World:
     `spec` says what a session is to be like now; `gate` makes what is asked before each call of a
     tool, given what the owner has allowed since, who decides about the rest, and what a turn that
     has read untrusted text needs the owner's word for; `doctor` looks the whole installation over;
-    `restart` has the whole bot begin anew; `courier` is whoever has to confirm what is sent.
-    `patience` is how many seconds a slow surface is waited for.
+    `restart` has the whole bot begin anew. `surfaces` follow the log; `channels` have to confirm
+    what is sent. `patience` is how many seconds a slow surface is waited for.
     """
 
     engine: AgentEngine
     stores: Stores
+    store: Store
     clock: Clock
     surfaces: Sequence[ChatSurface]
     keeper: AttachmentKeeper
@@ -64,7 +69,7 @@ class World:
     status: Status
     doctor: Callable[[], Awaitable[str]]
     restart: Callable[[], None]
-    courier: Courier | None = None
+    channels: Sequence[Channel] = ()
     patience: float = 2.0
 
 
@@ -79,44 +84,45 @@ class Foundations:
         self._world = world
         self._engine = world.engine
         self._stores = world.stores
+        self._store = world.store
         self._clock = world.clock
         self._root = world.working_directory
         self._price = world.status.price
 
     @cached_property
     def _chat(self) -> ChatLog:
-        return ChatLog(self._stores.messages)
+        return ChatLog(self._store)
 
     @cached_property
-    def _stage(self) -> Stage:
-        courier = self._world.courier
-        return Stage(
-            self._chat,
-            self._world.surfaces,
-            send=None if courier is None else lambda message: self.outbox.post(message),
-            elsewhere="" if courier is None else courier.name,
-            patience=self._world.patience,
-        )
+    def fanout(self) -> SurfaceFanout:
+        world = self._world
+        return SurfaceFanout(self._store, world.surfaces, world.channels, patience=world.patience)
+
+    @cached_property
+    def _queues(self) -> Sequence[DeliveryQueue]:
+        channels = self._world.channels
+        return [DeliveryQueue(self._store, each, self._clock) for each in channels]
+
+    @cached_property
+    def deliveries(self) -> DeliveryQueues:
+        return DeliveryQueues(self._store, self._queues, self._clock)
+
+    @cached_property
+    def failures(self) -> FailureNotices:
+        return FailureNotices(self._store, self.notices.tell)
 
     @cached_property
     def _inbox(self) -> DurableInbox:
         return DurableInbox(self._stores.inbox)
 
     @cached_property
-    def outbox(self) -> DurableOutbox:
-        return DurableOutbox(
-            self._stores,
-            self._chat,
-            self._stage,
-            self._clock,
-            self._world.courier,
-            self.notices.tell,
-        )
+    def poster(self) -> MessagePoster:
+        return MessagePoster(self._store, self.fanout, self._queues, self._clock)
 
     @cached_property
     def notices(self) -> Notices:
         return Notices(
-            self._stores, self._stage, self._clock, may_speak=lambda: self._answering.is_idle
+            self._stores, self.poster, self._clock, may_speak=lambda: self._answering.is_idle
         )
 
     @cached_property
@@ -154,7 +160,7 @@ class Foundations:
             self.session,
             self._fork_session,
             self._chat,
-            self._stage,
+            self.poster,
             self._clock,
         )
 
@@ -178,7 +184,7 @@ class Foundations:
             stores=self._stores,
             clock=self._clock,
             root=self._root,
-            poster=self.outbox,
+            poster=self.poster,
             is_busy=self._is_busy,
             wants=lambda intent: self._fork_commands.want(intent),
         )
@@ -186,14 +192,14 @@ class Foundations:
     @cached_property
     def _approvals(self) -> Approvals:
         return Approvals(
-            self._stores, self._stage, self._clock, self._root, in_fork=self._is_in_fork
+            self._stores, self.poster, self._clock, self._root, in_fork=self._is_in_fork
         )
 
     @cached_property
     def echo(self) -> ChangeEcho:
         world = self._world
         return ChangeEcho(
-            self._root, world.job_files, world.former, self._stores, self._stage.post, self._clock
+            self._root, world.job_files, world.former, self._stores, self.poster.post, self._clock
         )
 
     @cached_property
@@ -206,7 +212,7 @@ class Foundations:
 
     @cached_property
     def _posting(self) -> Posting:
-        return Posting(self._stage, self.forks, self._clock, price=self._price)
+        return Posting(self.poster, self.forks, self._clock, price=self._price)
 
     @cached_property
     def foreground(self) -> ForegroundJobs:
@@ -221,7 +227,7 @@ class Foundations:
         return TurnRunner(
             self._inbox,
             self.forks,
-            self._stage,
+            self.fanout,
             self._posting,
             self._bench,
             self._watched,

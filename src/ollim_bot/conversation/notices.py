@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 from uuid import uuid4
 
-from ollim_bot.conversation.stage import Stage
+from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.facts import Facts
 from ollim_bot.errors import StorageError
@@ -45,10 +45,10 @@ class Notices:
     """
 
     def __init__(
-        self, stores: Stores, stage: Stage, clock: Clock, may_speak: Callable[[], bool]
+        self, stores: Stores, poster: MessagePoster, clock: Clock, may_speak: Callable[[], bool]
     ) -> None:
         self._stores = stores
-        self._stage = stage
+        self._poster = poster
         self._clock = clock
         self._may_speak = may_speak
         self._unkept: list[Untold] = []
@@ -77,7 +77,7 @@ class Notices:
         for each in untold:
             if each.is_owed:
                 await self._leave(each)
-        posted = self._stage.posted(_notice_id(untold)) if untold else None
+        posted = await self._poster.find(_notice_id(untold)) if untold else None
         if posted is not None:
             said = posted.text.splitlines()
             await self._note_told([each for each in untold if each.text in said], posted.at)
@@ -136,7 +136,7 @@ class Notices:
             if not untold or not self._may_speak():
                 return
             now, text = self._clock.now(), "\n".join(each.text for each in untold)
-            await self._stage.post(ChatMessage(_notice_id(untold), now, Author.PROGRAM, text))
+            await self._poster.post(ChatMessage(_notice_id(untold), now, Author.PROGRAM, text))
             await self._note_told(untold, now)
 
     def nudge(self) -> None:

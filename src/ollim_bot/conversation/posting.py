@@ -7,8 +7,8 @@ from datetime import datetime
 from uuid import uuid4
 
 from ollim_bot.conversation.forks.forks import Forks
+from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.sessions.dialogue import ChatSession
-from ollim_bot.conversation.stage import Stage
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, Spent, TurnId, numbered_id
 from ollim_bot.domain.events import Usage
 from ollim_bot.domain.inputs import InputId
@@ -25,8 +25,8 @@ def answer_name(command: InputId) -> MessageId:
 
 
 class Posting:
-    def __init__(self, stage: Stage, forks: Forks, clock: Clock, *, price: Price) -> None:
-        self._stage = stage
+    def __init__(self, poster: MessagePoster, forks: Forks, clock: Clock, *, price: Price) -> None:
+        self._poster = poster
         self._forks = forks
         self._clock = clock
         self._price = price
@@ -58,8 +58,7 @@ class Posting:
             footer="" if is_cut_off else footer,
             in_fork=dialogue.in_fork,
         )
-        await dialogue.answering(message)
-        await self._stage.post(message)
+        await self._poster.post(message, await dialogue.answering(message))
 
     async def note(self, text: str, turn: TurnId | None = None, *, name: str | None = None) -> None:
         """With a name of its own it is one note, however often it is posted."""
@@ -68,4 +67,4 @@ class Posting:
         note = ChatMessage(
             message_id, self._clock.now(), Author.PROGRAM, text, turn=turn, in_fork=in_fork
         )
-        await self._stage.post(note)
+        await self._poster.post(note)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ollim_bot.chat import OpenFork, Status
-from ollim_bot.conversation.stage import Stage
+from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Store
@@ -19,12 +19,12 @@ _logger = logging.getLogger(__name__)
 class StatusBoard:
     """`status` is how it begins; the others are asked whenever it is looked at.
 
-    `unkept` is a sentence that nobody could write down.
+    `unkept` is a sentence that the disk has no room for.
     """
 
     def __init__(
         self,
-        stage: Stage,
+        fanout: SurfaceFanout,
         config: Store[RuntimeConfig],
         status: Status,
         *,
@@ -32,7 +32,7 @@ class StatusBoard:
         fork: Callable[[], OpenFork | None],
         unkept: Callable[[], str],
     ) -> None:
-        self._stage = stage
+        self._fanout = fanout
         self._config = config
         self._status = status
         self._default_model = status.model
@@ -53,7 +53,7 @@ class StatusBoard:
             _logger.warning("The settings could not be read", exc_info=True)
         else:
             self._status = replace(self._status, model=config.model_main or self._default_model)
-        await self._stage.changed(self.current)
+        await self._fanout.changed(self.current)
 
     async def trouble(self, sentence: str) -> None:
         """Something outside does not work now; with nothing to say, it works again."""

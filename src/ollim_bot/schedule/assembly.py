@@ -14,12 +14,14 @@ from ollim_bot.schedule.run_requests import RunRequests
 from ollim_bot.schedule.scheduler import Outlook, Scheduler
 from ollim_bot.schedule.watcher import Events, Watcher, file_events
 from ollim_bot.store.run_requests import RequestFolder
+from ollim_bot.store.store import Store
 from ollim_bot.stores import Stores
 
 
 def assemble_schedule(
     paths: DataPaths,
     stores: Stores,
+    store: Store,
     talk: Talk,
     edits: HandEdits,
     clock: Clock,
@@ -31,6 +33,7 @@ def assemble_schedule(
     book = JobBook(paths, clock, talk.notices, edits)
     dispatch = Dispatch(
         stores,
+        store,
         talk.foreground,
         talk.background,
         talk.reminders,

@@ -34,6 +34,7 @@ from ollim_bot.domain.session_use import answers
 from ollim_bot.errors import StorageError
 from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock
+from ollim_bot.store.store import Store
 from ollim_bot.stores import Stores
 
 NOT_READY = "The agent was not ready in time, so here it is as you wrote it."
@@ -98,26 +99,25 @@ class Work:
 
 
 class DailyCosts:
-    def __init__(self, stores: Stores, clock: Clock) -> None:
+    def __init__(self, stores: Stores, store: Store, clock: Clock) -> None:
         self._stores = stores
+        self._store = store
         self._clock = clock
 
     async def cap_reached(self) -> float | None:
         """The cap, if today has cost as much; None if there is none, or it is not reached."""
-        return await asyncio.to_thread(self._cap_reached)
-
-    def _cap_reached(self) -> float | None:
-        cap = self._stores.config.read().daily_cost_cap
+        cap = (await asyncio.to_thread(self._stores.config.read)).daily_cost_cap
         if cap is None:
             return None
-        return cap if self._today() >= cap else None
+        return cap if await self._today() >= cap else None
 
-    def _today(self) -> float:
+    async def _today(self) -> float:
         """In dollars, of the conversation and of all runs."""
         midnight = self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
-        said = answers(self._stores.messages.read(midnight).entries)
+        logged = await self._store.read(lambda tx: tx.messages.since(midnight))
+        said = answers([each.message for each in logged])
         talk = sum(message.spent.cost_usd for message in said if message.spent)
-        ended = self._stores.ledger.read(midnight).entries
+        ended = (await asyncio.to_thread(self._stores.ledger.read, midnight)).entries
         costs = (row.facts.get("cost_usd") for row in ended if row.occurrence is not None)
         return talk + sum(float(cost) for cost in costs if isinstance(cost, int | float))
 
@@ -232,6 +232,7 @@ class Dispatch:
     def __init__(
         self,
         stores: Stores,
+        store: Store,
         foreground: ForegroundJobs,
         background: BackgroundRuns,
         delivery: ReminderDelivery,
@@ -245,7 +246,7 @@ class Dispatch:
         self._notices = notices
         self._clock = clock
         self._upcoming = upcoming
-        self._costs = DailyCosts(stores, clock)
+        self._costs = DailyCosts(stores, store, clock)
         self._skips = Skips(stores)
         self._ledger = PatientLedger(stores, notices, clock)
         self._owed = OwedReminders(delivery, self._ledger, clock)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
 from ollim_bot.domain.chat import ChatMessage, MessageId
-from ollim_bot.domain.pings import Charge, PingBudget
+from ollim_bot.domain.pings import PingBudget, Verdict
 from ollim_bot.domain.runs import Intent, Run
 from ollim_bot.ports import Clock
 from ollim_bot.stores import Stores
@@ -55,22 +57,33 @@ def listed(about: str, item: Mapping[str, object]) -> Schema:
     return {"type": "array", "description": about, "items": dict(item)}
 
 
-Payment = Callable[[PingBudget], tuple[PingBudget, Charge | None]]
+# May be called more than once for one payment, and changes nothing but what it returns.
+Payment = Callable[[PingBudget], tuple[PingBudget, Verdict]]
+
+
+class Arrival(StrEnum):
+    SENT = "sent"
+    ON_ITS_WAY = "on its way"
 
 
 class Poster(Protocol):
     """Sends what a run has to say, so that it is neither lost nor doubled."""
 
-    async def send(self, message: ChatMessage, run: Run, pay: Payment | None = None) -> bool:
+    async def send(self, message: ChatMessage, run: Run, pay: Payment | None = None) -> Verdict:
         """Say it for `run`, so that a reply finds the way back to its session.
 
-        The payment and the note that something is to be sent are one step. False if `pay` gave no
-        charge, so that nothing was sent. Raises `NotSent` where it is certain that it did not
-        arrive; the payment is then given back.
+        The payment and the message are one step; nothing is sent where `pay` refuses. Raises
+        `NotKept` where the disk has no room.
         """
 
-    def is_on_its_way(self, message_id: MessageId) -> bool:
-        """Whether it was accepted, but whoever has to confirm it does not answer now."""
+    async def arrival(self, message_id: MessageId) -> Arrival:
+        """Wait a moment for the channels to confirm what was sent.
+
+        Raises `NotSent` where all of them refuse it; then the payment is given back.
+        """
+
+    async def budget(self) -> PingBudget:
+        """The ping budget as it was last charged."""
 
 
 async def _nothing(_: Intent) -> None:
@@ -82,7 +95,8 @@ class ToolContext:
     """`run` may change from turn to turn of one session; `root` is the data directory.
 
     `is_busy` says whether the owner is being answered now. `wants` takes what shall happen to the
-    conversation when this turn has ended, and keeps it through a crash.
+    conversation when this turn has ended, and keeps it through a crash. `pinging` is held while a
+    ping of the run is being paid for, so that two at once are not both the first.
     """
 
     run: Run
@@ -92,3 +106,4 @@ class ToolContext:
     poster: Poster
     is_busy: Callable[[], bool]
     wants: Callable[[Intent], Awaitable[None]] = _nothing
+    pinging: asyncio.Lock = field(default_factory=asyncio.Lock)

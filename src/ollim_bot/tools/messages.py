@@ -8,7 +8,7 @@ import os
 import secrets
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ollim_bot.agent import Tool, ToolAnswer
@@ -17,11 +17,11 @@ from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, nu
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.orders import Order
 from ollim_bot.domain.outgoing import ON_ITS_WAY
-from ollim_bot.domain.pings import Charge, PingBudget, Refused, charged, is_ordered
-from ollim_bot.domain.runs import RefusedPing, Run, late_label
+from ollim_bot.domain.pings import Charge, PingBudget, Refused, Verdict, charged, is_ordered
+from ollim_bot.domain.runs import RefusedPing, late_label
 from ollim_bot.domain.snoozing import note_of, reminder_card
 from ollim_bot.errors import NotSent, WrongInput
-from ollim_bot.tools.context import ToolContext, arguments, flag, text
+from ollim_bot.tools.context import Arrival, Payment, ToolContext, arguments, flag, text
 from ollim_bot.tools.path_rules import PathPolicy
 
 LARGEST = 25 * 1024 * 1024
@@ -128,10 +128,11 @@ async def sent(bench: ToolContext, message: ChatMessage, *, is_critical: bool) -
         return await _pinged(bench, message, is_critical=is_critical)
     try:
         await bench.poster.send(message, bench.run)
+        answer = await _arrived(bench, message)
     except NotSent as failed:
         return _not_sent(failed)
     bench.run.pings.append(message.id)
-    return _said(bench, message)
+    return answer
 
 
 async def _pinged(bench: ToolContext, message: ChatMessage, *, is_critical: bool) -> ToolAnswer:
@@ -140,16 +141,51 @@ async def _pinged(bench: ToolContext, message: ChatMessage, *, is_critical: bool
     if is_ordered(run) and not is_critical and await _waited(bench):
         now, footer = bench.clock.now(), _lateness(bench)
         message = replace(message, id=_new_id(bench), at=now, footer=footer)
-    payment = _PaymentOfPing(bench, run, message, is_critical, config.critical_daily_cap)
+    async with bench.pinging:
+        order = run.order if is_ordered(run) else None
+        pay = _payment(bench, is_critical=is_critical, daily_cap=config.critical_daily_cap)
+        try:
+            verdict = await _charged(bench, message, order, pay)
+        except NotSent as failed:
+            return _not_sent(failed)
+        if isinstance(verdict, Refused):
+            run.refused_pings.append(RefusedPing(verdict.reason, message.text))
+            return ToolAnswer(verdict.reason, is_error=True)
+        run.pings.append(message.id)
+        run.critical_used |= verdict.charge is Charge.CRITICAL
     try:
-        await bench.poster.send(message, run, payment.pay)
+        return await _arrived(bench, message)
     except NotSent as failed:
-        payment.take_back()
+        run.pings.remove(message.id)
+        run.critical_used &= verdict.charge is not Charge.CRITICAL
+        if order is not None:
+            order.give_back()
         return _not_sent(failed)
-    if payment.refusal:
-        run.refused_pings.append(RefusedPing(payment.refusal, message.text))
-        return ToolAnswer(payment.refusal, is_error=True)
-    return _said(bench, message)
+
+
+async def _charged(
+    bench: ToolContext, message: ChatMessage, order: Order | None, pay: Payment
+) -> Verdict:
+    """What the owner has ordered is taken first, so that the program does not deliver it too."""
+    if order is not None and not order.take():
+        return Refused(_REMINDED)
+    try:
+        return await bench.poster.send(message, bench.run, pay)
+    except NotSent:
+        if order is not None:
+            order.give_back()
+        raise
+
+
+def _payment(bench: ToolContext, *, is_critical: bool, daily_cap: int) -> Payment:
+    run, now, is_busy = bench.run, bench.clock.now(), bench.is_busy()
+
+    def pay(budget: PingBudget) -> tuple[PingBudget, Verdict]:
+        return charged(
+            budget, run, now, wants_critical=is_critical, is_busy=is_busy, daily_cap=daily_cap
+        )
+
+    return pay
 
 
 async def _waited(bench: ToolContext) -> bool:
@@ -162,60 +198,13 @@ async def _waited(bench: ToolContext) -> bool:
     return has_waited
 
 
-@dataclass(slots=True)
-class _PaymentOfPing:
-    """Counts for the run as soon as it is paid, so that two calls at once are not both the first.
-
-    `refusal` is why it was not paid, if it was not.
-    """
-
-    bench: ToolContext
-    run: Run
-    message: ChatMessage
-    is_critical: bool
-    daily_cap: int
-    refusal: str = ""
-    charge: Charge | None = None
-    order: Order | None = None
-
-    def pay(self, budget: PingBudget) -> tuple[PingBudget, Charge | None]:
-        order = self.run.order if is_ordered(self.run) else None
-        after, verdict = charged(
-            budget,
-            self.run,
-            self.bench.clock.now(),
-            wants_critical=self.is_critical,
-            is_busy=self.bench.is_busy(),
-            daily_cap=self.daily_cap,
-        )
-        if isinstance(verdict, Refused):
-            self.refusal = verdict.reason
-            return after, None
-        if order is not None and not order.take():
-            self.refusal = _REMINDED
-            return budget, None
-        self.order = order
-        self.charge = verdict.charge
-        self.run.critical_used |= verdict.charge is Charge.CRITICAL
-        self.run.pings.append(self.message.id)
-        return after, verdict.charge
-
-    def take_back(self) -> None:
-        """For the run alone; what was paid is given back by whoever could not send it."""
-        if self.charge is not None:
-            self.run.pings.remove(self.message.id)
-            self.run.critical_used &= self.charge is not Charge.CRITICAL
-            if self.order is not None:
-                self.order.give_back()
-
-
 def _not_sent(failed: NotSent) -> ToolAnswer:
     return ToolAnswer(f"It could not be sent: {failed}", is_error=True)
 
 
-def _said(bench: ToolContext, message: ChatMessage) -> ToolAnswer:
-    is_on_its_way = bench.poster.is_on_its_way(message.id)
-    return ToolAnswer(ON_ITS_WAY if is_on_its_way else "Sent.")
+async def _arrived(bench: ToolContext, message: ChatMessage) -> ToolAnswer:
+    arrival = await bench.poster.arrival(message.id)
+    return ToolAnswer(ON_ITS_WAY if arrival is Arrival.ON_ITS_WAY else "Sent.")
 
 
 _ONLY_IN_BACKGROUND = "Here your answer itself reaches the owner. Say it there."

@@ -14,6 +14,7 @@ from ollim_bot.domain.initiative import MOST_PER_DAY, MOST_PER_RUN, objections, 
 from ollim_bot.domain.jobs import Chain, JobSpec, Reminder
 from ollim_bot.domain.moments import describe_with_distance, later
 from ollim_bot.domain.phrases import parse_moment
+from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.rehearsal import Circumstances, warnings
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.errors import DuplicateId, NotFound, StorageError, WrongInput
@@ -51,7 +52,8 @@ def add_reminder(bench: ToolContext) -> Tool:
                 return ToolAnswer(refusal, is_error=True)
         reminder, path = await asyncio.to_thread(_shelved, bench, reminder)
         when = _when(reminder, bench.clock.now())
-        warned = await asyncio.to_thread(_warnings, bench, reminder)
+        budget = await bench.poster.budget()
+        warned = await asyncio.to_thread(_warnings, bench, reminder, budget)
         answer = f"Reminder {reminder.spec.id} set: {when}. File: {path}"
         return ToolAnswer("\n".join([answer, *warned, *([_BY_ITSELF] if setter else [])]))
 
@@ -170,13 +172,13 @@ def _shelved(bench: ToolContext, reminder: Reminder) -> tuple[Reminder, str]:
             return reminder, _relative(bench, path)
 
 
-def _warnings(bench: ToolContext, reminder: Reminder) -> Sequence[str]:
+def _warnings(bench: ToolContext, reminder: Reminder, budget: PingBudget) -> Sequence[str]:
     """What the owner may want to know about the moment; the reminder stands without it."""
     stores, now = bench.stores, bench.clock.now()
     try:
         others: list[ScheduledJob] = [one.item for one in stores.routines.all()]
         others += [one.item for one in stores.reminders.all() if one.item != reminder]
-        at = Circumstances(now, now.tzinfo or UTC, stores.pings.read(), stores.config.read())
+        at = Circumstances(now, now.tzinfo or UTC, budget, stores.config.read())
     except StorageError:
         return ()
     return warnings(reminder, others, at)

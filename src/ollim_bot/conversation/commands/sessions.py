@@ -23,12 +23,21 @@ from ollim_bot.domain.sessions import Cause, SessionChange, SessionId
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import Clock
 from ollim_bot.prompts.first_words import first_words
+from ollim_bot.store.store import Store
 from ollim_bot.stores import Stores
 
 
 class Compaction:
-    def __init__(self, stores: Stores, forks: Forks, answering: TurnRunner, clock: Clock) -> None:
+    def __init__(
+        self,
+        stores: Stores,
+        store: Store,
+        forks: Forks,
+        answering: TurnRunner,
+        clock: Clock,
+    ) -> None:
         self._stores = stores
+        self._store = store
         self._forks = forks
         self._answering = answering
         self._clock = clock
@@ -45,7 +54,8 @@ class Compaction:
         if turn.compacted is None:
             return texts.STOPPED if end.cause is EndCause.INTERRUPTED else texts.COMPACTED_NOTHING
         now = self._clock.now()
-        messages = (await asyncio.to_thread(self._stores.messages.read, began)).entries
+        logged = await self._store.read(lambda tx: tx.messages.since(began))
+        messages = [each.message for each in logged]
         return str(stretch(session_id, began, now, messages, turn.compacted.tokens_before or 0))
 
     async def _began(self, session_id: SessionId) -> datetime:
@@ -66,6 +76,7 @@ class SessionCommands:
         self,
         engine: AgentEngine,
         stores: Stores,
+        store: Store,
         session: MainSession,
         clock: Clock,
         working_directory: Path,
@@ -74,6 +85,7 @@ class SessionCommands:
     ) -> None:
         self._engine = engine
         self._stores = stores
+        self._store = store
         self._session = session
         self._clock = clock
         self._folder = working_directory
@@ -96,7 +108,8 @@ class SessionCommands:
     async def cost(self, _: Mapping[str, str]) -> str:
         now = self._clock.now()
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        messages = (await asyncio.to_thread(self._stores.messages.read, midnight)).entries
+        logged = await self._store.read(lambda tx: tx.messages.since(midnight))
+        messages = [each.message for each in logged]
         today = [message.spent for message in answers(messages) if message.spent]
         number = "1 answer" if len(today) == 1 else f"{len(today)} answers"
         cost = _NO_COST.get(self._price) or f"${sum(one.cost_usd for one in today):.2f}"

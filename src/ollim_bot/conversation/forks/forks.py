@@ -12,9 +12,9 @@ from ollim_bot.chat import OpenFork
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.forks import cards
 from ollim_bot.conversation.forks.session import ForkSession, ForkState
+from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.sessions.dialogue import ChatSession
 from ollim_bot.conversation.sessions.main_session import MainSession
-from ollim_bot.conversation.stage import Stage
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.forks import (
@@ -30,6 +30,7 @@ from ollim_bot.domain.inputs import Asked, ForkOrigin, OwnerMessage
 from ollim_bot.domain.session_use import fitting_model
 from ollim_bot.domain.sessions import Cause, SessionChange, SessionId
 from ollim_bot.ports import Clock
+from ollim_bot.store.store import Store
 from ollim_bot.stores import Stores
 
 
@@ -46,7 +47,7 @@ class Forks:
         main: MainSession,
         session: ForkSession,
         chat: ChatLog,
-        stage: Stage,
+        poster: MessagePoster,
         clock: Clock,
     ) -> None:
         self._stores = stores
@@ -54,7 +55,7 @@ class Forks:
         self._main = main
         self._session = session
         self._chat = chat
-        self._stage = stage
+        self._poster = poster
         self._clock = clock
 
     @property
@@ -94,7 +95,7 @@ class Forks:
         config = await asyncio.to_thread(self._stores.config.read)
         now, wanted = self._clock.now(), config.model_fork or config.model_main
         source = origin.session if origin else self._main.id
-        fitting = fitting_model(wanted, self._length_of(source)) if wanted else None
+        fitting = fitting_model(wanted, await self._length_of(source)) if wanted else None
         fork = self.open or Fork(
             fork_id,
             session=None,
@@ -142,8 +143,8 @@ class Forks:
         return fork.obstacle_to_saving(self._main.id)
 
     async def post_card(self, message_id: MessageId, card: Card, *, in_fork: bool = True) -> None:
-        if self._chat.recent(message_id) is None:
-            await self._stage.post(
+        if await self._chat.find(message_id) is None:
+            await self._poster.post(
                 ChatMessage(
                     message_id,
                     self._clock.now(),
@@ -160,19 +161,26 @@ class Forks:
         if entry is None or entry.card is None:
             return
         used = tuple(replace(button, is_used=True) for button in entry.card.buttons)
-        await self._stage.post(replace(entry, card=replace(entry.card, buttons=used)))
+        await self._poster.post(replace(entry, card=replace(entry.card, buttons=used)))
 
-    def _length_of(self, session: SessionId | None) -> int:
+    async def _length_of(self, session: SessionId | None) -> int:
         """In tokens, as its last answer told; 0 where that is not known."""
-        return self._chat.context_of(session) if session is not None else 0
+        return await self._chat.context_of(session) if session is not None else 0
 
 
 class Replies:
     def __init__(
-        self, engine: AgentEngine, stores: Stores, main: MainSession, forks: Forks, clock: Clock
+        self,
+        engine: AgentEngine,
+        stores: Stores,
+        store: Store,
+        main: MainSession,
+        forks: Forks,
+        clock: Clock,
     ) -> None:
         self._engine = engine
         self._stores = stores
+        self._store = store
         self._main = main
         self._forks = forks
         self._clock = clock
@@ -181,7 +189,7 @@ class Replies:
         """Which session had sent what is replied to, if it was a fork or a background run."""
         if reply_to is None or not reply_to.isdecimal():
             return None
-        records = await asyncio.to_thread(self._stores.fork_messages.read)
+        records = await self._store.read(lambda tx: tx.fork_messages.get())
         now = self._clock.now()
         found = lookup_fork_session(records, int(reply_to), now.timestamp())
         if found.record is None:

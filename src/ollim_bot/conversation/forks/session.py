@@ -12,7 +12,7 @@ from ollim_bot.agent import AgentEngine, AgentSession, SessionSpec, Toolset
 from ollim_bot.conversation.sessions.dialogue import ChatSession, Spec
 from ollim_bot.conversation.sessions.main_session import log_once
 from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.domain.forks import Fork, ForkMessage, with_fork_message
+from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.inbox import InboxRow, Taken
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
@@ -21,6 +21,7 @@ from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import SessionLost
 from ollim_bot.ports import Clock, Log, Store
 from ollim_bot.prompts.context import READ_ONLY
+from ollim_bot.store.messages import Sender
 from ollim_bot.stores import Stores
 
 
@@ -102,9 +103,10 @@ class ForkSession(ChatSession):
         if is_taken:
             await self._kept.change(lambda fork: fork.having_seen(claim))
 
-    async def answering(self, message: ChatMessage) -> None:
-        await asyncio.to_thread(self._remember, message)
+    async def answering(self, message: ChatMessage) -> Sender:
+        sender = Sender(fork=self._fork.session, parent=self._fork.parent)
         await self._kept.change(lambda fork: fork.answered(message.text))
+        return sender
 
     async def touch(self) -> None:
         await self._kept.change(lambda fork: fork.touched(self._clock.now()))
@@ -164,16 +166,6 @@ class ForkSession(ChatSession):
 
     async def _ended(self) -> None:
         """Whatever a turn changes is kept when it happens."""
-
-    def _remember(self, message: ChatMessage) -> None:
-        fork = self._fork
-        if fork.session is None:
-            return
-        sent = ForkMessage(int(message.id), fork.session, fork.parent, message.at.timestamp())
-        now = self._clock.now().timestamp()
-        self._stores.fork_messages.transact(
-            lambda known: (with_fork_message(known, sent, now), None)
-        )
 
 
 def fork_spec(base: Spec, kept: ForkState, stores: Stores) -> Spec:

@@ -20,6 +20,7 @@ from ollim_bot.domain.updates import PendingUpdates, pop_pending_updates
 from ollim_bot.errors import SessionLost
 from ollim_bot.ports import Clock, Log
 from ollim_bot.prompts.context import FOR_MAIN
+from ollim_bot.store.messages import MAIN, Sender
 from ollim_bot.stores import Stores
 
 # A session begins once; but it may be left and come back to, so only the last word counts there.
@@ -98,8 +99,9 @@ class MainSession(ChatSession):
         if claim != PendingUpdates():
             await asyncio.to_thread(self._stores.updates.transact, step)
 
-    async def answering(self, message: ChatMessage) -> None:
+    async def answering(self, _: ChatMessage) -> Sender:
         """A reply to it is an ordinary message."""
+        return MAIN
 
     async def touch(self) -> None:
         """It does not end by itself."""

@@ -17,7 +17,7 @@ from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.conversation.jobs.foreground import LIMIT, ForegroundJobs
 from ollim_bot.conversation.posting import Posting
 from ollim_bot.conversation.sessions.dialogue import ChatSession
-from ollim_bot.conversation.stage import Presentation, Stage
+from ollim_bot.conversation.surface_fanout import Presentation, SurfaceFanout
 from ollim_bot.conversation.turns.questions import Tainting, TurnInput
 from ollim_bot.domain.chat import TurnId
 from ollim_bot.domain.events import (
@@ -163,7 +163,7 @@ class TurnRunner:
         self,
         inbox: DurableInbox,
         forks: Forks,
-        stage: Stage,
+        fanout: SurfaceFanout,
         posting: Posting,
         bench: ToolContext,
         watch: Watch,
@@ -175,7 +175,7 @@ class TurnRunner:
     ) -> None:
         self._inbox = inbox
         self._forks = forks
-        self._stage = stage
+        self._fanout = fanout
         self._posting = posting
         self._bench = bench
         self._watch = watch
@@ -260,7 +260,7 @@ class TurnRunner:
 
     def _begun(self, inputs: Iterable[InputId], *, can_be_replaced: bool) -> RunningTurn:
         start = TurnStart(TurnId(uuid4().hex), self._clock.now(), tuple(inputs))
-        turn = RunningTurn(start, self._stage.present(start), can_be_replaced=can_be_replaced)
+        turn = RunningTurn(start, self._fanout.present(start), can_be_replaced=can_be_replaced)
         turn.is_interrupted = not self._unwanted.isdisjoint(start.inputs)
         self._unwanted = frozenset()
         self.running = turn
@@ -282,7 +282,7 @@ class TurnRunner:
         if turn.is_interrupted:
             return TurnEnded(EndCause.INTERRUPTED)
         self._bench.run = dialogue.run_at(turn.start.at, session_id)
-        self._bench.run.taint = self._tainting.of(question.asked)
+        self._bench.run.taint = await self._tainting.of(question.asked)
         prompt_id = str(uuid4())
         for each in question.asked:
             if isinstance(each, JobTurn):

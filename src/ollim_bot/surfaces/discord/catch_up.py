@@ -15,7 +15,7 @@ from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.background_tasks import pause_after
 from ollim_bot.surfaces.discord.facts import DiscordFacts
 from ollim_bot.surfaces.discord.inbound import Inbound
-from ollim_bot.surfaces.discord.messages import NAME, Channel, ReceivedMessage
+from ollim_bot.surfaces.discord.messages import NAME, DmChannel, ReceivedMessage
 from ollim_bot.surfaces.discord.pending_reaction import EYES, PendingReaction
 
 _BETWEEN_POLLS = 120.0
@@ -35,13 +35,12 @@ class CatchUp:
     """Works in rounds: after each (re)connection, and every two minutes.
 
     New messages are held back until the first round is done, and again whenever the connection is
-    lost. `reconnect` is called when Discord no longer announces messages, and `changed` with each
-    message that looks different on Discord than the log says.
+    lost. `reconnect` is called when Discord no longer announces messages.
     """
 
     def __init__(
         self,
-        channel: Channel,
+        channel: DmChannel,
         reception: Reception,
         inbound: Inbound,
         eyes: PendingReaction,
@@ -49,7 +48,6 @@ class CatchUp:
         clock: Clock,
         *,
         reconnect: Callable[[], Awaitable[None]],
-        changed: Callable[[ChatMessage], None],
     ) -> None:
         self._channel = channel
         self._reception = reception
@@ -58,7 +56,6 @@ class CatchUp:
         self._facts = facts
         self._clock = clock
         self._reconnect = reconnect
-        self._changed = changed
         # Up to this message everything was read back since the start.
         self._read_to: str | None = None
         self._is_deaf = False
@@ -171,31 +168,20 @@ class CatchUp:
         return is_in_reach and self._clock.now() - message.at > _SURELY
 
     async def _repair(self) -> None:
-        """Once: mend what the bot could not change any more before it stopped."""
+        """Once: take away the marks that the bot could not take away before it stopped."""
         if self._is_repaired:
             return
         newest = await self._channel.newest(_REPAIRED)
-        logged = await self._logged(_LOGGED)
         self._eyes.adopt(seen.ref for seen in newest if seen.is_owners and EYES in seen.marks)
         if not self._reception.status.is_busy:
             self._eyes.close_all()
-        pressable = (logged.get(seen.ref) for seen in newest if seen.is_ours and seen.has_buttons)
-        used = {each.id: each for each in pressable if each is not None and _is_used(each)}
         self._is_repaired = True
-        for message in used.values():
-            self._changed(message)
 
     async def _logged(self, limit: int) -> Mapping[str, ChatMessage]:
         """The newest messages of the log, by their ids on Discord."""
-        messages = await self._reception.history(limit)
-        return {ref: each for each in messages for ref in each.refs.get(NAME, "").split()}
+        return await self._reception.by_refs(NAME, limit)
 
 
 def _is_other_than(seen: ReceivedMessage, message: ChatMessage) -> bool:
     """Whether the owner has edited it since; what was forwarded cannot be edited."""
     return seen.is_edited and seen.forwarded is None and seen.text != message.text
-
-
-def _is_used(message: ChatMessage) -> bool:
-    """Whether at least one button can no longer be pressed."""
-    return message.card is None or any(each.is_used for each in message.card.buttons)

@@ -33,7 +33,7 @@ _TOO_LARGE = "`{name}` is too large."
 
 
 async def download(file: RemoteFile, target: Path, most: int) -> None:
-    """As `Channel.fetch` says. Raises `WriteFailed` where the disk does not take it."""
+    """As `DmChannel.fetch` says. Raises `WriteFailed` where the disk does not take it."""
     try:
         async with _answer(file) as answer:
             await _keep(answer, file, target, most)
@@ -103,7 +103,7 @@ class LoggedInClient:
 
 
 class DirectMessages:
-    """A `Channel`. `wire` gives the connection to use now, None while there is none.
+    """A `DmChannel`. `wire` gives the connection to use now, None while there is none.
 
     `opened` opens a file that should go with a message.
     """

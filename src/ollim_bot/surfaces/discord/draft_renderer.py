@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
 from ollim_bot.chat import TurnStart
+from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.events import AgentEvent, EndCause, TurnEnded
 from ollim_bot.errors import NotSent, Unreachable, Unsure
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks, is_over, pause_after
 from ollim_bot.surfaces.discord.drafts import Draft, Drafts, TurnDrafts
-from ollim_bot.surfaces.discord.messages import Channel, OutgoingMessage
+from ollim_bot.surfaces.discord.messages import DmChannel, OutgoingMessage
 from ollim_bot.surfaces.discord.status_line import pieces
 
 # How often the seconds that are shown change while nothing else happens.
@@ -33,7 +34,7 @@ class DraftRenderer:
         self,
         sheet: TurnDrafts,
         drafts: Drafts,
-        channel: Channel,
+        channel: DmChannel,
         clock: Clock,
         errands: BackgroundTasks,
         in_fork: Callable[[], bool],
@@ -188,7 +189,7 @@ class Presenter:
 
     def __init__(
         self,
-        channel: Channel,
+        channel: DmChannel,
         drafts: Drafts,
         clock: Clock,
         errands: BackgroundTasks,
@@ -211,16 +212,16 @@ class Presenter:
         )
         sheet.stop = drawing.stop
         drawing.begin()
-        cause = EndCause.INTERRUPTED
+        cause, messages = EndCause.INTERRUPTED, tuple[MessageId, ...]()
         try:
             async for event in events:
                 drawing.take(event)
                 if isinstance(event, TurnEnded):
-                    cause = event.cause
+                    cause, messages = event.cause, event.messages
         except asyncio.CancelledError:
             drawing.break_off()
             raise
         except Exception:  # whatever it is, the turn must not be shown as running for ever
             self._drafts.end(start.turn, cause)
             raise
-        self._drafts.end(start.turn, cause)
+        self._drafts.end(start.turn, cause, messages)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Protocol
 
 from ollim_bot.chat import TurnStart
@@ -13,7 +14,7 @@ from ollim_bot.domain.events import EndCause
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
-from ollim_bot.surfaces.discord.messages import Channel, OutgoingMessage
+from ollim_bot.surfaces.discord.messages import DmChannel, OutgoingMessage
 from ollim_bot.surfaces.discord.rendering import is_small, letter_of, parts_of
 from ollim_bot.surfaces.discord.status_line import Live
 
@@ -43,9 +44,10 @@ async def _no_drawing() -> None:
 class TurnDrafts:
     """The drafts of one turn.
 
-    `holder` is the message that takes them over. From part `void_from` on, its parts are new
-    messages, and the drafts go. `is_overtaken` means that something was sent below the drafts that
-    they have to follow. `is_over` means that the turn has ended, `is_closed` that it has ended
+    `holder` is the message that takes `taken` of them over; the others go. `delivered` are the
+    messages of the turn whose delivery has ended, and `awaited` those that are still to come once
+    the turn is over. `is_overtaken` means that something was sent below the drafts that they have
+    to follow. `is_over` means that the turn has ended, by `cause`; `is_closed` that it has ended
     without an answer. `stop` ends the drawing, and returns when no request is under way any more.
     """
 
@@ -53,9 +55,11 @@ class TurnDrafts:
     live: Live = field(default_factory=Live)
     drafts: list[Draft] = field(default_factory=list)
     stop: Callable[[], Awaitable[None]] = _no_drawing
-    announced_at: float | None = None
     holder: MessageId | None = None
-    void_from: int | None = None
+    taken: Sequence[Draft] = ()
+    delivered: set[MessageId] = field(default_factory=set)
+    awaited: set[MessageId] = field(default_factory=set)
+    cause: EndCause = EndCause.INTERRUPTED
     in_fork: bool = False
     is_overtaken: bool = False
     is_over: bool = False
@@ -87,10 +91,14 @@ class TurnDrafts:
         refs = (each.ref for each in self.drafts if not each.is_taken)
         return any(each is not None and int(each) < int(ref) for each in refs)
 
-    def can_be_edited(self, index: int) -> bool:
-        if index >= len(self.drafts):
-            return False
-        return self.drafts[index].ref is not None and not self.drafts[index].is_lost
+    def fitting(self, letters: Sequence[OutgoingMessage]) -> list[Draft]:
+        """The first drafts, as far as each can be edited to show its letter."""
+        fitting = []
+        for draft, letter in zip(self.drafts, letters, strict=False):
+            if draft.ref is None or draft.is_lost or letter.files:
+                break
+            fitting.append(draft)
+        return fitting
 
     def cut_off(self) -> tuple[OutgoingMessage, ...]:
         """What was written so far, as a message that ends there."""
@@ -123,9 +131,9 @@ def _nonce(turn: TurnId, number: int) -> str:
     return hashlib.blake2s(f"{turn} {number}".encode(), digest_size=12).hexdigest()
 
 
-# An answer that comes so soon after it was announced is taken in place, even if the next turn has
-# begun meanwhile: with questions in line, that one begins at once.
-_SOON = 10.0
+# An answer that is delivered so soon after it was given takes its drafts over even if the next turn
+# has begun: with questions in line, that one begins at once.
+_SOON = timedelta(seconds=10)
 _LOOK_BACK = 50
 
 
@@ -140,9 +148,9 @@ class DraftMemory(Protocol):
 class Drafts:
     """The drafts of all turns.
 
-    An answer is edited into the drafts of its turn, part by part. It is sent as new messages, and
-    the drafts are deleted, where it would else be overlooked or out of order: if a newer turn has
-    begun more than a moment ago, all of it; if a draft cannot be edited, that part and the rest.
+    An answer takes over the drafts of its turn, part by part. It is sent as new messages, and the
+    drafts are deleted, where it would else be overlooked or out of order: if a newer turn has begun
+    more than a moment ago, all of it; if a draft cannot be edited, that part and the rest.
 
     Drafts of a turn that still runs move, by being deleted and begun again at the end, when the
     answer of another turn was sent below them. As long as they show no words, they move below
@@ -150,7 +158,7 @@ class Drafts:
     """
 
     def __init__(
-        self, channel: Channel, clock: Clock, errands: BackgroundTasks, memory: DraftMemory
+        self, channel: DmChannel, clock: Clock, errands: BackgroundTasks, memory: DraftMemory
     ) -> None:
         self._channel = channel
         self._clock = clock
@@ -171,72 +179,61 @@ class Drafts:
         self._newest = start.turn
         return sheet
 
-    def announce(self, message: ChatMessage) -> None:
-        """This message will be delivered, so that its turn does not end without an answer."""
-        sheet = self._sheet_for(message)
-        if sheet is not None and sheet.announced_at is None:
-            sheet.announced_at = self._clock.monotonic()
-
     def drawn(self, draft: Draft, ref: str) -> None:
         draft.ref = ref
         self._memory.add_draft(ref)
 
-    async def take_over(self, part: ChatMessage, index: int) -> Draft | None:
-        """The draft that this part of a message has to be edited into. Drawing stops.
-
-        None if it has to be sent as a message of its own. Asked again for the same part, it gives
-        the same, unless `void` was called meanwhile.
-        """
-        if self._arriving != part.id:
-            # Messages come one after the other: the last one will not be delivered any more.
+    def begin(self, message_id: MessageId) -> None:
+        """A message is being delivered. Messages come one after the other."""
+        if self._arriving != message_id:
             self._give_up(self._arriving)
-        self._arriving = part.id
-        sheet = self._sheet_for(part)
+        self._arriving = message_id
+
+    async def take_over(
+        self, message: ChatMessage, letters: Sequence[OutgoingMessage]
+    ) -> Sequence[Draft]:
+        """The drafts that the first of these letters have to be edited into. Drawing stops.
+
+        Asked again for the same message, it answers the same.
+        """
+        self.begin(message.id)
+        sheet = self._sheet_for(message)
         if sheet is None:
-            return None
+            return ()
         await sheet.stop()
         if sheet.holder is None:
-            sheet.holder = part.id
-            sheet.void_from = None if self._is_current(sheet) else 0
-        if sheet.void_from is None and not sheet.can_be_edited(index):
-            sheet.void_from = index
-        return None if sheet.void_from is not None else sheet.drafts[index]
+            sheet.holder = message.id
+            sheet.taken = sheet.fitting(letters) if self._is_current(sheet, message) else ()
+        return sheet.taken
 
-    def void(self, part: ChatMessage, index: int | None) -> None:
-        """The parts from there on have to be messages of their own; None takes that back."""
-        sheet = self._sheet_for(part)
-        if sheet is not None:
-            sheet.void_from = index
-
-    def arrived(self, part: ChatMessage, ref: str, *, is_last: bool) -> None:
-        """A part of a message stands there now, in a draft or by itself."""
-        sheet = self._sheet_for(part)
-        is_in_place = sheet is not None and self._take(sheet, ref)
-        if part.turn is not None:
-            self._last_answer = ref
-        elif not is_in_place:
-            for each in self._sheets.values():
-                # An answer never stands above what it answers, such as a quote from the page.
-                is_before = InputId(part.id) in each.start.inputs
-                each.is_overtaken |= is_before or not each.shows_words
-        if is_last:
-            self._arriving = None
-            if sheet is not None:
-                self.discard(sheet.drafts)
-                del self._sheets[sheet.turn]
-
-    def refused(self, part: ChatMessage) -> None:
-        """The message will never stand there."""
-        self._give_up(part.id)
+    def ended(self, message: ChatMessage, refs: Sequence[str]) -> None:
+        """The message stands there under `refs`; none if it never will."""
         self._arriving = None
+        sheet = None if message.turn is None else self._sheets.get(message.turn)
+        if refs:
+            self._overtake(message, refs[-1])
+        if sheet is None:
+            return
+        sheet.delivered.add(message.id)
+        sheet.awaited.discard(message.id)
+        if sheet.holder == message.id and refs:
+            self._hand_over(sheet, refs)
+        elif sheet.holder == message.id:
+            self._give_up(message.id)
+        elif sheet.is_over and sheet.holder is None and not sheet.awaited:
+            self._errands.send_off(self._close(sheet, sheet.cause))
 
-    def end(self, turn: TurnId, cause: EndCause) -> None:
-        """The turn is over. If no answer comes, its words stay only if it was broken off."""
+    def end(self, turn: TurnId, cause: EndCause, messages: Sequence[MessageId] = ()) -> None:
+        """The turn is over and has added `messages` to the log.
+
+        If no answer comes, its words stay only if it was broken off.
+        """
         sheet = self._sheets.get(turn)
         if sheet is None:
             return
-        sheet.is_over = True
-        if sheet.announced_at is None and sheet.holder is None:
+        sheet.is_over, sheet.cause = True, cause
+        sheet.awaited = {*messages} - sheet.delivered
+        if not sheet.awaited and sheet.holder is None:
             self._errands.send_off(self._close(sheet, cause))
         else:
             self._errands.send_off(_stopped(sheet))
@@ -245,10 +242,12 @@ class Drafts:
         """Whether its drafts have to move to the end, and nothing is just being delivered."""
         return self._is_overtaken(sheet) and self._arriving is None
 
-    def is_of_another(self, ref: str, turn: TurnId | None) -> bool:
-        """Whether a message is a draft of another turn."""
-        others = (each for each in self._sheets.values() if each.turn != turn)
-        return any(draft.ref == ref for each in others for draft in each.drafts)
+    def is_draft(self, ref: str) -> bool:
+        return any(draft.ref == ref for each in self._sheets.values() for draft in each.drafts)
+
+    def remove(self, ref: str) -> None:
+        """Take a message away that was a draft, as soon as that is possible."""
+        self.discard([Draft("", ref)])
 
     def discard(self, drafts: list[Draft]) -> None:
         """Take them away, as soon as that is possible."""
@@ -264,25 +263,34 @@ class Drafts:
         is_note = message.author is not Author.ASSISTANT
         return None if is_note and sheet.has_text and sheet.holder is None else sheet
 
-    def _is_current(self, sheet: TurnDrafts) -> bool:
+    def _is_current(self, sheet: TurnDrafts, message: ChatMessage) -> bool:
         if self._is_overtaken(sheet) or sheet.is_closed:
             return False
-        since = sheet.announced_at
-        is_soon = since is not None and self._clock.monotonic() - since < _SOON
+        is_soon = self._clock.now() - message.at < _SOON
         return sheet.turn == self._newest or is_soon
 
     def _is_overtaken(self, sheet: TurnDrafts) -> bool:
         """Asked anew each time, since drafts that are slow to send get their place late."""
         return sheet.is_overtaken or sheet.stands_above(self._last_answer)
 
-    def _take(self, sheet: TurnDrafts, ref: str) -> bool:
-        """This draft is part of a message from now on. False if it is no draft of the turn."""
+    def _hand_over(self, sheet: TurnDrafts, refs: Sequence[str]) -> None:
+        """These drafts are part of a message from now on; the others go."""
         for draft in sheet.drafts:
-            if draft.ref == ref:
+            if draft.ref is not None and draft.ref in refs:
                 draft.is_taken = True
-                self._memory.remove_draft(ref)
-                return True
-        return False
+                self._memory.remove_draft(draft.ref)
+        self.discard(sheet.drafts)
+        del self._sheets[sheet.turn]
+
+    def _overtake(self, message: ChatMessage, ref: str) -> None:
+        """Drafts that stand above the message may have to follow it."""
+        if message.turn is not None:
+            self._last_answer = ref
+            return
+        for each in self._sheets.values():
+            # An answer never stands above what it answers, such as a quote from the page.
+            is_before = InputId(message.id) in each.start.inputs
+            each.is_overtaken |= is_before or not each.shows_words
 
     def _give_up(self, message_id: MessageId | None) -> None:
         for sheet in self._sheets.values():

@@ -19,7 +19,7 @@ from ollim_bot.surfaces.discord.background_tasks import Recent, is_over, pause_a
 from ollim_bot.surfaces.discord.facts import DiscordFacts
 from ollim_bot.surfaces.discord.messages import (
     NAME,
-    Channel,
+    DmChannel,
     Forwarded,
     OutgoingMessage,
     ReceivedMessage,
@@ -138,7 +138,7 @@ class Fetched:
 class Fetching:
     """`folder` is for nothing else: what a crash left in it is removed."""
 
-    def __init__(self, channel: Channel, clock: Clock, folder: Path) -> None:
+    def __init__(self, channel: DmChannel, clock: Clock, folder: Path) -> None:
         self._channel = channel
         self._clock = clock
         self._folder = folder
@@ -234,7 +234,7 @@ class Inbound:
 
     def __init__(
         self,
-        channel: Channel,
+        channel: DmChannel,
         reception: Reception,
         eyes: PendingReaction,
         facts: DiscordFacts,

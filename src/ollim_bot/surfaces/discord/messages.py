@@ -94,7 +94,7 @@ class Hidden(Unreachable):
     """Discord answers, but does not show what stands there."""
 
 
-class Channel(Protocol):
+class DmChannel(Protocol):
     """Each call ends within a minute.
 
     Raises `NotSent` where Discord refuses for good (a message that is gone, too), `Unreachable`

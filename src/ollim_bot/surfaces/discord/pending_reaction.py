@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from ollim_bot.errors import NotSent, Unreachable, Unsure
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.background_tasks import Recent, pause_after
-from ollim_bot.surfaces.discord.messages import Channel
+from ollim_bot.surfaces.discord.messages import DmChannel
 
 EYES = "👀"
 
@@ -29,7 +29,7 @@ class PendingReaction:
     A mark is taken away as long as that is possible; to set one, a few tries are enough.
     """
 
-    def __init__(self, channel: Channel, clock: Clock) -> None:
+    def __init__(self, channel: DmChannel, clock: Clock) -> None:
         self._channel = channel
         self._clock = clock
         self._wanted: dict[str, None] = {}

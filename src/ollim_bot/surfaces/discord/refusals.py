@@ -65,7 +65,7 @@ async def reading(longest: float = LONGEST_CALL) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def writing(longest: float = LONGEST_CALL) -> AsyncIterator[None]:
-    """Raises `NotSent`, `Unreachable` or `Unsure`, as `Channel` says."""
+    """Raises `NotSent`, `Unreachable` or `Unsure`, as `DmChannel` says."""
     try:
         async with asyncio.timeout(longest):
             yield

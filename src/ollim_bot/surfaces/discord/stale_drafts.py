@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
-from typing import Protocol
 
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
 from ollim_bot.surfaces.discord.drafts import DraftMemory
-from ollim_bot.surfaces.discord.messages import Channel, OutgoingMessage, ReceivedMessage
+from ollim_bot.surfaces.discord.messages import DmChannel, OutgoingMessage, ReceivedMessage
 from ollim_bot.surfaces.discord.rendering import is_small, small
 from ollim_bot.surfaces.discord.split import LONGEST, split
 
@@ -21,26 +20,24 @@ _LOOK_BACK = 50
 IsKnown = Callable[[str], Awaitable[bool]]
 
 
-class Deliveries(Protocol):
-    async def caught_up(self) -> None:
-        """Returns when all that is on its way now has arrived, or never will."""
-
-
 class StaleDrafts:
-    """`is_known` is whether a message is one of the log."""
+    """`is_known` is whether a message is one of the log.
+
+    `caught_up` returns when all that is to be delivered now has arrived, or never will.
+    """
 
     def __init__(
         self,
-        channel: Channel,
+        channel: DmChannel,
         errands: BackgroundTasks,
         memory: DraftMemory,
-        deliveries: Deliveries,
+        caught_up: Callable[[], Awaitable[None]],
         is_known: IsKnown,
     ) -> None:
         self._channel = channel
         self._errands = errands
         self._memory = memory
-        self._deliveries = deliveries
+        self._caught_up = caught_up
         self._is_known = is_known
 
     async def close(self, refs: Collection[str], newest: int) -> None:
@@ -51,7 +48,7 @@ class StaleDrafts:
         last one from before the start. An answer that is still being delivered is waited for, since
         it may take over some of them.
         """
-        await self._deliveries.caught_up()
+        await self._caught_up()
         seen: list[ReceivedMessage] = []
 
         async def look() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -12,10 +12,9 @@ from uuid import uuid4
 
 import discord
 
-from ollim_bot.chat import OpenAttachment, Reception, Status, TurnStart
+from ollim_bot.chat import MessagePart, OpenAttachment, Reception, Status, TurnStart
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import AgentEvent
-from ollim_bot.domain.inputs import InputId
 from ollim_bot.errors import NotSent, StorageError, Unreachable, Unsure
 from ollim_bot.ports import Clock, Store
 from ollim_bot.settings import Secret
@@ -23,7 +22,7 @@ from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
 from ollim_bot.surfaces.discord.catch_up import CatchUp
 from ollim_bot.surfaces.discord.client import DiscordConnection, point_at
 from ollim_bot.surfaces.discord.command_menu import sync
-from ollim_bot.surfaces.discord.delivery import DiscordCourier
+from ollim_bot.surfaces.discord.delivery import DiscordDelivery
 from ollim_bot.surfaces.discord.direct_messages import DirectMessages, LoggedInClient
 from ollim_bot.surfaces.discord.draft_renderer import Presenter
 from ollim_bot.surfaces.discord.drafts import Drafts
@@ -104,7 +103,7 @@ class Service:
         catch_up: CatchUp,
         start_up: StartUp,
         *,
-        is_connected: asyncio.Event,
+        connected: Callable[[LoggedInClient], None],
         say: Say,
     ) -> None:
         self._reception = reception
@@ -113,7 +112,7 @@ class Service:
         self._start_up = start_up
         self._reactions = Reactions(reception, say)
         self._interactions = InteractionRouter(reception, say)
-        self._is_connected = is_connected
+        self._connected = connected
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -132,7 +131,7 @@ class Service:
         if is_first:
             await self._start_up.mark_beginning(wire.newest)
         self._catch_up.ready()
-        self._is_connected.set()
+        self._connected(wire)
         if is_first:
             self._start_up.begin(wire)
         await self._reception.trouble("")
@@ -176,7 +175,7 @@ class Account:
 
 
 class DiscordSurface:
-    """A `RemoteSurface`. `folder` is its own, for files that are on their way in."""
+    """A `Channel`. `folder` is its own, for files that are on their way in."""
 
     name = NAME
 
@@ -196,17 +195,19 @@ class DiscordSurface:
         self._errands = BackgroundTasks(clock)
         self._facts = DiscordFacts(memory)
         self._drafts = Drafts(self._channel, clock, self._errands, self._facts)
-        self._courier = DiscordCourier(self._channel, self._drafts, self._errands, clock)
+        self._delivery = DiscordDelivery(self._channel, self._drafts, clock)
         self._eyes = PendingReaction(self._channel, clock)
         self._presenter = Presenter(
             self._channel, self._drafts, clock, self._errands, lambda: self._is_in_fork
         )
         self._is_in_fork = False
         self._connection: DiscordConnection | None = None
+        self._account_id = ""
         self._is_connected = asyncio.Event()
 
-    async def connected(self) -> None:
+    async def connected(self) -> str:
         await self._is_connected.wait()
+        return self._account_id
 
     async def run(self, reception: Reception) -> None:
         """Raises `NotAdmitted` if somebody has to change something before Discord lets it in."""
@@ -227,12 +228,6 @@ class DiscordSurface:
             await asyncio.gather(*tasks, self._errands.close(), return_exceptions=True)
             await self._facts.flush()
 
-    async def post(self, message: ChatMessage) -> None:
-        if ref_of(InputId(message.id)) is not None:
-            return
-        if NAME in message.refs:
-            self._courier.changed(message)
-
     async def present(self, start: TurnStart, events: AsyncIterator[AgentEvent]) -> None:
         try:
             await self._presenter.present(start, events)
@@ -246,15 +241,31 @@ class DiscordSurface:
             self._eyes.close_all()
 
     def parts(self, message: ChatMessage) -> Sequence[ChatMessage]:
-        return self._courier.parts(message)
+        return self._delivery.parts(message)
 
-    async def deliver(self, part: ChatMessage, nonce: str) -> str:
-        return await self._courier.deliver(part, nonce)
+    async def take_drafts(
+        self, message: ChatMessage, parts: Sequence[ChatMessage]
+    ) -> Sequence[str]:
+        return await self._delivery.take_drafts(message, parts)
 
-    async def find(
-        self, part: ChatMessage, nonce: str, since: datetime, others: Collection[str]
-    ) -> str | None:
-        return await self._courier.find(part, nonce, since, others)
+    async def deliver(self, part: MessagePart) -> str:
+        return await self._delivery.deliver(part)
+
+    async def find(self, part: MessagePart, since: datetime, others: Collection[str]) -> str | None:
+        return await self._delivery.find(part, since, others)
+
+    async def edit(self, ref: str, content: ChatMessage) -> None:
+        await self._delivery.edit(ref, content)
+
+    def discard(self, refs: Sequence[str]) -> None:
+        self._delivery.discard(refs)
+
+    def ended(self, message: ChatMessage, refs: Sequence[str]) -> None:
+        self._delivery.ended(message, refs)
+
+    def _note_connection(self, wire: LoggedInClient) -> None:
+        self._account_id = str(wire.dm)
+        self._is_connected.set()
 
     def _service(self, reception: Reception) -> Service:
         channel, facts, clock = self._channel, self._facts, self._clock
@@ -267,20 +278,21 @@ class DiscordSurface:
             facts,
             clock,
             reconnect=self._reconnect,
-            changed=self._courier.changed,
         )
 
         async def is_in_log(ref: str) -> bool:
-            return self._courier.knows(ref) or await reception.by_ref(NAME, ref) is not None
+            return await reception.by_ref(NAME, ref) is not None
 
-        orphans = StaleDrafts(channel, self._errands, facts, self._courier, is_in_log)
+        orphans = StaleDrafts(
+            channel, self._errands, facts, lambda: reception.caught_up(NAME), is_in_log
+        )
         start_up = StartUp(reception, facts, orphans, self._errands, clock)
         return Service(
             reception,
             inbound,
             catch_up,
             start_up,
-            is_connected=self._is_connected,
+            connected=self._note_connection,
             say=self._say,
         )
 

@@ -32,7 +32,7 @@ export class Socket {
         }
         const address = `${location.origin.replace("http", "ws")}/api/socket`;
         const socket = new WebSocket(address, ["ollim", `ollim.session.${session}`]);
-        const greeting = new Greeting(socket, () => this.#store.state.messages.at(-1)?.id ?? null);
+        const greeting = new Greeting(socket, () => this.#store.state.change);
         greeting.isDone.then(
             (frame) => {
                 this.#pause = FIRST_PAUSE;
@@ -80,11 +80,11 @@ class Greeting {
     #waiting = [];
     #next = (frame) => this.#waiting.push(frame);
 
-    /** @param {() => string | null} last  the newest message that is here */
-    constructor(socket, last) {
+    /** @param {() => number | null} change  the newest change of the log that is here */
+    constructor(socket, change) {
         const nonce = randomText();
         socket.addEventListener("open", () => {
-            socket.send(JSON.stringify({ type: "hello", last: last(), nonce }));
+            socket.send(JSON.stringify({ type: "hello", change: change(), nonce }));
         });
         this.isDone = new Promise((resolve, reject) => {
             socket.addEventListener("message", async (event) => {

@@ -34,6 +34,7 @@
  * @property {object | null} status
  * @property {Command[]} commands
  * @property {Message[]} messages  in the order of the log, without a gap
+ * @property {number | null} change  the newest change of the log that is here
  * @property {boolean} hasMore  whether there are older ones
  * @property {boolean} isLoadingOlder
  * @property {Live | null} live  the turn that runs
@@ -53,6 +54,7 @@ export const START = Object.freeze({
     status: null,
     commands: [],
     messages: [],
+    change: null,
     hasMore: false,
     isLoadingOlder: false,
     live: null,
@@ -73,7 +75,10 @@ export function received(state, frame, now) {
 
 const FRAMES = {
     hello: greeted,
-    message: (state, frame) => arrived(state, frame.message),
+    message: (state, frame) => ({
+        ...arrived(state, frame.message),
+        change: Math.max(state.change, frame.change),
+    }),
     turn: (state, frame, now) => ({ ...state, live: begun(frame.live, now) }),
     draft: (state, frame) => during(state, frame.turn, (live) => ({
         blocks: [...live.blocks.slice(0, frame.keep), ...frame.blocks],
@@ -92,9 +97,10 @@ const FRAMES = {
 function greeted(state, hello, now) {
     const caughtUp = hello.missed === null
         ? restarted(state, hello)
-        : hello.cards.reduce(renewed, hello.missed.reduce(arrived, state));
+        : hello.missed.reduce(arrived, state);
     return {
         ...caughtUp,
+        change: hello.change,
         connection: "open",
         status: hello.status,
         commands: hello.commands,
