@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 from tests.discord.fake_channel import FakeChannel
 
-from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.facts import Facts
 from ollim_bot.errors import Unreachable, WriteFailed
 from ollim_bot.surfaces.discord.catch_up import CatchUp
@@ -85,7 +84,6 @@ class Scene:
         self.reception = FakeReception(self.clock, folder)
         self.memory = SlowStore()
         self.reconnects = 0
-        self.changed: list[ChatMessage] = []
         self.begin_anew()
 
     def begin_anew(self) -> None:
@@ -107,7 +105,6 @@ class Scene:
             self.facts,
             self.clock,
             reconnect=self._reconnected,
-            changed=self.changed.append,
         )
 
     @asynccontextmanager

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, ModuleType
 
 import pytest
+from tests.discord.draft_scene import part_of
 from tests.discord.fake_channel import FakeChannel
 from tests.discord.input_scene import SUNDAY, doing, eventually
 
@@ -19,7 +20,7 @@ from ollim_bot.domain.inputs import InputId
 from ollim_bot.errors import NotSent
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
 from ollim_bot.surfaces.discord.catch_up import CatchUp
-from ollim_bot.surfaces.discord.delivery import DiscordCourier
+from ollim_bot.surfaces.discord.delivery import DiscordDelivery
 from ollim_bot.surfaces.discord.draft_renderer import Presenter
 from ollim_bot.surfaces.discord.drafts import Drafts
 from ollim_bot.surfaces.discord.facts import DiscordFacts
@@ -58,7 +59,7 @@ class Machine:
         self.errands = BackgroundTasks(self.clock)
         self.facts = DiscordFacts(MemoryStore({}))
         self.drafts = Drafts(self.channel, self.clock, self.errands, self.facts)
-        self.courier = DiscordCourier(self.channel, self.drafts, self.errands, self.clock)
+        self.delivery = DiscordDelivery(self.channel, self.drafts, self.clock)
         self.eyes = PendingReaction(self.channel, self.clock)
         self.presenter = Presenter(self.channel, self.drafts, self.clock, self.errands)
         channel, reception, facts = self.channel, self.reception, self.facts
@@ -72,7 +73,6 @@ class Machine:
             facts,
             self.clock,
             reconnect=_nothing,
-            changed=self.courier.changed,
         )
 
     async def talk(self, begin: int) -> None:
@@ -103,22 +103,28 @@ class Machine:
             Author.ASSISTANT,
             f"answer {number}",
             turn=turn,
-            refs={"discord": ""},
         )
         await self.deliver(answer, is_refused=number % 11 == 0)
         await presented
 
     async def deliver(self, answer: ChatMessage, *, is_refused: bool) -> None:
-        self.courier.changed(answer)
-        [part] = self.courier.parts(answer)
+        """As the queue of deliveries does it."""
+        part = part_of(answer)
+        refs = list(await self.delivery.take_drafts(answer, [part.content]))
         if is_refused:
             self.channel.fail("edit", NotSent("no"))
             self.channel.fail("send", NotSent("no"))
+            for ref in refs:
+                with pytest.raises(NotSent):
+                    await self.delivery.edit(ref, part.content)
+            self.delivery.discard(refs)
             with pytest.raises(NotSent):
-                await self.courier.deliver(part, f"nonce of {answer.id}")
-            self.courier.changed(answer)
-        else:
-            await self.courier.deliver(part, f"nonce of {answer.id}")
+                await self.delivery.deliver(part)
+            self.delivery.ended(answer, ())
+            return
+        for ref in refs:
+            await self.delivery.edit(ref, part.content)
+        self.delivery.ended(answer, refs or [await self.delivery.deliver(part)])
 
     async def size_at_rest(self) -> int:
         """How much there is in all that it holds on to."""
@@ -126,7 +132,7 @@ class Machine:
         size = 0
         seen: set[int] = set()
         wanted: list[object] = [self.inbound, self.catch_up, self.presenter]
-        wanted += [self.courier, self.eyes, self.drafts]
+        wanted += [self.delivery, self.eyes, self.drafts]
         while wanted:
             each = wanted.pop()
             if id(each) in seen or isinstance(each, _OTHERS):

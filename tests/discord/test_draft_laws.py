@@ -128,7 +128,7 @@ class Story:
             answer = self.scene.answer(turn, plan.answer)
             self.answers.append(answer)
             self.line.append(answer)
-            self.scene.courier.changed(answer)
+            self.scene.post(answer)
         if not plan.is_late:
             await self.deliver()
         await turn.end(EndCause.COMPLETED)
