@@ -1,4 +1,4 @@
-"""Questions to the owner on a stage of their own: a log, a surface, and a clock that stands."""
+"""Questions to the owner by themselves: a log, and a clock that stands."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
+from tests.conversation.scene import messages_of
+
 from ollim_bot.agent import Refusal, ToolCall
 from ollim_bot.conversation.approvals import Approvals
-from ollim_bot.conversation.chat_log import ChatLog
-from ollim_bot.conversation.stage import Stage
+from ollim_bot.conversation.message_poster import MessagePoster
+from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.runtime_config import PermissionMode
+from ollim_bot.store.store import Store
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.memory import memory_stores
-from ollim_bot.testing.surface import RecordingSurface
+from ollim_bot.testing.repeating_store import RepeatingStore
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 ROOT = Path("/data")
@@ -36,18 +39,15 @@ class Questions:
     """`approvals` on stores that outlive it; `again` begins a new life on the same ones."""
 
     stores: Stores = field(default_factory=lambda: memory_stores(NOW))
+    store: Store = field(default_factory=lambda: RepeatingStore(lambda: NOW))
     clock: ManualClock = field(default_factory=lambda: ManualClock(NOW))
-    surface: RecordingSurface = field(default_factory=RecordingSurface)
 
     def __post_init__(self) -> None:
-        self.chat = ChatLog(self.stores.messages)
-        stage = Stage(self.chat, [self.surface], patience=0.05)
-        self.approvals = Approvals(self.stores, stage, self.clock, ROOT)
+        poster = MessagePoster(self.store, SurfaceFanout(self.store, []), [], self.clock)
+        self.approvals = Approvals(self.stores, poster, self.clock, ROOT)
 
     async def again(self) -> Questions:
-        next_life = Questions(self.stores, self.clock)
-        await next_life.chat.load()
-        return next_life
+        return Questions(self.stores, self.store, self.clock)
 
     def ask(self, call: ToolCall = WRITE) -> asyncio.Task[Refusal | None]:
         return asyncio.create_task(self.approvals.ask(call))
@@ -82,8 +82,8 @@ class Questions:
 
     @property
     def shown(self) -> list[ChatMessage]:
-        """Each message as it was posted last."""
-        return list({message.id: message for message in self.surface.posts}.values())
+        """The messages of the log."""
+        return messages_of(self.store)
 
     @property
     def cards(self) -> list[Card]:

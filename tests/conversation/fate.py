@@ -9,6 +9,9 @@ from typing import Any, TypeVar
 
 from ollim_bot.domain.inbox import InboxRow
 from ollim_bot.ports import Log, LogView, Store
+from ollim_bot.store.store import Store as Database
+from ollim_bot.store.store import Subscriber
+from ollim_bot.store.transaction import Transaction
 from ollim_bot.stores import Stores
 
 T = TypeVar("T")
@@ -88,6 +91,38 @@ class SteppedLog:
         self._fate.step(f"after {self._name} is made short")
 
 
+class SteppedDatabase:
+    """A `Store`. Each step is two: the moment before it is committed, and the moment after."""
+
+    def __init__(self, store: Database, fate: Fate) -> None:
+        self._store = store
+        self._fate = fate
+
+    async def transact(self, step: Callable[[Transaction], R]) -> R:
+        self._fate.step("before a commit")
+        result = await self._store.transact(step)
+        self._fate.step("after a commit")
+        return result
+
+    async def read(self, question: Callable[[Transaction], R]) -> R:
+        self._fate.check()
+        return await self._store.read(question)
+
+    def run(self, step: Callable[[Transaction], R]) -> R:
+        self._fate.check()
+        return self._store.run(step)
+
+    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
+        return self._store.subscribe(subscriber)
+
+    @property
+    def is_writable(self) -> bool:
+        return self._store.is_writable
+
+    async def until_writable(self) -> None:
+        await self._store.until_writable()
+
+
 def fated(stores: Stores, fate: Fate, inbox_rows: list[InboxRow]) -> Stores:
     """The same stores, for one life."""
     return replace(
@@ -96,11 +131,9 @@ def fated(stores: Stores, fate: Fate, inbox_rows: list[InboxRow]) -> Stores:
         session_history=SteppedLog("the history", stores.session_history, fate, []),
         updates=SteppedStore("the updates", stores.updates, fate),
         fork=SteppedStore("the fork", stores.fork, fate),
-        fork_messages=SteppedStore("messages of forks", stores.fork_messages, fate),
         inquiries=SteppedStore("the inquiries", stores.inquiries, fate),
         config=SteppedStore("the settings", stores.config, fate),
         memory=SteppedStore("the memory", stores.memory, fate),
         ledger=SteppedLog("the ledger", stores.ledger, fate, []),
         inbox=SteppedLog("the inbox", stores.inbox, fate, inbox_rows),
-        messages=SteppedLog("the messages", stores.messages, fate, []),
     )

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from ollim_bot.agent import AgentEngine, Gate, Refusal, SessionSpec, ToolCall
 from ollim_bot.chat import ChatSurface, Incoming, IncomingFile, Status
@@ -26,12 +27,14 @@ from ollim_bot.domain.tool_policy import DEFAULT_BG_TOOLS
 from ollim_bot.errors import WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.job_checker import JobFileChecker
+from ollim_bot.store.store import Store
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.testing.journal import RememberingJournal
 from ollim_bot.testing.memory import memory_stores
+from ollim_bot.testing.repeating_store import RepeatingStore
 from ollim_bot.testing.surface import RecordingSurface
 from ollim_bot.tools.gates import BackgroundTools
 from ollim_bot.tools.path_rules import PathPolicy
@@ -123,6 +126,7 @@ class Scene:
 
     talk: Talk
     stores: Stores
+    store: Store
     clock: ManualClock
     surfaces: Sequence[RecordingSurface]
     keeper: FakeKeeper
@@ -174,14 +178,11 @@ class Scene:
             for surface in self.surfaces
             for start in surface.starts
         )
-        return self.chat.is_quiet and shown
+        return self.chat.is_quiet and shown and self.talk.fanout.is_caught_up
 
     @property
     def log(self) -> list[ChatMessage]:
-        """Every message once, as it stands last."""
-        return list(
-            {message.id: message for message in self.stores.messages.read().entries}.values()
-        )
+        return messages_of(self.store)
 
     @property
     def answers(self) -> list[ChatMessage]:
@@ -220,9 +221,23 @@ class Scene:
         return next(message for message in self.log if message.id == MessageId(name))
 
 
+_STORES: WeakKeyDictionary[Any, RepeatingStore] = WeakKeyDictionary()
+
+
+def store_of(stores: Stores) -> RepeatingStore:
+    """The one that belongs to these stores, for all lives on them."""
+    return _STORES.setdefault(stores.routines, RepeatingStore(lambda: NOW))
+
+
+def messages_of(store: Store) -> list[ChatMessage]:
+    """All messages of the log."""
+    return [each.message for each in store.run(lambda tx: tx.messages.page(10_000))]
+
+
 def world(
     engine: AgentEngine,
     stores: Stores,
+    store: Store,
     clock: ManualClock,
     surfaces: Sequence[ChatSurface],
     **changes: Any,
@@ -241,7 +256,7 @@ def world(
         "restart": lambda: None,
         **changes,
     }
-    return World(engine, stores, clock, surfaces, **parts)
+    return World(engine, stores, store, clock, surfaces, **parts)
 
 
 @asynccontextmanager
@@ -249,6 +264,7 @@ async def scene(
     engine: AgentEngine,
     *,
     stores: Stores | None = None,
+    store: Store | None = None,
     clock: ManualClock | None = None,
     surfaces: Sequence[RecordingSurface] | None = None,
     runs: bool = True,
@@ -257,15 +273,17 @@ async def scene(
     make_gate: Callable[..., Gate] | None = None,
     **changes: Any,
 ) -> AsyncIterator[Scene]:
-    """A start of the bot; what it keeps is in `stores`, so that a second start goes on with it."""
+    """A start of the bot; what it keeps is in `stores` and `store`, for a second start."""
     clock = clock or ManualClock(NOW)
     stores = stores or memory_stores(clock.now())
+    store = store or store_of(stores)
     surfaces = [RecordingSurface()] if surfaces is None else surfaces
     keeper = FakeKeeper()
     talk = Talk(
         world(
             engine,
             stores,
+            store,
             clock,
             surfaces,
             keeper=keeper,
@@ -274,14 +292,16 @@ async def scene(
             **changes,
         )
     )
-    made = Scene(talk, stores, clock, surfaces, keeper)
+    made = Scene(talk, stores, store, clock, surfaces, keeper)
     await talk.conversation.load()
     if runs:
         made.tasks += [
             asyncio.create_task(talk.conversation.run()),
             asyncio.create_task(talk.notices.run()),
             asyncio.create_task(talk.idle_watch.run()),
-            asyncio.create_task(talk.outbox.run()),
+            asyncio.create_task(talk.deliveries.run()),
+            asyncio.create_task(talk.failures.run()),
+            asyncio.create_task(talk.fanout.run()),
         ]
     try:
         async with asyncio.timeout(LONGEST):

@@ -7,14 +7,18 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
-from tests.conversation.approval_scene import WRITE, Questions, button
+from tests.conversation.approval_scene import NOW, WRITE, Questions
 
 from ollim_bot.agent import Refusal
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.errors import Unreadable, WriteFailed
+from ollim_bot.store.transaction import Transaction
+from ollim_bot.testing.repeating_store import RepeatingStore
+
+R = TypeVar("R")
 
 
 @pytest.fixture
@@ -55,7 +59,9 @@ async def test_what_cannot_be_remembered_is_not_granted_and_can_still_be_answere
 
 
 async def test_what_cannot_be_shown_is_refused(questions: Questions) -> None:
-    mute = Questions(replace(questions.stores, messages=Refusing()))
+    store = RepeatingStore(lambda: NOW)
+    store.fail_with(WriteFailed(Path("state"), "the disk is full"))
+    mute = Questions(questions.stores, store)
     refusal = await mute.within(mute.ask())
     assert refusal is not None
     assert "could not be asked" in refusal.reason
@@ -71,21 +77,23 @@ async def test_settings_that_cannot_be_read_ask_nobody(questions: Questions) -> 
     assert isinstance(await blind.within(asking), Refusal)
 
 
-class HangingLog(Refusing):
-    """Not done with what it is given before `may_go_on`."""
+class HangingStore(RepeatingStore):
+    """Not done with a step before `may_go_on`."""
 
     def __init__(self) -> None:
-        self.may_go_on = threading.Event()
+        super().__init__(lambda: NOW)
+        self.may_go_on = asyncio.Event()
         self.was_asked = False
 
-    def append(self, *_: object) -> None:
+    async def transact(self, step: Callable[[Transaction], R]) -> R:
         self.was_asked = True
-        self.may_go_on.wait()
+        await self.may_go_on.wait()
+        return await super().transact(step)
 
 
 async def test_a_disk_that_hangs_keeps_no_call_waiting_for_longer(questions: Questions) -> None:
-    hanging = HangingLog()
-    stuck = Questions(replace(questions.stores, messages=hanging))
+    hanging = HangingStore()
+    stuck = Questions(questions.stores, hanging)
     asking = stuck.ask()
     try:
         await stuck.until(lambda: hanging.was_asked and stuck.clock.sleeping == 1)
@@ -93,16 +101,6 @@ async def test_a_disk_that_hangs_keeps_no_call_waiting_for_longer(questions: Que
         assert isinstance(await stuck.within(asking), Refusal)
     finally:
         hanging.may_go_on.set()
-
-
-async def test_a_surface_that_breaks_hides_no_answer(questions: Questions) -> None:
-    """The card is in the log, which every surface catches up from."""
-    questions.surface.is_broken = True
-    asking = questions.ask()
-    await questions.until(lambda: bool(questions.stores.messages.read().entries))
-    (message,) = questions.stores.messages.read().entries
-    await questions.approvals.answer("web", message, button(message, "once"))
-    assert await questions.within(asking) is None
 
 
 class SlowStore:

@@ -58,7 +58,7 @@ async def test_the_steps_are_all_there() -> None:
 
     rows = [step.split()[1] for step in fate.steps if step.startswith("after") and "inbox" in step]
     assert rows == ["the", "Accepted", "Taken", "ToolCalled", "Ended"]
-    assert sum("the messages" in step for step in fate.steps) == 4
+    assert sum("a commit" in step for step in fate.steps) == 6
     assert "after a change of the updates" in fate.steps
     assert "after a change of the session" in fate.steps
     assert "after SessionEvent in the history" in fate.steps

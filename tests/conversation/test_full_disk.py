@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.conversation.fate import Fate, fated
+from tests.conversation.fate import Fate, SteppedDatabase, fated
 from tests.conversation.recalling import ANSWER, WRITE, RecallingEngine
-from tests.conversation.scene import NOW, Scene, plain_spec, scene
+from tests.conversation.scene import NOW, Scene, plain_spec, scene, store_of
 from tests.conversation.story import Story, check_answered
 
-from ollim_bot.agent import SessionSpec
-from ollim_bot.domain.inbox import Accepted, InputEnd
+from ollim_bot.agent import AgentEngine, SessionSpec
+from ollim_bot.domain.inbox import Accepted, InboxRow, InputEnd
 from ollim_bot.domain.inputs import InputId, OwnerMessage
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.errors import StorageError, Unreadable, WriteFailed
+from ollim_bot.stores import Stores
 from ollim_bot.testing.engine import Calls, Says, ScriptedEngine
 from ollim_bot.testing.memory import MemoryStore, memory_stores
 
@@ -48,6 +50,13 @@ class FullDisk(Fate):
                 raise WriteFailed(Path("inbox.jsonl"), "No space left on device.")
 
 
+def scene_on(
+    disk: FullDisk, engine: AgentEngine, stores: Stores, rows: list[InboxRow] | None = None
+) -> AbstractAsyncContextManager[Scene]:
+    store = SteppedDatabase(store_of(stores), disk)
+    return scene(engine, stores=fated(stores, disk, [] if rows is None else rows), store=store)
+
+
 def is_over_or_waits(at: Scene) -> bool:
     return at.is_quiet or bool(at.clock.sleeping)
 
@@ -63,7 +72,7 @@ async def send_until_kept(at: Scene, disk: FullDisk) -> None:
 async def writes() -> int:
     story, disk = Story(), FullDisk()
     await story.begin()
-    async with scene(story.engine, stores=fated(story.stores, disk, story.rows)) as at:
+    async with scene_on(disk, story.engine, story.stores, story.rows) as at:
         await at.ask(WRITE, "m1")
     return len(disk.steps)
 
@@ -74,7 +83,7 @@ async def test_wherever_the_disk_is_full_the_message_is_answered_once_when_there
     for full_at in range(1, number + 1):
         story, disk = Story(), FullDisk(full_at)
         await story.begin()
-        async with scene(story.engine, stores=fated(story.stores, disk, story.rows)) as at:
+        async with scene_on(disk, story.engine, story.stores, story.rows) as at:
             await send_until_kept(at, disk)
             await at.until(partial(is_over_or_waits, at))
             has_waited += not at.is_quiet
@@ -89,7 +98,7 @@ async def test_wherever_the_disk_is_full_the_message_is_answered_once_when_there
 async def test_a_message_that_cannot_be_kept_is_refused_with_a_sentence() -> None:
     engine, disk = RecallingEngine(), FullDisk(1)
     stores = memory_stores(NOW)
-    async with scene(engine, stores=fated(stores, disk, [])) as at:
+    async with scene_on(disk, engine, stores) as at:
         with pytest.raises(StorageError, match="No space left on device"):
             await at.send(WRITE, "m1")
         assert (list(at.rows), at.log) == ([], [])
@@ -132,8 +141,8 @@ async def test_where_the_agent_cannot_be_described_the_reason_is_said() -> None:
 
 
 async def test_what_stands_still_is_told_when_there_is_room_again() -> None:
-    story, disk = Story(), FullDisk(4)
-    async with scene(story.engine, stores=fated(story.stores, disk, story.rows)) as at:
+    story, disk = Story(), FullDisk(5)
+    async with scene_on(disk, story.engine, story.stores, story.rows) as at:
         await at.send("hello")
         await at.until(lambda: at.clock.sleeping)
         assert at.log[-1].text == "hello"
@@ -166,8 +175,7 @@ async def test_an_inbox_that_cannot_be_made_short_is_no_reason_to_stop() -> None
 
 async def test_a_command_on_a_full_disk_gives_an_answer() -> None:
     disk = FullDisk()
-    stores = fated(memory_stores(NOW), disk, [])
-    async with scene(RecallingEngine(), stores=stores) as at:
+    async with scene_on(disk, RecallingEngine(), memory_stores(NOW)) as at:
         await at.ask("hello")
         for refused in range(1, 9):
             disk.fill_at(refused)
@@ -181,7 +189,7 @@ async def test_a_command_on_a_full_disk_gives_an_answer() -> None:
 async def test_what_cannot_be_kept_is_seen_while_that_lasts() -> None:
     """The owner has to make room, so the page must say so before there is some."""
     disk = FullDisk()
-    async with scene(ScriptedEngine(), stores=fated(memory_stores(NOW), disk, [])) as at:
+    async with scene_on(disk, ScriptedEngine(), memory_stores(NOW)) as at:
         disk.fill_at(1)
         refused = await at.talk.notices.tell("Make room.", key="room")
         assert isinstance(refused, StorageError)
@@ -204,7 +212,7 @@ async def test_what_waits_is_read_and_seen_though_a_start_can_write_nothing() ->
     message = OwnerMessage(InputId("m1"), "web", NOW, "hello")
     stores.inbox.append(Accepted(NOW, message))
     disk.fill_at(1)
-    async with scene(RecallingEngine(), stores=fated(stores, disk, [])) as at:
+    async with scene_on(disk, RecallingEngine(), stores) as at:
         assert [each.text for each in await at.chat.history(5)] == ["hello"]
         disk.has_room = True
         await at.clock.advance(5)

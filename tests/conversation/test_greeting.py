@@ -21,7 +21,8 @@ from ollim_bot.prompts.system import read_set_up
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
-from ollim_bot.testing.memory import MemoryLog, MemoryStore, memory_stores
+from ollim_bot.testing.memory import MemoryStore, memory_stores
+from ollim_bot.testing.repeating_store import RepeatingStore
 
 CUT_OFF = (
     "I was cut off without warning, last seen today 10:15, and am back. "
@@ -37,9 +38,10 @@ async def life(
     *,
     is_killed: bool = False,
     for_restart: bool = False,
+    store: RepeatingStore | None = None,
 ) -> AsyncIterator[Scene]:
     """A start of the bot, and its end, as the app has them."""
-    async with scene(engine, stores=stores, clock=clock) as at:
+    async with scene(engine, stores=stores, store=store, clock=clock) as at:
         await at.talk.greeting.begun()
         yield at
         if not is_killed:
@@ -138,8 +140,7 @@ async def test_a_conversation_whose_log_is_gone_is_not_welcomed_as_new() -> None
     engine, stores, clock = a_bot()
     async with life(engine, stores, clock) as at:
         await at.ask("hello")
-    without = replace(stores, messages=memory_stores(NOW).messages)
-    async with life(engine, without, clock) as later:
+    async with life(engine, stores, clock, store=RepeatingStore(clock.now)) as later:
         assert await greeted(later) == "back. our conversation goes on."
 
 
@@ -174,7 +175,7 @@ async def test_after_a_restart_it_says_that_it_was_one() -> None:
     ],
     ids=["stopped", "restarted", "killed"],
 )
-async def test_an_open_fork_is_named(ending: dict[str, bool], sentence: str) -> None:
+async def test_an_open_fork_is_named(ending: dict[str, Any], sentence: str) -> None:
     engine, stores, clock = a_bot()
     async with life(engine, stores, clock, **ending) as at:
         await at.ask("hello")
@@ -264,24 +265,14 @@ async def test_it_is_said_once_in_a_life(is_new: bool) -> None:
         assert len(later.surface.posts) == before + 1
 
 
-class FullLog(MemoryLog[ChatMessage]):
-    """Refuses while the disk is full."""
-
-    is_full = True
-
-    def append(self, *entries: ChatMessage) -> None:
-        if self.is_full:
-            raise WriteFailed(Path("messages.jsonl"), "the disk is full")
-        super().append(*entries)
-
-
 async def test_what_the_disk_refuses_is_said_when_it_is_asked_for_again() -> None:
     engine, stores, clock = a_bot()
-    log = FullLog(lambda message: message.at)
-    async with life(engine, replace(stores, messages=log), clock) as at:
+    store = RepeatingStore(clock.now)
+    async with life(engine, stores, clock, store=store) as at:
+        store.fail_with(WriteFailed(Path("ollim.db"), "the disk is full"))
         await at.talk.greeting.say()
-        assert at.log == []
-        log.is_full = False
+        assert await at.chat.history(10) == []
+        store.fail_with(None)
         await welcomed(at)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from tests.conversation.scene import NOW, Scene, scene
+from tests.conversation.scene import NOW, Scene, scene, store_of
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.inputs import InputId
@@ -48,27 +48,26 @@ def old_message(number: int) -> ChatMessage:
 
 
 def with_history(stores: Stores) -> tuple[Stores, list[CountingLog]]:
-    stores.messages.append(*(old_message(number) for number in range(OLD)))
+    old = [old_message(number) for number in range(OLD)]
+    store_of(stores).run(lambda tx: [tx.messages.add(each) for each in old] and None)
     event = SessionEvent(SessionId("old"), SessionChange.COMPACTED, NOW, SessionId("old"))
     stores.session_history.append(*(event for _ in range(OLD)))
-    messages, history = CountingLog(stores.messages), CountingLog(stores.session_history)
-    inbox = CountingLog(stores.inbox)
-    counted = replace(stores, messages=messages, session_history=history, inbox=inbox)
-    return counted, [messages, history, inbox]
+    history, inbox = CountingLog(stores.session_history), CountingLog(stores.inbox)
+    return replace(stores, session_history=history, inbox=inbox), [history, inbox]
 
 
 async def test_no_log_is_read_as_a_whole_for_a_message_and_its_turn() -> None:
     stores, logs = with_history(memory_stores(NOW))
     engine = ScriptedEngine().then(Calls("Bash", {"command": "ls"}), Says("ok"))
     async with scene(engine, stores=stores) as at:
-        assert logs[0].whole_reads == logs[1].whole_reads == 0
-        logs[2].whole_reads = 0
+        assert logs[0].whole_reads == 0
+        logs[1].whole_reads = 0
         for number in range(5):
             await finished(at, f"new {number}", number)
         await at.chat.history(50)
-        await at.chat.missed_since(MessageId("old-9990"))
+        await at.chat.changes_since(OLD, 100)
         await at.chat.edit(InputId("new 4"), "too late")
-        assert [log.whole_reads for log in logs] == [0, 0, 0]
+        assert [log.whole_reads for log in logs] == [0, 0]
 
 
 async def finished(at: Scene, text: str, number: int) -> None:
@@ -79,15 +78,14 @@ async def finished(at: Scene, text: str, number: int) -> None:
 
 
 async def test_the_old_part_of_the_history_can_still_be_read() -> None:
-    stores, logs = with_history(memory_stores(NOW))
+    stores, _ = with_history(memory_stores(NOW))
     async with scene(ScriptedEngine(), stores=stores, runs=False) as at:
         page = await at.chat.history(3, MessageId("old-100"))
         assert [message.id for message in page] == ["old-97", "old-98", "old-99"]
         page = await at.chat.history(100, MessageId("old-9550"))
         assert [page[0].id, page[-1].id, len(page)] == ["old-9450", "old-9549", 100]
         assert await at.chat.message(MessageId("old-7")) == old_message(7)
-        assert logs[0].whole_reads == 3
-        assert await at.chat.missed_since(MessageId("old-7")) is None
+        assert await at.chat.changes_since(7, 100) is None
 
 
 async def test_an_inbox_is_made_short_when_it_has_grown_long() -> None:
