@@ -11,15 +11,16 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from tests.conversation.scene import messages_of
+
 from ollim_bot.agent import AgentEngine, SessionSpec, Toolset
 from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.conversation.background_attempt import Surroundings, Try
-from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.jobs.echo import ChangeEcho
+from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.notices import Notices
-from ollim_bot.conversation.outbox.outbox import DurableOutbox
-from ollim_bot.conversation.stage import Stage
+from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, Routine, WebhookSpec, kind_of
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
@@ -29,12 +30,14 @@ from ollim_bot.domain.sessions import SessionEvent, SessionId
 from ollim_bot.domain.tool_policy import DEFAULT_BG_TOOLS
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.job_checker import JobFileChecker
+from ollim_bot.store.store import Store
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import Calls, ScriptedEngine, ScriptedSession
 from ollim_bot.testing.journal import RememberingJournal
 from ollim_bot.testing.memory import MemoryLog, memory_stores
+from ollim_bot.testing.repeating_store import RepeatingStore
 from ollim_bot.testing.surface import RecordingSurface
 from ollim_bot.tools.gates import BackgroundTools
 from ollim_bot.tools.path_rules import PathPolicy
@@ -126,10 +129,12 @@ class Scene:
 
     engine: AgentEngine
     stores: Stores
+    store: Store
     clock: ManualClock
     surface: RecordingSurface
     notices: Notices
-    poster: DurableOutbox
+    poster: MessagePoster
+    fanout: SurfaceFanout
     main: SessionId | None = MAIN
     is_busy: bool = False
     base: SessionSpec = field(default_factory=lambda: SessionSpec("You help.", HOME))
@@ -144,6 +149,7 @@ class Scene:
             Surroundings(
                 self.engine,
                 self.stores,
+                self.store,
                 self.clock,
                 self.root,
                 self.poster,
@@ -219,12 +225,14 @@ class Scene:
 
     @property
     def said(self) -> list[str]:
-        return [message.text for message in self.stores.messages.read().entries]
+        return [message.text for message in messages_of(self.store)]
 
     async def told(self) -> list[str]:
         """What the program posts of itself, line by line."""
+        await self.fanout.catch_up()
         before = len(self.surface.posts)
         await self.notices.flush()
+        await self.fanout.catch_up()
         return [line for text in self.surface.texts[before:] for line in text.splitlines()]
 
     def _main(self) -> SessionId | None:
@@ -245,22 +253,29 @@ def _changed(config: RuntimeConfig, changes: dict[str, object]) -> RuntimeConfig
 
 @asynccontextmanager
 async def scene(
-    engine: AgentEngine, *, root: Path = HOME, stores: Stores | None = None, **replaced: Any
+    engine: AgentEngine,
+    *,
+    root: Path = HOME,
+    stores: Stores | None = None,
+    store: Store | None = None,
+    **replaced: Any,
 ) -> AsyncIterator[Scene]:
     """`replaced` are stores that stand in for those in memory; `root` is the data directory."""
     clock = ManualClock(NOW)
     stores = replace(stores or memory_stores(clock.now()), **replaced)
     surface = RecordingSurface()
-    chat = ChatLog(stores.messages)
-    stage = Stage(chat, [surface])
-    notices = Notices(stores, stage, clock, may_speak=lambda: True)
+    store = store or RepeatingStore(clock.now)
+    fanout = SurfaceFanout(store, [surface])
+    poster = MessagePoster(store, fanout, [], clock)
+    notices = Notices(stores, poster, clock, may_speak=lambda: True)
     if isinstance(engine, ScriptedEngine):
         engine.known.add(MAIN)
-    poster = DurableOutbox(stores, chat, stage, clock)
-    made = Scene(engine, stores, clock, surface, notices, poster, root=root)
+    await fanout.load()
+    made = Scene(engine, stores, store, clock, surface, notices, poster, fanout, root=root)
+    following = asyncio.create_task(fanout.run())
     try:
         yield made
     finally:
-        for task in made.tasks:
+        for task in (*made.tasks, following):
             task.cancel()
-        await asyncio.gather(*made.tasks, return_exceptions=True)
+        await asyncio.gather(*made.tasks, following, return_exceptions=True)

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.conversation.fate import Crash, Fate, SteppedLog, SteppedStore, fated
+from tests.conversation.fate import Crash, Fate, SteppedDatabase, fated
 from tests.scheduling.scene import NOW, Day, day
 from tests.storage.places import DataDirectory, QuickDisk
 
@@ -70,8 +70,6 @@ def doomed(fate: Fate, stores: Stores) -> Stores:
     """The same stores, for one life."""
     return replace(
         fated(stores, fate, []),
-        outbox=SteppedLog("the outbox", stores.outbox, fate, []),
-        pings=SteppedStore("the pings", stores.pings, fate),
         claims=SteppedClaims(stores.claims, fate),
         reminders=SteppedShelf(stores.reminders, fate),
     )
@@ -113,6 +111,7 @@ class Tale:
                 clock=self.clock,
                 disk=QuickDisk(),
                 seen=partial(doomed, fate),
+                store_seen=lambda store: SteppedDatabase(store, fate),
             ) as at:
                 # What is dead does not always say so to whoever waits.
                 await at.until(lambda: fate.is_dead or at.clock.sleeping > 1)

@@ -10,15 +10,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from tests.conversation.scene import AtOnce, FakeKeeper, world
+from tests.conversation.scene import AtOnce, FakeKeeper, messages_of, world
 
 from ollim_bot.agent import AgentEngine
-from ollim_bot.chat import Courier
+from ollim_bot.chat import Channel
 from ollim_bot.conversation.assembly import Talk
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.occurrences import LedgerRow
+from ollim_bot.errors import WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk
 from ollim_bot.schedule.assembly import assemble_schedule
@@ -26,12 +27,17 @@ from ollim_bot.schedule.hand_edits import HandEdits
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.job_checker import JobFileChecker
+from ollim_bot.store.store import Store, Subscriber
 from ollim_bot.store.stores import open_stores
+from ollim_bot.store.transaction import Transaction
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.journal import RememberingJournal
+from ollim_bot.testing.repeating_store import RepeatingStore
 from ollim_bot.testing.surface import RecordingSurface
+
+R = TypeVar("R")
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 LIMIT = 15.0
@@ -43,11 +49,47 @@ def quiet(_: Iterable[Path], stop: threading.Event) -> Iterator[Iterable[Path]]:
     return iter(())
 
 
+# What is kept of messages, for all lives below one folder.
+_KEPT: dict[Path, RepeatingStore] = {}
+
+
+class StoreOnDisk:
+    """A `Store` that refuses steps while its disk is full."""
+
+    def __init__(self, store: Store, disk: Disk) -> None:
+        self._store = store
+        self._disk = disk
+
+    @property
+    def is_writable(self) -> bool:
+        names = getattr(self._disk, "names", "")
+        return not (getattr(self._disk, "is_full", False) and "ollim.db".startswith(names))
+
+    async def transact(self, step: Callable[[Transaction], R]) -> R:
+        if not self.is_writable:
+            raise WriteFailed(Path("ollim.db"), "No space left on device.")
+        return await self._store.transact(step)
+
+    async def read(self, question: Callable[[Transaction], R]) -> R:
+        return await self._store.read(question)
+
+    def run(self, step: Callable[[Transaction], R]) -> R:
+        return self._store.run(step)
+
+    def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
+        return self._store.subscribe(subscriber)
+
+    async def until_writable(self) -> None:
+        while not self.is_writable:  # noqa: ASYNC110 - a test makes room, and tells nobody
+            await asyncio.sleep(0)
+
+
 @dataclass
 class Day:
     paths: DataPaths
     talk: Talk
     stores: Stores
+    store: Store
     clock: ManualClock
     surface: RecordingSurface
     scheduler: Scheduler
@@ -108,8 +150,7 @@ class Day:
 
     @property
     def log(self) -> list[ChatMessage]:
-        entries = self.stores.messages.read().entries
-        return list({message.id: message for message in entries}.values())
+        return messages_of(self.store)
 
     @property
     def pings(self) -> list[str]:
@@ -133,7 +174,8 @@ async def day(
     runs: bool = True,
     disk: Disk | None = None,
     seen: Callable[[Stores], Stores] = lambda stores: stores,
-    courier: Courier | None = None,
+    channels: Sequence[Channel] = (),
+    store_seen: Callable[[Store], Store] = lambda store: store,
 ) -> AsyncIterator[Day]:
     """A life of the bot; what it keeps is below `root`, so that a second one goes on with it.
 
@@ -147,27 +189,32 @@ async def day(
     edits = HandEdits(RememberingJournal(), root, clock)
     stores = open_stores(paths, now=clock.now, journal=edits, disk=disk, on_problem=lambda _: None)
     surface, shown = RecordingSurface(), seen(stores)
+    kept = _KEPT.setdefault(root, RepeatingStore(clock.now))
+    store = store_seen(kept if disk is None else StoreOnDisk(kept, disk))
     talk = Talk(
         world(
             engine,
             shown,
+            store,
             clock,
             [surface],
             keeper=FakeKeeper(),
             working_directory=root,
             job_files=JobFileChecker(paths),
             former=UndoStore(paths, edits),
-            courier=courier,
+            channels=channels,
         )
     )
     await talk.conversation.load()
-    scheduler = assemble_schedule(paths, shown, talk, edits, clock, UTC, events=quiet)
-    made = Day(paths, talk, stores, clock, surface, scheduler)
+    scheduler = assemble_schedule(paths, shown, store, talk, edits, clock, UTC, events=quiet)
+    made = Day(paths, talk, stores, kept, clock, surface, scheduler)
     if runs:
         made.tasks += [
             asyncio.create_task(talk.conversation.run()),
             asyncio.create_task(talk.notices.run()),
-            asyncio.create_task(talk.outbox.run()),
+            asyncio.create_task(talk.deliveries.run()),
+            asyncio.create_task(talk.failures.run()),
+            asyncio.create_task(talk.fanout.run()),
             asyncio.create_task(scheduler.run()),
         ]
     try:

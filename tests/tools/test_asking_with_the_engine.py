@@ -13,8 +13,8 @@ from tests.engine.scene import Scene, ask, scene
 
 from ollim_bot.agent import Toolset
 from ollim_bot.conversation.approvals import Approvals
-from ollim_bot.conversation.chat_log import ChatLog
-from ollim_bot.conversation.stage import Stage
+from ollim_bot.conversation.message_poster import MessagePoster
+from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import EndCause, TurnEnded
 from ollim_bot.domain.runtime_config import PermissionMode
@@ -22,6 +22,7 @@ from ollim_bot.offline.messages import CallTool, Reply
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.memory import memory_stores
+from ollim_bot.testing.repeating_store import RepeatingStore
 from ollim_bot.testing.surface import RecordingSurface
 from ollim_bot.tools.gates import main_gate
 from ollim_bot.tools.path_rules import PathPolicy
@@ -55,13 +56,18 @@ async def stage(tmp_path: Path) -> AsyncIterator[Scene]:
 
 
 @pytest.fixture
-async def owner(stage: Scene) -> Owner:
+async def owner(stage: Scene) -> AsyncIterator[Owner]:
     stores: Stores = memory_stores(NOW)
     surface = RecordingSurface()
-    shown = Stage(ChatLog(stores.messages), [surface])
-    approvals = Approvals(stores, shown, ManualClock(NOW), stage.spec.working_directory)
+    store, clock = RepeatingStore(lambda: NOW), ManualClock(NOW)
+    fanout = SurfaceFanout(store, [surface])
+    await fanout.load()
+    following = asyncio.create_task(fanout.run())
+    poster = MessagePoster(store, fanout, [], clock)
+    approvals = Approvals(stores, poster, clock, stage.spec.working_directory)
     await approvals.set_mode(PermissionMode.DEFAULT)
-    return Owner(approvals, surface)
+    yield Owner(approvals, surface)
+    following.cancel()
 
 
 @pytest.fixture
