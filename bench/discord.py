@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from statistics import median
 
-from devtools.localdiscord.server import LocalDiscord, RequestNote
+from devtools.localdiscord.server import LocalDiscord, RecordedRequest
 
 from bench.bars import Bar
 from bench.measure import Result, Unit
@@ -79,7 +79,7 @@ async def _first_sign(discord: LocalDiscord) -> float:
     return min(each.at for each in _visible(discord.requests[begin:])) - began
 
 
-def _visible(requests: Sequence[RequestNote]) -> list[RequestNote]:
+def _visible(requests: Sequence[RecordedRequest]) -> list[RecordedRequest]:
     """A reaction or a message, and not the sign that it types."""
     return [
         each
@@ -117,7 +117,7 @@ async def _long_answer(
     ]
 
 
-def _is_written(request: RequestNote) -> bool:
+def _is_written(request: RecordedRequest) -> bool:
     return request.method in ("POST", "PATCH") and "/messages" in request.path
 
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.measure import Result
-from ollim_bot.agent import ToolCall
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.globs import covers, fits
 from ollim_bot.domain.permissions import beyond_main, grant_for
@@ -25,22 +24,24 @@ from ollim_bot.domain.phrases import parse_duration, parse_moment
 from ollim_bot.domain.shell_words import shell_words
 from ollim_bot.domain.taint import addresses_in
 from ollim_bot.domain.text import difference, slug
-from ollim_bot.domain.tool_policy import MAIN_TOOLS, Pattern, matches, problems
+from ollim_bot.domain.tool_policy import Pattern, matches, problems
 from ollim_bot.logs import RedactingFilter
 from ollim_bot.offline.actions import reminders_in, routines_in
-from ollim_bot.offline.intents import wish_of
-from ollim_bot.offline.phrasings import meant
+from ollim_bot.offline.intents import schedule_intent
+from ollim_bot.offline.phrasings import intents_in
 from ollim_bot.offline.situation import read_prompt
+from ollim_bot.ports import ToolCall
 from ollim_bot.prompts.context import neutralised, one_line, restored
 from ollim_bot.prompts.first_words import first_words
 from ollim_bot.store.attachments.files import media_type_of, safe_name
 from ollim_bot.store.frontmatter import parse
 from ollim_bot.surfaces.discord.split import shortened, split
 from ollim_bot.surfaces.web.markdown import block_starts, plain, render
-from ollim_bot.surfaces.web.presenter import Draft
+from ollim_bot.surfaces.web.presenter import HtmlDraft
 from ollim_bot.tools.addresses import address_problem
 from ollim_bot.tools.guards import may_have_hooks, state_dir_guard
 from ollim_bot.tools.path_rules import PathPolicy
+from ollim_bot.tools.registry import MAIN_TOOLS
 
 # Characters; the other input of a row has twice as many.
 SIZE = 8_000
@@ -74,7 +75,7 @@ def _fields(text: str) -> object:
 
 
 def _drafted(text: str) -> str:
-    return Draft(rest=text).settled().tail()
+    return HtmlDraft(rest=text).settled().tail()
 
 
 _redacted = RedactingFilter(["a secret", "aaaa"]).redacted
@@ -142,8 +143,10 @@ READERS: list[Reader] = [
     *_each("slug", slug, "a-", "\u0301", "ﷺ", "<"),
     *_each("file name", safe_name, ".", "/", "\u0301", "a.", " "),
     *_each("kind of file", lambda text: media_type_of(text.encode()), "hdlr", before="0000ftyp"),
-    *_each("wish", lambda text: wish_of(text, _NOW), "at 9 ", "and ", before="remind me to "),
-    *_each("meaning", meant, "hi ", "please ", "and "),
+    *_each(
+        "wish", lambda text: schedule_intent(text, _NOW), "at 9 ", "and ", before="remind me to "
+    ),
+    *_each("meaning", intents_in, "hi ", "please ", "and "),
     *_each("prompt, offline", read_prompt, "> a\n", "- a\n", "[", "\n"),
     *_each("list of reminders", reminders_in, " · ", "a ", before="- a · "),
     *_each("list of routines", routines_in, "  ", "a  ", " a", before="a  b"),

@@ -15,7 +15,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.stores import open_stores
 from ollim_bot.stores import Stores
-from ollim_bot.testing.journal import RememberingJournal
+from ollim_bot.testing.journal import RecordingJournal
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 BOT = ("-m", "ollim_bot")
@@ -24,7 +24,7 @@ BOT = ("-m", "ollim_bot")
 def prepared(root: Path) -> tuple[DataPaths, Stores]:
     paths = DataPaths(root)
     prepare_data_directory(paths)
-    return paths, open_stores(paths, now=lambda: NOW, journal=RememberingJournal())
+    return paths, open_stores(paths, now=lambda: NOW, journal=RecordingJournal())
 
 
 def write_reminders(folder: Path, count: int, year: int = 2027) -> None:

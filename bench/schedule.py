@@ -16,16 +16,17 @@ from bench.bars import Bar
 from bench.measure import Result, Unit, seconds
 from bench.places import prepared, write_reminders, write_routines
 from ollim_bot.clock import SystemClock
+from ollim_bot.conversation.jobs.manual_runs import ManualRuns
 from ollim_bot.domain.definitions import ARMED, CHANGED
 from ollim_bot.paths import DataPaths
-from ollim_bot.schedule.dispatch import Dispatch
+from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.hand_edits import HandEdits
-from ollim_bot.schedule.job_index import JobBook
+from ollim_bot.schedule.job_index import JobIndex
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import Watcher
 from ollim_bot.store.stores import open_stores
 from ollim_bot.stores import Stores
-from ollim_bot.testing.journal import RememberingJournal
+from ollim_bot.testing.journal import RecordingJournal
 
 MANY = 10_000
 ROUNDS = 9
@@ -97,10 +98,12 @@ def _read_bytes(paths: DataPaths) -> None:
 async def _running(paths: DataPaths) -> AsyncIterator[tuple[Stores, float]]:
     """The stores, and the seconds until all was armed."""
     clock, nobody = SystemClock(UTC), cast("Any", _Nobody())
-    journal = RememberingJournal()
+    journal = RecordingJournal()
     stores = open_stores(paths, now=clock.now, journal=journal)
-    book = JobBook(paths, clock, nobody, HandEdits(journal, paths.root, clock))
-    dispatch = Dispatch(stores, nobody, nobody, nobody, nobody, clock, nobody)
+    book = JobIndex(paths, clock, nobody, HandEdits(journal, paths.root, clock))
+    dispatch = Dispatcher(
+        stores, nobody, nobody, nobody, nobody, nobody, clock, nobody, ManualRuns()
+    )
     watcher = Watcher(paths, clock, nobody.tell)
     scheduler = Scheduler(stores, book, watcher, dispatch, nobody, clock, UTC)
     began = time.perf_counter()

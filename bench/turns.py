@@ -32,6 +32,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.prompts.system import build_system_prompt, read_manual
 from ollim_bot.settings import Settings
 from ollim_bot.store.profile_files import ProfileFiles
+from ollim_bot.tools.registry import TOOL_LINES
 
 WARM_UP = 3
 ROUNDS = 40
@@ -120,7 +121,9 @@ async def bare_way(options: ClaudeAgentOptions) -> AsyncIterator[Ask]:
 def alike(scene: Scene) -> AbstractAsyncContextManager[Ask]:
     """Told all that we tell the engine, so that only our code makes the difference."""
     profile, _ = ProfileFiles(scene.paths).read()
-    prompt = build_system_prompt(profile, Names("Ada", "Ollim"), "Europe/Berlin", read_manual())
+    prompt = build_system_prompt(
+        profile, Names("Ada", "Ollim"), "Europe/Berlin", read_manual(TOOL_LINES)
+    )
     options = _options(scene, prompt, list(TOOLS))
     thinking: ThinkingConfig = {"type": "disabled"}
     return bare_way(replace(options, env=scene.our_environment, thinking=thinking))

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from uuid import uuid4
 
-from ollim_bot.chat import Incoming, Reception, Status, TurnStart
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.events import AgentEvent, TextStreamed
 from ollim_bot.domain.inputs import InputId
+from ollim_bot.ports import ChatService, IncomingMessage, Status, TurnStart
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class WatchingSurface:
     name = "bench"
 
     def __init__(self) -> None:
-        self._reception: asyncio.Future[Reception] = asyncio.get_running_loop().create_future()
+        self._reception: asyncio.Future[ChatService] = asyncio.get_running_loop().create_future()
         self._ended = asyncio.Event()
         self._is_answered = False
         self._sign = self._words = 0.0
@@ -37,11 +37,11 @@ class WatchingSurface:
         self._is_answered = False
         self._sign = self._words = 0.0
         began = time.perf_counter()
-        await reception.receive(Incoming(InputId(str(uuid4())), self.name, words))
+        await reception.receive(IncomingMessage(InputId(str(uuid4())), self.name, words))
         await self._ended.wait()
         return Seen(self._sign - began, self._words - began)
 
-    async def run(self, reception: Reception) -> None:
+    async def run(self, reception: ChatService) -> None:
         self._reception.set_result(reception)
         await asyncio.Event().wait()
 

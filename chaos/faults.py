@@ -30,13 +30,13 @@ DISCORD: Mapping[str, tuple[str, faults.Fault]] = {
     "Discord: answer to a sending lost": (_SEND, faults.AnswerLost()),
     "Discord: sending dropped": (_SEND, faults.Dropped()),
     "Discord: sending hangs, done": (_SEND, faults.AnswerHanging()),
-    "Discord: sending fails with 500": (_SEND, faults.Fail(500)),
+    "Discord: sending fails with 500": (_SEND, faults.ErrorResponse(500)),
     "Discord: sending is slow": (_SEND, faults.Delayed(0.8)),
     "Discord: answer to an edit lost": (_EDIT, faults.AnswerLost()),
-    "Discord: edit fails with 502": (_EDIT, faults.Fail(502)),
+    "Discord: edit fails with 502": (_EDIT, faults.ErrorResponse(502)),
     "Discord: edit is slow": (_EDIT, faults.Delayed(0.8)),
-    "Discord: 429": (_ANY, faults.Fail(429, after=0.4)),
-    "Discord: reading fails with 503": (_READ, faults.Fail(503)),
+    "Discord: 429": (_ANY, faults.ErrorResponse(429, after=0.4)),
+    "Discord: reading fails with 503": (_READ, faults.ErrorResponse(503)),
     "Discord: gateway refused": ("WS /gateway", faults.Dropped()),
 }
 MODEL: Mapping[str, Failure] = {

@@ -84,17 +84,17 @@ PLANTED = (
         "a moment is run without a claim",
         "schedule/dispatch.py",
         "                return await asyncio.to_thread(\n"
-        "                    self._stores.claims.claim, work.occurrence, found_at, facts\n"
+        "                    self._stores.claims.claim, due.occurrence, found_at, facts\n"
         "                )\n",
         "                return bool(facts)\n",
     ),
     Planted(
         "a reminder is removed before it is delivered",
         "schedule/dispatch.py",
-        "        run = asyncio.create_task(self._run(work, order, first))\n",
-        "        if isinstance(work.job, Reminder):\n"
-        "            await self.put_away(work.job)\n"
-        "        run = asyncio.create_task(self._run(work, order, first))\n",
+        "        is_delivering = asyncio.Event()\n",
+        "        if isinstance(due.job, Reminder):\n"
+        "            await self.remove_file(due.job)\n"
+        "        is_delivering = asyncio.Event()\n",
     ),
     Planted(
         "drafts of a crash are left behind",

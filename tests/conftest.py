@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -15,6 +17,22 @@ settings.register_profile("usual", deadline=None, derandomize=True, max_examples
 settings.register_profile("thorough", deadline=None, print_blob=True, max_examples=1000)
 _LONG, _USUAL_SEED = 60.0, 1
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
+
+
+# Much is synced to disk in these tests; in memory that takes no time.
+_MEMORY, _ROOM_NEEDED = Path("/dev/shm"), 2 * 1024**3
+
+
+def _has_room_in_memory() -> bool:
+    try:
+        may_run = not os.statvfs(_MEMORY).f_flag & os.ST_NOEXEC
+        return may_run and shutil.disk_usage(_MEMORY).free > _ROOM_NEEDED
+    except (AttributeError, OSError):
+        return False
+
+
+if _has_room_in_memory():
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -20,12 +20,13 @@ LAYERS: list[list[str]] = [
     ["errors"],
     ["domain"],
     ["ports"],
-    ["stores", "agent", "chat"],
+    ["stores"],
     ["paths", "clock", "connections", "plain_files"],
     ["environment"],
     ["settings"],
     ["logs"],
-    ["prompts", "store", "engine", "offline", "tools", "integrations", "upkeep"],
+    ["prompts", "store", "engine", "offline", "tools", "integrations"],
+    ["upkeep"],
     ["testing"],
     ["conversation"],
     ["schedule", "webhooks", "surfaces.discord", "surfaces.web"],
@@ -152,8 +153,8 @@ def test_imports_go_down_only() -> None:
 
 
 def test_testing_stands_on_the_domain_and_the_ports_only() -> None:
-    """The seam to the agent is a port too; the forms of jobs and the tables have no disk."""
-    allowed = ("agent", "chat", "errors", "domain", "ports", "store", "stores", "testing")
+    """The forms of jobs and the tables of the store have no disk."""
+    allowed = ("errors", "domain", "ports", "store", "stores", "testing")
     wrong = [
         str(found)
         for found in our_imports()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.cli.terminal import Terminal
 
-from ollim_bot.conversation.commands.dispatcher import COMMANDS
+from ollim_bot.conversation.commands.table import COMMANDS
 from ollim_bot.domain.runtime_config import CONFIG_KEYS
 from ollim_bot.paths import DataPaths
 
@@ -133,7 +133,7 @@ def test_a_command_that_does_not_exist_is_found_out(tmp_path: Path) -> None:
 
 
 def test_every_setting_that_is_named_exists_and_is_explained() -> None:
-    code = [SOURCE / "settings.py", *(SOURCE / "environment").glob("*.py")]
+    code = [SOURCE / "settings.py", SOURCE / "environment.py"]
     settings = {text for text in texts_in(code) if _SETTING.fullmatch(text)}
     named = {name for page in PAGES for name in _SETTING.findall(page.read_text())}
     assert named == settings == first_cells((DOCS / "settings.md").read_text())

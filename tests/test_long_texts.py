@@ -11,8 +11,8 @@ from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.phrases import parse_duration, parse_moment
 from ollim_bot.domain.text import LONGEST_SLUG, slug
 from ollim_bot.errors import BadCron, BadPhrase
-from ollim_bot.offline.intents import wish_of
-from ollim_bot.offline.phrasings import meant
+from ollim_bot.offline.intents import schedule_intent
+from ollim_bot.offline.phrasings import intents_in
 from ollim_bot.store.attachments.files import LONGEST_NAME, safe_name
 from ollim_bot.store.document import BadDocument
 from ollim_bot.store.frontmatter import parse
@@ -65,8 +65,8 @@ def test_a_long_phrase_is_refused(unit: str) -> None:
 
 
 def test_the_offline_model_does_not_look_into_long_texts() -> None:
-    assert meant("hi " * LONG) == ()
-    assert wish_of("remind me to " + "and " * LONG, NOW) is None
+    assert intents_in("hi " * LONG) == ()
+    assert schedule_intent("remind me to " + "and " * LONG, NOW) is None
 
 
 def test_names_are_made_of_the_beginning_of_long_texts() -> None:

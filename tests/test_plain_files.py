@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ollim_bot.plain_files import NotAFile, TooLarge, open_file, read_file, unfitness
+from ollim_bot.plain_files import NotAFile, TooLarge, open_file, read_file, unsuitable_file
 
 HUGE = 1_500_000_000
 
@@ -40,7 +40,7 @@ def test_what_is_no_file_is_neither_read_nor_written(
     for flags in (os.O_WRONLY | os.O_APPEND, os.O_RDWR | os.O_CREAT):
         with pytest.raises(NotAFile):
             open_file(path, flags, 0o600)
-    assert isinstance(unfitness(path, 100), NotAFile)
+    assert isinstance(unsuitable_file(path, 100), NotAFile)
 
 
 def test_a_huge_file_is_refused_unread(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_a_huge_file_is_refused_unread(tmp_path: Path) -> None:
         assert tracemalloc.get_traced_memory()[1] < 100_000
     finally:
         tracemalloc.stop()
-    assert isinstance(unfitness(path, 1_000_000), TooLarge)
+    assert isinstance(unsuitable_file(path, 1_000_000), TooLarge)
 
 
 @pytest.mark.parametrize("size", [0, 1, 99, 100])
@@ -62,7 +62,7 @@ def test_a_file_is_read_whole_up_to_its_limit(tmp_path: Path, size: int) -> None
     path = tmp_path / "it"
     path.write_bytes(b"x" * size)
     assert read_file(path, 100) == b"x" * size
-    assert unfitness(path, 100) is None
+    assert unsuitable_file(path, 100) is None
     path.write_bytes(b"x" * 101)
     with pytest.raises(TooLarge):
         read_file(path, 100)

@@ -12,7 +12,7 @@ from chaos.record import Record
 from chaos.years.hurry import WallClock
 from chaos.years.mind import Step, Takes
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.testing.engine import Calls, Says
+from ollim_bot.testing.engine import CallsTool, Says
 
 _PING, _REPORT = "mcp__discord__ping_user", "mcp__discord__report_updates"
 _FOLLOW_UP = "mcp__discord__follow_up_chain"
@@ -55,7 +55,7 @@ class Companion:
             return first, self._report()
         return first, self._answer(session, prompt)
 
-    def called(self, call: Calls, text: str, *, is_done: bool) -> None:
+    def called(self, call: CallsTool, text: str, *, is_done: bool) -> None:
         when = {"at": self._clock.utc().isoformat(), "passed": self._clock.monotonic()}
         for mark in _MARK.findall(str(call.arguments.get("message", ""))):
             row = {"event": "called", "mark": mark, "is_done": is_done, "result": text}
@@ -64,7 +64,7 @@ class Companion:
     def _work(self, kind: str, name: str, prompt: str) -> list[Step]:
         luck = self._luck.random()
         if kind == "routine":
-            ping = Calls(_PING, {"message": f"Ping {self._mark('p')}"})
+            ping = CallsTool(_PING, {"message": f"Ping {self._mark('p')}"})
             if luck < 0.45:
                 return [ping, self._report()]
             if luck < 0.6:
@@ -74,16 +74,16 @@ class Companion:
         if name.startswith("c") and luck < 0.7:
             minutes = self._luck.randint(5, 200)
             return [
-                Calls(_PING, {"message": text}),
-                Calls(_FOLLOW_UP, {"minutes_from_now": minutes}),
+                CallsTool(_PING, {"message": text}),
+                CallsTool(_FOLLOW_UP, {"minutes_from_now": minutes}),
             ]
         if luck < 0.25:
             return [Says("The owner knows already.")]
         slow: list[Step] = [Takes(self._luck.uniform(50, 150))] if luck > 0.8 else []
-        return [*slow, Calls(_PING, {"message": text}), self._report()]
+        return [*slow, CallsTool(_PING, {"message": text}), self._report()]
 
-    def _report(self) -> Calls:
-        return Calls(_REPORT, {"message": f"Report {self._mark('u')}."})
+    def _report(self) -> CallsTool:
+        return CallsTool(_REPORT, {"message": f"Report {self._mark('u')}."})
 
     def _answer(self, session: SessionId, prompt: str) -> Says:
         tasks = TASK.findall(prompt)

@@ -10,12 +10,12 @@ from datetime import datetime
 
 from chaos.record import Record
 from chaos.years.hurry import Pace, WallClock
-from ollim_bot.chat import Incoming, Reception, Status, TurnStart
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.inputs import InputId
-from ollim_bot.errors import OllimError, Unreachable, Unsure
+from ollim_bot.errors import DeliveryUncertain, OllimError, Unreachable
+from ollim_bot.ports import ChatService, IncomingMessage, Status, TurnStart
 
 # So long does the service know what it was given, and nobody reads back farther than so many.
 _REMEMBERS = 180.0
@@ -52,7 +52,7 @@ class Letters:
     def __init__(self, record: Record, clock: WallClock, pace: Pace) -> None:
         self.is_down = False
         self.lost_answers = 0
-        self.reception: Reception | None = None
+        self.reception: ChatService | None = None
         self.cards: dict[MessageId, Card] = {}
         self.written = 0
         self._record = record
@@ -79,7 +79,7 @@ class Letters:
                     return Found(name, each, card.title)
         return None
 
-    async def run(self, reception: Reception) -> None:
+    async def run(self, reception: ChatService) -> None:
         self.reception = reception
         self._connected.set()
         try:
@@ -91,14 +91,14 @@ class Letters:
             self.reception = None
             self._connected.clear()
 
-    async def _hand_over(self, reception: Reception) -> None:
+    async def _hand_over(self, reception: ChatService) -> None:
         while self._unread:
             number, text = next(iter(self._unread.items()))
             name = InputId(f"discord-{number}")
             if not self.is_down:
                 try:
                     await reception.receive(
-                        Incoming(name, self.name, text, refs={self.name: str(number)})
+                        IncomingMessage(name, self.name, text, refs={self.name: str(number)})
                     )
                     del self._unread[number]
                     continue
@@ -134,7 +134,7 @@ class Letters:
         number = known.id if known else self._next(part.text, is_ours=True, nonce=nonce)
         if self.lost_answers:
             self.lost_answers -= 1
-            raise Unsure("No answer came.")
+            raise DeliveryUncertain("No answer came.")
         return str(number)
 
     async def find(
@@ -147,7 +147,7 @@ class Letters:
             if each.nonce and is_same and str(each.id) not in others:
                 return str(each.id)
         if self._newest and self._newest[0].at > since.timestamp():
-            raise Unsure("There came too much after it.")
+            raise DeliveryUncertain("There came too much after it.")
         return None
 
     def _is_remembered(self, letter: _Letter, nonce: str) -> bool:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Protocol
 
 from chaos.years.hurry import Pace
-from ollim_bot.agent import Prompt, SessionSpec, StoredSession, Tool, ToolCall, Toolset, Trace
 from ollim_bot.domain.events import (
     AgentEvent,
     EndCause,
@@ -29,7 +28,8 @@ from ollim_bot.domain.events import (
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import SessionLost
-from ollim_bot.testing.engine import Calls, Fails, Says
+from ollim_bot.ports import Prompt, SessionSpec, StoredSession, Tool, ToolCall, Toolset, Trace
+from ollim_bot.testing.engine import CallsTool, Fails, Says
 
 # The engine's own record of older prompts is of no use to anybody.
 _REMEMBERED = 300
@@ -47,7 +47,7 @@ class Hangs:
     """Until somebody has had enough."""
 
 
-Step = Says | Calls | Takes | Hangs | Fails
+Step = Says | CallsTool | Takes | Hangs | Fails
 
 
 class Thought(Protocol):
@@ -55,7 +55,7 @@ class Thought(Protocol):
 
     def reply(self, session: SessionId, prompt: str) -> Sequence[Step]: ...
 
-    def called(self, call: Calls, text: str, *, is_done: bool) -> None:
+    def called(self, call: CallsTool, text: str, *, is_done: bool) -> None:
         """What came of a call."""
 
 
@@ -177,7 +177,7 @@ class MindSession:
                 yield TextCompleted(text)
             case Fails(kind):
                 yield _failed(kind)
-            case Calls():
+            case CallsTool():
                 async for event in self._call(step):
                     yield event
 
@@ -199,7 +199,7 @@ class MindSession:
             self._mind.pace.busy -= 1
             self._mind.pace.stir()
 
-    async def _call(self, call: Calls) -> AsyncIterator[AgentEvent]:
+    async def _call(self, call: CallsTool) -> AsyncIterator[AgentEvent]:
         self._calls += 1
         name = f"{self._spec.resume}-{self._calls}"
         yield ToolStarted(name, call.tool, call.arguments)

@@ -16,15 +16,15 @@ PLANTED = (
     *(each for each in OF_MINUTES if each.name == "a token is not reserved"),
     Planted(
         "what was missed twice is noted once",
-        "schedule/scheduler.py",
+        "schedule/catch_up.py",
         "        for moment in missed.older:\n",
         "        for moment in missed.older[1:]:\n",
     ),
     Planted(
         "late is not said",
-        "domain/catch_up.py",
-        "elapsed(moment, now) > STILL_ON_TIME\n",
-        "elapsed(moment, now) > STILL_ON_TIME * 9999\n",
+        "domain/lateness.py",
+        "elapsed(due, now) > STILL_ON_TIME\n",
+        "elapsed(due, now) > STILL_ON_TIME * 9999\n",
     ),
     Planted(
         "a file takes its place before it is synced",

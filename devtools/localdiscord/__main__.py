@@ -1,4 +1,4 @@
-"""`python -m devtools.localdiscord`"""
+"""Runs the local Discord in a terminal: `python -m devtools.localdiscord`."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ def _write(line: str) -> None:
 
 
 def _lines() -> asyncio.Queue[str]:
-    """What is typed, line by line; an empty one at the end. The thread never holds up the end of
-    the program, and reads from whatever stands for a keyboard."""
+    """The typed lines; an empty one at the end.
+
+    The reading thread is a daemon, so that it does not keep the program alive.
+    """
     loop, lines = asyncio.get_running_loop(), asyncio.Queue[str]()
 
     def read() -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody listens any more
+        with suppress(RuntimeError):  # the loop is closed
             while line := sys.stdin.readline():
                 loop.call_soon_threadsafe(lines.put_nowait, line)
             loop.call_soon_threadsafe(lines.put_nowait, "")
@@ -37,9 +39,9 @@ def _lines() -> asyncio.Queue[str]:
 
 async def _tell_who_is_there(discord: LocalDiscord) -> None:
     while True:
-        await discord.world.until(lambda: discord.gateway.listeners, None)
+        await discord.state.until(lambda: discord.gateway.listeners, None)
         _write("* the bot is there")
-        await discord.world.until(lambda: not discord.gateway.listeners, None)
+        await discord.state.until(lambda: not discord.gateway.listeners, None)
         _write("* the bot is away")
 
 
@@ -56,7 +58,7 @@ async def _talk(port: int, token: str | None) -> None:
         lines = _lines()
         try:
             while (line := await lines.get()) and line.strip() != "!quit":
-                terminal.obey(line)
+                terminal.run_line(line)
         finally:
             for task in tasks:
                 task.cancel()

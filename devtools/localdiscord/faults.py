@@ -1,4 +1,4 @@
-"""Failures and rate limits on demand."""
+"""Rate limits, and failures on demand."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from devtools.localdiscord.refusals import Refused, too_many_old_edits
+from devtools.localdiscord.validation import DiscordError, too_many_old_edits
 
 Allowances = dict[str, tuple[int, float]]
 
-# Route to how many in how many seconds: what others have seen; Discord documents none of it.
+# How many requests in how many seconds, by route: observed values, which Discord does not document.
 _SEEN: Mapping[str, tuple[int, float]] = {
     "send": (5, 5.0),
     "edit": (5, 5.0),
@@ -22,7 +22,7 @@ _SEEN: Mapping[str, tuple[int, float]] = {
     "react": (1, 0.25),
     "webhook": (5, 2.0),
 }
-# Sends and edits have one name, and are counted apart.
+# Sends and edits share one bucket name, but are counted apart.
 _NAMES = {
     "send": "b0c4e6",
     "edit": "b0c4e6",
@@ -37,18 +37,18 @@ _OLD_EDITS = (3, 20.0)
 
 
 @dataclass
-class _Window:
+class _RateWindow:
     limit: int
     ends: float
     used: int = 0
 
 
 class Buckets:
-    """`refusals` is how often it said 429, by route; `global` is one of them."""
+    """Discord's rate limits. `refusals` counts the 429 answers by route; `global` is one route."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._windows: dict[tuple[str, str], _Window] = {}
+        self._windows: dict[tuple[str, str], _RateWindow] = {}
         self.allowances: Allowances = {**_SEEN, "global": _GLOBAL, "old": _OLD_EDITS}
         self.refusals: dict[str, int] = {}
 
@@ -57,7 +57,7 @@ class Buckets:
         return sum(self.refusals.values())
 
     def allow(self, route: str, limit: int, per: float) -> None:
-        """From now on; what has been used so far is forgotten."""
+        """Set the limit of a route and reset its use."""
         self.allowances[route] = (limit, per)
         self._windows = {key: each for key, each in self._windows.items() if key[0] != route}
 
@@ -67,7 +67,7 @@ class Buckets:
             raise self._refusal("global", window, {"X-RateLimit-Global": "true"})
 
     def take(self, route: str, major: str) -> Mapping[str, str]:
-        """The headers of the answer; `major` is the channel or webhook that is counted by."""
+        """The headers of the answer; `major` is the channel or webhook that the limit counts by."""
         if route not in self.allowances:
             return {}
         window = self._take(route, major)
@@ -82,16 +82,16 @@ class Buckets:
             self.refusals["old"] = self.refusals.get("old", 0) + 1
             raise too_many_old_edits(_up(window.ends - self._monotonic()))
 
-    def _take(self, route: str, major: str) -> _Window:
+    def _take(self, route: str, major: str) -> _RateWindow:
         now = self._monotonic()
         window = self._windows.get((route, major))
         if window is None or window.ends <= now:
             limit, per = self.allowances[route]
-            window = self._windows[route, major] = _Window(limit, now + per)
+            window = self._windows[route, major] = _RateWindow(limit, now + per)
         window.used += 1
         return window
 
-    def _headers(self, route: str, window: _Window) -> dict[str, str]:
+    def _headers(self, route: str, window: _RateWindow) -> dict[str, str]:
         left = max(0.0, window.ends - self._monotonic())
         return {
             "X-RateLimit-Bucket": _NAMES[route],
@@ -101,7 +101,7 @@ class Buckets:
             "X-RateLimit-Reset-After": f"{_up(left):.3f}",
         }
 
-    def _refusal(self, route: str, window: _Window, headers: Mapping[str, str]) -> Refused:
+    def _refusal(self, route: str, window: _RateWindow, headers: Mapping[str, str]) -> DiscordError:
         self.refusals[route] = self.refusals.get(route, 0) + 1
         after = _up(window.ends - self._monotonic())
         is_global = route == "global"
@@ -111,7 +111,7 @@ class Buckets:
             "X-RateLimit-Scope": "global" if is_global else "user",
         }
         message = "You are being rate limited."
-        return Refused(429, 0, message, after=after, is_global=is_global, headers=told)
+        return DiscordError(429, 0, message, after=after, is_global=is_global, headers=told)
 
 
 def _up(seconds: float) -> float:
@@ -119,8 +119,8 @@ def _up(seconds: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Fail:
-    """It is answered so and not done; with `after`, one is to come back after so many seconds."""
+class ErrorResponse:
+    """The request is answered with this error and not carried out; `after` asks to retry later."""
 
     status: int
     code: int = 0
@@ -131,71 +131,71 @@ class Fail:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """The connection breaks before anything is done."""
+    """The connection breaks before the request is carried out."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerLost:
-    """It is done, and the connection breaks before the answer."""
+    """The request is carried out, and the connection breaks before the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delayed:
-    """It is done, later by so many seconds."""
+    """The request is carried out after so many seconds."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Hanging:
-    """It is neither done nor answered."""
+    """The request is neither carried out nor answered."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerHanging:
-    """It is done and not answered."""
+    """The request is carried out and not answered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Banned:
-    """The proxy before Discord turns it away, as it does after too many wrong requests."""
+    """The proxy before Discord refuses the request, as it does after too many invalid ones."""
 
 
-Fault = Fail | Dropped | AnswerLost | Delayed | Hanging | AnswerHanging | Banned
+Fault = ErrorResponse | Dropped | AnswerLost | Delayed | Hanging | AnswerHanging | Banned
 
 
 @dataclass
-class _Order:
+class _PlannedFault:
     pattern: str
     fault: Fault
     times: int | None
 
 
 class Faults:
-    """Orders are met in the order they were given."""
+    """Planned faults, applied in the order in which they were given."""
 
     def __init__(self) -> None:
-        self._orders: list[_Order] = []
+        self._orders: list[_PlannedFault] = []
 
     def order(self, pattern: str, fault: Fault, times: int | None) -> None:
-        self._orders.append(_Order(pattern, fault, times))
+        self._orders.append(_PlannedFault(pattern, fault, times))
 
     def clear(self) -> None:
         self._orders.clear()
 
     @property
     def left(self) -> Sequence[str]:
-        """The patterns of which something is still to come."""
+        """The patterns of the faults that are still to come."""
         return [each.pattern for each in self._orders]
 
-    def meet(self, request: str) -> Fault | None:
+    def next_for(self, request: str) -> Fault | None:
         for order in self._orders:
             if fnmatchcase(request, order.pattern):
                 self._use(order)
                 return order.fault
         return None
 
-    def _use(self, order: _Order) -> None:
+    def _use(self, order: _PlannedFault) -> None:
         if order.times is not None:
             order.times -= 1
             if order.times <= 0:

@@ -13,15 +13,22 @@ from typing import Any
 from aiohttp import WSMsgType, web
 
 from devtools.localdiscord.messages import user_payload
-from devtools.localdiscord.refusals import Json
 from devtools.localdiscord.state import User
+from devtools.localdiscord.validation import Json
 
 _ACCEPTED = 2
 
 
+PRIVILEGED = 1 << 1 | 1 << 8 | 1 << 15
+MESSAGE_CONTENT = 1 << 15
+_LARGEST_PAYLOAD = 4096
+_MOST_PAYLOADS, _IN_SECONDS = 120, 60.0
+_ENDING_CODES = (1000, 1001)
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """`team` are its members, the owner first; None where the owner has the application alone."""
+    """The application. `team` has its members, the owner first; None without a team."""
 
     bot: User
     owner: User
@@ -56,7 +63,7 @@ class Identity:
         }
 
     def _team(self) -> Json:
-        """The owner that Discord names of a team's application is a made-up user."""
+        """For an application of a team, Discord names a made-up user as its owner."""
         if self.team is None:
             return {}
         team = {
@@ -66,8 +73,8 @@ class Identity:
             "owner_user_id": self.owner.id,
             "members": [self._member(each) for each in self.team],
         }
-        nobody = User(self.team_id, f"team{self.team_id}")
-        return {"owner": user_payload(nobody), "team": team}
+        placeholder = User(self.team_id, f"team{self.team_id}")
+        return {"owner": user_payload(placeholder), "team": team}
 
     def _member(self, user: User) -> Json:
         return {
@@ -77,14 +84,6 @@ class Identity:
             "team_id": self.team_id,
             "user": user_payload(user),
         }
-
-
-PRIVILEGED = 1 << 1 | 1 << 8 | 1 << 15
-MESSAGE_CONTENT = 1 << 15
-
-_LARGEST_PAYLOAD = 4096
-_MOST_PAYLOADS, _IN_SECONDS = 120, 60.0
-_ENDING_CODES = (1000, 1001)
 
 
 class Op(IntEnum):
@@ -101,13 +100,13 @@ class Op(IntEnum):
 
 
 @dataclass
-class Session:
-    """`frames` are all of its events; the number of one is its place, from 1."""
+class GatewaySession:
+    """`frames` has all its events; the sequence number of one is its position, from 1."""
 
     id: str
     intents: int
     frames: list[Json] = field(default_factory=list)
-    line: Line | None = None
+    line: GatewaySocket | None = None
 
     def add(self, event: str, data: Json) -> Json:
         frame = {"op": Op.DISPATCH, "t": event, "s": len(self.frames) + 1, "d": data}
@@ -115,20 +114,20 @@ class Session:
         return frame
 
 
-class Line:
-    """One socket. What is said goes out in order, by `speak`."""
+class GatewaySocket:
+    """One socket. `write` sends the queued frames in order."""
 
     def __init__(self, socket: web.WebSocketResponse, request: web.Request) -> None:
         self._socket = socket
         self._request = request
         self._waiting: asyncio.Queue[Json | int] = asyncio.Queue()
         self._heard: deque[float] = deque()
-        self.session: Session | None = None
+        self.session: GatewaySession | None = None
         self.hears_events = True
         self.gets_acks = True
         self.is_closing = False
 
-    async def speak(self) -> None:
+    async def write(self) -> None:
         while True:
             said = await self._waiting.get()
             if isinstance(said, int):
@@ -137,7 +136,7 @@ class Line:
             await self._socket.send_str(json.dumps(said))
 
     def is_too_fast(self, now: float) -> bool:
-        """With what has just come."""
+        """Whether the payload that arrives now exceeds the rate limit."""
         self._heard.append(now)
         while self._heard[0] <= now - _IN_SECONDS:
             self._heard.popleft()
@@ -150,20 +149,22 @@ class Line:
         self._waiting.put_nowait(frame)
 
     def close(self, code: int) -> None:
-        """After all that was said before."""
+        """Close the socket after the queued frames."""
         self.is_closing = True
         self._waiting.put_nowait(code)
 
     def cut(self) -> None:
-        """As if the cable had been pulled."""
+        """Break the connection without a close frame."""
         if self._request.transport is not None:
             self._request.transport.abort()
 
 
 @dataclass
 class Gateway:
-    """`greeting` makes the body of READY for a new session. `granted` are the intents that may be
-    asked for. `identified` and `resumed` count what was done so far."""
+    """`greeting` makes the body of READY for a new session. `granted` are the allowed intents.
+
+    `identified` and `resumed` count the successful calls so far.
+    """
 
     token: Callable[[], str]
     greeting: Callable[[str], Json]
@@ -175,17 +176,17 @@ class Gateway:
     identified: int = 0
     resumed: int = 0
     refuses_resume: bool = False
-    sessions: dict[str, Session] = field(default_factory=dict)
-    lines: list[Line] = field(default_factory=list)
+    sessions: dict[str, GatewaySession] = field(default_factory=dict)
+    lines: list[GatewaySocket] = field(default_factory=list)
 
     @property
     def listeners(self) -> int:
-        """How many sessions have a socket on which events are told now."""
+        """How many sessions have a socket that receives events now."""
         heard = (each.line for each in self.sessions.values())
         return sum(line is not None and line.hears_events for line in heard)
 
     def tell(self, event: str, data: Json, intent: int = 0) -> None:
-        """To every session that asked for it; kept for those that are away."""
+        """Send the event to every session that asked for it; disconnected ones get it at resume."""
         for session in self.sessions.values():
             if intent and not session.intents & intent:
                 continue
@@ -196,22 +197,22 @@ class Gateway:
     async def serve(self, request: web.Request) -> web.WebSocketResponse:
         socket = web.WebSocketResponse(max_msg_size=0)
         await socket.prepare(request)
-        line = Line(socket, request)
+        line = GatewaySocket(socket, request)
         self.lines.append(line)
-        speaking = asyncio.create_task(line.speak())
+        speaking = asyncio.create_task(line.write())
         line.say(Op.HELLO, {"heartbeat_interval": int(self.heartbeat_interval * 1000)})
         try:
             async for said in socket:
                 if said.type is WSMsgType.TEXT:
-                    self._hear(line, said.data)
+                    self._receive(line, said.data)
         finally:
-            self._part(line, None if line.is_closing else socket.close_code)
+            self._disconnected(line, None if line.is_closing else socket.close_code)
             speaking.cancel()
             await asyncio.wait([speaking])
         return socket
 
-    def _part(self, line: Line, code: int | None) -> None:
-        """`code` is what the other side closed with."""
+    def _disconnected(self, line: GatewaySocket, code: int | None) -> None:
+        """`code` is the close code of the client."""
         self.lines.remove(line)
         session = line.session
         if session is not None and session.line is line:
@@ -220,7 +221,7 @@ class Gateway:
                 self.sessions.pop(session.id, None)
         self.has_changed()
 
-    def _hear(self, line: Line, text: str) -> None:
+    def _receive(self, line: GatewaySocket, text: str) -> None:
         if len(text.encode()) > _LARGEST_PAYLOAD:
             line.close(4002)
             return
@@ -243,20 +244,20 @@ class Gateway:
         elif op not in (Op.PRESENCE, Op.VOICE_STATE, Op.REQUEST_MEMBERS):
             line.close(4001)
 
-    def _identify(self, line: Line, data: Json) -> None:
+    def _identify(self, line: GatewaySocket, data: Json) -> None:
         if data.get("token") != self.token():
             line.close(4004)
         elif data.get("intents", 0) & ~self.granted:
             line.close(4014)
         else:
-            session = Session(self.new_id(), data.get("intents", 0), line=line)
+            session = GatewaySession(self.new_id(), data.get("intents", 0), line=line)
             self.sessions[session.id] = session
             line.session = session
             self.identified += 1
             line.send(session.add("READY", self.greeting(session.id)))
             self.has_changed()
 
-    def _resume(self, line: Line, data: Json) -> None:
+    def _resume(self, line: GatewaySocket, data: Json) -> None:
         session = self.sessions.get(data.get("session_id", ""))
         if data.get("token") != self.token():
             line.close(4004)
@@ -275,7 +276,7 @@ class Gateway:
 
 
 def _as_seen_with(intents: int, event: str, data: Json) -> Json:
-    """What others write in a guild has no words for those who did not ask for them."""
+    """Without the intent, messages of others in a guild have no content."""
     is_others = event.startswith("MESSAGE_") and "guild_id" in data and "content" in data
     if not is_others or intents & MESSAGE_CONTENT:
         return data

@@ -6,9 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from devtools.localdiscord.messages import Postings
-from devtools.localdiscord.refusals import (
-    Form,
+from devtools.localdiscord.messages import MessageService
+from devtools.localdiscord.state import (
+    EPHEMERAL,
+    LOADING,
+    Channel,
+    DiscordState,
+    File,
+    Message,
+    User,
+)
+from devtools.localdiscord.validation import (
+    FormErrors,
     Json,
     already_acknowledged,
     check_message,
@@ -17,20 +26,19 @@ from devtools.localdiscord.refusals import (
     unknown_message,
     unknown_webhook,
 )
-from devtools.localdiscord.state import EPHEMERAL, LOADING, Channel, File, Message, User, World
 
 FIRST_ANSWER_WITHIN = 3.0
 TOKEN_LASTS = 15 * 60.0
 
 
-class Kind(IntEnum):
+class InteractionKind(IntEnum):
     COMMAND = 2
     CLICK = 3
     COMPLETION = 4
 
 
-class Answer(IntEnum):
-    """How the bot answers at first."""
+class ResponseType(IntEnum):
+    """The type of the bot's first response."""
 
     MESSAGE = 4
     DEFERRED_MESSAGE = 5
@@ -40,29 +48,34 @@ class Answer(IntEnum):
 
 
 _MEANT_FOR = {
-    Kind.COMMAND: (Answer.MESSAGE, Answer.DEFERRED_MESSAGE),
-    Kind.CLICK: (Answer.MESSAGE, Answer.DEFERRED_MESSAGE, Answer.DEFERRED_UPDATE, Answer.UPDATE),
-    Kind.COMPLETION: (Answer.CHOICES,),
+    InteractionKind.COMMAND: (ResponseType.MESSAGE, ResponseType.DEFERRED_MESSAGE),
+    InteractionKind.CLICK: (
+        ResponseType.MESSAGE,
+        ResponseType.DEFERRED_MESSAGE,
+        ResponseType.DEFERRED_UPDATE,
+        ResponseType.UPDATE,
+    ),
+    InteractionKind.COMPLETION: (ResponseType.CHOICES,),
 }
 
 
 @dataclass
 class Interaction:
-    """`message` is the first answer, or the message of the button where that is what was changed.
+    """`message` is the first response, or the message of the button if that was updated.
 
-    `answered_after` is how many seconds the first answer took; None while there is none. `late`
-    is how often the bot came too late.
+    `answered_after` is how many seconds the first response took; None without one. `late` counts
+    responses that came too late.
     """
 
     id: str
     token: str
-    kind: Kind
+    kind: InteractionKind
     user: User
     channel: Channel
     began: float
-    world: World
+    state: DiscordState
     clicked: Message | None = None
-    answer: Answer | None = None
+    answer: ResponseType | None = None
     answered_after: float | None = None
     message: Message | None = None
     arguments: Mapping[str, object] = field(default_factory=dict)
@@ -72,7 +85,7 @@ class Interaction:
 
     @property
     def is_deferred(self) -> bool:
-        return self.answer in (Answer.DEFERRED_MESSAGE, Answer.DEFERRED_UPDATE)
+        return self.answer in (ResponseType.DEFERRED_MESSAGE, ResponseType.DEFERRED_UPDATE)
 
     @property
     def is_ephemeral(self) -> bool:
@@ -80,57 +93,57 @@ class Interaction:
 
     @property
     def text(self) -> str:
-        """What the person reads as the answer now."""
+        """What the person reads as the response now."""
         return self.message.text if self.message and not self.message.is_deleted else ""
 
     @property
     def texts(self) -> list[str]:
-        """All that the answer has said, and the follow-ups after it."""
+        """All texts of the response so far, then those of the follow-ups."""
         first = self.message.texts if self.message and self.message is not self.clicked else []
         return [each for each in first if each] + [each.text for each in self.followups]
 
     @property
     def has_failed(self) -> bool:
-        """The person reads that the interaction failed."""
+        """Whether the person reads that the interaction failed."""
         return self.answer is None and _is_past(self, FIRST_ANSWER_WITHIN)
 
     @property
     def is_deleted(self) -> bool:
         return self.message is not None and self.message.is_deleted
 
-    async def answered(self, seconds: float = 10.0) -> Answer:
-        """Wait for the first answer, be it that the bot thinks; raises `TimeoutError`."""
-        await self.world.until(lambda: self.answer is not None, seconds)
+    async def answered(self, seconds: float = 10.0) -> ResponseType:
+        """Wait for the first response, deferred or not; raises `TimeoutError`."""
+        await self.state.until(lambda: self.answer is not None, seconds)
         assert self.answer is not None
         return self.answer
 
     async def said(self, seconds: float = 10.0) -> str:
-        """Wait for words: those that stand there at last, or of the newest follow-up."""
-        await self.world.until(lambda: self.texts, seconds)
+        """Wait for a text; return the latest one of the response or the follow-ups."""
+        await self.state.until(lambda: self.texts, seconds)
         return self.texts[-1]
 
     async def choice_names(self, seconds: float = 10.0) -> list[str]:
-        """Wait for what a completion offers."""
+        """Wait for the proposals of a completion."""
         await self.answered(seconds)
         return [str(each["name"]) for each in self.choices]
 
 
 @dataclass
-class Desk:
-    """Takes the bot's answers."""
+class InteractionResponses:
+    """Accepts the bot's responses to interactions."""
 
-    world: World
-    postings: Postings
+    state: DiscordState
+    messages: MessageService
     bot: User
     new_token: Callable[[], str]
     all: dict[str, Interaction] = field(default_factory=dict)
 
     def begin(
-        self, kind: Kind, user: User, channel: Channel, clicked: Message | None = None
+        self, kind: InteractionKind, user: User, channel: Channel, clicked: Message | None = None
     ) -> Interaction:
-        began = self.world.monotonic()
+        began = self.state.monotonic()
         found = Interaction(
-            self.world.new_id(), self.new_token(), kind, user, channel, began, self.world, clicked
+            self.state.new_id(), self.new_token(), kind, user, channel, began, self.state, clicked
         )
         self.all[found.id] = found
         return found
@@ -147,52 +160,54 @@ class Desk:
         answer = _answer(found.kind, body.get("type"))
         self._apply(found, answer, body.get("data") or {}, files)
         found.answer = answer
-        found.answered_after = self.world.monotonic() - found.began
-        self.world.has_changed()
+        found.answered_after = self.state.monotonic() - found.began
+        self.state.has_changed()
         return self._receipt(found, answer)
 
-    def _apply(self, found: Interaction, answer: Answer, data: Json, files: list[File]) -> None:
-        if answer is Answer.CHOICES:
+    def _apply(
+        self, found: Interaction, answer: ResponseType, data: Json, files: list[File]
+    ) -> None:
+        if answer is ResponseType.CHOICES:
             _check_choices(data.get("choices", []))
             found.choices = list(data.get("choices", []))
-        elif answer is Answer.DEFERRED_UPDATE:
+        elif answer is ResponseType.DEFERRED_UPDATE:
             found.message = found.clicked
-        elif answer is Answer.UPDATE:
+        elif answer is ResponseType.UPDATE:
             assert found.clicked is not None
-            self.postings.change(found.clicked, data, files)
+            self.messages.change(found.clicked, data, files)
             found.message = found.clicked
-        elif answer is Answer.DEFERRED_MESSAGE:
+        elif answer is ResponseType.DEFERRED_MESSAGE:
             found.message = self._thinking(found, data)
         else:
             found.message = self._post(found, data, files)
 
     def _thinking(self, found: Interaction, data: Json) -> Message:
         flags = LOADING | int(data.get("flags") or 0) & EPHEMERAL
-        at, id_ = self.world.now(), self.world.new_id()
+        at, id_ = self.state.now(), self.state.new_id()
         message = Message(id_, found.channel, self.bot, at, flags=flags, interaction_id=found.id)
-        self.postings.publish(message)
+        self.messages.publish(message)
         return message
 
     def _post(self, found: Interaction, body: Json, files: Sequence[File]) -> Message:
         check_message(body)
-        message = self.postings.draft(found.channel, self.bot, body, files)
+        message = self.messages.draft(found.channel, self.bot, body, files)
         message.interaction_id = found.id
-        self.postings.publish(message)
+        self.messages.publish(message)
         return message
 
-    def _receipt(self, found: Interaction, answer: Answer) -> Json:
+    def _receipt(self, found: Interaction, answer: ResponseType) -> Json:
         told: Json = {"id": found.id, "type": int(found.kind)}
         body: Json = {"interaction": told}
         if found.message is not None:
             told["response_message_id"] = found.message.id
             told["response_message_loading"] = found.message.is_loading
             told["response_message_ephemeral"] = found.message.is_ephemeral
-            message = self.postings.papers.message(found.message)
+            message = self.messages.payloads.message(found.message)
             body["resource"] = {"type": int(answer), "message": message}
         return body
 
     def with_token(self, token: str) -> Interaction:
-        """Raises `Refused` where the token is too old, or was never answered with."""
+        """Raises `DiscordError` if the token has expired, or before the first response."""
         for each in self.all.values():
             if each.token == token:
                 if _is_past(each, TOKEN_LASTS):
@@ -214,39 +229,39 @@ class Desk:
         return named[0]
 
     def follow_up(self, token: str, body: Json, files: Sequence[File]) -> Message:
-        """The first after a deferred answer takes its place."""
+        """Add a message; the first one after a deferred response takes its place."""
         found = self.with_token(token)
         if found.message is not None and found.message.is_loading:
-            self.postings.change(found.message, body, files)
+            self.messages.change(found.message, body, files)
             return found.message
         message = self._post(found, body, files)
         found.followups.append(message)
-        self.world.has_changed()
+        self.state.has_changed()
         return message
 
     def change(self, token: str, name: str, body: Json, files: Sequence[File]) -> Message:
         message = self.message(token, name)
-        self.postings.change(message, body, files)
+        self.messages.change(message, body, files)
         return message
 
     def delete(self, token: str, name: str) -> None:
-        self.postings.delete(self.message(token, name), self.bot)
+        self.messages.delete(self.message(token, name), self.bot)
 
 
 def _is_past(interaction: Interaction, seconds: float) -> bool:
-    return interaction.world.monotonic() - interaction.began > seconds
+    return interaction.state.monotonic() - interaction.began > seconds
 
 
-def _answer(kind: Kind, number: object) -> Answer:
+def _answer(kind: InteractionKind, number: object) -> ResponseType:
     for each in _MEANT_FOR[kind]:
         if each == number:
             return each
     message = "The specified interaction response type is invalid."
-    raise Form.of("type", "INTERACTION_RESPONSE_TYPE_INVALID", message)
+    raise FormErrors.of("type", "INTERACTION_RESPONSE_TYPE_INVALID", message)
 
 
 def _check_choices(choices: list[Json]) -> None:
-    form = Form()
+    form = FormErrors()
     form.at_most("data.choices", choices, 25)
     for number, choice in enumerate(choices):
         form.between(f"data.choices.{number}.name", choice.get("name"), 1, 100)

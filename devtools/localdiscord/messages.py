@@ -1,4 +1,4 @@
-"""Messages: posted, edited, and as payloads."""
+"""Sends and edits messages, and renders them as payloads."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 from urllib.parse import quote
 
 from devtools.localdiscord.faults import Buckets
-from devtools.localdiscord.refusals import (
-    Form,
+from devtools.localdiscord.state import Channel, DiscordState, File, Forward, Message, User
+from devtools.localdiscord.validation import (
+    FormErrors,
     Json,
     anothers_message,
     check_message,
@@ -21,7 +22,6 @@ from devtools.localdiscord.refusals import (
     trimmed,
     unknown_emoji,
 )
-from devtools.localdiscord.state import Channel, File, Forward, Message, User, World
 
 _DM = 1
 _TEXT = 0
@@ -30,7 +30,7 @@ _REPLY = 19
 _ANSWER_TO_COMMAND = 20
 _FORWARD = 1
 _HAS_SNAPSHOT = 1 << 14
-# What Discord shows of a forwarded message; who wrote it is not among that.
+# What Discord shows of a forwarded message, which does not include its author.
 _IN_A_SNAPSHOT = (
     "type",
     "content",
@@ -43,6 +43,14 @@ _IN_A_SNAPSHOT = (
     "mention_roles",
     "components",
 )
+
+
+DM_MESSAGES, GUILD_MESSAGES = 1 << 12, 1 << 9
+DM_REACTIONS, GUILD_REACTIONS = 1 << 13, 1 << 10
+_MOST_REACTIONS = 20
+_NONCE_WINDOW = 180.0
+_OLD = timedelta(hours=1)
+_CUSTOM_EMOJI = re.compile(r"\w{2,32}:\d+")
 
 
 def user_payload(user: User) -> Json:
@@ -92,10 +100,13 @@ def emoji_payload(emoji: str) -> Json:
 
 
 @dataclass(frozen=True, slots=True)
-class Papers:
-    """`base` is the address of the server; `shows_nonce` whether a message still has its nonce."""
+class MessagePayloads:
+    """Renders messages as JSON payloads.
 
-    world: World
+    `base` is the address of the server; `shows_nonce` tells whether a message still has its nonce.
+    """
+
+    state: DiscordState
     bot: User
     base: Callable[[], str]
     shows_nonce: Callable[[Message], bool]
@@ -125,7 +136,7 @@ class Papers:
         ]
 
     def message(self, message: Message, *, whole: bool = True) -> Json:
-        """`whole`: with the message that it replies to."""
+        """`whole` includes the message that it replies to."""
         edited = message.edited_at
         body: Json = {
             "id": message.id,
@@ -158,7 +169,7 @@ class Papers:
         return body
 
     def forward_of(self, message: Message) -> Forward:
-        """The message as whoever forwards it now sends it on."""
+        """The message in the form in which it is forwarded now."""
         whole = self.message(message)
         reference: Json = {
             "type": _FORWARD,
@@ -175,7 +186,7 @@ class Papers:
         return _REPLY if message.reply_to else _ORDINARY
 
     def _reference(self, message: Message, reply_to: str) -> Json:
-        earlier = self.world.messages.get(reply_to)
+        earlier = self.state.messages.get(reply_to)
         is_there = earlier is not None and not earlier.is_deleted
         return {
             "message_reference": {"message_id": reply_to, "channel_id": message.channel.id},
@@ -193,55 +204,49 @@ def _forwarded(message: Message, forward: Forward) -> Json:
     }
 
 
-DM_MESSAGES, GUILD_MESSAGES = 1 << 12, 1 << 9
-DM_REACTIONS, GUILD_REACTIONS = 1 << 13, 1 << 10
-
-_MOST_REACTIONS = 20
-_NONCE_WINDOW = 180.0
-_OLD = timedelta(hours=1)
-_CUSTOM_EMOJI = re.compile(r"\w{2,32}:\d+")
-
-
 @dataclass
-class Postings:
-    """`nonces` are those that are remembered: the message of each, and when it came."""
+class MessageService:
+    """Sends, edits and deletes messages, and announces each change.
 
-    world: World
-    papers: Papers
+    `nonces` has the remembered nonces, each with its message and its time.
+    """
+
+    state: DiscordState
+    payloads: MessagePayloads
     buckets: Buckets
     tell: Callable[[str, Json, int], None]
     nonces: dict[str, tuple[str, float]] = field(default_factory=dict)
 
     def remembered(self, nonce: str) -> Message | None:
         message_id, since = self.nonces.get(nonce, ("", 0.0))
-        if not message_id or self.world.monotonic() - since > _NONCE_WINDOW:
+        if not message_id or self.state.monotonic() - since > _NONCE_WINDOW:
             return None
-        return self.world.messages[message_id]
+        return self.state.messages[message_id]
 
     def send(self, channel: Channel, author: User, body: Json, files: Sequence[File]) -> Message:
-        """Gives the earlier message where the body asks for one only of its nonce."""
+        """Return the earlier message if the body enforces its nonce and the nonce is remembered."""
         check_message(body)
         nonce = str(body.get("nonce") or "")
         if nonce and body.get("enforce_nonce") and (earlier := self.remembered(nonce)):
             return earlier
         message = self.draft(channel, author, body, files)
         if nonce:
-            self.nonces[nonce] = (message.id, self.world.monotonic())
+            self.nonces[nonce] = (message.id, self.state.monotonic())
         self.publish(message)
         return message
 
     def draft(self, channel: Channel, author: User, body: Json, files: Sequence[File]) -> Message:
-        """A message that nobody has been told of yet."""
+        """A message that is not announced yet."""
         text = str(body.get("content") or "").strip()
         embeds = [trimmed(each) for each in body.get("embeds") or []]
         flags = int(body.get("flags") or 0)
         check_not_empty(text, embeds, len(files), flags)
         reply_to = self._reply_to(channel, body.get("message_reference"))
         return Message(
-            self.world.new_id(),
+            self.state.new_id(),
             channel,
             author,
-            self.world.now(),
+            self.state.now(),
             text,
             embeds,
             list(body.get("components") or []),
@@ -252,12 +257,12 @@ class Postings:
         )
 
     def publish(self, message: Message) -> None:
-        self.world.messages[message.id] = message
+        self.state.messages[message.id] = message
         message.keep_version(message.at)
         self._announce("MESSAGE_CREATE", message)
 
     def change(self, message: Message, body: Json, files: Sequence[File]) -> None:
-        """Only what the body names is changed."""
+        """Change only the fields that the body names."""
         check_message(body)
         text = str(body.get("content") or "").strip() if "content" in body else message.text
         embeds = message.embeds
@@ -270,16 +275,16 @@ class Postings:
         if "components" in body:
             message.components = list(body["components"] or [])
         if message.is_loading:
-            message.has_words()
+            message.stop_loading()
         else:
-            message.edited_at = self.world.now()
-        message.keep_version(self.world.now())
+            message.edited_at = self.state.now()
+        message.keep_version(self.state.now())
         self._announce("MESSAGE_UPDATE", message)
 
     def edit(self, message: Message, editor: User, body: Json, files: Sequence[File]) -> None:
         if message.author != editor:
             raise anothers_message()
-        if editor.is_bot and self.world.now() - message.at > _OLD:
+        if editor.is_bot and self.state.now() - message.at > _OLD:
             self.buckets.take_old_edit(message.channel.id)
         self.change(message, body, files)
 
@@ -325,7 +330,7 @@ class Postings:
         }
 
     def _announce(self, event: str, message: Message) -> None:
-        data = self.papers.message(message)
+        data = self.payloads.message(message)
         if message.channel.guild_id and not message.author.is_bot:
             data["member"] = member_payload(message.author)
         self._tell(event, data, message, DM_MESSAGES, GUILD_MESSAGES)
@@ -335,22 +340,22 @@ class Postings:
             if message.channel.guild_id:
                 data["guild_id"] = message.channel.guild_id
             self.tell(event, data, dm if message.channel.is_dm else guild)
-        self.world.has_changed()
+        self.state.has_changed()
 
     def _reply_to(self, channel: Channel, reference: Any) -> str | None:
         if not reference:
             return None
         message_id = str(reference.get("message_id"))
-        earlier = self.world.messages.get(message_id)
+        earlier = self.state.messages.get(message_id)
         if earlier is not None and earlier.channel == channel and not earlier.is_deleted:
             return message_id
         if reference.get("fail_if_not_exists", True):
-            raise Form.of("message_reference", "REPLIES_UNKNOWN_MESSAGE", "Unknown message")
+            raise FormErrors.of("message_reference", "REPLIES_UNKNOWN_MESSAGE", "Unknown message")
         return None
 
 
 def _kept(files: Sequence[File], attachments: list[Json] | None) -> list[File]:
-    """Those that an edit names; all where it names none at all."""
+    """The files that an edit names; all if it names none at all."""
     if attachments is None:
         return list(files)
     named = {str(each.get("id")) for each in attachments}

@@ -6,36 +6,44 @@ import mimetypes
 from collections.abc import Mapping
 
 from devtools.localdiscord.gateway import Gateway
-from devtools.localdiscord.interactions import Desk, Interaction, Kind
-from devtools.localdiscord.messages import Postings, channel_payload, member_payload, user_payload
-from devtools.localdiscord.refusals import Json
+from devtools.localdiscord.interactions import Interaction, InteractionKind, InteractionResponses
+from devtools.localdiscord.messages import (
+    MessageService,
+    channel_payload,
+    member_payload,
+    user_payload,
+)
 from devtools.localdiscord.routes import Commands
-from devtools.localdiscord.state import Channel, Message, User, World
+from devtools.localdiscord.state import Channel, DiscordState, Message, User
+from devtools.localdiscord.validation import Json
 
 _BUTTON = 2
 _IN_GUILD, _IN_DM = 0, 1
 _LARGEST_UPLOAD = 10 * 1024 * 1024
 
 
-class Hand:
-    """A message is named by its id. What one cannot do on Discord raises `LookupError`: to press a
-    button that is not there or is disabled, to call a command that is not registered."""
+class OwnerActions:
+    """The actions of the owner, and of other people with `as_user`. Ids name messages.
+
+    Raises `LookupError` for actions that Discord does not offer: a click on a missing or disabled
+    button, a command that is not registered.
+    """
 
     def __init__(
         self,
-        world: World,
+        state: DiscordState,
         owner: User,
         bot: User,
-        postings: Postings,
-        desk: Desk,
+        messages: MessageService,
+        responses: InteractionResponses,
         commands: Commands,
         gateway: Gateway,
     ) -> None:
-        self.world = world
+        self.state = state
         self.owner = owner
         self.bot = bot
-        self._postings = postings
-        self._desk = desk
+        self._messages = messages
+        self._responses = responses
         self._commands = commands
         self.gateway = gateway
 
@@ -48,47 +56,47 @@ class Hand:
         as_user: User | None = None,
         in_guild: bool = False,
     ) -> str:
-        """Gives the id of the message."""
+        """Return the id of the message."""
         attached = [
-            self.world.new_file(name, content, _kind(name))
+            self.state.new_file(name, content, _kind(name))
             for name, content in (files or {}).items()
         ]
         author = as_user or self.owner
         body: Json = {"content": text}
         if reply_to:
             body["message_reference"] = {"message_id": reply_to}
-        message = self._postings.draft(self._place(author, in_guild), author, body, attached)
-        self._postings.publish(message)
+        message = self._messages.draft(self._place(author, in_guild), author, body, attached)
+        self._messages.publish(message)
         return message.id
 
     def forward(self, message_id: str) -> str:
-        """The owner forwards a message to the bot, wherever it stands; gives the id of that."""
-        place, owner = self.world.dm_with(self.owner), self.owner
-        forward = self._postings.papers.forward_of(self.world.messages[message_id])
-        message = Message(self.world.new_id(), place, owner, self.world.now(), forward=forward)
-        self._postings.publish(message)
+        """Forward a message from any channel to the bot; return the id of the forward."""
+        place, owner = self.state.dm_with(self.owner), self.owner
+        forward = self._messages.payloads.forward_of(self.state.messages[message_id])
+        message = Message(self.state.new_id(), place, owner, self.state.now(), forward=forward)
+        self._messages.publish(message)
         return message.id
 
     def send_sticker(self) -> str:
-        """A message without words or files; gives its id."""
-        place = self.world.dm_with(self.owner)
-        message = Message(self.world.new_id(), place, self.owner, self.world.now())
-        self._postings.publish(message)
+        """Send a message without words or files; return its id."""
+        place = self.state.dm_with(self.owner)
+        message = Message(self.state.new_id(), place, self.owner, self.state.now())
+        self._messages.publish(message)
         return message.id
 
     def edit(self, message_id: str, text: str) -> None:
-        message = self.world.messages[message_id]
-        self._postings.edit(message, message.author, {"content": text}, [])
+        message = self.state.messages[message_id]
+        self._messages.edit(message, message.author, {"content": text}, [])
 
     def delete(self, message_id: str) -> None:
-        message = self.world.messages[message_id]
-        self._postings.delete(message, message.author)
+        message = self.state.messages[message_id]
+        self._messages.delete(message, message.author)
 
     def react(self, message_id: str, emoji: str, *, as_user: User | None = None) -> None:
-        self._postings.react(self.world.messages[message_id], as_user or self.owner, emoji)
+        self._messages.react(self.state.messages[message_id], as_user or self.owner, emoji)
 
     def unreact(self, message_id: str, emoji: str) -> None:
-        self._postings.unreact(self.world.messages[message_id], self.owner, emoji)
+        self._messages.unreact(self.state.messages[message_id], self.owner, emoji)
 
     def slash(
         self,
@@ -117,7 +125,9 @@ class Hand:
         ]
         if missing:
             raise LookupError(f"/{command} is not sent without {', '.join(missing)}.")
-        return self._begin(Kind.COMMAND, spec, _options(spec, arguments), as_user, in_guild)
+        return self._begin(
+            InteractionKind.COMMAND, spec, _options(spec, arguments), as_user, in_guild
+        )
 
     def complete(
         self,
@@ -130,7 +140,7 @@ class Hand:
         in_guild: bool = False,
         **others: object,
     ) -> Interaction:
-        """Type into an argument, and be offered words."""
+        """Type into an argument, and receive proposals."""
         spec = self._commands.named(command)
         if not _option(spec, argument).get("autocomplete"):
             raise LookupError(f"{argument} of /{command} has no completion.")
@@ -138,10 +148,10 @@ class Hand:
         for each in options:
             if each["name"] == argument:
                 each["focused"] = True
-        return self._begin(Kind.COMPLETION, spec, options, as_user, in_guild)
+        return self._begin(InteractionKind.COMPLETION, spec, options, as_user, in_guild)
 
     def click(self, message_id: str, custom_id: str, *, as_user: User | None = None) -> Interaction:
-        message = self.world.messages[message_id]
+        message = self.state.messages[message_id]
         if message.is_deleted:
             raise LookupError("The message of the button is gone.")
         message.button(custom_id)
@@ -150,23 +160,23 @@ class Hand:
     def press(
         self, message: Message, custom_id: str, *, as_user: User | None = None
     ) -> Interaction:
-        """As a forged program could: whether there is such a button or not."""
+        """Click as a forged client could, whether there is such a button or not."""
         user = as_user or self.owner
-        began = self._desk.begin(Kind.CLICK, user, message.channel, message)
+        began = self._responses.begin(InteractionKind.CLICK, user, message.channel, message)
         data = {"custom_id": custom_id, "component_type": _BUTTON, "id": 1}
-        self._announce(began, data, {"message": self._postings.papers.message(message)})
+        self._announce(began, data, {"message": self._messages.payloads.message(message)})
         return began
 
     def _begin(
         self,
-        kind: Kind,
+        kind: InteractionKind,
         spec: Json,
         options: list[Json],
         as_user: User | None,
         in_guild: bool,
     ) -> Interaction:
         user = as_user or self.owner
-        began = self._desk.begin(kind, user, self._place(user, in_guild))
+        began = self._responses.begin(kind, user, self._place(user, in_guild))
         began.arguments = {each["name"]: each["value"] for each in options}
         data = {"id": spec["id"], "name": spec["name"], "type": 1, "options": options}
         self._announce(began, data, {})
@@ -200,7 +210,7 @@ class Hand:
         self.gateway.tell("INTERACTION_CREATE", body)
 
     def _place(self, user: User, in_guild: bool) -> Channel:
-        return self.world.guild_channel() if in_guild else self.world.dm_with(user)
+        return self.state.guild_channel() if in_guild else self.state.dm_with(user)
 
 
 def _kind(name: str) -> str:

@@ -12,12 +12,13 @@ from typing import Any
 from aiohttp import BodyPartReader, MultipartReader, web
 
 from devtools.localdiscord.faults import Buckets
-from devtools.localdiscord.interactions import Desk
-from devtools.localdiscord.messages import Postings, channel_payload, user_payload
-from devtools.localdiscord.refusals import (
-    Form,
+from devtools.localdiscord.interactions import InteractionResponses
+from devtools.localdiscord.messages import MessageService, channel_payload, user_payload
+from devtools.localdiscord.state import Channel, DiscordState, File, Message, User
+from devtools.localdiscord.validation import (
+    DiscordError,
+    FormErrors,
     Json,
-    Refused,
     check_commands,
     invalid_json,
     missing_access,
@@ -27,16 +28,21 @@ from devtools.localdiscord.refusals import (
     unknown_user,
     unknown_webhook,
 )
-from devtools.localdiscord.state import Channel, File, Message, User, World
 
-# discord.py takes an answer for JSON only if its type is this and no more; without `Via` it
-# takes a 429 for a ban.
+# discord.py reads an answer as JSON only for exactly this type, and a 429 without `Via` as a ban.
 _HEADERS = {"Content-Type": "application/json", "Via": "1.1 local"}
 _FILE = re.compile(r"files?(\[\d+\])?")
 
 
+_MESSAGES = "/channels/{channel}/messages"
+_MESSAGE = _MESSAGES + "/{message}"
+_REACTION = _MESSAGE + "/reactions/{emoji}"
+_WEBHOOK = "/webhooks/{app}/{token}"
+_WEBHOOK_MESSAGE = _WEBHOOK + "/messages/{message}"
+
+
 @dataclass(frozen=True, slots=True)
-class Brought:
+class RequestContent:
     """The body of a request, and the files that came with it."""
 
     body: Any
@@ -44,31 +50,31 @@ class Brought:
 
 
 def answer(body: Any = None, *, headers: Mapping[str, str] | None = None) -> web.Response:
-    """With no body: done, and nothing to say."""
+    """An empty answer (204) without a body."""
     if body is None:
         return web.Response(status=204, headers={"Via": _HEADERS["Via"], **(headers or {})})
     return web.Response(body=json.dumps(body).encode(), headers={**_HEADERS, **(headers or {})})
 
 
-def refusal(refused: Refused) -> web.Response:
+def refusal(refused: DiscordError) -> web.Response:
     headers = {**_HEADERS, **refused.headers}
     return web.Response(
         status=refused.status, body=json.dumps(refused.body).encode(), headers=headers
     )
 
 
-async def read(request: web.Request, world: World, largest: int) -> Brought:
-    """Raises `Refused` where it is no JSON, or a file is larger than `largest`."""
+async def read(request: web.Request, state: DiscordState, largest: int) -> RequestContent:
+    """Raises `DiscordError` for invalid JSON, or a file larger than `largest`."""
     if request.content_type.startswith("multipart/"):
-        return await _read_parts(request, world, largest)
+        return await _read_parts(request, state, largest)
     raw = await request.read()
     if raw and request.content_type != "application/json":
         message = 'Expected "Content-Type" header to be one of {"application/json"}.'
-        raise Refused(400, 50035, message)
-    return Brought(_parsed(raw) if raw else {}, [])
+        raise DiscordError(400, 50035, message)
+    return RequestContent(_parsed(raw) if raw else {}, [])
 
 
-async def _read_parts(request: web.Request, world: World, largest: int) -> Brought:
+async def _read_parts(request: web.Request, state: DiscordState, largest: int) -> RequestContent:
     body: Any = {}
     files: list[File] = []
     reader = await request.multipart()
@@ -79,10 +85,10 @@ async def _read_parts(request: web.Request, world: World, largest: int) -> Broug
         if part.name == "payload_json":
             body = _parsed(content)
         elif _FILE.fullmatch(part.name or ""):
-            files.append(world.new_file(part.filename or "file", content, _kind(part)))
+            files.append(state.new_file(part.filename or "file", content, _kind(part)))
     if any(len(each.content) > largest for each in files):
         raise too_large()
-    return Brought(body, files)
+    return RequestContent(body, files)
 
 
 def _kind(part: BodyPartReader) -> str:
@@ -96,14 +102,9 @@ def _parsed(raw: bytes) -> Any:
         raise invalid_json() from None
 
 
-_MESSAGES = "/channels/{channel}/messages"
-_MESSAGE = _MESSAGES + "/{message}"
-_REACTION = _MESSAGE + "/reactions/{emoji}"
-
-
 @dataclass
 class Commands:
-    """`puts` is how often they were put."""
+    """`puts` counts the uploads."""
 
     all: list[Json] = field(default_factory=list)
     puts: int = 0
@@ -117,11 +118,11 @@ class Commands:
 
 @dataclass
 class Routes:
-    """`application` makes the body that tells of the bot's own application."""
+    """`application` makes the payload of the bot's own application."""
 
-    world: World
+    state: DiscordState
     bot: User
-    postings: Postings
+    messages: MessageService
     buckets: Buckets
     commands: Commands
     application: Callable[[], Json]
@@ -155,14 +156,14 @@ class Routes:
         return answer(user_payload(self.bot))
 
     async def _user(self, request: web.Request) -> web.Response:
-        return answer(user_payload(self.world.user(request.match_info["user"])))
+        return answer(user_payload(self.state.user(request.match_info["user"])))
 
     async def _open_dm(self, request: web.Request) -> web.Response:
-        brought = await self._read(request)
-        person = self.world.user(str(brought.body.get("recipient_id")))
+        content = await self._read(request)
+        person = self.state.user(str(content.body.get("recipient_id")))
         if person == self.bot:
             raise unknown_user()
-        return answer(channel_payload(self.world.dm_with(person)))
+        return answer(channel_payload(self.state.dm_with(person)))
 
     async def _application(self, _: web.Request) -> web.Response:
         return answer(self.application())
@@ -178,7 +179,7 @@ class Routes:
         ids = {each["name"]: each["id"] for each in self.commands.all}
         self.commands.all = [self._command(each, ids.get(each["name"])) for each in wanted]
         self.commands.puts += 1
-        self.world.has_changed()
+        self.state.has_changed()
         return answer(self.commands.all)
 
     def _command(self, wanted: Json, known: str | None) -> Json:
@@ -188,66 +189,66 @@ class Routes:
             "dm_permission": True,
             "nsfw": False,
             **wanted,
-            "id": known or self.world.new_id(),
+            "id": known or self.state.new_id(),
             "application_id": self.bot.id,
-            "version": self.world.new_id(),
+            "version": self.state.new_id(),
         }
 
     def _check_application(self, request: web.Request) -> None:
         if request.match_info["app"] != self.bot.id:
-            raise Refused(404, 10002, "Unknown Application")
+            raise DiscordError(404, 10002, "Unknown Application")
 
     async def _get_channel(self, request: web.Request) -> web.Response:
         return answer(channel_payload(self._channel(request)))
 
     async def _typing(self, request: web.Request) -> web.Response:
-        self.typing.append((self._channel(request).id, self.world.monotonic()))
-        self.world.has_changed()
+        self.typing.append((self._channel(request).id, self.state.monotonic()))
+        self.state.has_changed()
         return answer()
 
     async def _history(self, request: web.Request) -> web.Response:
-        standing = list(self.world.standing(self._channel(request)))
-        chosen = page_of(standing, request.query)
-        return answer([self.postings.papers.message(each) for each in chosen])
+        visible = list(self.state.visible(self._channel(request)))
+        chosen = page_of(visible, request.query)
+        return answer([self.messages.payloads.message(each) for each in chosen])
 
     async def _send(self, request: web.Request) -> web.Response:
         channel = self._channel(request)
         headers = self.buckets.take("send", channel.id)
-        brought = await self._read(request)
-        sent = self.postings.send(channel, self.bot, brought.body, brought.files)
-        return answer(self.postings.papers.message(sent), headers=headers)
+        content = await self._read(request)
+        sent = self.messages.send(channel, self.bot, content.body, content.files)
+        return answer(self.messages.payloads.message(sent), headers=headers)
 
     async def _get_message(self, request: web.Request) -> web.Response:
-        return answer(self.postings.papers.message(self._message(request)))
+        return answer(self.messages.payloads.message(self._message(request)))
 
     async def _edit(self, request: web.Request) -> web.Response:
         headers = self.buckets.take("edit", self._channel(request).id)
-        brought = await self._read(request)
+        content = await self._read(request)
         message = self._message(request)
-        self.postings.edit(message, self.bot, brought.body, brought.files)
-        return answer(self.postings.papers.message(message), headers=headers)
+        self.messages.edit(message, self.bot, content.body, content.files)
+        return answer(self.messages.payloads.message(message), headers=headers)
 
     async def _delete(self, request: web.Request) -> web.Response:
         message = self._message(request)
         headers = self.buckets.take(self._deletion(message), message.channel.id)
-        self.postings.delete(message, self.bot)
+        self.messages.delete(message, self.bot)
         return answer(headers=headers)
 
     def _deletion(self, message: Message) -> str:
-        """What is counted apart depends on the age."""
-        age = self.world.now() - message.at
+        """Deletions are counted apart by the age of the message."""
+        age = self.state.now() - message.at
         if age < timedelta(seconds=10):
             return "delete"
         return "delete_older" if age < timedelta(weeks=2) else "delete_ancient"
 
     async def _react(self, request: web.Request) -> web.Response:
         headers = self.buckets.take("react", self._channel(request).id)
-        self.postings.react(self._message(request), self.bot, request.match_info["emoji"])
+        self.messages.react(self._message(request), self.bot, request.match_info["emoji"])
         return answer(headers=headers)
 
     async def _unreact(self, request: web.Request) -> web.Response:
         headers = self.buckets.take("react", self._channel(request).id)
-        self.postings.unreact(self._message(request), self.bot, request.match_info["emoji"])
+        self.messages.unreact(self._message(request), self.bot, request.match_info["emoji"])
         return answer(headers=headers)
 
     async def _who_reacted(self, request: web.Request) -> web.Response:
@@ -259,52 +260,48 @@ class Routes:
         raise not_in_a_dm()
 
     def _channel(self, request: web.Request) -> Channel:
-        channel = self.world.channel(request.match_info["channel"])
+        channel = self.state.channel(request.match_info["channel"])
         if not channel.is_dm:
             raise missing_access()
         return channel
 
     def _message(self, request: web.Request) -> Message:
-        return self.world.message(self._channel(request), request.match_info["message"])
+        return self.state.message(self._channel(request), request.match_info["message"])
 
-    async def _read(self, request: web.Request) -> Brought:
-        return await read(request, self.world, self.largest_file)
+    async def _read(self, request: web.Request) -> RequestContent:
+        return await read(request, self.state, self.largest_file)
 
 
 async def nothing_there(_: web.Request) -> web.Response:
     raise not_found()
 
 
-def page_of(standing: Sequence[Message], query: Mapping[str, str]) -> list[Message]:
-    """Of messages in order: the newest, or those next to the one that is named; newest first."""
-    return _chosen(list(standing), query, _limit(query.get("limit", "50")))[::-1]
+def page_of(visible: Sequence[Message], query: Mapping[str, str]) -> list[Message]:
+    """One page of the history, newest first: the newest messages, or those next to a given id."""
+    return _chosen(list(visible), query, _limit(query.get("limit", "50")))[::-1]
 
 
-def _chosen(standing: list[Message], query: Mapping[str, str], limit: int) -> list[Message]:
+def _chosen(visible: list[Message], query: Mapping[str, str], limit: int) -> list[Message]:
     if "after" in query:
-        return [each for each in standing if int(each.id) > int(query["after"])][:limit]
+        return [each for each in visible if int(each.id) > int(query["after"])][:limit]
     if "before" in query:
-        return [each for each in standing if int(each.id) < int(query["before"])][-limit:]
+        return [each for each in visible if int(each.id) < int(query["before"])][-limit:]
     if "around" in query:
         middle = int(query["around"])
-        before = [each for each in standing if int(each.id) < middle][-(limit // 2) :]
-        return [*before, *(each for each in standing if int(each.id) >= middle)][:limit]
-    return standing[-limit:]
+        before = [each for each in visible if int(each.id) < middle][-(limit // 2) :]
+        return [*before, *(each for each in visible if int(each.id) >= middle)][:limit]
+    return visible[-limit:]
 
 
 def _limit(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 100:
-        raise Form.of("limit", "NUMBER_TYPE_MAX", "int value should be between 1 and 100.")
+        raise FormErrors.of("limit", "NUMBER_TYPE_MAX", "int value should be between 1 and 100.")
     return int(text)
-
-
-_WEBHOOK = "/webhooks/{app}/{token}"
-_WEBHOOK_MESSAGE = _WEBHOOK + "/messages/{message}"
 
 
 @dataclass
 class InteractionRoutes:
-    desk: Desk
+    responses: InteractionResponses
     buckets: Buckets
     largest_file: int
 
@@ -318,40 +315,42 @@ class InteractionRoutes:
         ]
 
     async def _callback(self, request: web.Request) -> web.Response:
-        brought = await self._read(request)
+        content = await self._read(request)
         names = request.match_info
-        receipt = self.desk.first_answer(names["id"], names["token"], brought.body, brought.files)
+        receipt = self.responses.first_answer(
+            names["id"], names["token"], content.body, content.files
+        )
         wants = request.query.get("with_response", "").lower() in ("1", "true")
         return answer(receipt if wants else None)
 
     async def _follow_up(self, request: web.Request) -> web.Response:
         token, headers = self._take(request)
-        brought = await self._read(request)
-        message = self.desk.follow_up(token, brought.body, brought.files)
-        return answer(self.desk.postings.papers.message(message), headers=headers)
+        content = await self._read(request)
+        message = self.responses.follow_up(token, content.body, content.files)
+        return answer(self.responses.messages.payloads.message(message), headers=headers)
 
     async def _get(self, request: web.Request) -> web.Response:
         token, headers = self._take(request)
-        message = self.desk.message(token, request.match_info["message"])
-        return answer(self.desk.postings.papers.message(message), headers=headers)
+        message = self.responses.message(token, request.match_info["message"])
+        return answer(self.responses.messages.payloads.message(message), headers=headers)
 
     async def _change(self, request: web.Request) -> web.Response:
         token, headers = self._take(request)
-        brought = await self._read(request)
+        content = await self._read(request)
         name = request.match_info["message"]
-        message = self.desk.change(token, name, brought.body, brought.files)
-        return answer(self.desk.postings.papers.message(message), headers=headers)
+        message = self.responses.change(token, name, content.body, content.files)
+        return answer(self.responses.messages.payloads.message(message), headers=headers)
 
     async def _delete(self, request: web.Request) -> web.Response:
         token, headers = self._take(request)
-        self.desk.delete(token, request.match_info["message"])
+        self.responses.delete(token, request.match_info["message"])
         return answer(headers=headers)
 
     def _take(self, request: web.Request) -> tuple[str, dict[str, str]]:
-        if request.match_info["app"] != self.desk.bot.id:
+        if request.match_info["app"] != self.responses.bot.id:
             raise unknown_webhook()
         token = request.match_info["token"]
         return token, dict(self.buckets.take("webhook", token))
 
-    async def _read(self, request: web.Request) -> Brought:
-        return await read(request, self.desk.world, self.largest_file)
+    async def _read(self, request: web.Request) -> RequestContent:
+        return await read(request, self.responses.state, self.largest_file)

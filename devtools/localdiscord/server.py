@@ -24,16 +24,15 @@ from devtools.localdiscord.faults import (
     Buckets,
     Delayed,
     Dropped,
-    Fail,
+    ErrorResponse,
     Fault,
     Faults,
     Hanging,
 )
 from devtools.localdiscord.gateway import PRIVILEGED, Gateway, Identity
-from devtools.localdiscord.interactions import Desk, Interaction
-from devtools.localdiscord.messages import Papers, Postings
-from devtools.localdiscord.owner import Hand
-from devtools.localdiscord.refusals import Json, Refused, not_found, unauthorized
+from devtools.localdiscord.interactions import Interaction, InteractionResponses
+from devtools.localdiscord.messages import MessagePayloads, MessageService
+from devtools.localdiscord.owner import OwnerActions
 from devtools.localdiscord.routes import (
     Commands,
     InteractionRoutes,
@@ -42,13 +41,22 @@ from devtools.localdiscord.routes import (
     nothing_there,
     refusal,
 )
-from devtools.localdiscord.state import Message, World
+from devtools.localdiscord.state import DiscordState, Message
+from devtools.localdiscord.validation import DiscordError, Json, not_found, unauthorized
 
 HOST = "127.0.0.1"
 
 
-class Listening:
-    """The port is this one's until `close`; it takes connections while it is `open`."""
+API = "/api/v10"
+SOCKET = "/gateway"
+_BAN = "<html>You are being blocked from accessing our API temporarily.</html>"
+_OPEN_TO_ALL = ("/interactions/", "/webhooks/")
+_LARGEST_REQUEST = 64 * 1024 * 1024
+_ALL_INTENTS = (1 << 32) - 1
+
+
+class ListeningPort:
+    """Holds the port until `close`; accepts connections while it is `open`."""
 
     def __init__(self, runner: web.AppRunner, port: int) -> None:
         self._runner = runner
@@ -66,7 +74,7 @@ class Listening:
             await self._site.start()
 
     async def shut(self) -> None:
-        """Connections that are there break, and no other is taken."""
+        """Break all connections and accept no new ones."""
         if self._site is not None:
             await self._site.stop()
             self._site = None
@@ -86,16 +94,9 @@ def _bound(port: int) -> socket.socket:
     return bound
 
 
-API = "/api/v10"
-SOCKET = "/gateway"
-
-_BAN = "<html>You are being blocked from accessing our API temporarily.</html>"
-_OPEN_TO_ALL = ("/interactions/", "/webhooks/")
-
-
 @dataclass(frozen=True, slots=True)
-class RequestNote:
-    """`status` is 0 where there was no answer; `body` is None where it was no JSON."""
+class RecordedRequest:
+    """`status` is 0 without an answer; `body` is None if it is not JSON."""
 
     method: str
     path: str
@@ -109,18 +110,18 @@ class RequestNote:
 
 
 @dataclass
-class Door:
-    world: World
+class FaultMiddleware:
+    state: DiscordState
     buckets: Buckets
     faults: Faults
     token: Callable[[], str]
-    notes: list[RequestNote] = field(default_factory=list)
+    notes: list[RecordedRequest] = field(default_factory=list)
 
-    async def pass_through(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        at = self.world.monotonic()
+    async def handle(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        at = self.state.monotonic()
         body = await _json_of(request)
-        fault = self.faults.meet(_name(request))
-        self.world.has_changed()
+        fault = self.faults.next_for(_name(request))
+        self.state.has_changed()
         status = 0
         try:
             response = await self._with_fault(request, handler, fault)
@@ -128,8 +129,8 @@ class Door:
                 status = response.status
         finally:
             path = request.path.removeprefix(API)
-            self.notes.append(RequestNote(_method(request), path, status, at, body))
-            self.world.has_changed()
+            self.notes.append(RecordedRequest(_method(request), path, status, at, body))
+            self.state.has_changed()
         return response
 
     async def _with_fault(
@@ -152,14 +153,14 @@ class Door:
         self, request: web.Request, handler: Handler, fault: Fault | None
     ) -> web.StreamResponse:
         try:
-            if isinstance(fault, Fail):
+            if isinstance(fault, ErrorResponse):
                 raise _refused(fault)
-            self._let_in(request)
+            self._check_token(request)
             return await handler(request)
-        except Refused as refused:
+        except DiscordError as refused:
             return refusal(refused)
 
-    def _let_in(self, request: web.Request) -> None:
+    def _check_token(self, request: web.Request) -> None:
         path = request.path.removeprefix(API)
         is_api = request.path.startswith(API) and path != SOCKET
         if is_api and not path.startswith(_OPEN_TO_ALL):
@@ -173,7 +174,7 @@ def _method(request: web.Request) -> str:
 
 
 def _name(request: web.Request) -> str:
-    """As patterns of faults see it: `POST /channels/1/messages`, `WS /gateway`."""
+    """The form that fault patterns match: `POST /channels/1/messages`, `WS /gateway`."""
     return f"{_method(request)} {request.path.removeprefix(API)}"
 
 
@@ -183,8 +184,8 @@ def _broken(request: web.Request) -> web.Response:
     return web.Response()
 
 
-def _refused(fault: Fail) -> Refused:
-    return Refused(
+def _refused(fault: ErrorResponse) -> DiscordError:
+    return DiscordError(
         fault.status, fault.code, fault.message, after=fault.after, is_global=fault.is_global
     )
 
@@ -198,25 +199,21 @@ async def _json_of(request: web.Request) -> Any:
         return None
 
 
-_LARGEST_REQUEST = 64 * 1024 * 1024
-_ALL_INTENTS = (1 << 32) - 1
-
-
 def _wall_clock() -> datetime:
     return datetime.now(UTC)
 
 
 def _new_token(bot_id: str) -> str:
-    """In the shape of a real one, so that what hides those in logs hides this."""
+    """In the shape of a real token, so that log redaction hides it."""
     owner = base64.urlsafe_b64encode(bot_id.encode()).decode().rstrip("=")
     return f"{owner}.{secrets.token_urlsafe(6)[:6]}.{secrets.token_urlsafe(38)[:38]}"
 
 
-class LocalDiscord(Hand):
+class LocalDiscord(OwnerActions):
     """Serves while its context is open.
 
-    `now` and `monotonic` may be a test's own; nothing here waits by them, they are only read.
-    With `members`, the application belongs to a team of the owner and these.
+    `now` and `monotonic` may be a test's clock, which is only read, never waited for. With
+    `members`, the application belongs to a team of the owner and these.
     """
 
     def __init__(
@@ -231,42 +228,42 @@ class LocalDiscord(Hand):
         largest_file: int = 10 * 1024 * 1024,
         granted_intents: int = _ALL_INTENTS & ~PRIVILEGED,
     ) -> None:
-        world = World(now, monotonic)
-        owner, bot = world.new_user("owner"), world.new_user("ollim", is_bot=True)
-        self.stranger = world.new_user("stranger")
-        self.team = None if members is None else [owner, *(world.new_user(m) for m in members)]
-        identity = Identity(bot, owner, world.new_id(), self.team)
+        state = DiscordState(now, monotonic)
+        owner, bot = state.new_user("owner"), state.new_user("ollim", is_bot=True)
+        self.stranger = state.new_user("stranger")
+        self.team = None if members is None else [owner, *(state.new_user(m) for m in members)]
+        identity = Identity(bot, owner, state.new_id(), self.team)
         self.token = token or _new_token(bot.id)
         self.history_has_nonces = True
         self.buckets = Buckets(monotonic)
         self.gateway = Gateway(
             lambda: self.token,
             lambda session: identity.ready(session, self.gateway_url),
-            world.new_id,
-            world.has_changed,
+            state.new_id,
+            state.has_changed,
             monotonic,
             heartbeat_interval,
             granted_intents,
         )
-        papers = Papers(world, bot, lambda: self.url, self._shows_nonce)
-        postings = Postings(world, papers, self.buckets, self.gateway.tell)
-        desk = Desk(world, postings, bot, lambda: secrets.token_urlsafe(48))
+        payloads = MessagePayloads(state, bot, lambda: self.url, self._shows_nonce)
+        messages = MessageService(state, payloads, self.buckets, self.gateway.tell)
+        responses = InteractionResponses(state, messages, bot, lambda: secrets.token_urlsafe(48))
         commands = Commands()
-        super().__init__(world, owner, bot, postings, desk, commands, self.gateway)
+        super().__init__(state, owner, bot, messages, responses, commands, self.gateway)
         self._routes = Routes(
-            world, bot, postings, self.buckets, commands, identity.application, largest_file
+            state, bot, messages, self.buckets, commands, identity.application, largest_file
         )
-        self._door = Door(world, self.buckets, Faults(), lambda: self.token)
-        app = self._app(InteractionRoutes(desk, self.buckets, largest_file))
+        self._middleware = FaultMiddleware(state, self.buckets, Faults(), lambda: self.token)
+        app = self._app(InteractionRoutes(responses, self.buckets, largest_file))
         self._runner = web.AppRunner(
             app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1
         )
         self._wanted_port = port
-        self._listening: Listening | None = None
+        self._listening: ListeningPort | None = None
 
     async def __aenter__(self) -> Self:
         await self._runner.setup()
-        self._listening = Listening(self._runner, self._wanted_port)
+        self._listening = ListeningPort(self._runner, self._wanted_port)
         await self._listening.open()
         return self
 
@@ -296,27 +293,27 @@ class LocalDiscord(Hand):
 
     @property
     def messages(self) -> list[Message]:
-        """What stands in the owner's direct messages, from both sides, oldest first."""
-        return list(self.world.standing(self.world.dm_with(self.owner)))
+        """The owner's direct messages from both sides, without deleted ones, oldest first."""
+        return list(self.state.visible(self.state.dm_with(self.owner)))
 
     @property
     def said(self) -> list[Message]:
-        """What the bot has said there and still stands."""
+        """The bot's messages there, without deleted ones."""
         return [each for each in self.messages if each.author == self.bot]
 
     @property
     def texts(self) -> list[str]:
-        """The words of the bot there, as they stand."""
+        """The current texts of the bot's messages there."""
         return [each.text for each in self.said]
 
     def message(self, message_id: str) -> Message:
-        """Whether it still stands or not."""
-        return self.world.messages[message_id]
+        """The message, deleted or not."""
+        return self.state.messages[message_id]
 
     @property
     def interactions(self) -> list[Interaction]:
-        """All that people began."""
-        return list(self._desk.all.values())
+        """All interactions that people began."""
+        return list(self._responses.all.values())
 
     @property
     def commands(self) -> list[Json]:
@@ -328,55 +325,60 @@ class LocalDiscord(Hand):
 
     @property
     def typing(self) -> list[tuple[str, float]]:
-        """The channel and the moment of each time that the bot was seen to type."""
+        """The channel and the moment of each typing notice of the bot."""
         return self._routes.typing
 
     @property
-    def requests(self) -> list[RequestNote]:
-        """All of them, with what became of each."""
-        return self._door.notes
+    def requests(self) -> list[RecordedRequest]:
+        """All requests, with their outcomes."""
+        return self._middleware.notes
 
     @property
     def rate_limited(self) -> int:
-        """How often it said 429 by its own count."""
+        """How many 429 answers the rate limits gave."""
         return self.buckets.refused
 
     async def until(self, is_so: Callable[[], object], seconds: float = 10.0) -> None:
-        """Wait for something to be so; raises `TimeoutError`, with what stands there."""
+        """Wait for the condition; raises `TimeoutError` with the bot's texts."""
         try:
-            await self.world.until(is_so, seconds)
+            await self.state.until(is_so, seconds)
         except TimeoutError:
             raise TimeoutError(f"It did not come to be so; the bot said {self.texts}") from None
 
     async def connected(self, seconds: float = 10.0) -> None:
-        """Wait until a bot hears events."""
+        """Wait until a bot receives events."""
         await self.until(lambda: self.gateway.listeners, seconds)
 
     def next_fail(self, pattern: str, fault: Fault | int, times: int | None = 1) -> None:
-        """Of the requests that match (`POST /channels/*/messages`, `WS /gateway`, `*`), the next
-        `times` go wrong; all of them with None, until `mend`."""
-        order = Fail(fault) if isinstance(fault, int) else fault
-        self._door.faults.order(pattern, order, times)
+        """Let the next `times` requests that match fail; all until `mend` if None.
+
+        Patterns are such as `POST /channels/*/messages`, `WS /gateway`, `*`.
+        """
+        order = ErrorResponse(fault) if isinstance(fault, int) else fault
+        self._middleware.faults.order(pattern, order, times)
 
     @property
     def faults_left(self) -> Sequence[str]:
-        """The patterns of those that are still to come."""
-        return self._door.faults.left
+        """The patterns of the faults that are still to come."""
+        return self._middleware.faults.left
 
     def mend(self) -> None:
-        self._door.faults.clear()
+        self._middleware.faults.clear()
 
     def allowance(self, limit: int, per: float, *, of: Sequence[str] = ("send", "edit")) -> None:
-        """How many in how many seconds from now on: of `send`, `edit`, `delete`, `react`,
-        `webhook`, `global`, or `old` (edits of messages older than an hour)."""
+        """Set the limit, from now on, of some routes.
+
+        Routes are `send`, `edit`, `delete`, `react`, `webhook`, `global`, and `old` (edits of
+        messages older than an hour).
+        """
         for route in of:
             self.buckets.allow(route, limit, per)
 
     def forget_nonces(self) -> None:
-        self._postings.nonces.clear()
+        self._messages.nonces.clear()
 
     async def refuse_connections(self) -> None:
-        """There is no network: what is open breaks, and nothing new is taken."""
+        """Act as without a network: break open connections and accept no new ones."""
         assert self._listening is not None
         await self._listening.shut()
 
@@ -398,23 +400,23 @@ class LocalDiscord(Hand):
         self.gateway.refuses_resume = refuse
 
     def silence_gateway(self, *, acks: bool = True) -> None:
-        """The sockets that are open now stay so and tell of no event; new ones do."""
+        """Keep the current sockets open without sending events; new sockets work."""
         for line in self.gateway.lines:
             line.hears_events = False
             line.gets_acks = acks
 
     def revoke_token(self) -> str:
-        """Gives the one that is right from now on."""
+        """Return the new token."""
         self.token = _new_token(self.bot.id)
         self.drop_gateway(4004, resumable=False)
         return self.token
 
     def _app(self, interactions: InteractionRoutes) -> web.Application:
         @web.middleware
-        async def door(request: web.Request, handler: Handler) -> web.StreamResponse:
-            return await self._door.pass_through(request, handler)
+        async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+            return await self._middleware.handle(request, handler)
 
-        app = web.Application(client_max_size=_LARGEST_REQUEST, middlewares=[door])
+        app = web.Application(client_max_size=_LARGEST_REQUEST, middlewares=[middleware])
         for each in [*self._routes.table(), *interactions.table()]:
             app.router.add_route(each.method, API + each.path, each.handler)
         app.router.add_get(f"{API}{SOCKET}", self._where)
@@ -434,10 +436,10 @@ class LocalDiscord(Hand):
         return answer({"url": self.gateway_url, "shards": 1, "session_start_limit": left})
 
     async def _file(self, request: web.Request) -> web.Response:
-        file = self.world.files.get(request.match_info["file"])
+        file = self.state.files.get(request.match_info["file"])
         if file is None:
             raise not_found()
         return web.Response(body=file.content, headers={"Content-Type": file.kind})
 
     def _shows_nonce(self, message: Message) -> bool:
-        return self.history_has_nonces and self._postings.remembered(message.nonce) is message
+        return self.history_has_nonces and self._messages.remembered(message.nonce) is message

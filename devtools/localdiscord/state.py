@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from devtools.localdiscord.refusals import Json, unknown_channel, unknown_message, unknown_user
+from devtools.localdiscord.validation import Json, unknown_channel, unknown_message, unknown_user
 
 _EPOCH = datetime(2015, 1, 1, tzinfo=UTC)
 LOADING = 1 << 7
@@ -44,7 +44,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What a message said from a moment on."""
+    """The content of a message from a moment on."""
 
     text: str
     at: datetime
@@ -54,7 +54,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """Which message was forwarded, and what Discord shows of it: as it was then, without author."""
+    """The forwarded message as Discord shows it: its content then, without its author."""
 
     reference: Json
     snapshot: Json
@@ -62,7 +62,7 @@ class Forward:
 
 @dataclass
 class Message:
-    """`reactions` has who reacted by emoji; `versions` all that it has said, the newest last."""
+    """`reactions` has the users by emoji; `versions` all contents so far, the newest last."""
 
     id: str
     channel: Channel
@@ -84,7 +84,7 @@ class Message:
 
     @property
     def texts(self) -> list[str]:
-        """Every text that it had, each once in a row."""
+        """All texts so far, without repetitions in a row."""
         found: list[str] = []
         for version in self.versions:
             if not found or found[-1] != version.text:
@@ -97,12 +97,12 @@ class Message:
 
     @property
     def is_loading(self) -> bool:
-        """The bot is thinking."""
+        """Whether the bot is shown as thinking."""
         return bool(self.flags & LOADING)
 
     @property
     def buttons(self) -> list[Json]:
-        """In order, those that cannot be pressed too."""
+        """All buttons in order, also disabled ones."""
         return [each for row in self.components for each in row.get("components", [])]
 
     def button(self, custom_id: str) -> Json:
@@ -113,16 +113,16 @@ class Message:
                 return each
         raise LookupError(f"There is no button {custom_id!r} below {self.text!r}.")
 
-    def has_words(self) -> None:
-        """The bot thinks no longer."""
+    def stop_loading(self) -> None:
+        """End the `thinking` state."""
         self.flags &= ~LOADING
 
     def keep_version(self, at: datetime) -> None:
         self.versions.append(Version(self.text, at, tuple(self.embeds), tuple(self.components)))
 
 
-class World:
-    """`now` is the wall clock, which gives the ids their time; `monotonic` measures how long."""
+class DiscordState:
+    """`now` is the wall clock, which the ids contain; `monotonic` measures durations."""
 
     def __init__(self, now: Callable[[], datetime], monotonic: Callable[[], float]) -> None:
         self.now = now
@@ -135,7 +135,7 @@ class World:
         self._changed = asyncio.Event()
 
     def new_id(self) -> str:
-        """A snowflake: it holds the time, and each is greater than all before."""
+        """A snowflake: it contains the time, and is greater than all before."""
         since = int((self.now() - _EPOCH).total_seconds() * 1000)
         self._last_id = max(self._last_id + 1, since << 22)
         return str(self._last_id)
@@ -178,14 +178,14 @@ class World:
         return file
 
     def message(self, channel: Channel, message_id: str) -> Message:
-        """Raises `Refused` where it is not there, or is to be seen by one person only."""
+        """Raises `DiscordError` if the message is missing, deleted or ephemeral."""
         found = self.messages.get(message_id)
         if found is None or found.channel != channel or found.is_deleted or found.is_ephemeral:
             raise unknown_message()
         return found
 
-    def standing(self, channel: Channel) -> Iterator[Message]:
-        """Oldest first."""
+    def visible(self, channel: Channel) -> Iterator[Message]:
+        """The visible messages, oldest first."""
         for each in self.messages.values():
             if each.channel == channel and not each.is_deleted and not each.is_ephemeral:
                 yield each
@@ -195,7 +195,7 @@ class World:
         changed.set()
 
     async def until(self, is_so: Callable[[], object], seconds: float | None) -> None:
-        """Wait for something to be so; raises `TimeoutError`."""
+        """Wait for the condition; raises `TimeoutError`."""
         async with asyncio.timeout(seconds):
             while not is_so():
                 await self._changed.wait()

@@ -1,4 +1,4 @@
-"""Talk to the bot through the local Discord, in a terminal."""
+"""Talks to the bot through the local Discord, in a terminal."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from devtools.localdiscord.refusals import Json, Refused
 from devtools.localdiscord.server import LocalDiscord
 from devtools.localdiscord.state import Message
+from devtools.localdiscord.validation import DiscordError, Json
 
 HELP = """\
 A line is a message to the bot. Besides:
@@ -24,7 +24,7 @@ A line is a message to the bot. Besides:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class _View:
     """What was last shown of a message."""
 
     text: str
@@ -42,7 +42,7 @@ class Terminal:
         self._discord = discord
         self._write = write
         self._numbers: dict[str, int] = {}
-        self._shown: dict[str, _Shown] = {}
+        self._shown: dict[str, _View] = {}
         self._buttons: list[tuple[str, str]] = []
         self._own: list[str] = []
         self._verbs: Mapping[str, Callable[[list[str]], None]] = {
@@ -58,8 +58,8 @@ class Terminal:
             "help": lambda _: self._write(HELP),
         }
 
-    def obey(self, line: str) -> None:
-        """What cannot be done is said, and nothing happens."""
+    def run_line(self, line: str) -> None:
+        """Carry out one typed line; say why if that is not possible."""
         line = line.strip()
         try:
             if line.startswith("/"):
@@ -68,14 +68,14 @@ class Terminal:
                 self._act(line[1:].split())
             elif line:
                 self._own.append(self._discord.say(line))
-        except (LookupError, ValueError, Refused) as wrong:
-            reason = wrong.message if isinstance(wrong, Refused) else str(wrong.args[0])
+        except (LookupError, ValueError, DiscordError) as wrong:
+            reason = wrong.message if isinstance(wrong, DiscordError) else str(wrong.args[0])
             self._write(f"! {reason} Type !help for what can be done.")
 
     async def watch(self) -> None:
-        """Show what is new, and go on until it is ended."""
+        """Show new and changed messages until cancelled."""
         while True:
-            await self._discord.world.until(self._news, None)
+            await self._discord.state.until(self._news, None)
             for message in self._news():
                 self._show(message)
 
@@ -130,7 +130,7 @@ class Terminal:
         return self._own[-1]
 
     def _named(self, words: Sequence[str]) -> str:
-        """The message with the number, or the bot's last."""
+        """The message with that number, or the bot's last one."""
         if words:
             wanted = _number(words)
             found = [each for each, number in self._numbers.items() if number == wanted]
@@ -141,7 +141,7 @@ class Terminal:
         return found[-1]
 
     def _news(self) -> list[Message]:
-        found = self._discord.world.messages.values()
+        found = self._discord.state.messages.values()
         ours = [each for each in found if each.author == self._discord.bot and not each.is_loading]
         return [each for each in ours if self._shown.get(each.id) != _view(each)]
 
@@ -175,8 +175,8 @@ class Terminal:
         return ["  ".join(marks)] if marks else []
 
 
-def _view(message: Message) -> _Shown:
-    return _Shown(
+def _view(message: Message) -> _View:
+    return _View(
         message.text,
         tuple(line for each in message.embeds for line in _card(each)),
         tuple(f"{each.get('custom_id')}{each.get('disabled')}" for each in message.buttons),
@@ -212,7 +212,7 @@ def _word(words: Sequence[str], meaning: str) -> str:
 
 
 def _arguments(options: Sequence[Json], typed: str) -> dict[str, object]:
-    """One word each, in quotes if it has spaces; the last takes the rest."""
+    """One word each, in quotes if it has spaces; the last one takes the rest."""
     names = [str(each["name"]) for each in options]
     if len(names) <= 1:
         return {names[0] if names else "argument": typed} if typed else {}

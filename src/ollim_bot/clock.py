@@ -1,4 +1,4 @@
-"""The real clock, in the owner's zone."""
+"""The system clock, in the owner's zone."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How many connections a server holds, so that strangers cannot take all descriptors.
+"""Limits the connections of a server, so that strangers cannot take all descriptors.
 
-A connection is a stranger's until it is trusted. Strangers are held in small numbers and for a
-short time; when there are too many, the oldest one that never said anything makes room for the
-newest, so that the owner always finds a place.
+A connection is a stranger's until a request on it is authenticated. Strangers are few and are
+disconnected after a short time. When they are too many, the oldest one that has sent nothing is
+closed for the newest, so that the owner can always connect.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import cast
 
-# Enough for everything else that the process does beside its connections.
+# Enough for connections and for all else that the process opens.
 _DESCRIPTORS = 8192
-# Of all descriptors that the process may have, one in so many is for connections of one server.
+# One server may use one in so many of the descriptors of the process.
 _SHARE = 4
 
 
 def allow_many_descriptors() -> None:
-    """As many as the system lets this process have, up to what it could make use of."""
+    """Raise the descriptor limit of this process as far as the system allows and it can use."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_DESCRIPTORS, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -40,9 +40,9 @@ class _Held:
 
 @dataclass
 class Connections:
-    """At most `most` in all, and `most_strangers` that are not trusted from one peer.
+    """At most `most` connections, and `most_strangers` untrusted ones from one peer.
 
-    A stranger is hung up on after `stranger_seconds`, whatever it does.
+    A stranger is disconnected after `stranger_seconds`.
     """
 
     most: int
@@ -60,7 +60,7 @@ class Connections:
         return len(self._held)
 
     def guarded(self, make: Callable[[], asyncio.Protocol]) -> Callable[[], asyncio.Protocol]:
-        """A factory of the same protocols, for as many connections as there is room for."""
+        """A factory of the same protocols, which refuses connections beyond the limits."""
         return lambda: _Guarded(make(), self)
 
     def trust(self, transport: asyncio.BaseTransport | None) -> None:
@@ -71,16 +71,16 @@ class Connections:
             _cancel(held)
 
     def add(self, transport: asyncio.Transport) -> bool:
-        """False where there is no room, since all others are trusted."""
+        """False if there is no room: all other connections are trusted."""
         peer = str((transport.get_extra_info("peername") or ("",))[0])
         strangers = [each for each in self._held.values() if not each.is_trusted]
         of_peer = [each for each in strangers if each.peer == peer]
         if len(of_peer) >= self.most_strangers:
-            self._hang_up(_least(of_peer))
+            self._hang_up(_first_to_close(of_peer))
         elif len(self._held) >= self.most:
             if not strangers:
                 return False
-            self._hang_up(_least(strangers))
+            self._hang_up(_first_to_close(strangers))
         held = _Held(transport, peer)
         loop = asyncio.get_running_loop()
         held.ending = loop.call_later(self.stranger_seconds, self._hang_up, held)
@@ -102,8 +102,8 @@ class Connections:
         held.transport.abort()
 
 
-def _least(strangers: list[_Held]) -> _Held:
-    """They are in the order in which they came."""
+def _first_to_close(strangers: list[_Held]) -> _Held:
+    """The oldest stranger that has sent nothing, else the oldest. They are in order of arrival."""
     return next((each for each in strangers if not each.has_spoken), strangers[0])
 
 
@@ -114,7 +114,7 @@ def _cancel(held: _Held) -> None:
 
 
 class _Guarded(asyncio.Protocol):
-    """Passes everything on, if there is room for the connection."""
+    """Passes everything on to `inner` if there is room for the connection."""
 
     def __init__(self, inner: asyncio.Protocol, connections: Connections) -> None:
         self._inner = inner
@@ -122,12 +122,12 @@ class _Guarded(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        wire = cast(asyncio.Transport, transport)
-        if self._connections.add(wire):
-            self._transport = wire
+        tcp = cast(asyncio.Transport, transport)
+        if self._connections.add(tcp):
+            self._transport = tcp
             self._inner.connection_made(transport)
         else:
-            wire.abort()
+            tcp.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._transport is not None:

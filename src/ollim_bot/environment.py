@@ -1,4 +1,4 @@
-"""Where the program runs: data directory, programs, settings in the environment, time zones."""
+"""The environment of the process: time zones, programs, `.env` files, the data directory."""
 
 from __future__ import annotations
 
@@ -15,13 +15,33 @@ from zoneinfo import ZoneInfo, available_timezones
 from ollim_bot.domain.text import nearest
 from ollim_bot.errors import BadSettings
 from ollim_bot.paths import DataPaths
-from ollim_bot.plain_files import Largest, NotAFile, read_with_status
+from ollim_bot.plain_files import NotAFile, SizeLimit, read_with_status
 
 ETC = Path("/etc")
+# Each holds one folder or file that Python reads when it starts.
+_PYTHON_PLACES = ("PYTHONHOME", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX", "PYTHONSTARTUP")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "$": "$", "`": "`"}
+_NAME_AT_START = re.compile(r"[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
+_ENV_ENTRY = re.compile(
+    _NAME_AT_START.pattern
+    + r"""[ \t]*=(?:
+        [ \t]* (?: '(?P<literal>[^']*)' | "(?P<escaped>(?:[^"\\]|\\.)*+)" )
+        (?: [ \t]+\#[^\n]* | [ \t]* ) (?=\n)
+        | (?![ \t]*['"]) (?P<bare>[^\n]*)
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+_BLANK_OR_COMMENT = re.compile(r"[ \t]*(?:#[^\n]*)?(?=\n)")
+_COMMENT = re.compile(r"[ \t]#.*")
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+T = TypeVar("T")
+D = TypeVar("D")
+_SECRET_SUFFIXES = ("_KEY", "_SECRET", "_TOKEN", "_URL")
+_WRONG_OWNER = "belongs to another account. Make it a file of yours, or start in another folder."
+_NOT_ONE_LINE = "[\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 
 
 def zone_named(name: str) -> ZoneInfo | None:
-    """The zone with this IANA name, or None if there is none."""
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):  # unknown; `../x`, NUL; `Europe` is a folder
@@ -29,13 +49,13 @@ def zone_named(name: str) -> ZoneInfo | None:
 
 
 def system_zone(environ: Mapping[str, str], etc: Path = ETC) -> ZoneInfo | None:
-    """What the machine says: `TZ`, then `/etc/localtime`, then `/etc/timezone`."""
+    """The machine's zone: from `TZ`, then `/etc/localtime`, then `/etc/timezone`."""
     zones = map(zone_named, _system_zone_names(environ.get("TZ", "").strip(), etc))
     return next((zone for zone in zones if zone), None)
 
 
 def near_zone(text: str) -> str | None:
-    """The name a person may have meant: `berlin` and `Europe/Berln` are Europe/Berlin."""
+    """The likely zone for a misspelt name: `berlin` and `Europe/Berln` give Europe/Berlin."""
     names = sorted(name for name in available_timezones() if not re.search("[0-9]", name))
     by_city = {name.rpartition("/")[2].lower(): name for name in names}
     by_words = by_city | {name.lower(): name for name in names}
@@ -57,17 +77,13 @@ def _zone_of_file(path: str | Path) -> str:
     return name.removeprefix("posix/").removeprefix("right/")
 
 
-# Each holds one folder or file that Python reads when it starts.
-_PYTHON_PLACES = ("PYTHONHOME", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX", "PYTHONSTARTUP")
-
-
 def search_path(path: str) -> str:
-    """Without the entries that depend on the current folder."""
+    """The entries of `path` that do not depend on the current folder."""
     return os.pathsep.join(entry for entry in path.split(os.pathsep) if os.path.isabs(entry))
 
 
 def program_path(name: str, path: str) -> str | None:
-    """Where the program of that name is; one that is a path already is taken as it is."""
+    """The path of the program with that name; an absolute path is returned unchanged."""
     if os.path.isabs(name):
         return name
     found = (os.path.join(folder, name) for folder in search_path(path).split(os.pathsep) if folder)
@@ -75,7 +91,7 @@ def program_path(name: str, path: str) -> str | None:
 
 
 def python_places(environ: Mapping[str, str], cwd: str) -> dict[str, str]:
-    """What of the environment names places for Python, as it was meant in the folder `cwd`."""
+    """Python's path variables, made absolute against the folder `cwd`."""
     places = {
         name: os.path.join(cwd, environ[name]) for name in _PYTHON_PLACES if environ.get(name)
     }
@@ -86,31 +102,14 @@ def python_places(environ: Mapping[str, str], cwd: str) -> dict[str, str]:
 
 
 def own_command() -> list[str]:
-    """Starts this program anew, with nothing of the current folder on Python's path."""
+    """The command that starts this program anew, without the current folder on Python's path."""
     # -I would leave out where `pip install --user` puts things.
     isolation = "-I" if sys.flags.isolated else "-P"
     return [sys.executable, isolation, "-m", "ollim_bot"]
 
 
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "$": "$", "`": "`"}
-
-_START = re.compile(r"[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
-_ENTRY = re.compile(
-    _START.pattern
-    + r"""[ \t]*=(?:
-        [ \t]* (?: '(?P<literal>[^']*)' | "(?P<escaped>(?:[^"\\]|\\.)*+)" )
-        (?: [ \t]+\#[^\n]* | [ \t]* ) (?=\n)
-        | (?![ \t]*['"]) (?P<bare>[^\n]*)
-    )""",
-    re.VERBOSE | re.DOTALL,
-)
-_NOTHING = re.compile(r"[ \t]*(?:#[^\n]*)?(?=\n)")
-_COMMENT = re.compile(r"[ \t]#.*")
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-
-
 class EnvProblem(NamedTuple):
-    """`line` is 0 if the file as a whole is wrong; `name` is the setting the line is about."""
+    """`line` is 0 if the whole file is wrong; `name` is the setting on the wrong line."""
 
     line: int
     sentence: str
@@ -124,22 +123,22 @@ class _Entry(NamedTuple):
 
 
 class EnvFile(NamedTuple):
-    """What could be understood, the line of each name, and what could not be understood."""
+    """The values that were understood, the line of each name, and a problem for each wrong line."""
 
     values: Mapping[str, str] = MappingProxyType({})
     lines: Mapping[str, int] = MappingProxyType({})
     problems: tuple[EnvProblem, ...] = ()
     open_to_others: bool = False
-    is_anothers: bool = False
+    has_other_owner: bool = False
 
 
 def load_env_file(path: Path) -> EnvFile:
-    """The file at `path`; a missing one is empty, an unreadable one is a problem.
+    """Read the file at `path`; a missing one is empty, an unreadable one is a problem.
 
-    A folder is no such file either: many keep a virtual environment under that name.
+    A folder counts as missing: many people name a virtual environment `.env`.
     """
     try:
-        content, status = read_with_status(path, Largest.SETTINGS)
+        content, status = read_with_status(path, SizeLimit.SETTINGS)
     except (FileNotFoundError, NotADirectoryError):
         return EnvFile()
     except OSError as error:
@@ -150,12 +149,12 @@ def load_env_file(path: Path) -> EnvFile:
     understood = read_env_file(content.decode("utf-8", "surrogateescape"))
     return understood._replace(
         open_to_others=bool(status.st_mode & 0o077),
-        is_anothers=status.st_uid not in (0, os.geteuid()),
+        has_other_owner=status.st_uid not in (0, os.geteuid()),
     )
 
 
 def read_env_file(text: str) -> EnvFile:
-    """Read every right line of `text`; never raises. The first of two equal names counts."""
+    """Read every correct line of `text`; never raises. The first of two equal names counts."""
     values: dict[str, str] = {}
     lines: dict[str, int] = {}
     problems: list[EnvProblem] = []
@@ -177,13 +176,13 @@ def _lines_of(text: str) -> str:
 def _entries(text: str) -> Iterator[_Entry | EnvProblem]:
     position, line = 0, 1
     while position < len(text):
-        match = _NOTHING.match(text, position) or _ENTRY.match(text, position)
+        match = _BLANK_OR_COMMENT.match(text, position) or _ENV_ENTRY.match(text, position)
         if match is None:
             end = text.index("\n", position)
             yield _diagnosis(text[position:end], line)
         else:
             end = match.end()
-            if match.re is _ENTRY:
+            if match.re is _ENV_ENTRY:
                 yield _entry(match, line)
         line += text.count("\n", position, end + 1)
         position = end + 1
@@ -204,7 +203,7 @@ def _entry(match: re.Match[str], line: int) -> _Entry | EnvProblem:
 
 
 def _value(match: re.Match[str]) -> str | None:
-    """None if a backslash stands before a character that it cannot stand before."""
+    """None if a backslash precedes a character that cannot be escaped."""
     if (bare := match["bare"]) is not None:
         return _COMMENT.sub("", bare).strip(" \t")
     if (literal := match["literal"]) is not None:
@@ -220,7 +219,7 @@ def _is_text(value: str) -> bool:
 
 
 def _diagnosis(line_text: str, line: int) -> EnvProblem:
-    start = _START.match(line_text)
+    start = _NAME_AT_START.match(line_text)
     name = start["name"] if start else None
     if "=" not in line_text:
         return EnvProblem(line, "has no `=`. Write NAME=value, or # before a comment.", name)
@@ -236,34 +235,26 @@ def _duplicate(entry: _Entry, first_line: int) -> EnvProblem:
     return EnvProblem(entry.line, f"{entry.name}: {reason}", entry.name)
 
 
-T = TypeVar("T")
-D = TypeVar("D")
-
-_HIDDEN = ("_KEY", "_SECRET", "_TOKEN", "_URL")
-_ANOTHERS = "belongs to another account. Make it a file of yours, or start in another folder."
-_NOT_ONE_LINE = "[\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
-
-
-class WrongValue(Exception):
-    """Why a value is not right, and what would be right; the value itself goes in front."""
+class InvalidSetting(Exception):
+    """Why a value is wrong, and what would be right. The value itself precedes this text."""
 
 
 class _Source(NamedTuple):
-    """`is_passing` for the folder that happens to be the one to start in."""
+    """`is_current_folder` marks the `.env` of the folder in which the program was started."""
 
     origin: str
     values: Mapping[str, str]
     lines: Mapping[str, int] = MappingProxyType({})
-    is_passing: bool = False
+    is_current_folder: bool = False
 
     def where(self, name: str) -> str:
         return f"{self.origin}:{self.lines[name]}" if name in self.lines else self.origin
 
 
 class EnvSources:
-    """The environment, then `.env` files, strongest first; gathers what is wrong in them.
+    """The environment, then `.env` files, strongest first; collects their problems and warnings.
 
-    With `only`, no other name matters, and no file is read that has nothing to add.
+    With `only`, the sources answer for these names alone and skip a file that can add nothing.
     """
 
     def __init__(self, environ: Mapping[str, str], *, only: Collection[str] = ()) -> None:
@@ -274,24 +265,25 @@ class EnvSources:
         self._files: set[str] = set()
         self._sources = [_Source("environment", environ)]
 
-    def add_file(self, path: Path, *, is_passing: bool = False) -> EnvFile:
-        """Put the file behind the sources so far, unless it is one of them.
+    def add_file(self, path: Path, *, is_current_folder: bool = False) -> EnvFile:
+        """Add the file behind the present sources, unless it is one of them.
 
-        One that `is_passing` has to be the caller's own: others may have left one there.
+        The file of the current folder must belong to the caller: another account may have left one
+        there.
         """
         real_path = os.path.realpath(path)
         if real_path in self._files or (self._only and all(map(self.has, self._only))):
             return EnvFile()
         self._files.add(real_path)
         file = load_env_file(path)
-        if is_passing and file.is_anothers:
-            file = EnvFile(problems=(EnvProblem(0, _ANOTHERS),))
-        self._sources.append(_Source(str(path), file.values, file.lines, is_passing))
+        if is_current_folder and file.has_other_owner:
+            file = EnvFile(problems=(EnvProblem(0, _WRONG_OWNER),))
+        self._sources.append(_Source(str(path), file.values, file.lines, is_current_folder))
         self._gather(file, path)
         return file
 
     def take(self, name: str, parse: Callable[[str], T], otherwise: D) -> T | D:
-        """The value of `name`; `otherwise` if it is not set, or wrong, which is a problem."""
+        """The value of `name`; `otherwise` if it is not set, or is wrong, which adds a problem."""
         self._asked.add(name)
         source = self._source_of(name)
         if source is None:
@@ -299,37 +291,42 @@ class EnvSources:
         value = source.values[name].strip()
         try:
             return parse(_one_line(value))
-        except WrongValue as wrong:
-            shown = "the value" if name.endswith(_HIDDEN) else repr(value[:60])
-            self.complain(name, f"{shown} {wrong}")
+        except InvalidSetting as wrong:
+            shown = "the value" if name.endswith(_SECRET_SUFFIXES) else repr(value[:60])
+            self.add_problem(name, f"{shown} {wrong}")
             return otherwise
 
     def has(self, name: str) -> bool:
         return self._source_of(name) is not None
 
-    def keep_together(self, address: str, keys: Collection[str]) -> None:
-        """No key may be sent to an address that another source names."""
+    def require_same_source(self, address: str, keys: Collection[str]) -> None:
+        """Add a problem for each key that another source sets than the address it is sent to."""
         home = self._source_of(address)
         for key in keys if home else ():
             source = self._source_of(key)
             if source is not None and source is not home:
-                self.complain(
+                self.add_problem(
                     address,
                     f"would have {key}, which stands in {source.where(key)}, sent there. "
                     "Right: both in the same place.",
                 )
 
-    def keep_from_passing(self, name: str, key: str) -> None:
-        """The folder to start in may not say `name` of a `key` that stands elsewhere."""
+    def forbid_in_current_folder(self, name: str, key: str) -> None:
+        """Add a problem if the current folder sets `name` and another source sets `key`."""
         home, source = self._source_of(name), self._source_of(key)
-        if home is not None and home.is_passing and source is not None and source is not home:
+        if (
+            home is not None
+            and home.is_current_folder
+            and source is not None
+            and source is not home
+        ):
             where = source.where(key)
-            self.complain(name, f"is about {key}, which stands in {where}. Right: put it there.")
+            self.add_problem(name, f"is about {key}, which stands in {where}. Right: put it there.")
 
     def in_environment(self, name: str) -> bool:
         return self._source_of(name) is self._sources[0]
 
-    def complain(self, name: str, sentence: str) -> None:
+    def add_problem(self, name: str, sentence: str) -> None:
         source = self._source_of(name)
         where = f"{source.where(name)}: " if source else ""
         self.problems.append(f"{where}{name}: {sentence}")
@@ -339,7 +336,7 @@ class EnvSources:
             raise BadSettings(self.problems)
 
     def unknown(self, prefix: str) -> Iterator[str]:
-        """A sentence for each name with this prefix that nobody asked for."""
+        """A sentence for each name with this prefix that no setting has."""
         for source in self._sources:
             for name in sorted(source.values.keys() - self._asked):
                 if name.startswith(prefix):
@@ -363,31 +360,33 @@ class EnvSources:
 def _one_line(value: str) -> str:
     # A joined emoji is not printable either, hence the pattern; it is slow to compile.
     if not value.isprintable() and re.search(_NOT_ONE_LINE, value):
-        raise WrongValue("is more than one line of UTF-8 text. Right: the value alone.")
+        raise InvalidSetting("is more than one line of UTF-8 text. Right: the value alone.")
     if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
-        raise WrongValue("stands in quotes. Right: the same without them.")
+        raise InvalidSetting("stands in quotes. Right: the same without them.")
     return value
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where the data lives and whose clock counts: all that most commands need to know."""
+class Location:
+    """Where the data is and which clock counts: all that most commands need."""
 
     paths: DataPaths
     zone: ZoneInfo
 
 
-def locate(environ: Mapping[str, str], cwd: Path, *, etc: Path = ETC) -> Place:
-    """The place alone, whatever else is wrong. Raises `BadSettings` if it cannot be told."""
+def locate(environ: Mapping[str, str], cwd: Path, *, etc: Path = ETC) -> Location:
+    """The location, without checking other settings. Raises `BadSettings` if it cannot be found."""
     sources = EnvSources(environ, only=("OLLIM_DATA_DIR", "OLLIM_TIMEZONE"))
-    place = find_place(sources, environ, cwd, etc)
+    place = find_location(sources, environ, cwd, etc)
     sources.raise_problems()
     return place
 
 
-def find_place(sources: EnvSources, environ: Mapping[str, str], cwd: Path, etc: Path) -> Place:
-    """The place; what is wrong with it is noted in `sources`."""
-    sources.add_file(cwd / ".env", is_passing=True)
+def find_location(
+    sources: EnvSources, environ: Mapping[str, str], cwd: Path, etc: Path
+) -> Location:
+    """The location; its problems are added to `sources`."""
+    sources.add_file(cwd / ".env", is_current_folder=True)
     paths = DataPaths(_root(sources, cwd, environ.get("HOME", "")))
     own_file = sources.add_file(paths.env_file)
     if own_file.values.get("OLLIM_DATA_DIR"):
@@ -402,12 +401,12 @@ def find_place(sources: EnvSources, environ: Mapping[str, str], cwd: Path, etc: 
             "OLLIM_TIMEZONE: is not set, and this machine names no time zone, so it is UTC. "
             "Right: the name of yours, such as Europe/Berlin."
         )
-    return Place(paths, zone or ZoneInfo("UTC"))
+    return Location(paths, zone or ZoneInfo("UTC"))
 
 
 def _root(sources: EnvSources, cwd: Path, home: str) -> Path:
     if not home and not sources.has("OLLIM_DATA_DIR"):
-        sources.complain("OLLIM_DATA_DIR", "is needed without HOME. Right: /srv/ollim-bot.")
+        sources.add_problem("OLLIM_DATA_DIR", "is needed without HOME. Right: /srv/ollim-bot.")
     default = cwd / home / ".ollim-bot"
     return sources.take("OLLIM_DATA_DIR", lambda text: _folder(text, cwd, home), default)
 
@@ -417,9 +416,9 @@ def _folder(text: str, cwd: Path, home: str) -> Path:
     if start == "~" and home:
         text = f"{home}{slash}{rest}"
     elif start.startswith("~"):
-        raise WrongValue("starts with a home that is not known. Right: /srv/ollim-bot.")
+        raise InvalidSetting("starts with a home that is not known. Right: /srv/ollim-bot.")
     if os.path.isfile(cwd / text):
-        raise WrongValue("is a file. Right: a folder, such as ~/.ollim-bot.")
+        raise InvalidSetting("is a file. Right: a folder, such as ~/.ollim-bot.")
     return cwd / text
 
 
@@ -428,4 +427,4 @@ def _zone(text: str) -> ZoneInfo:
         return zone
     near = near_zone(text)
     hint = f"Did you mean {near}?" if near else "Right: Europe/Berlin, or UTC."
-    raise WrongValue(f"is not a time zone. {hint}")
+    raise InvalidSetting(f"is not a time zone. {hint}")

@@ -1,25 +1,25 @@
-"""Everything that can go wrong and be said in a sentence.
+"""The errors of the program, each with a sentence for a person.
 
 OllimError                      str(error) is the sentence a person reads
-├── WrongInput                  exit 2: what was typed or set is not right
+├── WrongInput                  exit 2: a typed or set value is wrong
 │   ├── BadSettings             the environment or `.env`, all problems at once
 │   ├── BadCron                 a cron line, by field
 │   ├── BadPhrase               a moment or a duration in words
 │   └── BadJob                  a job that would not be valid, all problems at once
 ├── NotFound                    no job with that id
 ├── DuplicateId                 two files claim one id
-├── AlreadyRunning              another process is the bot
-├── NotSent                     a message certainly did not arrive
-│   └── NotKept                 for want of room on our own disk, so that it can be shown at most
-├── Unreachable                 a service could not be asked, which is worth another try
-├── Unsure                      it cannot be said whether a message has arrived
-├── SignInNeeded                exit 3: there is no login yet
+├── AlreadyRunning              another process runs the bot
+├── DeliveryFailed              a message certainly did not arrive
+│   └── NotStored               our own disk could not take it, so it can only be shown
+├── Unreachable                 a service did not answer; worth another try
+├── DeliveryUncertain           it is unknown whether a message has arrived
+├── SignInNeeded                exit 3: no login exists yet
 ├── EngineError                 the engine could not be started
-│   └── SessionLost             it does not know the session any more
+│   └── SessionLost             the engine does not know the session any more
 └── StorageError                a file could not be read or written; nothing was lost
-    ├── Unreadable              it is there, but cannot be read: never taken for empty
+    ├── Unreadable              the file exists but cannot be read: never taken for empty
     ├── NewerFormat             written by a newer version: left untouched
-    ├── WriteFailed             disk full, read-only, …: the old content stands
+    ├── WriteFailed             disk full, read-only, …: the old content remains
     └── EditRefused             a field of a document cannot be changed without harm
 """
 
@@ -92,11 +92,11 @@ class AlreadyRunning(OllimError):
         self.pid = pid
 
 
-class NotSent(OllimError):
+class DeliveryFailed(OllimError):
     pass
 
 
-class NotKept(NotSent):
+class NotStored(DeliveryFailed):
     pass
 
 
@@ -104,7 +104,7 @@ class Unreachable(OllimError):
     pass
 
 
-class Unsure(OllimError):
+class DeliveryUncertain(OllimError):
     pass
 
 

@@ -1,4 +1,4 @@
-"""Logging: one line per event, with its run and session, and never with a secret in it."""
+"""Logging: one line for each event, with its run and session, and without secrets."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _STANDARD_FIELDS = frozenset(logging.makeLogRecord({}).__dict__) | {
     "asctime",
     "taskName",
 }
-# Found now: a process that has run out of descriptors must be able to say so.
+# Looked up at import: a process that has run out of descriptors must still be able to log.
 _ESCAPED = codecs.lookup("unicode_escape")
 _UNPRINTABLE = re.compile("[\0-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-# For each form of a secret: texts in lower case of which one stands in it or near it, so that most
-# lines need no closer look; and the look itself, which finds the secret as group 1.
+# For each form of a secret: lower-case texts, one of which occurs in it or near it, so that most
+# lines skip the pattern; and the pattern, whose group 1 is the secret.
 _SHAPES = tuple(
     (hints, re.compile(shape, re.ASCII))
     for hints, shape in {
@@ -69,8 +69,8 @@ def set_up_logging(
 ) -> RedactingFilter:
     """Send the events of every logger to `stream` and nowhere else.
 
-    The same line from the same place is written once in a minute, and then how often it came.
-    The filter that is returned can `learn` secrets that turn up later.
+    Equal lines from one place are written once a minute, followed by their count. The returned
+    filter can `learn` further secrets later.
     """
     redacting = RedactingFilter(secrets)
     handler = ThrottledHandler(stream, now)
@@ -79,14 +79,14 @@ def set_up_logging(
     formatter = JsonFormatter if log_format is LogFormat.JSON else TextFormatter
     handler.setFormatter(formatter(zone))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    for chatterbox in ("asyncio", "markdown_it"):
-        logging.getLogger(chatterbox).setLevel(logging.WARNING)
+    for verbose in ("asyncio", "markdown_it"):
+        logging.getLogger(verbose).setLevel(logging.WARNING)
     return redacting
 
 
 @contextmanager
 def log_fields(*, run: str | None = None, session: str | None = None) -> Iterator[None]:
-    """Every event inside carries these; what is left out stays as it is outside."""
+    """Add these fields to every event logged inside; a None leaves the outer value."""
     given = {"run": run, "session": session}
     token = _FIELDS.set(
         {**_FIELDS.get(), **{name: value for name, value in given.items() if value is not None}}
@@ -98,11 +98,11 @@ def log_fields(*, run: str | None = None, session: str | None = None) -> Iterato
 
 
 class RedactingFilter(logging.Filter):
-    """Takes secrets out of all that a record carries; lets each record pass and never raises.
+    """Removes secrets from every part of a record; passes each record and never raises.
 
-    Known secrets go in every spelling they may have been logged in, and so does whatever has the
-    shape of a key. Secrets of fewer than `SHORTEST_SECRET` characters stay: they are part of too
-    many words.
+    The filter removes known secrets in each spelling in which they may be logged, and every text
+    that has the shape of a key. It keeps secrets shorter than `SHORTEST_SECRET`: they are part of
+    too many words.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
@@ -150,10 +150,10 @@ class _Written:
 
 
 class ThrottledHandler(logging.StreamHandler[TextIO]):
-    """Writes a line; but the same one from the same place not again within `THROTTLE_SECONDS`.
+    """Writes equal lines from one place at most once in `THROTTLE_SECONDS`.
 
-    How often it came meanwhile is written with the first line after that time, and at the end.
-    Lines that differ in anything, their fields and exceptions included, are all written.
+    The number of omitted lines is written with the first line after that time, and when the handler
+    closes. Lines that differ in text, fields or exception are all written.
     """
 
     def __init__(self, stream: TextIO, now: Callable[[], float]) -> None:
@@ -164,7 +164,7 @@ class ThrottledHandler(logging.StreamHandler[TextIO]):
     def emit(self, record: logging.LogRecord) -> None:
         now = self._now()
         self._count_up(lambda written: now - written.since >= THROTTLE_SECONDS)
-        key = _sameness(record)
+        key = _identity(record)
         if key in self._written:
             self._written[key].left_out += 1
             return
@@ -179,7 +179,7 @@ class ThrottledHandler(logging.StreamHandler[TextIO]):
         super().close()
 
     def _count_up(self, is_over: Callable[[_Written], bool]) -> None:
-        """They are in the order of time, so the first that is not over ends it."""
+        """Write the counts of the entries for which `is_over`, which are in order of time."""
         while self._written:
             key = next(iter(self._written))
             if not is_over(self._written[key]):
@@ -190,7 +190,7 @@ class ThrottledHandler(logging.StreamHandler[TextIO]):
 
 
 class TextFormatter(logging.Formatter):
-    """`2026-11-15 09:00:00 INFO schedule: message run=… session=…`, exceptions set in below."""
+    """`2026-11-15 09:00:00 INFO schedule: message run=… session=…`, exceptions indented below."""
 
     def __init__(self, zone: tzinfo) -> None:
         super().__init__()
@@ -205,7 +205,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One object per line: ts, level, logger, message, fields, and exc or stack if there is one."""
+    """One object per line: ts, level, logger, message, fields, and exc or stack if present."""
 
     def __init__(self, zone: tzinfo) -> None:
         super().__init__()
@@ -224,15 +224,13 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(event | {name: text for name, text in tail.items() if text})
 
 
-def _sameness(record: logging.LogRecord) -> object:
-    """Equal for the same line from the same place."""
+def _identity(record: logging.LogRecord) -> object:
     place = (record.name, record.levelno, record.pathname, record.lineno)
     fields = tuple((name, str(value)) for name, value in _fields(record).items())
     return place, record.getMessage(), record.exc_text, record.stack_info, fields
 
 
 def _counted(written: _Written) -> logging.LogRecord:
-    """One line in place of all those that were left out."""
     first = written.record
     times = "once more" if written.left_out == 1 else f"{written.left_out} more times"
     message = f"{first.getMessage()} ({times}, left out here)"
@@ -249,12 +247,12 @@ def _add_ambient_fields(record: logging.LogRecord) -> bool:
 
 
 def _spellings(secret: str) -> Iterator[str]:
-    """The secret as it stands, line by line, and as Python, JSON and addresses would quote it."""
+    """The secret, its lines, and its forms as quoted by Python, JSON and URLs."""
     yield secret
     yield from secret.splitlines()
     for show in (repr, ascii):
         yield show(secret)[1:-1]
-        yield show("'\"" + secret)[4:-1]  # where both quotes stand, the single one is escaped
+        yield show("'\"" + secret)[4:-1]  # with both quotes present, repr escapes the single one
     yield repr(secret.encode("utf-8", "surrogatepass"))[2:-1]
     yield json.dumps(secret)[1:-1]
     yield json.dumps(secret, ensure_ascii=False)[1:-1]
@@ -304,7 +302,7 @@ def _text(value: object) -> str:
 def _shown(show: Callable[[], str]) -> str | None:
     try:
         return show()
-    except Exception:  # noqa: BLE001 - what is logged may fail to show itself, in any way
+    except Exception:  # noqa: BLE001 - `str()` of a logged object may raise anything
         return None
 
 

@@ -1,4 +1,4 @@
-"""Where everything is kept below the data directory."""
+"""The paths of all files below the data directory."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from pathlib import Path
 
 
 class _Below:
-    """The path of one thing below the root of the data directory."""
-
     __slots__ = ("_relative",)
 
     def __init__(self, relative: str) -> None:
@@ -20,8 +18,6 @@ class _Below:
 
 @dataclass(frozen=True, slots=True)
 class DataPaths:
-    """Where everything in the data directory stands."""
-
     root: Path
 
     identity = _Below("IDENTITY.md")
@@ -61,5 +57,5 @@ class DataPaths:
     locks = _Below("state/.locks")
 
     def lock_of(self, path: Path) -> Path:
-        """The file to lock for a file or a folder of the data directory."""
+        """The file to lock before a change of the file or folder `path`."""
         return self.locks / path.name

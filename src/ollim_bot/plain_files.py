@@ -1,8 +1,8 @@
 """Opens files of unknown origin: only regular ones, and none larger than expected.
 
-A pipe would be waited at for ever, a device may act on being opened, and a file of gigabytes would
-take all memory. What stands there is looked at first, and again once it is open, since it may have
-been replaced in between.
+Opening a pipe could block for ever, a device may act on being opened, and a file of gigabytes would
+take all memory. Each path is checked before and after it is opened, since another process may
+replace it in between.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _KB, _MB = 1000, 1000**2
-# None of them changes anything for a regular file.
+# These flags change nothing for a regular file.
 _NEVER_WAITING = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _BLOCK = 65536
 
 
-class Largest:
-    """How many bytes a file of each kind may have; a larger one is refused unread."""
+class SizeLimit:
+    """The largest size in bytes of each kind of file; a larger file is refused unread."""
 
     SETTINGS = 1 * _MB
     PROFILE = 64 * _KB
@@ -29,33 +29,33 @@ class Largest:
     IGNORED = 1 * _MB
     JOB = 1 * _MB
     SKILL = 1 * _MB
-    # Git takes long to put large ones away, and keeps them for ever.
+    # Git is slow with larger files and keeps them for ever.
     IN_HISTORY = 25 * _MB
-    # A job before it was changed, in JSON, where one byte may take six characters.
+    # The previous content of a job, in JSON, where one byte may take six characters.
     FORMER_JOB = 8 * _MB
     STATE = 32 * _MB
-    # One month of it; nothing that a person and a bot do comes near.
+    # One month of entries, far more than a person and a bot produce.
     LOG = 256 * _MB
     # A request, a secret, a script of one line.
     NOTE = 64 * _KB
 
 
-class Unfit(OSError):
-    """The path leads to nothing that may be read; `reason` completes the sentence "it is"."""
+class UnsuitableFile(OSError):
+    """A path that must not be read; `reason` completes the sentence "it is"."""
 
     def __init__(self, number: int, reason: str, path: str | Path) -> None:
         super().__init__(number, reason, str(path))
         self.reason = reason
 
 
-class NotAFile(Unfit):
-    """A folder, a pipe, a socket or a device stands where a file should be."""
+class NotAFile(UnsuitableFile):
+    """The path leads to a folder, a pipe, a socket or a device."""
 
     def __init__(self, path: str | Path) -> None:
         super().__init__(errno.EINVAL, "not a regular file", path)
 
 
-class TooLarge(Unfit):
+class TooLarge(UnsuitableFile):
     def __init__(self, path: str | Path, most: int) -> None:
         super().__init__(errno.EFBIG, f"larger than {size_in_words(most)}", path)
 
@@ -66,15 +66,15 @@ def size_in_words(size: int) -> str:
 
 
 def read_file(path: str | Path, most: int) -> bytes:
-    """All of it. Raises `NotAFile`, `TooLarge`, or what else `OSError` says."""
+    """The whole content. Raises `NotAFile`, `TooLarge`, or another `OSError`."""
     return read_with_status(path, most)[0]
 
 
 def read_with_status(path: str | Path, most: int) -> tuple[bytes, os.stat_result]:
-    """Also what the system says of the very file that was read."""
+    """The whole content, and the status of the very file that was read."""
     with opened_file(path, most=most) as descriptor:
         status, data = os.fstat(descriptor), b""
-        # One byte more than there should be tells whether it has grown meanwhile.
+        # One byte more than expected shows that the file has grown since.
         while part := os.read(descriptor, min(max(status.st_size, _BLOCK), most - len(data)) + 1):
             data = data + part if data else part
             if len(data) > most:
@@ -82,7 +82,7 @@ def read_with_status(path: str | Path, most: int) -> tuple[bytes, os.stat_result
         return data, status
 
 
-def unfitness(path: str | Path, most: int) -> Unfit | None:
+def unsuitable_file(path: str | Path, most: int) -> UnsuitableFile | None:
     """The reason not to read a path, found without opening it; None if it may be read."""
     try:
         status = os.stat(path)
@@ -97,7 +97,7 @@ def unfitness(path: str | Path, most: int) -> Unfit | None:
 def opened_file(
     path: str | Path, flags: int = os.O_RDONLY, mode: int = 0, *, most: int | None = None
 ) -> Iterator[int]:
-    """The descriptor of a regular file. Raises `NotAFile`, or `TooLarge` if it has over `most`."""
+    """The descriptor of a regular file. Raises `NotAFile`, or `TooLarge` above `most` bytes."""
     descriptor = open_file(path, flags, mode)
     try:
         if most is not None and os.fstat(descriptor).st_size > most:
@@ -110,9 +110,9 @@ def opened_file(
 def open_file(
     path: str | Path, flags: int = os.O_RDONLY, mode: int = 0, *, folder: int | None = None
 ) -> int:
-    """As `os.open`, within the open `folder` if there is one. Raises `NotAFile`.
+    """As `os.open`, relative to the open `folder` if given. Raises `NotAFile`.
 
-    With `O_NOFOLLOW`, a link is no file either.
+    With `O_NOFOLLOW`, a link is not a regular file either.
     """
     try:
         _check(os.stat(path, dir_fd=folder, follow_symlinks=not flags & os.O_NOFOLLOW), path)

@@ -1,4 +1,8 @@
-"""The seams: what the core asks of the world. Each has a double and a contract in `testing`.
+"""The seams of the program. Read this file first.
+
+`Clock` is time. `AgentEngine` and `AgentSession` are the model. `ChatService` is what a surface
+asks of the core; `ChatSurface` and `ConfirmedChannel` are what the core asks of a surface. The
+storage seams come last. Each seam has a double and a contract suite in `testing`.
 
 The storage seams are synchronous and safe to use from any thread and any process at once. They may
 wait for a disk or for another process, so code on the event loop calls them through
@@ -7,17 +11,40 @@ wait for a disk or for another process, so code on the event loop calls them thr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, Generic, NamedTuple, Protocol, TypeVar
+
+from ollim_bot.domain.provider import Price
+
+# Only annotations name these: a command of the CLI imports this file, and should start fast.
+if TYPE_CHECKING:
+    from ollim_bot.domain.chat import Attachment, ChatMessage, MessageId, TurnId
+    from ollim_bot.domain.commands import CommandAnswer, CommandSpec
+    from ollim_bot.domain.events import AgentEvent
+    from ollim_bot.domain.inputs import InputId
+    from ollim_bot.domain.jobs import ShelfReport, Shelved
+    from ollim_bot.domain.runtime_config import Thinking
+    from ollim_bot.domain.sessions import SessionId
+    from ollim_bot.domain.taint import Untrusted
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 class Clock(Protocol):
-    """Time as the rest of the program sees it, so that a test can move it."""
+    """The only source of time, so that a test can move it."""
 
     def now(self) -> datetime:
         """The present instant, in the owner's zone."""
@@ -28,11 +55,418 @@ class Clock(Protocol):
     async def sleep(self, seconds: float) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Image:
+    media_type: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """The engine takes `text` literally: it runs no command and opens no file that `text` names.
+
+    `id`, a UUID, marks the prompt in the engine's record of the session, where
+    `AgentEngine.trace` finds it. A turn whose id is already in the record fails at once.
+    """
+
+    text: str
+    images: tuple[Image, ...] = ()
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSpec:
+    """`resume` continues a session; without it a new one begins, with the id `begin` if given.
+
+    A new session starts with the history of `branch_of`, if given, and leaves that session
+    untouched. `occurrence` is the id of the background run that the session is for; it is empty in
+    the conversation.
+    """
+
+    system_prompt: str
+    working_directory: Path
+    resume: SessionId | None = None
+    begin: SessionId | None = None
+    branch_of: SessionId | None = None
+    model: str | None = None
+    thinking: Thinking = "off"
+    readable: tuple[Path, ...] = ()
+    occurrence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAnswer:
+    text: str
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """`schema` is the JSON Schema of the arguments, which are checked before `run` is called."""
+
+    name: str
+    description: str
+    schema: Mapping[str, object]
+    run: Callable[[Mapping[str, object]], Awaitable[ToolAnswer]]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    tool: str
+    arguments: Mapping[str, object]
+    by_subagent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A call that is not made; the model is told `reason`."""
+
+    reason: str
+
+
+# Called before each tool call; None lets the call through.
+Gate = Callable[[ToolCall], Awaitable[Refusal | None]]
+
+
+async def _let_through(_: ToolCall) -> Refusal | None:
+    return None
+
+
+async def _let_end() -> str | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Toolset:
+    """What the agent may do in one session.
+
+    The engine calls `gate` before every call, of our tools and of its own; if `gate` raises, the
+    call is refused. The engine calls `may_end` when a turn is about to end; a text sends the agent
+    back to work with that reason.
+    """
+
+    servers: Mapping[str, Sequence[Tool]] = field(default_factory=dict)
+    builtin: tuple[str, ...] = ()
+    gate: Gate = _let_through
+    may_end: Callable[[], Awaitable[str | None]] = _let_end
+
+
+class AgentSession(Protocol):
+    """One conversation of the engine, which runs one turn at a time."""
+
+    @property
+    def id(self) -> SessionId | None:
+        """None until the engine has named the session."""
+
+    def turn(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
+        """Ends with exactly one `TurnEnded`, also when the engine dies."""
+
+    def command(self, line: str) -> AsyncIterator[AgentEvent]:
+        """Runs a command of the engine itself, such as `/compact keep names`."""
+
+    async def interrupt(self) -> None:
+        """End the running turn soon; does nothing when no turn runs."""
+
+    async def reconfigure(
+        self, *, model: str | None, thinking: Thinking, system_prompt: str
+    ) -> None:
+        """Takes effect from the next turn on, in the same session. Equal values cost nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What the engine's own record of a session says of a prompt.
+
+    `is_taken`: the engine has received it. `answer` is the text of the answer so far, or all of it
+    if `is_complete`.
+    """
+
+    is_taken: bool
+    is_complete: bool = False
+    answer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    """`first_prompt` is the prompt as sent, with the time and the rest before the owner's words."""
+
+    id: SessionId
+    changed_at: datetime
+    first_prompt: str
+    size: int
+
+
+class AgentEngine(Protocol):
+    def open(self, spec: SessionSpec, tools: Toolset) -> AbstractAsyncContextManager[AgentSession]:
+        """Raises `SessionLost` if the engine does not know the session to resume any more."""
+
+    async def knows(self, session: SessionId) -> bool:
+        """Whether the session can be resumed or branched off from."""
+
+    async def trace(self, session: SessionId, prompt: str) -> Trace:
+        """Says after a crash how far a prompt got. An unknown session has taken nothing."""
+
+    async def sessions(self, working_directory: Path, limit: int) -> Sequence[StoredSession]:
+        """The sessions that can be resumed, newest first."""
+
+
+# Raises `OSError` or `ValueError` for a file that is gone, or that the owner may not see.
+OpenAttachment = Callable[["Attachment"], BinaryIO]
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingFile:
+    """A file that a surface has fetched. The chat service moves it away and owns it then."""
+
+    name: str
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingMessage:
+    """A message as a surface received it.
+
+    The sender makes `id`, so that a repeated send is recognised. `quote` is the text of the message
+    that is replied to, where only the surface knows that text. `button` is the label of a pressed
+    button; `text` is then the prompt stored behind the button. `untrusted` is set where the owner
+    sends a text without having written it, `untrusted_quote` where that is true of the quote.
+    """
+
+    id: InputId
+    surface: str
+    text: str
+    reply_to: MessageId | None = None
+    quote: str = ""
+    files: tuple[IncomingFile, ...] = ()
+    button: str = ""
+    refs: Mapping[str, str] = field(default_factory=dict)
+    untrusted: Untrusted | None = None
+    untrusted_quote: Untrusted | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFork:
+    """The fork that the owner is in. `card` is the message whose buttons lead out of it."""
+
+    topic: str
+    card: MessageId
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What a surface shows about the bot itself. `provider` is in words: `offline model`.
+
+    `trouble` is a sentence about another surface that does not work now.
+    """
+
+    provider: str
+    is_offline: bool
+    model: str
+    is_busy: bool
+    user_name: str
+    bot_name: str
+    version: str
+    fork: OpenFork | None = None
+    trouble: str = ""
+    price: Price = Price.LISTED
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStart:
+    """A turn that begins to run, and the inputs that it answers."""
+
+    turn: TurnId
+    at: datetime
+    inputs: tuple[InputId, ...]
+
+
+class LogChange(NamedTuple):
+    """A message that was added or edited. `change` grows with every such change of the log."""
+
+    message: ChatMessage
+    change: int
+
+
+class ChatService(Protocol):
+    """What a surface asks of the core."""
+
+    async def receive(self, message: IncomingMessage) -> ChatMessage:
+        """When it returns, the message is on disk and will be answered, so it can be acknowledged.
+
+        Sending the same id again changes nothing. Raises `OllimError` if the message cannot be
+        stored.
+        """
+
+    async def edit(self, input_id: InputId, text: str) -> bool:
+        """True if the message had not been taken yet; the edited text is then answered."""
+
+    async def withdraw(self, input_id: InputId) -> bool:
+        """True if the message had not been taken yet; it is then not answered."""
+
+    async def command(self, surface: str, line: str) -> CommandAnswer:
+        """Runs `/model sonnet` as typed. Returns when it is done; never raises `OllimError`."""
+
+    async def click(self, surface: str, message_id: MessageId, custom_id: str) -> CommandAnswer:
+        """Presses a button of a card. Returns when the click is on disk or done.
+
+        A button that was used or has expired answers with a sentence and does nothing.
+        """
+
+    async def interrupt(self) -> bool:
+        """Stop the running turn and drop nothing else. True if a turn was running."""
+
+    async def completions(self, command: str, argument: str, typed: str) -> Sequence[str]:
+        """Values that begin with `typed`, or else contain it; at most 25."""
+
+    async def history(self, limit: int, before: MessageId | None = None) -> Sequence[ChatMessage]:
+        """The newest messages, oldest first; with `before`, the newest that precede that one."""
+
+    async def message(self, message_id: MessageId) -> ChatMessage | None:
+        """One message of the log, of any age; None if there is none."""
+
+    async def place_of(self, message_id: MessageId) -> int | None:
+        """The position of the message in the order of the log; None if it is not there."""
+
+    async def by_ref(self, surface: str, ref: str) -> ChatMessage | None:
+        """The message that has this id on a surface; None if it is unknown."""
+
+    async def by_refs(self, surface: str, newest: int) -> Mapping[str, ChatMessage]:
+        """The newest messages of the log that a surface shows, by their ids there."""
+
+    async def caught_up(self, surface: str) -> None:
+        """Returns when every open delivery to the surface has arrived or was given up."""
+
+    async def last_change(self) -> int:
+        """The number of the newest change of the log."""
+
+    async def changes_since(self, change: int, limit: int) -> Sequence[LogChange] | None:
+        """The messages added or edited after that change, in the order of the changes.
+
+        None if there are more than `limit`, or if the log never had that change.
+        """
+
+    async def trouble(self, sentence: str) -> None:
+        """Show on the other surfaces what does not work on this one.
+
+        An empty sentence says that it works again: waiting deliveries then go on at once. What the
+        owner has to know for good is sent as a message, not here.
+        """
+
+    @property
+    def commands(self) -> Sequence[CommandSpec]: ...
+
+    @property
+    def status(self) -> Status: ...
+
+
+class Surface(Protocol):
+    """A place where the owner and the bot talk.
+
+    `present` and `changed` return within a moment and never raise: a surface itself keeps, and
+    shows later, what it cannot show now.
+    """
+
+    name: str
+
+    async def run(self, service: ChatService) -> None:
+        """Serve until cancelled. When it raises, it is started again after a pause."""
+
+    async def present(self, start: TurnStart, events: AsyncIterator[AgentEvent]) -> None:
+        """Show a turn while it runs. The events end with a `TurnEnded`."""
+
+    async def changed(self, status: Status) -> None:
+        """Show the new status."""
+
+
+class ChatSurface(Surface, Protocol):
+    """A surface of our own: it follows the log and confirms nothing."""
+
+    async def post(self, message: ChatMessage, change: int = 0) -> None:
+        """Show a message of the log, new or edited. Returns within a moment and never raises.
+
+        The answer of a presented turn comes here too, with its `turn`, and replaces what was shown
+        of that turn. `change` is 0 while the disk is too full to store the message.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class MessagePart:
+    """One part of a message, as a channel sends it; `index` counts from 0.
+
+    The nonce, of 24 characters, is the same for each try of the same part, so that a service that
+    remembers it answers with the message it has.
+    """
+
+    content: ChatMessage
+    index: int
+    nonce: str
+
+
+class Channel(Surface, Protocol):
+    """A surface that another party's service runs; it confirms each message with an id of its own.
+
+    Each call should end within a minute; a longer one is cancelled. `deliver`, `find` and `edit`
+    raise `Unreachable` if the service certainly did nothing but may do so later, and
+    `DeliveryUncertain` if the outcome is unknown. `deliver` and `edit` raise `DeliveryFailed` with
+    the reason if the service refuses for good.
+    """
+
+    async def connected(self) -> str:
+        """Returns the account there, once the service has been reached for the first time."""
+
+    def parts(self, message: ChatMessage) -> Sequence[ChatMessage]:
+        """The message in parts that the service accepts, at least one; the same on each call."""
+
+    async def take_drafts(
+        self, message: ChatMessage, parts: Sequence[ChatMessage]
+    ) -> Sequence[str]:
+        """Stop drawing and return the ids of the drafts to edit the first parts into.
+
+        Repeated calls give the same ids until `ended` is called.
+        """
+
+    async def deliver(self, part: MessagePart) -> str:
+        """Send the part; returns the id that the service gave it."""
+
+    async def find(self, part: MessagePart, since: datetime, others: Collection[str]) -> str | None:
+        """Look up whether the part has arrived; returns its id, or None if it certainly has not.
+
+        `since` is the earliest time at which it may have been sent, by our clock, which may be
+        wrong by hours: the newest messages must be searched in any case. `others` are ids of other
+        messages, which may have the same text.
+        """
+
+    async def edit(self, ref: str, content: ChatMessage) -> None:
+        """Edit the message with this id to show the part `content`; its files stay as they are."""
+
+    def discard(self, refs: Sequence[str]) -> None:
+        """Delete these drafts soon: they could not be edited. Never raises."""
+
+    def ended(self, message: ChatMessage, refs: Sequence[str]) -> None:
+        """The delivery has ended, with its arrived parts under `refs`. Never raises."""
+
+
+class AttachmentStore(Protocol):
+    """Files that came with messages, by content: images apart from all others."""
+
+    def keep(self, input_id: InputId, file: IncomingFile) -> Attachment:
+        """Move the file to its permanent place; raises `WrongInput` with what is wrong with it."""
+
+    async def image(self, attachment: Attachment) -> tuple[str, bytes]:
+        """Media type and bytes of an image as the model takes it; raises `WrongInput`.
+
+        It takes seconds at most for any image, and ends at once when it is cancelled.
+        """
+
+    def clean(self, now: datetime) -> int:
+        """Remove the files that are older than 30 days; returns how many."""
+
+
 class Store(Protocol[T]):
     """One value in one file.
 
-    A file whose content cannot be understood is set aside and reported; the value is then the one
-    of a missing file. A file that cannot be read at all raises `Unreadable`.
+    A file whose content cannot be understood is set aside and reported; the value is then that of a
+    missing file. A file that cannot be read at all raises `Unreadable`.
     """
 
     def read(self) -> T: ...
@@ -40,14 +474,14 @@ class Store(Protocol[T]):
     def transact(self, step: Callable[[T], tuple[T, R]]) -> R:
         """Replace the value by `step(value)[0]`, as one step among all threads and processes.
 
-        When it returns, the new value is on disk for good. When it raises, whatever `step` raised
-        or the disk refused, the file holds the old value; or the new one, whole, where nothing but
-        the last sync failed. `step` must not use the same store.
+        When it returns, the new value is durable. When `step` or the disk raises, the file holds
+        the old value, or the whole new value where only the last sync failed. `step` must not use
+        the same store.
         """
 
 
 class LogView(NamedTuple, Generic[T]):
-    """What a log holds: the entries that could be understood, and how many lines could not."""
+    """The entries that were understood, and the number of lines that were not."""
 
     entries: Sequence[T]
     skipped: int = 0
@@ -57,7 +491,7 @@ class Log(Protocol[T]):
     """Entries in the order in which they were appended."""
 
     def append(self, *entries: T) -> None:
-        """All of the entries, next to each other, or none of them."""
+        """Append all of the entries, next to each other, or none of them."""
 
     def read(self, since: datetime | None = None) -> LogView[T]:
         """The entries, leaving out those from before `since`."""
@@ -65,46 +499,32 @@ class Log(Protocol[T]):
     def tail(self, limit: int) -> LogView[T]:
         """The newest entries, oldest first, at a cost that does not grow with the history.
 
-        What is skipped counts only as far back as had to be read.
+        `skipped` counts only the lines that had to be read.
         """
 
     def compact(self, keep: Callable[[Sequence[T]], Iterable[T]]) -> None:
-        """Replace the entries by `keep(entries)`; nothing appended meanwhile is lost."""
-
-
-class Shelved(NamedTuple, Generic[T]):
-    """A document that could be understood, and the file it stands in."""
-
-    item: T
-    path: Path
-
-
-class ShelfReport(NamedTuple, Generic[T]):
-    """Everything on a shelf: what is right, and a sentence for all that is not."""
-
-    jobs: Sequence[Shelved[T]]
-    problems: Sequence[str] = ()
-    warnings: Sequence[str] = ()
+        """Replace the entries by `keep(entries)`; concurrent appends are not lost."""
 
 
 class Shelf(Protocol[T]):
-    """Documents in a folder, each with an id of its own; people may edit them at any time."""
+    """Documents in a folder, each with its own id; people may edit them at any time."""
 
     def report(self) -> ShelfReport[T]: ...
 
     def all(self) -> Sequence[Shelved[T]]:
-        """Every right document, by file name. Wrong ones never hide the others."""
+        """Every correct document, by file name. Wrong documents never hide the others."""
 
     def get(self, item_id: str) -> Shelved[T]:
         """Raises `NotFound`, `DuplicateId`, or `BadJob` if its document is wrong."""
 
     def add(self, item: T) -> Path:
-        """Write a new document. No existing file is ever replaced by it."""
+        """Write a new document. It never replaces an existing file."""
 
     def amend(self, item_id: str, changes: Mapping[str, object], body: str | None = None) -> T:
-        """Change the named fields (None takes one away) in what the file holds now.
+        """Change the named fields in the present file; None removes a field.
 
-        Everything else a person wrote stays as it is. Raises `BadJob` if the result would be wrong.
+        Everything else that a person wrote stays unchanged. Raises `BadJob` if the result would be
+        wrong.
         """
 
     def remove(self, item_id: str) -> Path: ...
@@ -114,23 +534,23 @@ class Journal(Protocol):
     """The history of the files that people and the agent share."""
 
     def note(self, path: Path, message: str) -> None:
-        """Remember that `path` was written or removed. Returns at once and never raises."""
+        """Record that `path` was written or removed. Returns at once and never raises."""
 
 
 class Disk(Protocol):
     """The file system: every change of a data file is made of these steps.
 
-    Nothing is promised to survive a power cut but the content that was given to `sync` and the
-    names that stood in a folder given to `sync_folder`.
+    After a power cut, only content given to `sync` and names in a folder given to `sync_folder` are
+    certain to remain.
     """
 
     def read(self, path: Path, most: int) -> bytes:
-        """Raises `OSError`, also for what is no regular file and for more bytes than `most`."""
+        """Raises `OSError`, also for anything but a regular file and for more bytes than `most`."""
 
     def write(self, path: Path, data: bytes, mode: int) -> None:
         """Make a new file with all of `data`, in place of one that a crash left behind.
 
-        A new one, since the old may have been given a second name by `link` before the crash.
+        The file is new because `link` may have given the old one a second name before the crash.
         """
 
     def append(self, path: Path, data: bytes, mode: int, *, sync: bool) -> None:

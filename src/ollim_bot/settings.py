@@ -1,4 +1,4 @@
-"""What the owner set in the environment and in `.env`, checked once, and where the data lives."""
+"""The settings from the environment and from `.env`, checked once."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import TypeVar
 
 from ollim_bot.domain.provider import SENT_ALONG
-from ollim_bot.environment import ETC, EnvSources, Place, WrongValue, find_place
+from ollim_bot.environment import ETC, EnvSources, InvalidSetting, Location, find_location
 
 Choice = TypeVar("Choice", bound=StrEnum)
-
 _ADDRESS = re.compile(r"https?://(\[[0-9a-f:.]+\]|[\w.-]+)(:\d{1,5})?(/[\w./~%:-]*)?", re.ASCII)
+# The keys that are sent to each address.
+_SENT: Mapping[str, tuple[str, ...]] = {
+    "ANTHROPIC_BASE_URL": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+    "DISCORD_API_URL": ("DISCORD_TOKEN",),
+}
 
 
 class LogLevel(StrEnum):
@@ -35,7 +39,7 @@ class ModelChoice(StrEnum):
 
 
 class Secret:
-    """A text that shows itself only when asked to by `reveal()`."""
+    """A text that only `reveal()` shows."""
 
     __slots__ = ("_value",)
 
@@ -56,8 +60,8 @@ class Secret:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings(Place):
-    """Every setting, right and typed. `warnings` are sentences about what may be a mistake."""
+class Settings(Location):
+    """All settings, checked and typed. `warnings` are sentences about likely mistakes."""
 
     user_name: str
     bot_name: str
@@ -78,7 +82,7 @@ class Settings(Place):
     def from_env(cls, environ: Mapping[str, str], *, cwd: Path, etc: Path = ETC) -> Settings:
         """Raises `BadSettings` with all problems at once."""
         sources = EnvSources(environ)
-        place = find_place(sources, environ, cwd, etc)
+        place = find_location(sources, environ, cwd, etc)
         take = sources.take
         web_port = take("OLLIM_WEB_PORT", _port, 8421)
         _check_addresses(sources)
@@ -104,12 +108,12 @@ class Settings(Place):
         return settings
 
     def secrets(self) -> tuple[str, ...]:
-        """Every value that must never be shown, for the redaction of the logs."""
+        """Every value that the logs must redact."""
         values = (self.discord_token, self.webhook_secret, *self.anthropic.values())
         return tuple(value.reveal() for value in values if isinstance(value, Secret))
 
     def engine_environment(self) -> dict[str, str]:
-        """The `ANTHROPIC_*` values in the clear, for the process of the engine alone."""
+        """The `ANTHROPIC_*` values in clear text, for the engine's process only."""
         return {
             name: value.reveal() if isinstance(value, Secret) else value
             for name, value in self.anthropic.items()
@@ -118,51 +122,53 @@ class Settings(Place):
 
 def _name(text: str) -> str:
     if len(text) > 80:
-        raise WrongValue("is too long. Right: up to 80 characters, such as Ada.")
+        raise InvalidSetting("is too long. Right: up to 80 characters, such as Ada.")
     return text
 
 
 def _token(text: str) -> Secret:
     if not re.fullmatch(r"[!-~]+", text):
-        raise WrongValue("has a space or a strange letter in it. Right: the bare key or token.")
+        raise InvalidSetting("has a space or a strange letter in it. Right: the bare key or token.")
     return Secret(text)
 
 
 def _discord_id(text: str) -> int:
     if not re.fullmatch(r"[1-9][0-9]{0,19}", text):
-        raise WrongValue("is not a Discord user id. Right: a number, such as 80351110224678912.")
+        raise InvalidSetting(
+            "is not a Discord user id. Right: a number, such as 80351110224678912."
+        )
     return int(text)
 
 
 def _address(text: str) -> str:
     if not _ADDRESS.fullmatch(text):
-        raise WrongValue("is not a plain web address. Right: http://127.0.0.1:9000/api.")
+        raise InvalidSetting("is not a plain web address. Right: http://127.0.0.1:9000/api.")
     return text.rstrip("/")
 
 
 def _model(text: str) -> str:
     if not re.fullmatch(r"[!-~]+", text):
-        raise WrongValue("is not the name of a model. Right: sonnet, or a full model id.")
+        raise InvalidSetting("is not the name of a model. Right: sonnet, or a full model id.")
     return text
 
 
 def _port(text: str) -> int | None:
     if not re.fullmatch(r"[0-9]{1,5}", text) or int(text) > 65535:
-        raise WrongValue("is not a port. Right: a number such as 8421, or 0 for off.")
+        raise InvalidSetting("is not a port. Right: a number such as 8421, or 0 for off.")
     return int(text) or None
 
 
 def _hosts(text: str) -> tuple[str, ...]:
     hosts = re.split(r"[,\s]+", text.lower().strip(", "))
     if not all(re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", host) for host in hosts):
-        raise WrongValue("is not a list of host names. Right: ollim.example.org, my-server.")
+        raise InvalidSetting("is not a list of host names. Right: ollim.example.org, my-server.")
     return tuple(dict.fromkeys(hosts))
 
 
 def _one_of(choices: type[Choice]) -> Callable[[str], Choice]:
     def parse(text: str) -> Choice:
         if text.lower() not in set(choices):
-            raise WrongValue(f"is not one of the choices. Right: {' or '.join(choices)}.")
+            raise InvalidSetting(f"is not one of the choices. Right: {' or '.join(choices)}.")
         return choices(text.lower())
 
     return parse
@@ -171,28 +177,23 @@ def _one_of(choices: type[Choice]) -> Callable[[str], Choice]:
 def _webhook_port(sources: EnvSources, web_port: int | None) -> int | None:
     port = sources.take("WEBHOOK_PORT", _port, None)
     if port is not None and port == web_port:
-        sources.complain("WEBHOOK_PORT", "is the port of the page too. Right: another one.")
+        sources.add_problem("WEBHOOK_PORT", "is the port of the page too. Right: another one.")
     if port is not None and not sources.has("WEBHOOK_SECRET"):
-        sources.complain("WEBHOOK_PORT", "needs a secret. Right: WEBHOOK_SECRET=a-long-random-text")
+        sources.add_problem(
+            "WEBHOOK_PORT", "needs a secret. Right: WEBHOOK_SECRET=a-long-random-text"
+        )
     return port
 
 
-# Each address, and what is sent there.
-_SENT: Mapping[str, tuple[str, ...]] = {
-    "ANTHROPIC_BASE_URL": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
-    "DISCORD_API_URL": ("DISCORD_TOKEN",),
-}
-
-
 def _check_addresses(sources: EnvSources) -> None:
-    """A key goes only where the one who set it says."""
+    """Report a key that would be sent to an address that another source names."""
     for address, keys in _SENT.items():
-        sources.keep_together(address, keys)
-    sources.keep_from_passing("DISCORD_OWNER_ID", "DISCORD_TOKEN")
+        sources.require_same_source(address, keys)
+    sources.forbid_in_current_folder("DISCORD_OWNER_ID", "DISCORD_TOKEN")
     base = "ANTHROPIC_BASE_URL"
     has_key = any(map(sources.has, _SENT[base]))
     if sources.has(base) and not sources.in_environment(base) and not has_key:
-        sources.complain(
+        sources.add_problem(
             base,
             "has no key with it, so your login at Claude would be sent there. Right: "
             "ANTHROPIC_AUTH_TOKEN in the same file, with any word if none is needed.",

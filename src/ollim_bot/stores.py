@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from ollim_bot.domain.cards import Inquiries, Inquiry
+from ollim_bot.domain.cards import ButtonPrompt, ButtonPrompts
 from ollim_bot.domain.definitions import Armed
 from ollim_bot.domain.facts import Facts, Move
 from ollim_bot.domain.forks import Fork
@@ -51,7 +51,7 @@ class Stores:
     session_history: Log[SessionEvent]
     updates: Store[PendingUpdates]
     fork: Store[Fork | None]
-    inquiries: Store[Inquiries]
+    inquiries: Store[ButtonPrompts]
     config: Store[RuntimeConfig]
     memory: Store[Mapping[str, object]]
     ledger: Log[LedgerRow]
@@ -95,7 +95,7 @@ class Stores:
 
     def store_inquiry(self, prompt: str, now: datetime, untrusted: tuple[str, ...] = ()) -> str:
         """Keep the prompt behind a button that is to be shown; gives the key that it carries."""
-        inquiry = Inquiry(os.urandom(4).hex(), prompt, now.timestamp(), untrusted)
+        inquiry = ButtonPrompt(os.urandom(4).hex(), prompt, now.timestamp(), untrusted)
         self.inquiries.transact(lambda known: (known.stored(inquiry), None))
         return inquiry.key
 

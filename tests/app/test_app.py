@@ -12,9 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ollim_bot.agent import SessionSpec, Toolset
 from ollim_bot.app.app import App, Ending
-from ollim_bot.chat import Incoming, Reception
 from ollim_bot.cli.main import main
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.chat import Author
@@ -22,6 +20,7 @@ from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.sessions import SessionChange
 from ollim_bot.errors import AlreadyRunning, OllimError
+from ollim_bot.ports import ChatService, IncomingMessage, SessionSpec, Toolset
 from ollim_bot.settings import Settings
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine, ScriptedSession
@@ -29,7 +28,7 @@ from ollim_bot.testing.memory import memory_stores
 from ollim_bot.testing.surface import RecordingSurface
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
-LIMIT = 10.0
+LIMIT = 60.0
 
 
 class FailingSurface(RecordingSurface):
@@ -43,7 +42,7 @@ class FailingSurface(RecordingSurface):
     def has_started(self, times: int) -> bool:
         return self.starts_seen == times
 
-    async def run(self, reception: Reception) -> None:
+    async def run(self, reception: ChatService) -> None:
         self.starts_seen += 1
         if self._failures:
             raise self._failures.pop()
@@ -98,7 +97,7 @@ async def test_a_message_is_answered_and_a_stop_is_clean(tmp_path: Path) -> None
     app = App(settings(tmp_path), engine=engine, surfaces=[surface])
     async with running(app) as task:
         await until(lambda: surface.receptions)
-        await surface.receptions[0].receive(Incoming(InputId("m1"), "test", "hello"))
+        await surface.receptions[0].receive(IncomingMessage(InputId("m1"), "test", "hello"))
         await until(lambda: surface.posted_by(Author.ASSISTANT))
         app.stop()
         assert await task is Ending.STOPPED
@@ -211,7 +210,7 @@ async def test_a_restart_is_asked_for_and_written_down(tmp_path: Path) -> None:
     app = App(settings(tmp_path), engine=ScriptedEngine(), surfaces=[surface], stores=stores)
     async with running(app) as task:
         await until(lambda: surface.receptions)
-        await surface.receptions[0].receive(Incoming(InputId("m1"), "test", "hello"))
+        await surface.receptions[0].receive(IncomingMessage(InputId("m1"), "test", "hello"))
         await until(lambda: surface.posted_by(Author.ASSISTANT))
         await surface.receptions[0].command("test", "/restart")
         assert await task is Ending.RESTART
@@ -230,7 +229,7 @@ async def test_a_file_that_cannot_be_understood_is_told_and_hurts_nobody(tmp_pat
     app = App(settings(tmp_path), clock=clock, engine=engine, surfaces=[surface])
     async with running(app):
         await until(lambda: surface.receptions)
-        await surface.receptions[0].receive(Incoming(InputId("m1"), "test", "hello"))
+        await surface.receptions[0].receive(IncomingMessage(InputId("m1"), "test", "hello"))
         await until(lambda: surface.posted_by(Author.ASSISTANT))
         for name in ("state/config.json could not be understood", "USER.md:1: is not UTF-8 text"):
             await until_told(name, surface, clock)

@@ -14,18 +14,18 @@ from tests.app.test_app import NOW, running, settings, until
 from tests.scheduling.test_full_disk import SmallDisk
 
 from ollim_bot.app.app import App
-from ollim_bot.chat import Incoming
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
+from ollim_bot.ports import IncomingMessage
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.stores import open_stores
 from ollim_bot.surfaces.web.secret import web_secret
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
-from ollim_bot.testing.journal import RememberingJournal
+from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.surface import RecordingSurface
 
 LIMIT = 60.0
@@ -35,7 +35,7 @@ async def test_a_start_says_so_and_goes_on_when_there_is_room(tmp_path: Path) ->
     clock, disk, surface = ManualClock(NOW), SmallDisk(), RecordingSurface()
     paths = DataPaths(tmp_path / "data")
     prepare_data_directory(paths)
-    stores = open_stores(paths, now=clock.now, journal=RememberingJournal(), disk=disk)
+    stores = open_stores(paths, now=clock.now, journal=RecordingJournal(), disk=disk)
     spec = JobSpec(id="w1", message="Drink water.", background=True)
     stores.reminders.add(Reminder(spec, NOW + timedelta(minutes=1)))
     disk.is_full = True
@@ -49,7 +49,7 @@ async def test_a_start_says_so_and_goes_on_when_there_is_room(tmp_path: Path) ->
         )
         await until(lambda: surface.receptions)
         with pytest.raises(StorageError, match="No space left on device"):
-            await surface.receptions[0].receive(Incoming(InputId("m1"), "test", "hello"))
+            await surface.receptions[0].receive(IncomingMessage(InputId("m1"), "test", "hello"))
         await clock.advance(60)
         await until(lambda: surface.posted_by(Author.BACKGROUND) == ["Drink water."])
         disk.is_full = False
@@ -57,7 +57,7 @@ async def test_a_start_says_so_and_goes_on_when_there_is_room(tmp_path: Path) ->
             await clock.advance(5)
             await asyncio.sleep(0.05)
         await until(lambda: surface.statuses[-1].trouble == "")
-        await surface.receptions[0].receive(Incoming(InputId("m1"), "test", "hello"))
+        await surface.receptions[0].receive(IncomingMessage(InputId("m1"), "test", "hello"))
         await until(lambda: surface.posted_by(Author.ASSISTANT))
         await until(lambda: stores.reminders.all() == [])
 
@@ -67,7 +67,7 @@ async def test_the_real_program_runs_though_it_can_write_nothing(tmp_path: Path)
     given = settings(tmp_path)
     prepare_data_directory(given.paths)
     web_secret(given.paths)
-    stores = open_stores(given.paths, now=lambda: NOW, journal=RememberingJournal())
+    stores = open_stores(given.paths, now=lambda: NOW, journal=RecordingJournal())
     stores.change_provider("offline")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

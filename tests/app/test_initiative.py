@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tests.app.test_app import running, settings
 
-from ollim_bot.agent import ToolCall
 from ollim_bot.app.app import App
+from ollim_bot.ports import ToolCall
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.testing.surface import RecordingSurface

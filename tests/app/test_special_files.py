@@ -10,13 +10,13 @@ import pytest
 from tests.app.test_app import NOW, running, settings, until, until_told
 
 from ollim_bot.app.app import App, Ground
-from ollim_bot.chat import Incoming
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.inputs import InputId
+from ollim_bot.ports import IncomingMessage
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
-from ollim_bot.testing.journal import RememberingJournal
+from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.surface import RecordingSurface
 
 NAMES = (
@@ -57,11 +57,11 @@ async def test_everything_goes_on_and_each_is_named(
         make(some.paths.root / name)
     surface, clock = RecordingSurface(), ManualClock(NOW)
     engine = ScriptedEngine().answers("Hello, Ada.")
-    ground = Ground(journal=RememberingJournal())
+    ground = Ground(journal=RecordingJournal())
     app = App(some, clock=clock, engine=engine, surfaces=[surface], ground=ground)
     async with running(app):
         await until(lambda: surface.receptions)
-        await surface.receptions[0].receive(Incoming(InputId("m1"), "test", "hello"))
+        await surface.receptions[0].receive(IncomingMessage(InputId("m1"), "test", "hello"))
         await until(lambda: surface.posted_by(Author.ASSISTANT))
         for name in names:
             await until_told(name, surface, clock)

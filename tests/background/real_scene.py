@@ -16,13 +16,13 @@ from tests.engine.scene import engine_at
 from tests.engine.scene import scene as model_scene
 from tests.storage.places import DataDirectory, QuickDisk
 
-from ollim_bot.agent import Refusal, SessionSpec, ToolCall, Toolset
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
-from ollim_bot.domain.tool_policy import MAIN_TOOLS
 from ollim_bot.engine.claude import ClaudeEngine
 from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say
 from ollim_bot.offline.scripted import ScriptedModel
+from ollim_bot.ports import Refusal, SessionSpec, ToolCall, Toolset
 from ollim_bot.tools.context import ToolContext
+from ollim_bot.tools.registry import MAIN_TOOLS
 from ollim_bot.tools.toolset import toolset
 
 PING = "mcp__discord__ping_user"
@@ -45,8 +45,10 @@ class RealScene:
     def main_tools(self) -> Toolset:
         stage = self.stage
         run = Run(RunPolicy(RunKind.MAIN, MAIN_TOOLS), stage.clock.now())
-        bench = ToolContext(run, stage.stores, stage.clock, self.root, stage.poster, lambda: False)
-        return toolset(bench, _everything)
+        context = ToolContext(
+            run, stage.stores, stage.clock, self.root, stage.poster, lambda: False
+        )
+        return toolset(context, _everything)
 
     async def gone(self) -> None:
         """All processes of the engine have ended."""

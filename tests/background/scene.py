@@ -13,39 +13,40 @@ from typing import Any, Generic, TypeVar
 
 from tests.conversation.scene import messages_of
 
-from ollim_bot.agent import AgentEngine, SessionSpec, Toolset
 from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.background import BackgroundRuns
-from ollim_bot.conversation.background_attempt import Surroundings, Try
+from ollim_bot.conversation.background_attempt import BackgroundDeps, Try
 from ollim_bot.conversation.jobs.echo import ChangeEcho
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.decision import Circumstances, Skip, decide
 from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, Routine, WebhookSpec, kind_of
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.run_history import EFFECT
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import SessionEvent, SessionId
-from ollim_bot.domain.tool_policy import DEFAULT_BG_TOOLS
 from ollim_bot.paths import DataPaths
+from ollim_bot.ports import AgentEngine, SessionSpec, Toolset
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.store import Store
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import Calls, ScriptedEngine, ScriptedSession
-from ollim_bot.testing.journal import RememberingJournal
+from ollim_bot.testing.engine import CallsTool, ScriptedEngine, ScriptedSession
+from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.memory import MemoryLog, memory_stores
 from ollim_bot.testing.repeating_store import RepeatingStore
 from ollim_bot.testing.surface import RecordingSurface
 from ollim_bot.tools.gates import BackgroundTools
 from ollim_bot.tools.path_rules import PathPolicy
+from ollim_bot.tools.registry import DEFAULT_BG_TOOLS
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 HOME = Path("/data")
 MAIN = SessionId("main-session")
-LIMIT = 20.0
+LIMIT = 60.0
 
 T = TypeVar("T")
 
@@ -68,12 +69,12 @@ def webhook(job_id: str = "abc123", **fields: Any) -> WebhookSpec:
     return WebhookSpec(spec(job_id, **fields), {})
 
 
-def ping(words: str = "The bank wrote.", **more: object) -> Calls:
-    return Calls("mcp__discord__ping_user", {"message": words, **more})
+def ping(words: str = "The bank wrote.", **more: object) -> CallsTool:
+    return CallsTool("mcp__discord__ping_user", {"message": words, **more})
 
 
-def report(words: str = "Three mails need replies.") -> Calls:
-    return Calls("mcp__discord__report_updates", {"message": words})
+def report(words: str = "Three mails need replies.") -> CallsTool:
+    return CallsTool("mcp__discord__report_updates", {"message": words})
 
 
 class WatchedEngine(ScriptedEngine):
@@ -141,12 +142,12 @@ class Scene:
     root: Path = HOME
     allowed: tuple[str, ...] = DEFAULT_BG_TOOLS
     tasks: list[asyncio.Task[OccurrenceState]] = field(default_factory=list)
-    journal: RememberingJournal = field(default_factory=RememberingJournal)
+    journal: RecordingJournal = field(default_factory=RecordingJournal)
 
     def __post_init__(self) -> None:
         self.echo = self._echo()
         self.runs = BackgroundRuns(
-            Surroundings(
+            BackgroundDeps(
                 self.engine,
                 self.stores,
                 self.store,
@@ -172,6 +173,16 @@ class Scene:
     async def run(self, job: Job, this: Try = ONLY) -> OccurrenceState:
         async with asyncio.timeout(LIMIT):
             return await self.runs.run_agent_background(job, self.occurrence(job), this)
+
+    async def skip(self, job: Job) -> OccurrenceState:
+        """What dispatch does with a job that cannot run."""
+        missing = await self.runs.missing_skills(job)
+        now = self.clock.now()
+        decision = decide(job, Circumstances(now, now, UTC, missing_skills=missing))
+        assert isinstance(decision, Skip)
+        async with asyncio.timeout(LIMIT):
+            await self.runs.skip(job, self.occurrence(job), decision)
+        return OccurrenceState.SKIPPED
 
     def start(self, job: Job, due: datetime | None = None) -> asyncio.Task[OccurrenceState]:
         work = self.runs.run_agent_background(job, self.occurrence(job, due))

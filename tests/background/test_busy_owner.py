@@ -7,8 +7,8 @@ from pathlib import Path
 from tests.background.scene import ping
 from tests.scheduling.scene import day
 
-from ollim_bot.chat import Incoming
 from ollim_bot.domain.inputs import InputId
+from ollim_bot.ports import IncomingMessage
 from ollim_bot.testing.engine import ScriptedEngine, Waits
 
 
@@ -16,7 +16,7 @@ async def test_a_routine_cannot_ping_while_an_answer_is_under_way(tmp_path: Path
     engine = ScriptedEngine().then(Waits())
     async with day(engine, tmp_path) as at:
         at.routine("plan", "16,18 10 * * *", background="true")
-        await at.talk.conversation.receive(Incoming(InputId("m1"), "test", "hello"))
+        await at.talk.conversation.receive(IncomingMessage(InputId("m1"), "test", "hello"))
         await at.until(lambda: len(engine.prompts) == 1)
         engine.then(ping("The bank wrote."))
         await at.passes(70)

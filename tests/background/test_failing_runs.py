@@ -27,7 +27,7 @@ from ollim_bot.domain.jobs import ReportMode
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.errors import EngineError, WriteFailed
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.testing.engine import Calls, Fails, Says, Waits
+from ollim_bot.testing.engine import CallsTool, Fails, Says, Waits
 from ollim_bot.testing.memory import MemoryLog
 from ollim_bot.testing.repeating_store import RepeatingStore
 
@@ -146,7 +146,7 @@ async def test_wrong_tools_close_the_occurrence_and_are_told() -> None:
     engine = WatchedEngine()
     async with scene(engine) as stage:
         job = routine(allowed_tools=("Bash(*)", "Read(./**.md)"))
-        assert await stage.run(job) is OccurrenceState.SKIPPED
+        await stage.skip(job)
         assert engine.opened == []
         assert stage.states == ["skipped"]
         assert stage.end.facts["reason"] == "invalid tools"
@@ -255,7 +255,7 @@ async def test_stopping_the_bot_cuts_a_run_off() -> None:
 
 @pytest.mark.parametrize("steps_of_run", [(ping(), report()), (ping(),)], ids=["", "no report"])
 async def test_stopping_at_any_moment_leaves_one_last_row_or_none_at_all(
-    steps_of_run: tuple[Calls, ...],
+    steps_of_run: tuple[CallsTool, ...],
 ) -> None:
     """However far it came: never without a last row once it began, never with two."""
     asyncio.get_running_loop().set_default_executor(AtOnce())

@@ -15,10 +15,10 @@ from tests.engine.scene import scene as model_scene
 from tests.tools.house import House, furnished
 from tests.tools.test_with_the_engine import assert_nothing_leaked, attacks
 
-from ollim_bot.agent import SessionSpec
 from ollim_bot.domain.occurrences import OccurrenceState
-from ollim_bot.domain.tool_policy import DEFAULT_BG_TOOLS
 from ollim_bot.offline.messages import CallTool, Reply
+from ollim_bot.ports import SessionSpec
+from ollim_bot.tools.registry import DEFAULT_BG_TOOLS
 
 WIDE = ("Read", "Write", "Edit", "Glob", "Grep", "Bash(cat *)", "Bash(grep *)", "Bash(cp *)")
 

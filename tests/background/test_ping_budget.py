@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tests.background.scene import NOW
+from tests.conversation.scene import call
 
 from ollim_bot.conversation.commands.program import PingCommands
 from ollim_bot.domain.pings import LARGEST_LIMIT
@@ -35,7 +36,7 @@ def use(store: Store, **changes: object) -> None:
 
 
 async def test_a_full_budget_is_two_short_lines(commands: PingCommands) -> None:
-    assert await commands.ping_budget({}) == (
+    assert await commands.ping_budget(call()) == (
         "budget: 5/5\nIt holds 5 pings at most, and gets one more every 90 min."
     )
 
@@ -44,7 +45,7 @@ async def test_what_was_used_today_is_shown_where_anything_was(
     commands: PingCommands, store: Store
 ) -> None:
     use(store, available=2.5, daily_used=3, critical_used=1)
-    assert await commands.ping_budget({}) == (
+    assert await commands.ping_budget(call()) == (
         "budget: 2/5 (next refill in 45 min)\n"
         "used today: 3\n"
         "critical bypasses: 1\n"
@@ -57,13 +58,13 @@ async def test_what_was_shown_is_not_taken_away_by_a_clock_that_goes_back(
 ) -> None:
     use(store, available=1.0)
     clock.jump(90 * 60)
-    assert (await commands.ping_budget({})).startswith("budget: 2/5")
+    assert (await commands.ping_budget(call())).startswith("budget: 2/5")
     clock.jump(-90 * 60)
-    assert (await commands.ping_budget({})).startswith("budget: 2/5")
+    assert (await commands.ping_budget(call())).startswith("budget: 2/5")
 
 
 async def test_both_limits_can_be_set_and_are_said(commands: PingCommands, store: Store) -> None:
-    assert await commands.ping_budget({"capacity": "1", "refill_rate": "30"}) == (
+    assert await commands.ping_budget(call(capacity="1", refill_rate="30")) == (
         "budget: 1/1\nIt holds 1 ping at most, and gets one more every 30 min."
     )
     budget = store.run(lambda tx: tx.budget.get())
@@ -79,7 +80,7 @@ async def test_what_is_not_given_stays(
     given: dict[str, str],
     limits: tuple[int, int],
 ) -> None:
-    await commands.ping_budget(given)
+    await commands.ping_budget(call(**given))
     budget = store.run(lambda tx: tx.budget.get())
     assert (budget.capacity, budget.refill_rate_minutes) == limits
     assert budget.available == 5.0
@@ -91,8 +92,9 @@ async def test_a_wrong_limit_is_said_in_a_sentence_and_changes_nothing(
     commands: PingCommands, store: Store, name: str, word: str
 ) -> None:
     before = store.run(lambda tx: tx.budget.get())
+    given = {"capacity": "7", "refill_rate": "7", name: word}
     with pytest.raises(WrongInput) as wrong:
-        await commands.ping_budget({"capacity": "7", "refill_rate": "7", name: word})
+        await commands.ping_budget(call(**given))
     assert str(wrong.value) == (
         "The ping budget takes a capacity and the minutes per ping, both whole numbers "
         f"from 1 to {LARGEST_LIMIT}, such as 5 and 90."

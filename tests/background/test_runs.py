@@ -26,7 +26,7 @@ from ollim_bot.domain.jobs import Job, Model, ReportMode
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.sessions import SessionChange, SessionId
-from ollim_bot.testing.engine import Calls, Says
+from ollim_bot.testing.engine import CallsTool, Says
 
 ENDED = "“Morning mail” ended without its report."
 
@@ -146,7 +146,7 @@ async def test_a_run_without_a_price_says_so(price: Price) -> None:
 async def test_the_end_row_tells_the_whole_story() -> None:
     usage = Usage(context=1200, output=34, cost_usd=0.0123456)
     engine = WatchedEngine().then(
-        Calls("Read", {"file_path": "notes/a.md"}),
+        CallsTool("Read", {"file_path": "notes/a.md"}),
         report(),
         TurnEnded(EndCause.COMPLETED, usage=usage),
     )
@@ -213,7 +213,7 @@ async def test_a_refused_ping_is_in_the_row_with_its_reason(
     ],
 )
 async def test_the_duty_to_report_is_met(
-    mode: ReportMode, steps: list[Calls], prompts: int, pending: list[str]
+    mode: ReportMode, steps: list[CallsTool], prompts: int, pending: list[str]
 ) -> None:
     """By the agent, who is sent back twice at most, and else by the program."""
     engine = WatchedEngine().then(*steps)

@@ -10,9 +10,9 @@ from tests.engine.scene import LIMIT, engine_at
 from tests.engine.scene import scene as model_scene
 from tests.storage.places import DataDirectory, QuickDisk
 
-from ollim_bot.agent import SessionSpec
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.offline.messages import CallTool, Reply
+from ollim_bot.ports import SessionSpec
 
 JOB = '---\nid: abc123\ncron: "0 9 * * *"\nbackground: true\n---\nLook at the mail.\n'
 PILL = '---\nid: pill\nrun-at: "2099-01-01T09:00"\n---\nTake the pill.\n'

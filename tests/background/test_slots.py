@@ -8,6 +8,7 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.background.scene import NOW, WatchedEngine, reminder, routine, scene
+from tests.examples import examples
 
 from ollim_bot.conversation.background import Slots
 from ollim_bot.domain.jobs import Job
@@ -110,7 +111,7 @@ async def test_who_gives_up_in_the_moment_of_being_called_passes_the_place_on() 
         await waiting
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(1.5), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 6), st.booleans()), max_size=12),
     st.integers(1, 3),

@@ -9,9 +9,9 @@ import pytest
 from tests.background.scene import WatchedEngine, ping, reminder, routine, scene
 
 from ollim_bot.domain.occurrences import OccurrenceState
-from ollim_bot.testing.engine import Calls, Says
+from ollim_bot.testing.engine import CallsTool, Says
 
-SEARCH = Calls("WebSearch", {"query": "weather"})
+SEARCH = CallsTool("WebSearch", {"query": "weather"})
 
 
 async def test_a_run_may_use_the_usual_tools_and_those_of_its_job() -> None:
@@ -44,7 +44,7 @@ async def test_a_policy_that_allows_nothing_still_lets_a_run_ping_and_report() -
 async def test_a_job_that_names_a_missing_skill_does_not_run_and_that_is_told(name: str) -> None:
     engine = WatchedEngine()
     async with scene(engine) as stage:
-        assert await stage.run(routine(skills=(name,))) is OccurrenceState.SKIPPED
+        await stage.skip(routine(skills=(name,)))
         assert engine.opened == []
         assert stage.states == ["skipped"]
         assert stage.end.facts["reason"] == "missing skill"
@@ -60,8 +60,8 @@ async def test_a_job_that_names_a_missing_skill_does_not_run_and_that_is_told(na
 async def test_a_skill_that_is_there_is_named_and_may_be_used(tmp_path: Path) -> None:
     (tmp_path / "skills/mail").mkdir(parents=True)
     (tmp_path / "skills/mail/SKILL.md").write_text("Read it.")
-    use = Calls("Skill", {"skill": "mail"})
-    engine = WatchedEngine().then(use, Calls("Skill", {"skill": "other"}))
+    use = CallsTool("Skill", {"skill": "mail"})
+    engine = WatchedEngine().then(use, CallsTool("Skill", {"skill": "other"}))
     async with scene(engine, root=tmp_path) as stage:
         assert await stage.run(reminder(skills=("mail",))) is OccurrenceState.DONE
         assert "REQUIRED SKILLS\n- Skill(mail)" in engine.prompts[0]

@@ -7,9 +7,9 @@ from dataclasses import replace
 from playwright.async_api import Locator, Page
 from tests.browser.stage import Stage
 
-from ollim_bot.chat import OpenFork
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
 from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.ports import OpenFork
 
 SAVE = Button("Save Context", "fork_save", style=ButtonStyle.SUCCESS)
 REPORT = Button("Report", "fork_report", style=ButtonStyle.PRIMARY)

@@ -10,7 +10,7 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 from tests.browser.squatter import Squatter, squatting
 from tests.browser.stage import Stage, box, message, send, sent
-from tests.web.sign_in import Door, NotLetIn
+from tests.web.sign_in import AccessDenied, Door
 
 from ollim_bot.paths import DataPaths
 from ollim_bot.surfaces.web import texts
@@ -52,9 +52,9 @@ async def is_useless(stage: Stage, loot: dict[str, Any], challenges: list[str]) 
             for challenge in (*challenges, fresh):
                 for generation in ("1", "2"):
                     words = {"browser": browser, "generation": generation, "proof": signature}
-                    with pytest.raises(NotLetIn):
+                    with pytest.raises(AccessDenied):
                         await door.ask("/api/session", challenge=challenge, **words)
-        with pytest.raises(NotLetIn):
+        with pytest.raises(AccessDenied):
             await door.enter(loot["address"].partition("#")[2])
 
 
@@ -180,7 +180,7 @@ async def test_a_service_worker_that_was_left_behind_goes(stage: Stage) -> None:
     await trapped.close()
     page = await stage.context.new_page()
     await page.goto(f"{stage.scene.url}/")
-    await expect(page.locator("#door")).to_contain_text("ollim-bot web url")
+    await expect(page.locator("#exclusion")).to_contain_text("ollim-bot web url")
 
 
 async def test_tabs_reloads_and_restarts_need_no_new_address(stage: Stage, page: Page) -> None:
@@ -233,14 +233,14 @@ async def test_a_page_that_is_not_let_in_says_in_one_sentence_how_to_get_in(
         page = await elsewhere.new_page()
         for address, sentence in ((stage.scene.url, texts.NO_KEY), (used, texts.USED_ADDRESS)):
             await page.goto(address)
-            await expect(page.locator("#door")).to_have_text(sentence.replace("`", ""))
+            await expect(page.locator("#exclusion")).to_have_text(sentence.replace("`", ""))
             await expect(box(page)).to_be_hidden()
             await expect(page.get_by_text("Three things to try")).to_be_hidden()
         await page.add_init_script(
             "Object.defineProperty(globalThis, 'isSecureContext', {value: false})"
         )
         await page.goto(stage.scene.surface.address())
-        await expect(page.locator("#door")).to_contain_text("by https only")
+        await expect(page.locator("#exclusion")).to_contain_text("by https only")
     finally:
         await elsewhere.close()
 
@@ -253,6 +253,6 @@ async def test_a_new_secret_shuts_open_pages_until_they_are_let_in_again(
     new_web_secret(DataPaths(stage.scene.folder))
     await expect(page.locator("#connection")).to_contain_text("nothing is sent")
     await page.reload()
-    await expect(page.locator("#door")).to_contain_text("ollim-bot web url")
+    await expect(page.locator("#exclusion")).to_contain_text("ollim-bot web url")
     await page.goto(stage.scene.surface.address())
     await expect(box(page)).to_have_attribute("placeholder", "Write to Ollim")

@@ -9,7 +9,7 @@ from playwright.async_api import FloatRect, Locator, Page, Route, expect
 from tests.browser.stage import Stage, box, message, messages, texts
 from tests.engine.scene import tiny_png
 
-from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color, Field
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, Color
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 
@@ -22,9 +22,9 @@ TASKS = Card(
     "The **dentist** needs an answer.",
     Color.PURPLE,
     (
-        Field("Due", "today 15:00", inline=True),
-        Field("Effort", "*small*", inline=True),
-        Field("Notes", "Bring the card."),
+        CardField("Due", "today 15:00", inline=True),
+        CardField("Effort", "*small*", inline=True),
+        CardField("Notes", "Bring the card."),
     ),
     (DONE, LATER),
 )
@@ -207,7 +207,7 @@ async def test_a_run_is_named_a_file_comes_with_it_and_hostile_words_stay_words(
         await briefing.get_by_role("link", name="report.pdf").click()
     assert (await (await downloading.value).path()).read_bytes() == b"%PDF"
 
-    field, press = Field(HOSTILE, HOSTILE), Button(HOSTILE, "agent", HOSTILE)
+    field, press = CardField(HOSTILE, HOSTILE), Button(HOSTILE, "agent", HOSTILE)
     hostile = Card(HOSTILE, HOSTILE, fields=(field,), buttons=(press,))
     shown = await stage.core.say(hostile.text, Author.BACKGROUND, card=hostile, job=HOSTILE)
     card = page.get_by_role("group", name=HOSTILE)

@@ -27,10 +27,10 @@ from tests.browser.stage import (
     sent,
 )
 
-from ollim_bot.chat import OpenFork
 from ollim_bot.domain.chat import Author, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import TextStreamed
+from ollim_bot.ports import OpenFork
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -11,12 +11,12 @@ import pytest
 from playwright.async_api import Page, expect
 from tests.browser.stage import Stage, box, message, messages, send
 
-from ollim_bot.chat import OpenFork
-from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color, Field
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, Color
 from ollim_bot.domain.chat import Author, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import Noted, TextStreamed, ToolFailed, ToolRefused, ToolStarted
 from ollim_bot.domain.moments import describe
+from ollim_bot.ports import OpenFork
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -42,9 +42,9 @@ CARD = Card(
     "A card with a title that is a good deal longer than any phone is wide",
     RICH,
     fields=(
-        *(Field(f"name {number}", "short", inline=True) for number in range(4)),
-        Field("averyveryverylongnamethatdoesnotendanywheresoon0123456789", RICH, inline=True),
-        Field("wide", "`averyveryverylongwordthatdoesnotendanywheresoon0123456789`"),
+        *(CardField(f"name {number}", "short", inline=True) for number in range(4)),
+        CardField("averyveryverylongnamethatdoesnotendanywheresoon0123456789", RICH, inline=True),
+        CardField("wide", "`averyveryverylongwordthatdoesnotendanywheresoon0123456789`"),
     ),
     buttons=(
         *(Button(f"as {style}", "agent", style, style) for style in ButtonStyle),
@@ -225,8 +225,8 @@ async def test_moments_are_said_in_the_words_of_the_bot(page: Page) -> None:
     moments = [now + each for each in away]
     told: Any = await page.evaluate(
         """async ([moments, now]) => {
-            const {describe} = await import("/static/time.js");
-            return moments.map((moment) => describe(new Date(moment), new Date(now)));
+            const {momentInWords} = await import("/static/format.js");
+            return moments.map((moment) => momentInWords(new Date(moment), new Date(now)));
         }""",
         [[moment.isoformat() for moment in moments], now.isoformat()],
     )

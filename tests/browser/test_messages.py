@@ -24,8 +24,8 @@ from tests.web.browser import eventually
 
 from ollim_bot.domain.chat import Author
 from ollim_bot.errors import OllimError, WrongInput
-from ollim_bot.offline.intents import wish_of
-from ollim_bot.offline.phrasings import meant
+from ollim_bot.offline.intents import schedule_intent
+from ollim_bot.offline.phrasings import intents_in
 from ollim_bot.offline.vocabulary import Remind
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -169,10 +169,11 @@ async def test_older_messages_come_without_a_jump(stage: Stage) -> None:
 async def test_older_messages_that_come_too_late_leave_no_gap(page: Page) -> None:
     """They were asked for by a page that has begun anew since then, with the newest messages."""
     shown = await page.evaluate("""async () => {
-        const { START, loadedOlder } = await import("/static/state.js");
-        const state = { ...START, messages: [{ id: "m90" }], hasMore: true };
-        const late = loadedOlder(state, "m30", [{ id: "m29" }], false);
-        const right = loadedOlder(state, "m90", [{ id: "m89" }], false);
+        const { INITIAL_STATE } = await import("/static/state.js");
+        const { olderLoaded } = await import("/static/reducers.js");
+        const state = { ...INITIAL_STATE, messages: [{ id: "m90" }], hasMore: true };
+        const late = olderLoaded(state, "m30", [{ id: "m29" }], false);
+        const right = olderLoaded(state, "m90", [{ id: "m89" }], false);
         return [late, right].map(({ messages }) => messages.map((message) => message.id));
     }""")
     assert shown == [["m90"], ["m89", "m90"]]
@@ -276,7 +277,7 @@ async def test_the_first_page_offers_three_things_that_work(stage: Stage, page: 
     await expect(ideas).to_have_count(3)
     for idea in (await ideas.all())[:2]:
         text = await idea.get_attribute("data-text") or ""
-        assert meant(text) or isinstance(wish_of(text, datetime.now(UTC)), Remind)
+        assert intents_in(text) or isinstance(schedule_intent(text, datetime.now(UTC)), Remind)
     await ideas.nth(0).click()
     await expect(box(page)).to_have_value("remind me in 1 minute to drink water")
     await expect(box(page)).to_be_focused()

@@ -17,7 +17,7 @@ from tests.storage.places import NOW, DataDirectory
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.domain.pings import Allowed, Charge, PingBudget, Refused, Verdict
+from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingRefused, PingVerdict
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.store.opening import open_database
@@ -50,12 +50,12 @@ async def _sent(store: SqliteStore, name: str, number: str) -> str:
     run = Run(RunPolicy(RunKind.BACKGROUND, ()), NOW, session=SessionId(name))
     verdict = await poster.send(message, run, _with_a_token)
     await store.close()
-    return "sent" if isinstance(verdict, Allowed) else "refused"
+    return "sent" if isinstance(verdict, PingAllowed) else "refused"
 
 
-def _with_a_token(budget: PingBudget) -> tuple[PingBudget, Verdict]:
+def _with_a_token(budget: PingBudget) -> tuple[PingBudget, PingVerdict]:
     after, is_paid = budget.spent(NOW)
-    return after, Allowed(Charge.TOKEN) if is_paid else Refused("There is no token.")
+    return after, PingAllowed(Charge.TOKEN) if is_paid else PingRefused("There is no token.")
 
 
 DEEDS: dict[str, Callable[[Path, str, str], str]] = {

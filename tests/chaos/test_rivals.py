@@ -19,7 +19,7 @@ from ollim_bot.store.opening import open_database
 from ollim_bot.store.transaction import Transaction
 
 ROUNDS = 30
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 class Rival:

@@ -21,7 +21,7 @@ def stored(terminal: Terminal) -> dict[str, object]:
 def test_a_list_shows_each_value_and_what_it_takes(terminal: Terminal) -> None:
     lines = terminal.done("config", "list").splitlines()
     assert [line.split()[0] for line in lines] == list(CONFIG_KEYS)
-    assert "  bg_concurrency        3         a number from 1 to 16" in lines
+    assert "  bg_concurrency      3         a number from 1 to 16" in lines
     assert list(terminal.home.iterdir()) == []
 
 
@@ -30,7 +30,7 @@ def test_what_differs_from_its_default_is_marked(terminal: Terminal) -> None:
     *settings, legend = terminal.done("config", "list").splitlines()
     assert legend == "* differs from the default"
     assert [line for line in settings if line.startswith("*")] == [
-        "* bg_concurrency        5         a number from 1 to 16; default: 3"
+        "* bg_concurrency      5         a number from 1 to 16; default: 3"
     ]
 
 

@@ -18,7 +18,7 @@ from ollim_bot.domain.jobs import JobKind
 from ollim_bot.errors import OllimError
 from ollim_bot.store.run_requests import RequestFolder, RunRequest
 
-LIMIT = 20.0
+LIMIT = 60.0
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_a_wrong_file_cannot_be_run(terminal: Terminal) -> None:
 def test_a_bot_that_does_not_answer_is_asked_no_longer(planned: Terminal) -> None:
     caller = Caller(planned.environ, planned.home, lambda: planned.now)
     with held("bot", planned.paths.bot_pid), pytest.raises(OllimError) as refused:
-        run_job(RoutineNoun(), {"job": "plan"}, caller, patience=0.1)
+        run_job(RoutineNoun(), {"job": "plan"}, caller, wait_seconds=0.1)
     assert str(refused.value).startswith("The bot did not answer, so nothing was run. ")
     assert refused.value.exit_code == 1
     assert left(planned) == []

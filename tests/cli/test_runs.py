@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.cli.terminal import Terminal
 from tests.test_architecture import HEAVY
 
-from ollim_bot.cli.runs import listing, meant, stories
+from ollim_bot.cli.runs import find_run, listing, run_records
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 
@@ -216,9 +216,9 @@ occurrences = st.builds(
 @given(st.lists(occurrences.filter(lambda one: one.manual or one.kind != "webhook"), max_size=12))
 def test_the_word_of_each_line_finds_its_run(some: list[Occurrence]) -> None:
     noon = datetime(2026, 11, 15, 12, tzinfo=UTC)
-    known = stories(LedgerRow(one.scheduled_at or noon, "done", one) for one in some)
+    known = run_records(LedgerRow(one.scheduled_at or noon, "done", one) for one in some)
     lines = listing(known, noon).splitlines() if known else []
-    assert [meant(line.split()[0], known).id for line in lines] == [one.id for one in known]
+    assert [find_run(line.split()[0], known).id for line in lines] == [one.id for one in known]
 
 
 def test_json_holds_every_fact_and_row(bot: Terminal) -> None:

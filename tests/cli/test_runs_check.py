@@ -15,14 +15,14 @@ from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.stores import open_stores
 from ollim_bot.stores import Stores
-from ollim_bot.testing.journal import RememberingJournal
+from ollim_bot.testing.journal import RecordingJournal
 
 DAY = timedelta(days=1)
 
 
 def ledger_of(terminal: Terminal) -> Stores:
     return open_stores(
-        terminal.paths, now=lambda: SUNDAY, journal=RememberingJournal(), disk=QuickDisk()
+        terminal.paths, now=lambda: SUNDAY, journal=RecordingJournal(), disk=QuickDisk()
     )
 
 

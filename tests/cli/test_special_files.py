@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.cli.terminal import Answer, Terminal
 
-LIMIT = 20.0
+LIMIT = 60.0
 HUGE = 1_500_000_000
 
 

@@ -15,7 +15,7 @@ from tests.browser.squatter import Squatter, squatting
 from tests.cli.terminal import Answer, Terminal, held
 from tests.web.browser import browser, stranger
 from tests.web.scene import SECRET, Scene, make_scene, running
-from tests.web.sign_in import NotLetIn
+from tests.web.sign_in import AccessDenied
 
 from ollim_bot.store.data_directory import prepare_data_directory
 
@@ -47,7 +47,7 @@ async def test_the_address_is_printed_alone_and_lets_one_browser_in(terminal: Te
             assert found is not None
             assert SECRET.reveal() not in answer.out
             assert await own.door.session(await own.door.enter(found[1]))
-            with pytest.raises(NotLetIn):
+            with pytest.raises(AccessDenied):
                 await own.door.enter(found[1])
 
 
@@ -64,7 +64,7 @@ async def test_a_new_one_ends_every_other_way_in(terminal: Terminal) -> None:
             if is_good:
                 assert await own.door.session(await own.door.enter(found[1]))
             else:
-                with pytest.raises(NotLetIn):
+                with pytest.raises(AccessDenied):
                     await own.door.enter(found[1])
         assert terminal.paths.web_token.read_text().strip() != SECRET.reveal()
         assert terminal.paths.web_token.stat().st_mode & 0o777 == 0o600

@@ -11,7 +11,6 @@ from typing import TypeVar
 
 from tests.conversation.scene import messages_of
 
-from ollim_bot.agent import Refusal, ToolCall
 from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
@@ -20,6 +19,7 @@ from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.runtime_config import PermissionMode
+from ollim_bot.ports import Refusal, ToolCall
 from ollim_bot.store.store import Store
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
@@ -28,7 +28,7 @@ from ollim_bot.testing.repeating_store import RepeatingStore
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 ROOT = Path("/data")
-LIMIT = 10.0
+LIMIT = 60.0
 WRITE = ToolCall("Write", {"file_path": "notes/a.txt", "content": "hello"})
 
 T = TypeVar("T")

@@ -12,7 +12,6 @@ from typing import Any
 from tests.conversation.fate import Fate, SteppedDatabase
 from tests.conversation.scene import NOW, messages_of
 
-from ollim_bot.chat import MessagePart, Reception, Status, TurnStart
 from ollim_bot.conversation.delivery import DeliveryQueue
 from ollim_bot.conversation.delivery_queues import DeliveryQueues
 from ollim_bot.conversation.failure_notices import FailureNotices
@@ -20,11 +19,12 @@ from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, numbered_id
 from ollim_bot.domain.events import AgentEvent
-from ollim_bot.domain.pings import Allowed, Charge, PingBudget, Refused, Verdict
+from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingRefused, PingVerdict
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.ports import ChatService, MessagePart, Status, TurnStart
 from ollim_bot.store.deliveries import Delivery
-from ollim_bot.testing.channel import FarService
+from ollim_bot.testing.channel import FakeChatService
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.repeating_store import RepeatingStore
 from ollim_bot.testing.surface import RecordingSurface
@@ -42,18 +42,18 @@ def ping(number: int = 7) -> ChatMessage:
     return ChatMessage(numbered_id(NOW, number), NOW, Author.BACKGROUND, f"ping {number}")
 
 
-def with_a_token(budget: PingBudget) -> tuple[PingBudget, Verdict]:
+def with_a_token(budget: PingBudget) -> tuple[PingBudget, PingVerdict]:
     after, is_paid = budget.spent(NOW)
-    return after, Allowed(Charge.TOKEN) if is_paid else Refused("There is no token.")
+    return after, PingAllowed(Charge.TOKEN) if is_paid else PingRefused("There is no token.")
 
 
-def as_critical(budget: PingBudget) -> tuple[PingBudget, Verdict]:
+def as_critical(budget: PingBudget) -> tuple[PingBudget, PingVerdict]:
     after, is_paid = budget.critical_spent(NOW, 5)
-    return after, Allowed(Charge.CRITICAL) if is_paid else Refused("There is none left.")
+    return after, PingAllowed(Charge.CRITICAL) if is_paid else PingRefused("There is none left.")
 
 
-def for_nothing(budget: PingBudget) -> tuple[PingBudget, Verdict]:
-    return budget, Allowed(Charge.NOTHING)
+def for_nothing(budget: PingBudget) -> tuple[PingBudget, PingVerdict]:
+    return budget, PingAllowed(Charge.NOTHING)
 
 
 class TrueTime:
@@ -76,12 +76,12 @@ class TrueTime:
 class SteppedChannel:
     """To hand a message over is two steps: before it arrives, and before we know; so is reading."""
 
-    def __init__(self, service: FarService, fate: Fate) -> None:
+    def __init__(self, service: FakeChatService, fate: Fate) -> None:
         self.name = service.name
         self._service = service
         self._fate = fate
 
-    async def run(self, reception: Reception) -> None:
+    async def run(self, reception: ChatService) -> None:
         await self._service.run(reception)
 
     async def present(self, start: TurnStart, events: AsyncIterator[AgentEvent]) -> None:
@@ -131,9 +131,9 @@ class Life:
     async def send(self, message: ChatMessage, run: Run, pay: Payment | None = None) -> bool:
         """Whether it was paid for; waits as long as the agent does, and raises `NotSent`."""
         verdict = await self.poster.send(message, run, pay)
-        if isinstance(verdict, Allowed):
+        if isinstance(verdict, PingAllowed):
             self.arrival = await self.poster.arrival(message.id)
-        return isinstance(verdict, Allowed)
+        return isinstance(verdict, PingAllowed)
 
     arrival: Arrival | None = None
 
@@ -145,7 +145,7 @@ class Mailbag:
     `told` is what the owner was told, by its key.
     """
 
-    services: list[FarService] = field(default_factory=list)
+    services: list[FakeChatService] = field(default_factory=list)
     clock: ManualClock = field(default_factory=lambda: ManualClock(NOW))
     store: RepeatingStore = field(default_factory=lambda: RepeatingStore(lambda: NOW))
     surfaces: list[RecordingSurface] = field(default_factory=list)
@@ -230,9 +230,9 @@ class Mailbag:
         return self.store.run(lambda tx: tx.deliveries.refs(message_id)).get(channel, ())
 
 
-def far_bag(**more: Any) -> tuple[Mailbag, FarService, TrueTime]:
+def far_bag(**more: Any) -> tuple[Mailbag, FakeChatService, TrueTime]:
     """A mailbag whose messages have to arrive at a service."""
     clock = ManualClock(NOW)
     time = TrueTime(clock)
-    service = FarService(time, **more)
+    service = FakeChatService(time, **more)
     return Mailbag([service], clock), service, time

@@ -11,7 +11,6 @@ from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from ollim_bot.agent import Refusal, ToolCall
 from ollim_bot.cli.main import main
 from ollim_bot.conversation.jobs.echo import ChangeEcho, ChangeWatch
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
@@ -28,13 +27,14 @@ from ollim_bot.domain.events import (
 )
 from ollim_bot.errors import WriteFailed
 from ollim_bot.paths import DataPaths
+from ollim_bot.ports import Refusal, ToolCall
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.journal import RememberingJournal
+from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.memory import memory_stores
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -70,7 +70,7 @@ class Stage:
     posted: dict[str, ChatMessage] = field(default_factory=dict)
     posts: int = 0
     clock: ManualClock = field(default_factory=lambda: ManualClock(NOW, BERLIN))
-    journal: RememberingJournal = field(default_factory=RememberingJournal)
+    journal: RecordingJournal = field(default_factory=RecordingJournal)
 
     def __post_init__(self) -> None:
         self.stores: Stores = memory_stores(NOW)

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 
 from tests.conversation.scene import HOME, Scene
 
-from ollim_bot.agent import SessionSpec, Toolset
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import TextStreamed
+from ollim_bot.ports import SessionSpec, Toolset
 from ollim_bot.testing.engine import Says, ScriptedEngine, ScriptedSession, Step, Waits
 
 

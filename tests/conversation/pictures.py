@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from ollim_bot.agent import Image, Prompt, SessionSpec, Toolset
 from ollim_bot.domain.events import AgentEvent
+from ollim_bot.ports import Image, Prompt, SessionSpec, Toolset
 from ollim_bot.testing.engine import ScriptedEngine, ScriptedSession
 
 

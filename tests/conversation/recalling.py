@@ -9,7 +9,6 @@ from pathlib import Path
 
 from tests.conversation.fate import Fate
 
-from ollim_bot.agent import Prompt, SessionSpec, StoredSession, ToolCall, Toolset, Trace
 from ollim_bot.domain.events import (
     AgentEvent,
     EndCause,
@@ -26,6 +25,7 @@ from ollim_bot.domain.events import (
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import SessionLost
+from ollim_bot.ports import Prompt, SessionSpec, StoredSession, ToolCall, Toolset, Trace
 
 WRITE = "write it down"
 ANSWER = "It is written down."

@@ -13,35 +13,44 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from ollim_bot.agent import AgentEngine, Gate, Refusal, SessionSpec, ToolCall
-from ollim_bot.chat import ChatSurface, Incoming, IncomingFile, Status
 from ollim_bot.conversation.assembly import Talk
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.conversation.foundations import World
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
 from ollim_bot.domain.events import TurnEnded
 from ollim_bot.domain.inbox import Accepted, Ended, InboxRow, InputEnd
-from ollim_bot.domain.inputs import InputId, OwnerMessage
+from ollim_bot.domain.inputs import CommandCall, InputId, OwnerMessage
 from ollim_bot.domain.sessions import SessionChange
-from ollim_bot.domain.tool_policy import DEFAULT_BG_TOOLS
 from ollim_bot.errors import WrongInput
 from ollim_bot.paths import DataPaths
+from ollim_bot.ports import (
+    AgentEngine,
+    ChatSurface,
+    Gate,
+    IncomingFile,
+    IncomingMessage,
+    Refusal,
+    SessionSpec,
+    Status,
+    ToolCall,
+)
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.store import Store
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
-from ollim_bot.testing.journal import RememberingJournal
+from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.memory import memory_stores
 from ollim_bot.testing.repeating_store import RepeatingStore
 from ollim_bot.testing.surface import RecordingSurface
 from ollim_bot.tools.gates import BackgroundTools
 from ollim_bot.tools.path_rules import PathPolicy
+from ollim_bot.tools.registry import DEFAULT_BG_TOOLS
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 HOME = Path("/data")
-LIMIT = 10.0
+LIMIT = 60.0
 LONGEST = 60.0
 
 STATUS = Status(
@@ -56,7 +65,7 @@ STATUS = Status(
 
 
 class FakeKeeper:
-    """Doubles `AttachmentKeeper`: a file is an image by its name, and broken by its name too.
+    """Doubles `AttachmentStore`: a file is an image by its name, and broken by its name too.
 
     `reading` has the images that were asked for.
     """
@@ -142,7 +151,7 @@ class Scene:
 
     async def send(self, text: str, name: str = "", **more: Any) -> ChatMessage:
         """The message's id is its text, unless it is given a name."""
-        return await self.chat.receive(Incoming(InputId(name or text), "web", text, **more))
+        return await self.chat.receive(IncomingMessage(InputId(name or text), "web", text, **more))
 
     async def ask(self, text: str, name: str = "", **more: Any) -> str:
         """Send it, wait for the end of its turn, and give what was answered last."""
@@ -246,10 +255,10 @@ def world(
         "keeper": FakeKeeper(),
         "spec": plain_spec,
         "gate": lambda *_: let_through,
-        "journal": RememberingJournal(),
+        "journal": RecordingJournal(),
         "background_tools": BackgroundTools(PathPolicy(HOME), lambda: DEFAULT_BG_TOOLS),
         "job_files": JobFileChecker(DataPaths(HOME)),
-        "former": UndoStore(DataPaths(HOME), RememberingJournal()),
+        "former": UndoStore(DataPaths(HOME), RecordingJournal()),
         "working_directory": HOME,
         "status": STATUS,
         "doctor": all_well,
@@ -311,6 +320,10 @@ async def scene(
             task.cancel()
         await asyncio.gather(*made.tasks, return_exceptions=True)
         await talk.forks.close()
+
+
+def call(**arguments: str) -> CommandCall:
+    return CommandCall(InputId("1"), "test", NOW, "any", arguments)
 
 
 def scripted(*texts: str) -> ScriptedEngine:

@@ -8,11 +8,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.domain.strategies import json_values
 
-from ollim_bot.agent import ToolCall
 from ollim_bot.conversation.approvals import Answer, answered_card, asking_card, read_button
 from ollim_bot.domain.cards import Button, Color
 from ollim_bot.domain.permissions import LONGEST_GRANT
 from ollim_bot.domain.tool_policy import Pattern
+from ollim_bot.ports import ToolCall
 from ollim_bot.surfaces.web.markdown import render
 
 KEY = "0" * 32

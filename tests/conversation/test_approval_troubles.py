@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import pytest
 from tests.conversation.approval_scene import NOW, WRITE, Questions
 
-from ollim_bot.agent import Refusal
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.errors import Unreadable, WriteFailed
+from ollim_bot.ports import Refusal
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.testing.repeating_store import RepeatingStore
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 from tests.conversation.approval_scene import WRITE, Questions, button, outcome
 
-from ollim_bot.agent import Refusal, ToolCall
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.domain.taint import TaintedCall
 from ollim_bot.domain.tool_policy import Pattern
+from ollim_bot.ports import Refusal, ToolCall
 
 GRANT = "Write(./notes/**)"
 SAME = ToolCall("Write", {"file_path": "/data/notes/b.txt", "content": "more"})

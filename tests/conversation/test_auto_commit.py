@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.conversation.scene import HOME, scene
 
-from ollim_bot.agent import Refusal, ToolCall
-from ollim_bot.testing.engine import Calls, Says, ScriptedEngine
-from ollim_bot.testing.journal import RememberingJournal
+from ollim_bot.ports import Refusal, ToolCall
+from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine
+from ollim_bot.testing.journal import RecordingJournal
 
 
 async def refuse_plans(call: ToolCall) -> Refusal | None:
@@ -27,8 +27,8 @@ async def refuse_plans(call: ToolCall) -> Refusal | None:
     ],
 )
 async def test_a_write_that_ended_well_is_noted(tool: str, path: str, noted: list[str]) -> None:
-    journal = RememberingJournal()
-    engine = ScriptedEngine().then(Calls(tool, {"file_path": path}), Says("Done."))
+    journal = RecordingJournal()
+    engine = ScriptedEngine().then(CallsTool(tool, {"file_path": path}), Says("Done."))
     async with scene(engine, journal=journal, gate=refuse_plans) as at:
         await at.ask("write it down")
 

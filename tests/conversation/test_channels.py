@@ -12,17 +12,17 @@ from tests.conversation.scene import NOW
 
 from ollim_bot.domain.chat import OF_GREETING, Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.runs import RunKind
-from ollim_bot.errors import NotSent
+from ollim_bot.errors import DeliveryFailed
 from ollim_bot.store.deliveries import DeliveryState
-from ollim_bot.testing.channel import FarService
+from ollim_bot.testing.channel import FakeChatService
 from ollim_bot.testing.clock import ManualClock
 
 BACKGROUND = run_of(RunKind.BACKGROUND)
 
 
-def two() -> tuple[Mailbag, FarService, FarService]:
+def two() -> tuple[Mailbag, FakeChatService, FakeChatService]:
     clock = ManualClock(NOW)
-    one, other = FarService(clock, name="discord"), FarService(clock, name="telegram")
+    one, other = FakeChatService(clock, name="discord"), FakeChatService(clock, name="telegram")
     return Mailbag([one, other], clock), one, other
 
 
@@ -65,7 +65,7 @@ async def test_what_all_channels_refuse_is_given_back_once() -> None:
     async with bag.life() as life:
         sending = asyncio.create_task(life.send(ping(), BACKGROUND, with_a_token))
         await bag.until(sending.done)
-        with pytest.raises(NotSent, match="It is closed"):
+        with pytest.raises(DeliveryFailed, match="It is closed"):
             sending.result()
         await bag.until(lambda: not bag.untold)
     assert (bag.budget.daily_used, len(bag.told)) == (0, 2)
@@ -102,7 +102,7 @@ async def test_an_edit_reaches_every_channel_once_in_its_newest_form() -> None:
 
 async def test_an_answer_takes_its_draft_over_and_goes_on_below() -> None:
     clock = ManualClock(NOW)
-    service = FarService(clock, longest=5)
+    service = FakeChatService(clock, longest=5)
     bag = Mailbag([service], clock)
     draft = service.draw("turn-1", "…")
     async with bag.life() as life:

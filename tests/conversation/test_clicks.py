@@ -8,7 +8,7 @@ from tests.conversation.scene import Scene, scene, scripted
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.inbox import InputEnd
-from ollim_bot.testing.engine import Calls, Says, ScriptedEngine
+from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine
 
 CARD = "mcp__discord__discord_embed"
 BUTTONS = [
@@ -26,7 +26,7 @@ async def shown_card(at: Scene) -> ChatMessage:
 
 def offering(*answers: str) -> ScriptedEngine:
     engine = ScriptedEngine()
-    engine.then(Calls(CARD, {"title": "The plan", "buttons": BUTTONS}), Says("See the card."))
+    engine.then(CallsTool(CARD, {"title": "The plan", "buttons": BUTTONS}), Says("See the card."))
     return engine.answers(*answers)
 
 
@@ -121,7 +121,7 @@ async def test_a_button_that_is_not_there_does_nothing() -> None:
 async def test_tools_of_the_main_session_act_at_once() -> None:
     engine = ScriptedEngine()
     reminder = {"prompt": "drink water", "delay_minutes": 20}
-    engine.then(Calls("mcp__discord__add_reminder", reminder), Says("Set."))
+    engine.then(CallsTool("mcp__discord__add_reminder", reminder), Says("Set."))
     async with scene(engine) as at:
         await at.ask("remind me to drink water")
         (shelved,) = at.stores.reminders.all()

@@ -11,12 +11,12 @@ import pytest
 from tests.conversation.echo_scene import BERLIN, NOW, PATH, Stage, no_plans, routine
 from tests.engine.scene import scene
 
-from ollim_bot.agent import Prompt, Toolset
 from ollim_bot.conversation.jobs.echo import ChangeEcho
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import AgentEvent, EndCause, ToolFailed, TurnEnded
 from ollim_bot.errors import WriteFailed
 from ollim_bot.offline.messages import CallTool, Reply
+from ollim_bot.ports import Prompt, Toolset
 from ollim_bot.testing.clock import ManualClock
 
 ADD = 'routine add --id daily -m "Plan the day." --description Plan --cron "30 8 * * 1-5"'

@@ -18,12 +18,12 @@ from tests.conversation.delivery_scene import (
 from tests.conversation.fate import Fate
 from tests.conversation.scene import NOW
 
-from ollim_bot.chat import Channel
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, numbered_id
 from ollim_bot.domain.forks import ForkLife, lookup_fork_session
 from ollim_bot.domain.runs import RunKind
-from ollim_bot.errors import NotSent
-from ollim_bot.testing.channel import ChannelContract, FarService, Mishap
+from ollim_bot.errors import DeliveryFailed
+from ollim_bot.ports import Channel
+from ollim_bot.testing.channel import ChannelContract, DeliveryFault, FakeChatService
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.tools.context import Arrival
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("at_once")
 
 class TestFarService(ChannelContract):
     def make(self) -> Channel:
-        return FarService(ManualClock(NOW))
+        return FakeChatService(ManualClock(NOW))
 
 
 def said(number: int, text: str) -> ChatMessage:
@@ -91,7 +91,9 @@ async def test_a_long_message_arrives_in_parts_each_under_a_nonce_of_its_own() -
 
 async def test_messages_arrive_in_the_order_in_which_they_were_sent() -> None:
     bag, service, _ = far_bag()
-    service.mishaps.extend([Mishap.REQUEST_LOST, Mishap.ANSWER_LOST, Mishap.NONE] * 3)
+    service.faults.extend(
+        [DeliveryFault.REQUEST_LOST, DeliveryFault.ANSWER_LOST, DeliveryFault.NONE] * 3
+    )
     async with bag.life() as outbox:
         await sent(bag, outbox, *(said(number, f"{number}") for number in range(5)))
         await bag.until(lambda: not bag.waiting)
@@ -103,7 +105,7 @@ async def test_a_message_that_is_refused_costs_nothing_and_both_are_told() -> No
     bag, service, _ = far_bag()
     service.refusal = "Your direct messages are closed."
     async with bag.life() as outbox:
-        with pytest.raises(NotSent, match="direct messages are closed"):
+        with pytest.raises(DeliveryFailed, match="direct messages are closed"):
             await sent(bag, outbox, ping())
         service.refusal = ""
         assert await sent(bag, outbox, ping(8)) == [True]
@@ -158,10 +160,12 @@ async def test_a_slow_service_doubles_nothing_and_is_heard_in_the_end() -> None:
     assert service.texts == ["ping 1", "ping 2"]
 
 
-@pytest.mark.parametrize("fault", [Mishap.FAULT, Mishap.BROKEN_OFF])
-async def test_a_courier_with_a_fault_holds_nothing_up_and_doubles_nothing(fault: Mishap) -> None:
+@pytest.mark.parametrize("fault", [DeliveryFault.FAULT, DeliveryFault.BROKEN_OFF])
+async def test_a_courier_with_a_fault_holds_nothing_up_and_doubles_nothing(
+    fault: DeliveryFault,
+) -> None:
     bag, service, _ = far_bag()
-    service.mishaps.append(fault)
+    service.faults.append(fault)
     async with bag.life() as outbox:
         assert await sent(bag, outbox, ping(1), ping(2)) == [True, True]
         await bag.until(lambda: not bag.waiting)

@@ -11,33 +11,33 @@ from tests.conversation.delivery_scene import Mailbag, far_bag, ping, run_of, wi
 from tests.conversation.fate import Crash, Fate
 
 from ollim_bot.domain.runs import RunKind
-from ollim_bot.testing.channel import FarService, Mishap
+from ollim_bot.testing.channel import DeliveryFault, FakeChatService
 
 FORGOTTEN = 1000.0
 
 pytestmark = pytest.mark.usefixtures("at_once")
 
 
-def is_well(_: FarService) -> None: ...
+def is_well(_: FakeChatService) -> None: ...
 
 
-def loses_answers(service: FarService) -> None:
-    service.mishaps.extend([Mishap.ANSWER_LOST] * 2)
+def loses_answers(service: FakeChatService) -> None:
+    service.faults.extend([DeliveryFault.ANSWER_LOST] * 2)
 
 
-def loses_requests(service: FarService) -> None:
-    service.mishaps.append(Mishap.REQUEST_LOST)
+def loses_requests(service: FakeChatService) -> None:
+    service.faults.append(DeliveryFault.REQUEST_LOST)
 
 
-def refuses(service: FarService) -> None:
+def refuses(service: FakeChatService) -> None:
     service.refusal = "Your direct messages are closed."
 
 
-def hides(service: FarService) -> None:
+def hides(service: FakeChatService) -> None:
     service.is_hidden = True
 
 
-Moods = Callable[[FarService], None]
+Moods = Callable[[FakeChatService], None]
 
 
 class Tale:

@@ -10,11 +10,11 @@ import pytest
 from tests.conversation.delivery_scene import Life, Mailbag, far_bag, ping, run_of, with_a_token
 
 from ollim_bot.domain.runs import RunKind
-from ollim_bot.errors import NotSent
-from ollim_bot.testing.channel import Mishap
+from ollim_bot.errors import DeliveryFailed
+from ollim_bot.testing.channel import DeliveryFault
 
 BACKGROUND = run_of(RunKind.BACKGROUND)
-LOST = [Mishap.REQUEST_LOST, Mishap.ANSWER_LOST]
+LOST = [DeliveryFault.REQUEST_LOST, DeliveryFault.ANSWER_LOST]
 TOLD = "I cannot tell whether this arrived on Discord: “ping 7”. It is on the page."
 
 pytestmark = pytest.mark.usefixtures("at_once")
@@ -28,9 +28,9 @@ async def begin(bag: Mailbag, outbox: Life) -> None:
 
 
 @pytest.mark.parametrize("mishap", LOST)
-async def test_a_lost_answer_is_asked_for_again_under_the_same_nonce(mishap: Mishap) -> None:
+async def test_a_lost_answer_is_asked_for_again_under_the_same_nonce(mishap: DeliveryFault) -> None:
     bag, service, _ = far_bag()
-    service.mishaps.append(mishap)
+    service.faults.append(mishap)
     async with bag.life() as outbox:
         await begin(bag, outbox)
     assert service.texts == ["ping 7"]
@@ -41,10 +41,10 @@ async def test_a_lost_answer_is_asked_for_again_under_the_same_nonce(mishap: Mis
 @pytest.mark.parametrize("mishap", LOST)
 @pytest.mark.parametrize("how", ["the machine sleeps", "the clock is set back", "the bot restarts"])
 async def test_what_the_service_may_have_forgotten_is_read_back_first(
-    mishap: Mishap, how: str
+    mishap: DeliveryFault, how: str
 ) -> None:
     bag, service, time = far_bag(remembers=timedelta(minutes=3))
-    service.mishaps.append(mishap)
+    service.faults.append(mishap)
     async with bag.life() as outbox:
         sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
         await bag.until(lambda: service.tries)
@@ -71,24 +71,24 @@ async def test_what_the_service_may_have_forgotten_is_read_back_first(
 @pytest.mark.parametrize("mishap", LOST)
 @pytest.mark.parametrize("reason", ["nobody may read", "too much came after it"])
 async def test_what_cannot_be_known_is_not_repeated_and_told_once(
-    mishap: Mishap, reason: str
+    mishap: DeliveryFault, reason: str
 ) -> None:
     bag, service, time = far_bag()
-    service.mishaps.append(mishap)
+    service.faults.append(mishap)
     async with bag.life() as outbox:
         sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
         await bag.until(lambda: service.tries)
         bag.clock.jump(1000)
         time.asleep += 1000
         service.is_hidden = reason == "nobody may read"
-        service.talk_on(30)
+        service.add_foreign(30)
         service.reach = 20
         await bag.until(lambda: bag.told)
         assert await sending
     service.is_hidden, service.reach = False, None
     async with bag.life():
         await bag.clock.advance(600)
-    assert service.texts == (["ping 7"] if mishap is Mishap.ANSWER_LOST else [])
+    assert service.texts == (["ping 7"] if mishap is DeliveryFault.ANSWER_LOST else [])
     assert service.tries == 1
     assert list(bag.told.values()) == [TOLD]
     assert (bag.waiting, bag.untold) == ([], [])
@@ -98,7 +98,7 @@ async def test_what_cannot_be_known_is_not_repeated_and_told_once(
 
 async def test_a_reading_that_fails_for_a_while_gives_nothing_up() -> None:
     bag, service, time = far_bag()
-    service.mishaps.append(Mishap.ANSWER_LOST)
+    service.faults.append(DeliveryFault.ANSWER_LOST)
     async with bag.life() as outbox:
         sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
         await bag.until(lambda: service.tries)
@@ -117,7 +117,7 @@ async def test_a_reading_that_fails_for_a_while_gives_nothing_up() -> None:
 
 async def test_a_refusal_says_nothing_about_the_try_before_it() -> None:
     bag, service, _ = far_bag()
-    service.mishaps.append(Mishap.ANSWER_LOST)
+    service.faults.append(DeliveryFault.ANSWER_LOST)
     async with bag.life() as outbox:
         sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
         await bag.until(lambda: service.tries == 1)
@@ -130,13 +130,13 @@ async def test_a_refusal_says_nothing_about_the_try_before_it() -> None:
 
 async def test_a_refusal_after_a_try_that_brought_nothing_gives_the_token_back() -> None:
     bag, service, _ = far_bag()
-    service.mishaps.append(Mishap.REQUEST_LOST)
+    service.faults.append(DeliveryFault.REQUEST_LOST)
     async with bag.life() as outbox:
         sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
         await bag.until(lambda: service.tries == 1)
         service.refusal = "Your direct messages are closed."
         await bag.until(sending.done)
-        with pytest.raises(NotSent, match="are closed"):
+        with pytest.raises(DeliveryFailed, match="are closed"):
             sending.result()
     assert service.texts == []
     assert bag.budget.daily_used == 0
@@ -145,10 +145,10 @@ async def test_a_refusal_after_a_try_that_brought_nothing_gives_the_token_back()
 
 async def test_a_try_that_arrives_after_the_second_one_is_known_by_its_nonce() -> None:
     bag, service, _ = far_bag()
-    service.mishaps.append(Mishap.LATE)
+    service.faults.append(DeliveryFault.LATE)
     async with bag.life() as outbox:
         await begin(bag, outbox)
-    service.let_late_ones_in()
+    service.deliver_late()
     assert service.texts == ["ping 7"]
 
 
@@ -157,7 +157,7 @@ async def test_another_message_with_the_same_words_is_not_taken_for_it() -> None
     async with bag.life() as outbox:
         await begin(bag, outbox)
         same = replace(ping(8), text="ping 7")
-        service.mishaps.append(Mishap.REQUEST_LOST)
+        service.faults.append(DeliveryFault.REQUEST_LOST)
         sending = asyncio.create_task(outbox.send(same, BACKGROUND, with_a_token))
         await bag.until(lambda: service.tries == 2)
         bag.clock.jump(1000)
@@ -189,14 +189,14 @@ async def test_a_clock_that_was_wrong_hides_nothing_that_has_arrived(
 ) -> None:
     bag, service, time = far_bag()
     bag.clock.jump(ahead)
-    service.mishaps.append(Mishap.ANSWER_LOST)
+    service.faults.append(DeliveryFault.ANSWER_LOST)
     async with bag.life() as outbox:
         sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
         await bag.until(lambda: service.tries)
     sending.cancel()
     bag.clock.jump(set_back + 1000)
     time.asleep += 1000
-    service.talk_on(30)
+    service.add_foreign(30)
     async with bag.life():
         await bag.until(lambda: not bag.waiting)
     await asyncio.gather(sending, return_exceptions=True)
@@ -206,7 +206,7 @@ async def test_a_clock_that_was_wrong_hides_nothing_that_has_arrived(
 
 async def test_a_reading_that_is_never_answered_is_asked_for_again() -> None:
     bag, service, time = far_bag()
-    service.mishaps.append(Mishap.ANSWER_LOST)
+    service.faults.append(DeliveryFault.ANSWER_LOST)
     async with bag.life() as outbox:
         sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
         await bag.until(lambda: service.tries)

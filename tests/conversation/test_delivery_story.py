@@ -13,12 +13,13 @@ from tests.conversation.delivery_scene import Life as Running
 from tests.conversation.delivery_scene import far_bag, ping, run_of, with_a_token
 from tests.conversation.fate import Crash, Fate
 from tests.conversation.scene import AtOnce
+from tests.examples import examples
 
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.runs import RunKind
 from ollim_bot.store.deliveries import DeliveryState
-from ollim_bot.testing.channel import Mishap
+from ollim_bot.testing.channel import DeliveryFault
 
 _TOKENS = 500
 BACKGROUND = run_of(RunKind.BACKGROUND)
@@ -30,7 +31,7 @@ class Happens:
 
     what: str
     seconds: float = 0.0
-    mishaps: tuple[Mishap, ...] = ()
+    faults: tuple[DeliveryFault, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,15 @@ happenings = st.one_of(
     st.builds(
         Happens,
         st.just("something is lost"),
-        mishaps=st.lists(
-            st.sampled_from([Mishap.NONE, Mishap.REQUEST_LOST, Mishap.ANSWER_LOST, Mishap.FAULT]),
+        faults=st.lists(
+            st.sampled_from(
+                [
+                    DeliveryFault.NONE,
+                    DeliveryFault.REQUEST_LOST,
+                    DeliveryFault.ANSWER_LOST,
+                    DeliveryFault.FAULT,
+                ]
+            ),
             max_size=4,
         ).map(tuple),
     ),
@@ -82,7 +90,7 @@ class Story:
     async def end_well(self) -> None:
         """In the end everything works for long enough."""
         self._be("well")
-        self.service.mishaps.clear()
+        self.service.faults.clear()
         async with self.bag.life():
             await self.bag.until(lambda: not self.bag.waiting and not self.bag.untold)
 
@@ -91,7 +99,7 @@ class Story:
             case "two are sent":
                 self._send_two(outbox)
             case "something is lost":
-                self.service.mishaps.extend(event.mishaps)
+                self.service.faults.extend(event.faults)
             case "asleep" | "set":
                 self.bag.clock.jump(event.seconds)
                 self._time.asleep += event.seconds if event.what == "asleep" else 0
@@ -160,7 +168,7 @@ def _plenty(budget: PingBudget) -> PingBudget:
     return replace(budget, capacity=2 * _TOKENS, available=_TOKENS, refill_rate_minutes=10**6)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(1.5))
 @given(st.lists(lives, min_size=1, max_size=4))
 def test_never_lost_never_doubled_and_what_is_unsure_is_told(history: list[Life]) -> None:
     async def run() -> None:

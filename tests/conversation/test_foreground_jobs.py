@@ -8,16 +8,16 @@ from datetime import timedelta
 from tests.conversation.scene import NOW, Scene, scene, scripted
 from tests.forks.branch import Branch
 
-from ollim_bot.agent import Trace
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, Routine, kind_of
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
 from ollim_bot.domain.runs import outcome
-from ollim_bot.testing.engine import Calls, Fails, Says, ScriptedEngine, Waits
+from ollim_bot.ports import Trace
+from ollim_bot.testing.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
 
 PLAN = Routine(JobSpec(id="plan", message="What is the one thing?"), Cron.parse("0 9 * * *"))
-FOLLOW_UP = Calls("mcp__discord__follow_up_chain", {"minutes_from_now": 20})
+FOLLOW_UP = CallsTool("mcp__discord__follow_up_chain", {"minutes_from_now": 20})
 
 
 def occurrence(job: Job = PLAN) -> Occurrence:
@@ -101,7 +101,7 @@ async def test_its_answer_is_called_late_also_if_a_crash_came_before_it_was_post
 
 
 async def test_whatever_tool_a_late_job_speaks_with_it_is_called_late() -> None:
-    say = Calls("mcp__discord__discord_embed", {"title": "Plan", "description": "Write."})
+    say = CallsTool("mcp__discord__discord_embed", {"title": "Plan", "description": "Write."})
     async with scene(ScriptedEngine().then(say, Says("Sent."))) as at:
         await fired(at, late=timedelta(minutes=75))
         (card,) = (each for each in at.log if each.card is not None)

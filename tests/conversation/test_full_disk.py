@@ -13,13 +13,13 @@ from tests.conversation.recalling import ANSWER, WRITE, RecallingEngine
 from tests.conversation.scene import NOW, Scene, plain_spec, scene, store_of
 from tests.conversation.story import Story, check_answered
 
-from ollim_bot.agent import AgentEngine, SessionSpec
 from ollim_bot.domain.inbox import Accepted, InboxRow, InputEnd
 from ollim_bot.domain.inputs import InputId, OwnerMessage
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.errors import StorageError, Unreadable, WriteFailed
+from ollim_bot.ports import AgentEngine, SessionSpec
 from ollim_bot.stores import Stores
-from ollim_bot.testing.engine import Calls, Says, ScriptedEngine
+from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine
 from ollim_bot.testing.memory import MemoryStore, memory_stores
 
 pytestmark = pytest.mark.usefixtures("at_once")
@@ -164,7 +164,7 @@ class FullForLongRows(FullDisk):
 
 
 async def test_an_inbox_that_cannot_be_made_short_is_no_reason_to_stop() -> None:
-    engine = ScriptedEngine().then(*[Calls("Read")] * 400, Says("Read all."))
+    engine = ScriptedEngine().then(*[CallsTool("Read")] * 400, Says("Read all."))
     stores = fated(memory_stores(NOW), FullForLongRows(), [])
     async with scene(engine, stores=stores) as at:
         assert await at.ask("read all") == "Read all."

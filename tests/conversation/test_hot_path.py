@@ -14,7 +14,7 @@ from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.ports import Log, LogView
 from ollim_bot.stores import Stores
-from ollim_bot.testing.engine import Calls, Says, ScriptedEngine
+from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine
 from ollim_bot.testing.memory import memory_stores
 
 OLD = 10_000
@@ -58,7 +58,7 @@ def with_history(stores: Stores) -> tuple[Stores, list[CountingLog]]:
 
 async def test_no_log_is_read_as_a_whole_for_a_message_and_its_turn() -> None:
     stores, logs = with_history(memory_stores(NOW))
-    engine = ScriptedEngine().then(Calls("Bash", {"command": "ls"}), Says("ok"))
+    engine = ScriptedEngine().then(CallsTool("Bash", {"command": "ls"}), Says("ok"))
     async with scene(engine, stores=stores) as at:
         assert logs[0].whole_reads == 0
         logs[1].whole_reads = 0
@@ -89,7 +89,7 @@ async def test_the_old_part_of_the_history_can_still_be_read() -> None:
 
 
 async def test_an_inbox_is_made_short_when_it_has_grown_long() -> None:
-    engine = ScriptedEngine().then(*[Calls("Read")] * 400, Says("Read all."))
+    engine = ScriptedEngine().then(*[CallsTool("Read")] * 400, Says("Read all."))
     async with scene(engine) as at:
         await at.ask("read all")
         assert len(at.rows) == 0

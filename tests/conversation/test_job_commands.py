@@ -14,9 +14,10 @@ from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.facts import Facts
-from ollim_bot.domain.jobs import Job, JobKind, JobSpec, Reminder, Routine
+from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.run_history import claiming_row
+from ollim_bot.domain.schedule import key_of
 from ollim_bot.domain.snoozing import snoozed_until
 
 HOUR = timedelta(hours=1)
@@ -210,22 +211,17 @@ async def test_a_button_of_a_job_that_is_gone_says_so(label: str) -> None:
         assert (answer.is_error, answer.text[:30]) == (True, "There is no routine plan. `oll")
 
 
-async def test_run_now_hands_the_job_to_whoever_runs_jobs() -> None:
+async def test_run_now_requests_one_run_of_a_job_at_a_time() -> None:
     async with scene(scripted()) as at:
         at.stores.routines.add(PLAN)
         await listed(at, "/routines")
-        wanted: list[Job] = []
-
-        def run(job: Job) -> bool:
-            wanted.append(job)
-            return len(wanted) == 1
-
-        at.talk.by_hand.served_by(run)
         answer = await press(at, "Run now")
         assert answer == CommandAnswer("Running now: Morning. `/runs` shows what comes of it.")
-        assert wanted == [PLAN]
+        refused = await press(at, "Run now")
+        assert await at.talk.manual_runs.take() == PLAN
+        at.talk.manual_runs.note_start(key_of(PLAN))
         again = await press(at, "Run now")
-        assert again == CommandAnswer("“Morning” is running already.", is_error=True)
+        assert refused == again == CommandAnswer("“Morning” is running already.", is_error=True)
 
 
 async def test_runs_are_told_the_newest_first_with_what_came_of_them() -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from tests.conversation.echo_scene import PATH, Stage, no_plans, routine
 
-from ollim_bot.agent import ToolCall
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.events import (
     AgentEvent,
@@ -22,6 +21,7 @@ from ollim_bot.domain.events import (
     TurnEnded,
 )
 from ollim_bot.errors import WriteFailed
+from ollim_bot.ports import ToolCall
 
 
 @pytest.fixture

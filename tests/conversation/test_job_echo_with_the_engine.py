@@ -7,8 +7,8 @@ from pathlib import Path
 from tests.conversation.echo_scene import PATH, Stage, no_plans, routine
 from tests.engine.scene import scene
 
-from ollim_bot.agent import Prompt, Toolset
 from ollim_bot.offline.messages import CallTool, Reply
+from ollim_bot.ports import Prompt, Toolset
 
 
 async def test_several_edits_of_the_engine_are_one_card_and_one_undo(tmp_path: Path) -> None:

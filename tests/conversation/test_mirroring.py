@@ -15,13 +15,13 @@ from tests.conversation.recalling import WRITE
 from tests.conversation.scene import NOW, Scene, scene
 from tests.conversation.story import Story, check_answered
 
-from ollim_bot.chat import Incoming
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.errors import StorageError, WriteFailed
+from ollim_bot.ports import IncomingMessage
 from ollim_bot.store.deliveries import Delivery
 from ollim_bot.store.store import Store
-from ollim_bot.testing.channel import FarService
+from ollim_bot.testing.channel import FakeChatService
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.testing.repeating_store import RepeatingStore
@@ -35,10 +35,10 @@ class MirroredStory(Story):
     """The same with a service elsewhere, which lives on when the bot dies."""
 
     clock: ManualClock = field(default_factory=lambda: ManualClock(NOW))
-    service: FarService = field(init=False)
+    service: FakeChatService = field(init=False)
 
     def __post_init__(self) -> None:
-        self.service = FarService(self.clock)
+        self.service = FakeChatService(self.clock)
 
     async def live(self, fate: Fate | None = None) -> None:
         with suppress(Crash):
@@ -96,10 +96,10 @@ async def test_a_crash_at_any_step_lets_each_message_arrive_once_and_in_order() 
 
 async def test_what_came_from_there_is_not_sent_back() -> None:
     clock = ManualClock(NOW)
-    service = FarService(clock)
+    service = FakeChatService(clock)
     async with scene(ScriptedEngine(), clock=clock, channels=[service]) as at:
         name = InputId("discord-5")
-        await at.chat.receive(Incoming(name, "discord", "hello", refs={"discord": "5"}))
+        await at.chat.receive(IncomingMessage(name, "discord", "hello", refs={"discord": "5"}))
         await at.until(lambda: service.texts)
         await at.ask("from the page")
         await at.until(lambda: len(service.texts) == 3)
@@ -109,7 +109,7 @@ async def test_what_came_from_there_is_not_sent_back() -> None:
 
 async def test_a_message_is_known_by_the_id_that_it_has_elsewhere() -> None:
     clock = ManualClock(NOW)
-    service = FarService(clock)
+    service = FakeChatService(clock)
     async with scene(ScriptedEngine(), clock=clock, channels=[service]) as at:
         await at.ask("hello")
         await at.until(lambda: len(service.texts) == 2)
@@ -123,7 +123,7 @@ async def test_a_message_is_known_by_the_id_that_it_has_elsewhere() -> None:
 
 async def test_what_is_seen_there_long_before_its_id_is_told_is_known_nevertheless() -> None:
     clock = ManualClock(NOW)
-    service = FarService(clock)
+    service = FakeChatService(clock)
     async with scene(ScriptedEngine(), clock=clock, channels=[service]) as at:
         service.may_answer.clear()
         await at.ask("hello")
@@ -139,7 +139,7 @@ async def test_what_is_seen_there_long_before_its_id_is_told_is_known_neverthele
 
 async def test_while_nobody_answers_there_the_page_goes_on_and_later_all_arrives() -> None:
     clock = ManualClock(NOW)
-    service = FarService(clock)
+    service = FakeChatService(clock)
     service.is_down = True
     async with scene(ScriptedEngine(), clock=clock, channels=[service]) as at:
         assert await at.ask("one") == "ok"
@@ -155,7 +155,7 @@ async def test_while_nobody_answers_there_the_page_goes_on_and_later_all_arrives
 
 async def test_a_card_that_changes_is_shown_again_and_not_sent_again() -> None:
     clock = ManualClock(NOW)
-    service, surface = FarService(clock), RecordingSurface()
+    service, surface = FakeChatService(clock), RecordingSurface()
     async with scene(ScriptedEngine(), clock=clock, surfaces=[surface], channels=[service]) as at:
         answer = await at.chat.command("web", "/fork")
         assert not answer.is_error
@@ -176,7 +176,7 @@ async def test_a_card_that_changes_is_shown_again_and_not_sent_again() -> None:
 
 async def test_a_full_disk_leaves_nothing_that_arrives_later_by_surprise() -> None:
     clock = ManualClock(NOW)
-    service, store = FarService(clock), RepeatingStore(clock.now)
+    service, store = FakeChatService(clock), RepeatingStore(clock.now)
     async with scene(ScriptedEngine(), clock=clock, store=store, channels=[service]) as at:
         store.fail_with(WriteFailed(Path("ollim.db"), "the disk is full"))
         with pytest.raises(StorageError):
@@ -203,7 +203,7 @@ def _button(card: ChatMessage, label: str) -> str:
 
 async def test_as_soon_as_it_answers_again_nothing_waits_for_the_next_try() -> None:
     clock = ManualClock(NOW)
-    service = FarService(clock)
+    service = FakeChatService(clock)
     service.is_down = True
     async with scene(ScriptedEngine(), clock=clock, channels=[service]) as at:
         await at.ask("one")
@@ -217,7 +217,7 @@ async def test_as_soon_as_it_answers_again_nothing_waits_for_the_next_try() -> N
 
 async def test_what_was_said_last_may_arrive_before_the_bot_stops() -> None:
     clock = ManualClock(NOW)
-    service = FarService(clock)
+    service = FakeChatService(clock)
     service.may_answer.clear()
     async with scene(ScriptedEngine(), clock=clock, channels=[service]) as at:
         await at.ask("one")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.conversation.approval_scene import Questions
+from tests.conversation.scene import call
 
 from ollim_bot.conversation.commands.program import PermissionCommands
 from ollim_bot.domain.runtime_config import PermissionMode
@@ -17,29 +18,29 @@ async def questions() -> Questions:
 
 async def test_alone_it_shows_the_mode_and_what_was_allowed_for_good(questions: Questions) -> None:
     command = PermissionCommands(questions.approvals)
-    shown = await command.permissions({})
+    shown = await command.permissions(call())
     assert shown.startswith("Mode: `dontAsk` (what is not allowed beforehand is refused).")
     assert "allowed nothing" in shown
 
     (asking,) = await questions.asked()
     await questions.click("always")
     await questions.within(asking)
-    assert "until `/clear`:\n- `Write(./notes/**)`" in await command.permissions({})
+    assert "until `/clear`:\n- `Write(./notes/**)`" in await command.permissions(call())
     await questions.approvals.reset()
-    assert "allowed nothing" in await command.permissions({})
+    assert "allowed nothing" in await command.permissions(call())
 
 
 @pytest.mark.parametrize("mode", PermissionMode)
 async def test_a_mode_counts_for_this_session(questions: Questions, mode: PermissionMode) -> None:
     command = PermissionCommands(questions.approvals)
-    said = await command.permissions({"mode": mode.upper()})
+    said = await command.permissions(call(mode=mode.upper()))
     assert said.startswith(f"Mode: `{mode}`")
     assert f"`/config permission_mode {mode}` sets it for good" in said
     assert await questions.approvals.mode() is mode
-    assert (await command.permissions({})).startswith(f"Mode: `{mode}`")
+    assert (await command.permissions(call())).startswith(f"Mode: `{mode}`")
     assert questions.stores.config.read().permission_mode == "dontAsk"
 
 
 async def test_a_mode_that_there_is_not_says_which_there_are(questions: Questions) -> None:
     with pytest.raises(WrongInput, match=r"no mode `ask`.* dontAsk, default, acceptEdits, bypass"):
-        await PermissionCommands(questions.approvals).permissions({"mode": "ask"})
+        await PermissionCommands(questions.approvals).permissions(call(mode="ask"))

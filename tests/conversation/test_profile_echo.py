@@ -8,12 +8,12 @@ import pytest
 from tests.conversation.echo_scene import PATH, Stage, no_plans, routine
 from tests.engine.scene import scene
 
-from ollim_bot.agent import Prompt, Toolset
 from ollim_bot.conversation.jobs.cards import undone
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.shared_files import UndoEnd
+from ollim_bot.domain.shared_files import UndoOutcome
 from ollim_bot.offline.messages import CallTool, Reply
+from ollim_bot.ports import Prompt, Toolset
 from ollim_bot.surfaces.web.markdown import render
 
 SKILL = "skills/mail/SKILL.md"
@@ -184,7 +184,7 @@ async def test_many_tools_are_counted(stage: Stage) -> None:
 
 
 def test_an_answer_shows_a_title_as_it_is() -> None:
-    answer = undone("Routine added: *a* [b](https://c.example)", UndoEnd.REMOVED)
+    answer = undone("Routine added: *a* [b](https://c.example)", UndoOutcome.REMOVED)
     assert "“*a* [b](<a href" in render(answer)
 
 

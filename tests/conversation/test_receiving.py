@@ -9,13 +9,12 @@ import pytest
 from tests.conversation.pictures import SeeingEngine
 from tests.conversation.scene import NOW, scene, scripted
 
-from ollim_bot.agent import Image
-from ollim_bot.chat import IncomingFile
 from ollim_bot.domain.chat import Author, MessageId
 from ollim_bot.domain.events import Noted
 from ollim_bot.domain.inbox import Accepted, InputEnd
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.errors import WrongInput
+from ollim_bot.ports import Image, IncomingFile
 from ollim_bot.testing.engine import Says, ScriptedEngine, Waits
 
 

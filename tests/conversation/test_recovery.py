@@ -13,13 +13,12 @@ from tests.conversation.moments import SlowEngine, half_way, pass_moments, slow_
 from tests.conversation.pictures import SeeingEngine
 from tests.conversation.scene import NOW, Scene, scene
 
-from ollim_bot.agent import Image, Trace
-from ollim_bot.chat import IncomingFile
 from ollim_bot.conversation import texts
 from ollim_bot.domain.events import FailureKind, TextCompleted, TextStreamed, TextWithdrawn
 from ollim_bot.domain.inbox import InputEnd, Taken
+from ollim_bot.ports import Image, IncomingFile, Trace
 from ollim_bot.stores import Stores
-from ollim_bot.testing.engine import Calls, Fails, Says, ScriptedEngine, Waits
+from ollim_bot.testing.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
 from ollim_bot.testing.repeating_store import RepeatingStore
 
 DIES = Fails(FailureKind.ENGINE_DIED)
@@ -39,7 +38,7 @@ def prompts_of(stores: Stores) -> list[tuple[object, str]]:
 
 
 async def test_a_turn_that_was_cut_off_is_continued_in_the_same_session() -> None:
-    engine = SeeingEngine().then(Calls("Bash", {"command": "ls"}), Says("First,"), Waits())
+    engine = SeeingEngine().then(CallsTool("Bash", {"command": "ls"}), Says("First,"), Waits())
     stores = await cut_off(engine, files=(IncomingFile("cat.png", Path("x")),))
     engine.answers("First, this. Second, that.")
     async with scene(engine, stores=stores) as at:

@@ -10,13 +10,14 @@ from tests.conversation.fate import Fate
 from tests.conversation.recalling import WRITE
 from tests.conversation.scene import AtOnce
 from tests.conversation.story import UPDATES, Story, check_answered
+from tests.examples import examples
 
 from ollim_bot.domain.inbox import InputEnd
 
 crashes = st.lists(st.tuples(st.integers(1, 45), st.integers(0, 3)), min_size=1, max_size=4)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(1.5))
 @given(crashes=crashes, is_resumed=st.booleans())
 def test_however_often_it_dies_a_message_has_one_end(
     crashes: list[tuple[int, int]], is_resumed: bool

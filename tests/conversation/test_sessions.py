@@ -11,13 +11,13 @@ from tests.conversation.fate import Fate, fated
 from tests.conversation.moments import half_way
 from tests.conversation.scene import HOME, NOW, plain_spec, scene
 
-from ollim_bot.agent import SessionSpec, Toolset
 from ollim_bot.conversation import texts
 from ollim_bot.domain.events import Compacted, TextStreamed
 from ollim_bot.domain.inbox import InputEnd
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import SessionChange, SessionId
 from ollim_bot.errors import EngineError
+from ollim_bot.ports import SessionSpec, Toolset
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import Says, ScriptedEngine, ScriptedSession, Waits
 from ollim_bot.testing.memory import memory_stores

@@ -14,7 +14,7 @@ from ollim_bot.domain.inbox import InputEnd
 from ollim_bot.testing.engine import Says, ScriptedEngine
 from ollim_bot.testing.surface import RecordingSurface
 
-PATIENCE = 0.1
+PATIENCE = 0.5
 MANY = 40
 
 

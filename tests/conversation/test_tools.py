@@ -6,10 +6,10 @@ import pytest
 from tests.conversation.moments import half_way
 from tests.conversation.scene import scene
 
-from ollim_bot.agent import Refusal, ToolCall
 from ollim_bot.domain.events import ToolRefused
 from ollim_bot.domain.inbox import ToolCalled
-from ollim_bot.testing.engine import Calls, Says, ScriptedEngine, Waits
+from ollim_bot.ports import Refusal, ToolCall
+from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine, Waits
 
 
 @pytest.mark.parametrize("is_refused", [False, True])
@@ -21,7 +21,7 @@ async def test_a_call_is_written_down_with_its_turn_unless_it_is_refused(is_refu
         return Refusal("Not this one.") if is_refused else None
 
     engine = ScriptedEngine().then(
-        Calls("Write", {"file_path": "/data/notes/today.md"}), Says("ok")
+        CallsTool("Write", {"file_path": "/data/notes/today.md"}), Says("ok")
     )
     async with scene(engine, gate=gate) as at:
         await at.ask("note it")

@@ -11,11 +11,11 @@ import pytest
 from tests.conversation.moments import SlowEngine, accepted, pass_moments, slow_spec
 from tests.conversation.scene import NOW, Scene, scene
 
-from ollim_bot.agent import Trace
 from ollim_bot.conversation import texts
 from ollim_bot.domain.events import FailureKind, Noted
 from ollim_bot.domain.inbox import InputEnd
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.ports import Trace
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import Fails, ScriptedEngine
 from ollim_bot.testing.memory import memory_stores

@@ -11,19 +11,19 @@ from itertools import count
 
 from tests.discord.fake_channel import FakeChannel
 
-from ollim_bot.chat import MessagePart, Reception, Status, TurnStart
 from ollim_bot.conversation.delivery import DeliveryQueue
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.events import AgentEvent, EndCause, TurnEnded
 from ollim_bot.domain.inputs import InputId
+from ollim_bot.ports import ChatService, MessagePart, Status, TurnStart
 from ollim_bot.store.deliveries import Delivery, DeliveryState, part_nonce
 from ollim_bot.store.store import Store
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
 from ollim_bot.surfaces.discord.delivery import DiscordDelivery
-from ollim_bot.surfaces.discord.draft_renderer import Presenter
+from ollim_bot.surfaces.discord.draft_renderer import DiscordPresenter
 from ollim_bot.surfaces.discord.drafts import Drafts
 from ollim_bot.surfaces.discord.messages import OutgoingMessage
-from ollim_bot.surfaces.discord.rendering import letter_of, parts_of
+from ollim_bot.surfaces.discord.rendering import outgoing_of, parts_of
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.repeating_store import RepeatingStore
 
@@ -48,7 +48,7 @@ class OpenDrafts:
 class Turn:
     """A turn that is presented. Events are taken when the clock moves, or at once by `show`."""
 
-    def __init__(self, presenter: Presenter, start: TurnStart, store: Store) -> None:
+    def __init__(self, presenter: DiscordPresenter, start: TurnStart, store: Store) -> None:
         self.id = start.turn
         self._store = store
         self._queue: asyncio.Queue[AgentEvent | None] = asyncio.Queue()
@@ -79,7 +79,7 @@ class FakeSurface(DiscordDelivery):
 
     name = "discord"
 
-    async def run(self, _: Reception) -> None:
+    async def run(self, _: ChatService) -> None:
         raise NotImplementedError
 
     async def present(self, start: TurnStart, events: AsyncIterator[AgentEvent]) -> None:
@@ -100,10 +100,10 @@ class Scene:
         self.channel = FakeChannel(self.clock)
         self.memory = OpenDrafts()
         self.in_fork = False
-        self.errands = BackgroundTasks(self.clock)
-        self.drafts = Drafts(self.channel, self.clock, self.errands, self.memory)
-        self.presenter = Presenter(
-            self.channel, self.drafts, self.clock, self.errands, lambda: self.in_fork
+        self.background = BackgroundTasks(self.clock)
+        self.drafts = Drafts(self.channel, self.clock, self.background, self.memory)
+        self.presenter = DiscordPresenter(
+            self.channel, self.drafts, self.clock, self.background, lambda: self.in_fork
         )
         self.store = RepeatingStore(self.clock.now)
         self.store.run(lambda tx: tx.channels.join("discord", ""))
@@ -120,7 +120,7 @@ class Scene:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self.errands.close()
+        await self.background.close()
 
     async def begin(self) -> Turn:
         """A turn that has shown its first sign, where that is possible."""
@@ -172,7 +172,7 @@ class Scene:
             self._delivering.cancel()
             await asyncio.gather(self._delivering, return_exceptions=True)
         self._delivering = None
-        self.drafts = Drafts(self.channel, self.clock, self.errands, self.memory)
+        self.drafts = Drafts(self.channel, self.clock, self.background, self.memory)
         self.surface = FakeSurface(self.channel, self.drafts, self.clock)
         self._queue = DeliveryQueue(self.store, self.surface, self.clock)
 
@@ -211,8 +211,8 @@ def part_of(message: ChatMessage, nonce: str = "") -> MessagePart:
 
 
 def letters_of(message: ChatMessage) -> list[OutgoingMessage]:
-    return [letter_of(part) for part in parts_of(message)]
+    return [outgoing_of(part) for part in parts_of(message)]
 
 
 def texts_of(message: ChatMessage) -> list[str]:
-    return [letter.text for letter in letters_of(message)]
+    return [outgoing.text for outgoing in letters_of(message)]

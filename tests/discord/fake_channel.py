@@ -1,4 +1,4 @@
-"""Doubles `Channel`: the owner's direct messages in memory, with a say over what fails."""
+"""Doubles `DmChannel`: the owner's direct messages in memory, with a say over what fails."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import datetime
 from itertools import count
 from pathlib import Path
 
-from ollim_bot.errors import NotSent, Unreachable, Unsure
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.messages import OutgoingMessage, ReceivedMessage, RemoteFile
 
@@ -26,16 +26,16 @@ class Posted:
     marks: set[str] = field(default_factory=set)
 
     @property
-    def letter(self) -> OutgoingMessage:
+    def outgoing(self) -> OutgoingMessage:
         return self.versions[-1]
 
 
 class FakeChannel:
     """`failures` has, by the name of a call, the errors that the next ones raise; with a `None`
     among them, one succeeds. `lost_answers` has how many of the next ones do what they should and
-    then raise `Unsure`. While `may_answer` is cleared, every call hangs. `calls` has the name
-    of each in order, with the message that it was about. `pause` is how many seconds after whatever
-    was sent or edited last an edit that could be left out should wait."""
+    then raise `DeliveryUncertain`. While `may_answer` is cleared, every call hangs. `calls` has the
+    name of each in order, with the message that it was about. `pause` is how many seconds after the
+    last send or edit an edit that could be left out should wait."""
 
     def __init__(self, clock: Clock) -> None:
         self.bot: dict[str, Posted] = {}
@@ -58,7 +58,7 @@ class FakeChannel:
     @property
     def texts(self) -> list[str]:
         """What the bot has said, as it stands there now, oldest first."""
-        return [each.letter.text for each in self.bot.values()]
+        return [each.outgoing.text for each in self.bot.values()]
 
     def say(self, text: str, **fields: object) -> ReceivedMessage:
         """The owner writes; with further fields of `Seen`."""
@@ -69,20 +69,20 @@ class FakeChannel:
         self.owner[seen.ref] = seen
         return seen
 
-    async def send(self, letter: OutgoingMessage, nonce: str) -> str:
+    async def send(self, outgoing: OutgoingMessage, nonce: str) -> str:
         await self._called("send", nonce)
         for known in self.bot.values():
             if known.nonce == nonce:
                 return known.ref
         ref = str(next(self._ids))
-        self.bot[ref] = Posted(ref, self._clock.now(), nonce, [letter])
+        self.bot[ref] = Posted(ref, self._clock.now(), nonce, [outgoing])
         self._answered("send")
         return ref
 
-    async def edit(self, ref: str, letter: OutgoingMessage) -> None:
+    async def edit(self, ref: str, outgoing: OutgoingMessage) -> None:
         await self._called("edit", ref)
         posted = self._known(ref)
-        posted.versions.append(replace(letter, files=posted.letter.files))
+        posted.versions.append(replace(outgoing, files=posted.outgoing.files))
         self._answered("edit")
 
     async def delete(self, ref: str) -> None:
@@ -120,7 +120,7 @@ class FakeChannel:
     async def fetch(self, file: RemoteFile, target: Path, most: int) -> None:
         await self._called("fetch", file.name)
         if file.url not in self.files or len(self.files[file.url]) > most:
-            raise NotSent("It is gone or too large.")
+            raise DeliveryFailed("It is gone or too large.")
         await asyncio.to_thread(target.write_bytes, self.files[file.url])
 
     def pause_before_edit(self) -> float:
@@ -132,7 +132,7 @@ class FakeChannel:
 
     def _known(self, ref: str) -> Posted:
         if ref not in self.bot:
-            raise NotSent("That message is gone.")
+            raise DeliveryFailed("That message is gone.")
         return self.bot[ref]
 
     async def _called(self, name: str, about: str) -> None:
@@ -150,17 +150,17 @@ class FakeChannel:
     def _answered(self, name: str) -> None:
         if self.lost_answers.get(name, 0) > 0:
             self.lost_answers[name] -= 1
-            raise Unsure("No answer came.")
+            raise DeliveryUncertain("No answer came.")
 
 
 def _seen(posted: Posted) -> ReceivedMessage:
-    card = posted.letter.card
+    card = posted.outgoing.card
     return ReceivedMessage(
         posted.ref,
         posted.at,
         is_owners=False,
         is_ours=True,
-        text=posted.letter.text or (card.text if card else ""),
+        text=posted.outgoing.text or (card.text if card else ""),
         nonce=posted.nonce,
         is_edited=len(posted.versions) > 1,
         has_card=card is not None,

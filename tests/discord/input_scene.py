@@ -14,7 +14,7 @@ from tests.discord.fake_channel import FakeChannel
 
 from ollim_bot.domain.facts import Facts
 from ollim_bot.errors import Unreachable, WriteFailed
-from ollim_bot.surfaces.discord.catch_up import CatchUp
+from ollim_bot.surfaces.discord.catch_up import MessageCatchUp
 from ollim_bot.surfaces.discord.facts import DiscordFacts
 from ollim_bot.surfaces.discord.inbound import Inbound
 from ollim_bot.surfaces.discord.messages import ReceivedMessage, RemoteFile
@@ -24,7 +24,7 @@ from ollim_bot.testing.memory import MemoryStore
 from ollim_bot.testing.reception import FakeReception
 
 SUNDAY = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
-SECONDS = 10.0
+SECONDS = 60.0
 POLL = 120
 SILENT = Unreachable("There is no network.")
 FULL = WriteFailed(Path("inbox.jsonl"), "No space left on device.")
@@ -88,20 +88,20 @@ class Scene:
 
     def begin_anew(self) -> None:
         self.facts = DiscordFacts(self.memory)
-        self.eyes = PendingReaction(self.channel, self.clock)
+        self.pending_reaction = PendingReaction(self.channel, self.clock)
         self.inbound = Inbound(
             self.channel,
             self.reception,
-            self.eyes,
+            self.pending_reaction,
             self.facts,
             self.clock,
             self.folder / "fetched",
         )
-        self.catch_up = CatchUp(
+        self.catch_up = MessageCatchUp(
             self.channel,
             self.reception,
             self.inbound,
-            self.eyes,
+            self.pending_reaction,
             self.facts,
             self.clock,
             reconnect=self._reconnected,
@@ -110,7 +110,12 @@ class Scene:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Without a word about the connection: nothing is taken before that."""
-        parts = (self.facts.run(), self.eyes.run(), self.inbound.run(), self.catch_up.run())
+        parts = (
+            self.facts.run(),
+            self.pending_reaction.run(),
+            self.inbound.run(),
+            self.catch_up.run(),
+        )
         async with doing(*parts):
             yield
 
@@ -118,7 +123,7 @@ class Scene:
     async def taking(self) -> AsyncIterator[None]:
         """Without reading back: what comes is taken at once."""
         self.inbound.release()
-        async with doing(self.facts.run(), self.eyes.run(), self.inbound.run()):
+        async with doing(self.facts.run(), self.pending_reaction.run(), self.inbound.run()):
             yield
 
     def say(self, text: str, **fields: object) -> ReceivedMessage:

@@ -14,14 +14,14 @@ from devtools.localdiscord.server import LocalDiscord
 from discord.gateway import DiscordWebSocket
 from discord.http import Route
 
-from ollim_bot.conversation.commands.dispatcher import COMMANDS
+from ollim_bot.conversation.commands.table import COMMANDS
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
-from ollim_bot.surfaces.discord.client import point_at
+from ollim_bot.surfaces.discord.client import use_api_url
 from ollim_bot.surfaces.discord.command_menu import sync
-from ollim_bot.surfaces.discord.forms import view_of
-from ollim_bot.surfaces.discord.interactions import PATIENCE, InteractionRouter
+from ollim_bot.surfaces.discord.interactions import COMPLETION_SECONDS, InteractionRouter
+from ollim_bot.surfaces.discord.translation import view_of
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.reception import FakeReception
 
@@ -78,14 +78,16 @@ class Scene:
 
     def __init__(self, folder: Path) -> None:
         self.late = 0.0
-        self.patience = PATIENCE
+        self.completion_seconds = COMPLETION_SECONDS
         self.told: list[str] = []
         self.core = Core(folder)
         self.discord = LocalDiscord(monotonic=lambda: time.monotonic() + self.late)
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[Client]:
-        client = Client(InteractionRouter(self.core, self._tell, patience=self.patience))
+        client = Client(
+            InteractionRouter(self.core, self._tell, completion_seconds=self.completion_seconds)
+        )
         async with client:
             await client.login(self.discord.token)
             serving = asyncio.create_task(client.connect())
@@ -117,7 +119,7 @@ async def make_scene(folder: Path) -> AsyncIterator[Scene]:
     scene = Scene(folder)
     base, gateway = Route.BASE, DiscordWebSocket.DEFAULT_GATEWAY
     async with scene.discord:
-        await point_at(scene.discord.api_url)
+        await use_api_url(scene.discord.api_url)
         try:
             yield scene
         finally:

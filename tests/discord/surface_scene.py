@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from devtools.localdiscord.server import LocalDiscord
 from tests.conversation.scene import NOW, messages_of, world
-from tests.discord.wire import usual_addresses
+from tests.discord.connection_scene import usual_addresses
 
 from ollim_bot.conversation.assembly import Talk
 from ollim_bot.domain.chat import Attachment, ChatMessage
@@ -25,7 +25,7 @@ from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.testing.memory import memory_stores
 from ollim_bot.testing.repeating_store import RepeatingStore
 
-SECONDS = 20.0
+SECONDS = 60.0
 _PLENTY = 100_000
 
 

@@ -13,15 +13,15 @@ from tests.discord.draft_scene import part_of
 from tests.discord.fake_channel import FakeChannel
 from tests.discord.input_scene import SUNDAY, doing, eventually
 
-from ollim_bot.chat import TurnStart
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.events import AgentEvent, EndCause, TextStreamed, TurnEnded
 from ollim_bot.domain.inputs import InputId
-from ollim_bot.errors import NotSent
+from ollim_bot.errors import DeliveryFailed
+from ollim_bot.ports import TurnStart
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
-from ollim_bot.surfaces.discord.catch_up import CatchUp
+from ollim_bot.surfaces.discord.catch_up import MessageCatchUp
 from ollim_bot.surfaces.discord.delivery import DiscordDelivery
-from ollim_bot.surfaces.discord.draft_renderer import Presenter
+from ollim_bot.surfaces.discord.draft_renderer import DiscordPresenter
 from ollim_bot.surfaces.discord.drafts import Drafts
 from ollim_bot.surfaces.discord.facts import DiscordFacts
 from ollim_bot.surfaces.discord.inbound import Inbound
@@ -56,20 +56,20 @@ class Machine:
         self.clock = ManualClock(SUNDAY)
         self.channel = FakeChannel(self.clock)
         self.reception = FakeReception(self.clock, folder)
-        self.errands = BackgroundTasks(self.clock)
+        self.background = BackgroundTasks(self.clock)
         self.facts = DiscordFacts(MemoryStore({}))
-        self.drafts = Drafts(self.channel, self.clock, self.errands, self.facts)
+        self.drafts = Drafts(self.channel, self.clock, self.background, self.facts)
         self.delivery = DiscordDelivery(self.channel, self.drafts, self.clock)
-        self.eyes = PendingReaction(self.channel, self.clock)
-        self.presenter = Presenter(self.channel, self.drafts, self.clock, self.errands)
+        self.pending_reaction = PendingReaction(self.channel, self.clock)
+        self.presenter = DiscordPresenter(self.channel, self.drafts, self.clock, self.background)
         channel, reception, facts = self.channel, self.reception, self.facts
         files = folder / "discord"
-        self.inbound = Inbound(channel, reception, self.eyes, facts, self.clock, files)
-        self.catch_up = CatchUp(
+        self.inbound = Inbound(channel, reception, self.pending_reaction, facts, self.clock, files)
+        self.catch_up = MessageCatchUp(
             channel,
             reception,
             self.inbound,
-            self.eyes,
+            self.pending_reaction,
             facts,
             self.clock,
             reconnect=_nothing,
@@ -90,10 +90,10 @@ class Machine:
         """In a turn; some are refused, and some never come."""
         turn = TurnId(f"turn-{number}")
         start = TurnStart(turn, self.clock.now(), (InputId(f"discord-{seen.ref}"),))
-        self.eyes.open(seen.ref)
+        self.pending_reaction.open(seen.ref)
         presented = asyncio.create_task(self.presenter.present(start, _events()))
         await self.clock.advance(2)
-        self.eyes.close([seen.ref])
+        self.pending_reaction.close([seen.ref])
         if number % 13 == 0:
             await presented
             return
@@ -112,13 +112,13 @@ class Machine:
         part = part_of(answer)
         refs = list(await self.delivery.take_drafts(answer, [part.content]))
         if is_refused:
-            self.channel.fail("edit", NotSent("no"))
-            self.channel.fail("send", NotSent("no"))
+            self.channel.fail("edit", DeliveryFailed("no"))
+            self.channel.fail("send", DeliveryFailed("no"))
             for ref in refs:
-                with pytest.raises(NotSent):
+                with pytest.raises(DeliveryFailed):
                     await self.delivery.edit(ref, part.content)
             self.delivery.discard(refs)
-            with pytest.raises(NotSent):
+            with pytest.raises(DeliveryFailed):
                 await self.delivery.deliver(part)
             self.delivery.ended(answer, ())
             return
@@ -132,7 +132,7 @@ class Machine:
         size = 0
         seen: set[int] = set()
         wanted: list[object] = [self.inbound, self.catch_up, self.presenter]
-        wanted += [self.delivery, self.eyes, self.drafts]
+        wanted += [self.delivery, self.pending_reaction, self.drafts]
         while wanted:
             each = wanted.pop()
             if id(each) in seen or isinstance(each, _OTHERS):
@@ -155,7 +155,7 @@ async def _events() -> AsyncIterator[AgentEvent]:
 
 async def test_what_is_remembered_does_not_grow_with_what_is_said(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
-    steps = (machine.inbound, machine.catch_up, machine.facts, machine.eyes)
+    steps = (machine.inbound, machine.catch_up, machine.facts, machine.pending_reaction)
     async with doing(*(each.run() for each in steps)):
         machine.catch_up.ready()
         for number in range(0, ENOUGH, AT_ONCE):
@@ -164,6 +164,6 @@ async def test_what_is_remembered_does_not_grow_with_what_is_said(tmp_path: Path
         for number in range(ENOUGH, MESSAGES, AT_ONCE):
             await machine.talk(number)
         after = await machine.size_at_rest()
-        await machine.errands.close()
+        await machine.background.close()
     assert len(machine.reception.received) == MESSAGES
     assert after < before + 50

@@ -11,7 +11,7 @@ from pathlib import Path
 import discord
 import pytest
 from devtools.localdiscord.faults import AnswerLost
-from devtools.localdiscord.interactions import Answer
+from devtools.localdiscord.interactions import ResponseType
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.discord.interaction_scene import Client, Scene, make_scene, until
@@ -20,8 +20,8 @@ from tests.garbage import forget_what_others_left
 from ollim_bot.domain.cards import Button, ButtonStyle, Card
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.errors import Unreadable
-from ollim_bot.surfaces.discord.forms import view_of
 from ollim_bot.surfaces.discord.interactions import FAILED, UNKNOWN
+from ollim_bot.surfaces.discord.translation import view_of
 
 BUTTONS = (
     Button("✅ Allow once", "approve", "k1:once", ButtonStyle.SUCCESS),
@@ -86,7 +86,7 @@ async def test_a_click_is_acknowledged_while_it_is_taken_and_then_answered(on: C
     ref, message = await on.scene.show(on.client, CARD)
     on.scene.core.may_answer.clear()
     asked = on.scene.discord.click(ref, LATER)
-    assert await asked.answered() is Answer.DEFERRED_UPDATE
+    assert await asked.answered() is ResponseType.DEFERRED_UPDATE
     assert (on.scene.core.clicks, asked.followups) == ([], [])
     on.scene.core.may_answer.set()
     assert await asked.said() == "Later: done."

@@ -95,7 +95,7 @@ async def test_marks_of_an_earlier_life_go_when_nothing_waits(scene: Scene) -> N
         await scene.until(lambda: ("newest", "50") in scene.channel.calls)
         await at_rest(scene)
         assert scene.is_marked(seen)
-        scene.eyes.close_all()
+        scene.pending_reaction.close_all()
         await scene.until(lambda: not scene.is_marked(seen))
 
 

@@ -1,4 +1,4 @@
-"""The channel of Discord keeps the contract on the wire, with the real client."""
+"""The channel of Discord keeps the contract on the connection, with the real client."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from datetime import UTC
 import pytest
 from devtools.localdiscord.faults import AnswerLost
 from devtools.localdiscord.server import LocalDiscord
+from tests.discord.connection_scene import Scene, scene_of
 from tests.discord.draft_scene import FakeSurface, OpenDrafts
-from tests.discord.wire import Scene, scene_of
 
-from ollim_bot.chat import Channel
 from ollim_bot.clock import SystemClock
-from ollim_bot.errors import Unsure
+from ollim_bot.errors import DeliveryUncertain
+from ollim_bot.ports import Channel
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
 from ollim_bot.surfaces.discord.drafts import Drafts
 from ollim_bot.testing.channel import ChannelContract
@@ -33,15 +33,15 @@ class TestOnTheWire(ChannelContract):
     def make(self) -> Channel:
         """As a program that has just begun: it remembers nothing of an earlier one."""
         clock = SystemClock(UTC)
-        errands = BackgroundTasks(clock)
-        drafts = Drafts(self.scene.dm, clock, errands, OpenDrafts())
+        background = BackgroundTasks(clock)
+        drafts = Drafts(self.scene.dm, clock, background, OpenDrafts())
         return FakeSurface(self.scene.dm, drafts, clock)
 
     async def test_what_arrived_without_an_answer_is_found_by_the_next_life(self) -> None:
         before, after = self.make(), self.make()
         part = self.part(before)
         self.scene.local.next_fail(SEND, AnswerLost(), times=None)
-        with pytest.raises(Unsure):
+        with pytest.raises(DeliveryUncertain):
             await before.deliver(part)
         self.scene.local.mend()
         [there] = self.scene.local.said

@@ -7,13 +7,13 @@ import logging
 from datetime import UTC, datetime
 
 import pytest
-from devtools.localdiscord.faults import Dropped, Fail, Fault, Hanging
+from devtools.localdiscord.faults import Dropped, ErrorResponse, Fault, Hanging
 from devtools.localdiscord.server import LocalDiscord
-from tests.discord.wire import Scene, scene_of
+from tests.discord.connection_scene import Scene, scene_of
 
 from ollim_bot.errors import Unreachable
 from ollim_bot.surfaces.discord.client import WATCH_PAUSE
-from ollim_bot.surfaces.discord.refusals import NO_INTENTS, NO_OWNER, NO_TOKEN, NotAdmitted
+from ollim_bot.surfaces.discord.errors import NO_INTENTS, NO_OWNER, NO_TOKEN, NotAdmitted
 from ollim_bot.testing.clock import ManualClock
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
@@ -21,16 +21,16 @@ START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 
 async def test_the_owner_is_known_before_anything_is_heard() -> None:
     async with scene_of(LocalDiscord()) as scene, scene.served():
-        ((wire, is_first),) = scene.heard.ready_calls
+        ((session, is_first),) = scene.heard.ready_calls
         assert is_first
-        assert (wire.owner, wire.us) == (int(scene.local.owner.id), int(scene.local.bot.id))
-        assert wire == scene.connection.wire
+        assert (session.owner, session.us) == (int(scene.local.owner.id), int(scene.local.bot.id))
+        assert session == scene.connection.session
         assert [each.name for each in scene.local.requests] == [
             "GET /gateway",
             "GET /users/@me",
             "GET /oauth2/applications/@me",
             "POST /users/@me/channels",
-            f"GET /channels/{wire.dm}/messages",
+            f"GET /channels/{session.dm}/messages",
         ]
 
 
@@ -56,8 +56,8 @@ async def test_in_a_team_the_named_member_is_the_owner() -> None:
     assert local.team is not None
     member = int(local.team[1].id)
     async with scene_of(local, owner_id=member) as scene, scene.served():
-        ((wire, _),) = scene.heard.ready_calls
-        assert wire.owner == member
+        ((session, _),) = scene.heard.ready_calls
+        assert session.owner == member
 
 
 async def test_in_a_team_nobody_is_served_before_the_owner_is_named() -> None:
@@ -89,7 +89,7 @@ async def test_a_token_that_is_taken_back_is_said() -> None:
     async with scene_of(LocalDiscord()) as scene, scene.served() as serving:
         scene.local.revoke_token()
         with pytest.raises(NotAdmitted, match="refused the token"):
-            await asyncio.wait_for(serving, 5)
+            await asyncio.wait_for(serving, 30)
 
 
 async def test_what_may_not_be_seen_is_said() -> None:
@@ -102,13 +102,13 @@ async def test_what_may_not_be_seen_is_said() -> None:
 @pytest.mark.parametrize(
     ("request_name", "fault"),
     [
-        ("GET /users/@me", Fail(503)),
+        ("GET /users/@me", ErrorResponse(503)),
         ("GET /users/@me", Dropped()),
-        ("GET /users/@me", Fail(200)),
-        ("GET /oauth2/*", Fail(503)),
-        ("POST /users/@me/channels", Fail(403)),
+        ("GET /users/@me", ErrorResponse(200)),
+        ("GET /oauth2/*", ErrorResponse(503)),
+        ("POST /users/@me/channels", ErrorResponse(403)),
         ("POST /users/@me/channels", Dropped()),
-        ("WS /gateway", Fail(503)),
+        ("WS /gateway", ErrorResponse(503)),
         ("WS /gateway", Dropped()),
     ],
 )
@@ -135,8 +135,8 @@ async def test_a_network_that_goes_away_ends_it() -> None:
     async with scene_of(LocalDiscord()) as scene, scene.served() as serving:
         await scene.local.refuse_connections()
         with pytest.raises(Unreachable):
-            await asyncio.wait_for(serving, 5)
-        assert scene.connection.wire is None
+            await asyncio.wait_for(serving, 30)
+        assert scene.connection.session is None
 
 
 @pytest.mark.parametrize("code", [None, 1000, 1001, 4000, 4009])
@@ -177,11 +177,11 @@ async def test_a_repeated_start_of_the_session_is_no_first_one() -> None:
 
 async def another_heartbeat(scene: Scene) -> None:
     """Wait until one was answered."""
-    wire = scene.connection.wire
-    assert wire is not None
-    before = wire.client.latency
+    session = scene.connection.session
+    assert session is not None
+    before = session.client.latency
     async with asyncio.timeout(5):
-        while wire.client.latency == before:  # noqa: ASYNC110  nobody tells of it
+        while session.client.latency == before:  # noqa: ASYNC110  nobody tells of it
             await asyncio.sleep(0.005)
 
 
@@ -219,16 +219,16 @@ async def test_a_gateway_that_does_not_come_back_ends_it() -> None:
         for _ in range(5):
             await clock.advance(WATCH_PAUSE)
         with pytest.raises(Unreachable, match="does not answer"):
-            await asyncio.wait_for(serving, 5)
+            await asyncio.wait_for(serving, 30)
 
 
 async def test_the_end_is_quick_and_discord_is_told() -> None:
     async with scene_of(LocalDiscord()) as scene:
         async with scene.served() as serving:
-            await asyncio.wait_for(scene.connection.close(), 2)
-            await asyncio.wait_for(serving, 2)
+            await asyncio.wait_for(scene.connection.close(), 30)
+            await asyncio.wait_for(serving, 30)
         await scene.local.until(lambda: not scene.local.gateway.lines)
-        assert scene.connection.wire is None
+        assert scene.connection.session is None
 
 
 async def test_an_ordinary_start_warns_of_nothing(caplog: pytest.LogCaptureFixture) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import discord
 import pytest
-from devtools.localdiscord.faults import AnswerLost, Dropped, Fail, Fault
+from devtools.localdiscord.faults import AnswerLost, Dropped, ErrorResponse, Fault
 from tests.discord.interaction_scene import SUNDAY, Scene, make_scene, until
 
-from ollim_bot.conversation.commands.dispatcher import COMMANDS
+from ollim_bot.conversation.commands.table import COMMANDS
 from ollim_bot.domain.commands import Argument, CommandSpec
 from ollim_bot.surfaces.discord.command_menu import fingerprint, payload, sync
 from ollim_bot.testing.clock import ManualClock
@@ -166,7 +166,7 @@ async def test_the_menu_of_another_application_is_put_up_too(board: Board) -> No
     assert board.puts == 2
 
 
-@pytest.mark.parametrize("fault", [Fail(503), Dropped(), AnswerLost()])
+@pytest.mark.parametrize("fault", [ErrorResponse(503), Dropped(), AnswerLost()])
 async def test_the_menu_is_put_up_when_discord_is_there_again(board: Board, fault: Fault) -> None:
     board.scene.discord.next_fail(PUT, fault, times=None)
     syncing = asyncio.create_task(board.sync(*COMMANDS))
@@ -220,7 +220,7 @@ async def test_a_connection_that_has_ended_is_not_tried_any_more(board: Board) -
 async def test_a_menu_that_is_refused_is_left_for_the_next_time(
     board: Board, caplog: pytest.LogCaptureFixture
 ) -> None:
-    board.scene.discord.next_fail(PUT, Fail(400, 50035, "Invalid Form Body"))
+    board.scene.discord.next_fail(PUT, ErrorResponse(400, 50035, "Invalid Form Body"))
     await board.sync(*COMMANDS)
     assert (board.remembered, board.clock.sleeping, board.tries) == (None, 0, 1)
     assert "Discord refused the slash commands: " in caplog.text

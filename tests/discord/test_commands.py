@@ -6,16 +6,16 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from devtools.localdiscord.faults import AnswerLost, Delayed, Dropped, Fail
-from devtools.localdiscord.interactions import Answer
+from devtools.localdiscord.faults import AnswerLost, Delayed, Dropped, ErrorResponse
+from devtools.localdiscord.interactions import ResponseType
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.discord.interaction_scene import Scene, make_scene, until
 
-from ollim_bot.conversation.commands.dispatcher import COMMANDS, read_line
+from ollim_bot.conversation.commands.table import COMMANDS, read_line
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
 from ollim_bot.errors import Unreadable, WrongInput
-from ollim_bot.surfaces.discord.interactions import FAILED, PATIENCE, line_of
+from ollim_bot.surfaces.discord.interactions import COMPLETION_SECONDS, FAILED, line_of
 
 BY_NAME = {spec.name: spec for spec in COMMANDS}
 WORDS = st.text() | st.text("ab \n\t\u2003", max_size=5)
@@ -80,7 +80,7 @@ def test_what_no_line_could_say_is_refused_with_what_is_right(
 async def test_a_command_is_acknowledged_while_it_runs_and_then_answered(scene: Scene) -> None:
     scene.core.may_answer.clear()
     asked = scene.discord.slash("model", name="sonnet")
-    assert await asked.answered() is Answer.DEFERRED_MESSAGE
+    assert await asked.answered() is ResponseType.DEFERRED_MESSAGE
     assert (asked.is_ephemeral, asked.texts, scene.core.lines) == (True, [], [])
     scene.core.may_answer.set()
     assert await asked.said() == "`/model sonnet` is done."
@@ -91,7 +91,7 @@ async def test_a_command_is_acknowledged_while_it_runs_and_then_answered(scene: 
 async def test_a_command_waits_for_no_other(scene: Scene) -> None:
     scene.core.may_answer.clear()
     first, second = scene.discord.slash("clear"), scene.discord.slash("cost")
-    assert await first.answered() is await second.answered() is Answer.DEFERRED_MESSAGE
+    assert await first.answered() is await second.answered() is ResponseType.DEFERRED_MESSAGE
     scene.core.may_answer.set()
     assert await first.said() == "`/clear` is done."
     assert await second.said() == "`/cost` is done."
@@ -193,7 +193,7 @@ async def test_a_command_is_done_once_though_its_acknowledgement_was_not_confirm
 
 
 async def test_a_command_that_was_acknowledged_by_an_earlier_try_is_done(scene: Scene) -> None:
-    scene.discord.next_fail("POST /interactions/*", Fail(400, 40060))
+    scene.discord.next_fail("POST /interactions/*", ErrorResponse(400, 40060))
     scene.discord.slash("cost")
     await until(lambda: scene.core.lines)
     assert scene.core.lines == [("discord", "/cost")]
@@ -231,9 +231,9 @@ async def test_values_that_cannot_be_read_are_no_values(scene: Scene) -> None:
 
 
 async def test_values_that_take_too_long_are_no_values(tmp_path: Path) -> None:
-    assert PATIENCE < 3
+    assert COMPLETION_SECONDS < 3
     async with make_scene(tmp_path) as scene:
-        scene.patience = 0.01
+        scene.completion_seconds = 0.01
         async with scene.connected() as client:
             await scene.put_menu(client)
             scene.core.may_propose.clear()

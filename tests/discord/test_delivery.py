@@ -9,12 +9,12 @@ from datetime import timedelta
 import pytest
 from tests.discord.draft_scene import NOON, Scene, letters_of, part_of, texts_of
 
-from ollim_bot.chat import Channel
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.domain.events import TextStreamed
-from ollim_bot.errors import NotSent, OllimError, Unreachable, Unsure
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable
+from ollim_bot.ports import Channel
 from ollim_bot.store.deliveries import DeliveryState
-from ollim_bot.surfaces.discord.messages import Hidden
+from ollim_bot.surfaces.discord.messages import HistoryHidden
 from ollim_bot.testing.channel import ChannelContract
 
 LONG = "One sentence of some words, as they come. " * 150
@@ -47,7 +47,7 @@ async def test_a_draft_that_is_gone_is_replaced_by_a_new_message(scene: Scene) -
     assert not scene.memory.refs
 
 
-@pytest.mark.parametrize("error", [Unreachable("no"), Unsure("lost")])
+@pytest.mark.parametrize("error", [Unreachable("no"), DeliveryUncertain("lost")])
 async def test_the_edit_of_a_draft_is_repeated_until_it_is_confirmed(
     scene: Scene, error: OllimError
 ) -> None:
@@ -104,13 +104,13 @@ async def test_files_are_in_a_message_of_their_own_since_an_edit_brings_none(sce
     await scene.deliver(answer)
     await turn.end()
     await scene.settle()
-    assert [each.letter for each in scene.channel.bot.values()] == letters_of(answer)
+    assert [each.outgoing for each in scene.channel.bot.values()] == letters_of(answer)
 
 
 async def test_a_message_that_is_refused_for_good_leaves_no_running_turn(scene: Scene) -> None:
     turn = await scene.begin()
-    scene.channel.fail("edit", NotSent("no"))
-    scene.channel.fail("send", NotSent("no"))
+    scene.channel.fail("edit", DeliveryFailed("no"))
+    scene.channel.fail("send", DeliveryFailed("no"))
     answer = scene.answer(turn, "whole")
     scene.post(answer)
     await scene.settle()
@@ -125,7 +125,7 @@ async def test_what_has_arrived_stays_when_the_rest_is_refused(scene: Scene) -> 
     await turn.show(TextStreamed("A draft. " + LONG))
     await scene.clock.advance(3)
     answer = scene.answer(turn, LONG)
-    scene.channel.fail("send", NotSent("no"))
+    scene.channel.fail("send", DeliveryFailed("no"))
     scene.post(answer)
     await turn.end()
     await scene.settle()
@@ -158,8 +158,8 @@ async def test_what_came_long_ago_is_looked_for_where_it_may_be(scene: Scene) ->
 
 async def test_a_history_that_is_not_shown_leaves_it_unsure(scene: Scene) -> None:
     part = part_of(scene.answer(None, "stand up"))
-    scene.channel.fail("newest", Hidden("Discord refused it."), Unreachable("no"))
-    with pytest.raises(Unsure):
+    scene.channel.fail("newest", HistoryHidden("Discord refused it."), Unreachable("no"))
+    with pytest.raises(DeliveryUncertain):
         await scene.surface.find(part, NOON, ())
     with pytest.raises(Unreachable):
         await scene.surface.find(part, NOON, ())

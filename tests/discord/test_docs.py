@@ -14,7 +14,7 @@ from ollim_bot.conversation.failure_notices import sentence_about
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.store.deliveries import Delivery, DeliveryState
 from ollim_bot.store.messages import LoggedMessage
-from ollim_bot.surfaces.discord import inbound, interactions, refusals
+from ollim_bot.surfaces.discord import errors, inbound, interactions
 
 TOLD = ChatMessage(MessageId("1"), NOW, Author.BACKGROUND, "…")
 DOCS = (Path(__file__).parents[2] / "docs" / "discord.md").read_text()
@@ -28,16 +28,16 @@ def ended(state: DeliveryState) -> Delivery:
 def answered(status: int) -> str:
     """What is said where Discord answers with this status."""
     response = cast("Any", SimpleNamespace(status=status, reason=""))
-    return str(refusals.trouble(discord.HTTPException(response, "no")))
+    return str(errors.translated_error(discord.HTTPException(response, "no")))
 
 
 SENTENCES = (
-    refusals.NO_TOKEN,
-    refusals.NO_INTENTS,
-    refusals.NO_OWNER,
-    str(refusals.not_in_team(80351110224678912)),
-    refusals.OUT_OF_REACH,
-    refusals.BUSY,
+    errors.NO_TOKEN,
+    errors.NO_INTENTS,
+    errors.NO_OWNER,
+    str(errors.not_in_team(80351110224678912)),
+    errors.OUT_OF_REACH,
+    errors.BUSY,
     answered(403),
     answered(413),
     sentence_about(ended(DeliveryState.REFUSED)),

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from devtools.localdiscord.faults import Dropped, Fail, Fault
+from devtools.localdiscord.faults import Dropped, ErrorResponse, Fault
 from devtools.localdiscord.server import LocalDiscord
-from tests.discord.wire import Scene, scene_of
+from tests.discord.connection_scene import Scene, scene_of
 
-from ollim_bot.errors import NotSent, Unreachable, WriteFailed
+from ollim_bot.errors import DeliveryFailed, Unreachable, WriteFailed
 from ollim_bot.surfaces.discord.messages import RemoteFile
 
 
@@ -37,15 +37,15 @@ async def test_a_file_that_is_too_large_or_gone_leaves_nothing(
     scene: Scene, tmp_path: Path
 ) -> None:
     file = await remote(scene, b"abc")
-    with pytest.raises(NotSent, match="too large"):
+    with pytest.raises(DeliveryFailed, match="too large"):
         await scene.dm.fetch(file, tmp_path / "a", 2)
-    scene.local.world.files.clear()
-    with pytest.raises(NotSent, match="not at Discord"):
+    scene.local.state.files.clear()
+    with pytest.raises(DeliveryFailed, match="not at Discord"):
         await scene.dm.fetch(file, tmp_path / "a", 3)
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("fault", [Dropped(), Fail(503)])
+@pytest.mark.parametrize("fault", [Dropped(), ErrorResponse(503)])
 async def test_a_file_that_cannot_be_had_now_leaves_nothing(
     scene: Scene, tmp_path: Path, fault: Fault
 ) -> None:

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 import pytest
 from tests.discord.draft_scene import Scene
 
-from ollim_bot.chat import TurnStart
 from ollim_bot.domain.chat import TurnId
 from ollim_bot.domain.events import (
     AgentEvent,
@@ -18,6 +17,7 @@ from ollim_bot.domain.events import (
     ToolStarted,
 )
 from ollim_bot.errors import Unreachable
+from ollim_bot.ports import TurnStart
 from ollim_bot.surfaces.discord.messages import OutgoingMessage
 from ollim_bot.surfaces.discord.stale_drafts import GOES_ON_BELOW, StaleDrafts
 
@@ -41,7 +41,7 @@ def orphans_of(
     async def is_known(ref: str) -> bool:
         return ref in known
 
-    return StaleDrafts(scene.channel, scene.errands, scene.memory, caught_up, is_known)
+    return StaleDrafts(scene.channel, scene.background, scene.memory, caught_up, is_known)
 
 
 async def test_a_turn_that_ends_without_words_leaves_nothing(scene: Scene) -> None:
@@ -129,7 +129,7 @@ async def test_the_next_start_closes_what_a_crash_has_left(scene: Scene) -> None
     turn = await scene.begin()
     await turn.show(TextStreamed("word " * 500), ToolStarted("1", "Read"))
     await scene.clock.advance(10)
-    await scene.errands.close()
+    await scene.background.close()
     first, _ = scene.channel.texts
     next_life = Scene()
     next_life.channel, next_life.memory = scene.channel, scene.memory

@@ -19,7 +19,7 @@ from ollim_bot.domain.events import (
     ToolEnded,
     ToolStarted,
 )
-from ollim_bot.errors import NotSent, OllimError, Unreachable, Unsure
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable
 
 
 @dataclass(frozen=True)
@@ -68,12 +68,12 @@ EVENTS = st.one_of(
     st.just(ToolStarted("1", "Read")),
     st.just(ToolEnded("1")),
 )
-PASSING_TROUBLES: list[OllimError | None] = [None, Unreachable("no"), Unsure("lost")]
+PASSING_TROUBLES: list[OllimError | None] = [None, Unreachable("no"), DeliveryUncertain("lost")]
 FAILURES = st.one_of(
     st.builds(
         Failing,
         st.sampled_from(["send", "edit"]),
-        st.sampled_from([NotSent("no"), *PASSING_TROUBLES]),
+        st.sampled_from([DeliveryFailed("no"), *PASSING_TROUBLES]),
     ),
     # What may not be deleted stays, and nothing can be done about that.
     st.builds(Failing, st.sampled_from(["delete", "newest"]), st.sampled_from(PASSING_TROUBLES)),
@@ -172,7 +172,7 @@ class Story:
         """A message itself is refused by nobody here, and gets through before it is given up."""
         self.recover()
         failures = self.scene.channel.failures
-        kept = [each for each in failures.get("send", ()) if not isinstance(each, NotSent)]
+        kept = [each for each in failures.get("send", ()) if not isinstance(each, DeliveryFailed)]
         failures["send"] = deque(kept[:2])
         self.scene.channel.lost_answers["send"] = min(
             2, self.scene.channel.lost_answers.get("send", 0)
@@ -183,7 +183,7 @@ class Story:
         await self.scene.clock.advance(300)
         shown = [each for each in self.scene.channel.bot.values() if each.ref not in self.pings]
         await self.scene.close()
-        return [each.letter.text for each in sorted(shown, key=lambda each: int(each.ref))]
+        return [each.outgoing.text for each in sorted(shown, key=lambda each: int(each.ref))]
 
 
 @given(st.lists(PLANS, min_size=1, max_size=3))

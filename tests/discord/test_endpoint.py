@@ -6,11 +6,11 @@ import pytest
 from devtools.localdiscord.server import LocalDiscord
 from discord.gateway import DiscordWebSocket
 from discord.http import Route
-from tests.discord.wire import usual_addresses
+from tests.discord.connection_scene import usual_addresses
 from yarl import URL
 
 from ollim_bot.errors import Unreachable
-from ollim_bot.surfaces.discord.client import point_at
+from ollim_bot.surfaces.discord.client import use_api_url
 
 
 def addresses() -> tuple[str, URL]:
@@ -19,14 +19,14 @@ def addresses() -> tuple[str, URL]:
 
 async def test_without_another_address_nothing_is_changed() -> None:
     before = addresses()
-    await point_at(None)
+    await use_api_url(None)
     assert addresses() == before
 
 
 async def test_another_address_is_asked_for_its_gateway() -> None:
     with usual_addresses():
         async with LocalDiscord() as local:
-            await point_at(f"{local.api_url}/")
+            await use_api_url(f"{local.api_url}/")
             assert addresses() == (local.api_url, URL(local.gateway_url))
 
 
@@ -34,8 +34,8 @@ async def test_an_address_that_does_not_answer_changes_nothing() -> None:
     before = addresses()
     async with LocalDiscord() as local:
         with pytest.raises(Unreachable, match="`DISCORD_API_URL`"):
-            await point_at(f"{local.url}/elsewhere")
+            await use_api_url(f"{local.url}/elsewhere")
         await local.refuse_connections()
         with pytest.raises(Unreachable, match="`DISCORD_API_URL`"):
-            await point_at(local.api_url)
+            await use_api_url(local.api_url)
     assert addresses() == before

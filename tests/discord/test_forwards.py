@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from devtools.localdiscord.server import LocalDiscord
-from tests.discord.wire import Scene, scene_of
+from tests.discord.connection_scene import Scene, scene_of
 
 from ollim_bot.domain.cards import Button, Card, Color
 from ollim_bot.surfaces.discord.messages import OutgoingMessage, ReceivedMessage

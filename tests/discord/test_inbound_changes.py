@@ -89,7 +89,7 @@ async def test_the_mark_of_one_that_was_deleted_is_left_alone(scene: Scene) -> N
     scene.inbound.deleted(seen.ref)
     fence = scene.say("fence")
     await scene.until(lambda: scene.is_marked(fence))
-    scene.eyes.close_all()
+    scene.pending_reaction.close_all()
     await scene.until(lambda: not scene.is_marked(fence))
     assert ("unmark", seen.ref) not in scene.channel.calls
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.discord.input_scene import FULL, Scene, file, left_over, listening
 
-from ollim_bot.errors import Unreachable, Unsure
+from ollim_bot.errors import DeliveryUncertain, Unreachable
 from ollim_bot.surfaces.discord.inbound import MOST_BYTES, MOST_FILES
 from ollim_bot.surfaces.discord.messages import RemoteFile, input_of
 
@@ -72,7 +72,7 @@ async def test_more_files_than_can_come_are_named(scene: Scene) -> None:
 
 
 async def test_a_file_is_asked_for_a_few_times(scene: Scene) -> None:
-    scene.channel.fail("fetch", Unreachable("No."), Unsure("No."))
+    scene.channel.fail("fetch", Unreachable("No."), DeliveryUncertain("No."))
     scene.say("look", files=(file(scene, "a.txt", b"words"),))
     await scene.until_asleep()
     await scene.clock.advance(10)

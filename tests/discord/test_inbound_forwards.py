@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tests.discord.input_scene import SUNDAY, Scene, had_begun, listening
 
-from ollim_bot.chat import Incoming
 from ollim_bot.domain.taint import Untrusted
+from ollim_bot.ports import IncomingMessage
 from ollim_bot.surfaces.discord.inbound import NOTHING_TO_READ
 from ollim_bot.surfaces.discord.messages import Forwarded, ReceivedMessage
 
@@ -29,7 +29,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
         yield scene
 
 
-def taken(scene: Scene, seen: ReceivedMessage) -> Incoming:
+def taken(scene: Scene, seen: ReceivedMessage) -> IncomingMessage:
     return next(each for each in scene.reception.received if each.id.endswith(seen.ref))
 
 

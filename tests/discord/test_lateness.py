@@ -11,7 +11,7 @@ from tests.discord.draft_scene import NOON, Scene, part_of
 
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.errors import Unsure
+from ollim_bot.errors import DeliveryUncertain
 
 PING = ChatMessage(MessageId("7"), NOON, Author.BACKGROUND, "Call the dentist.", job="dentist")
 
@@ -44,7 +44,7 @@ async def test_a_card_says_it_at_its_foot(scene: Scene) -> None:
     await scene.clock.advance(3600)
     await scene.deliver(replace(PING, card=Card("Dentist"), job=""))
     [posted] = scene.channel.bot.values()
-    assert posted.letter.card_footer == "late · written today 12:00"
+    assert posted.outgoing.card_footer == "late · written today 12:00"
 
 
 async def test_only_the_first_part_says_it_and_a_full_one_keeps_its_words(scene: Scene) -> None:
@@ -61,10 +61,10 @@ async def test_a_late_message_whose_answer_was_lost_is_found_by_its_words(scene:
     await scene.clock.advance(3600)
     part = part_of(PING)
     scene.channel.lost_answers["send"] = 1
-    with pytest.raises(Unsure):
+    with pytest.raises(DeliveryUncertain):
         await scene.surface.deliver(part)
     [posted] = scene.channel.bot.values()
-    assert posted.letter.text.startswith("-# late")
+    assert posted.outgoing.text.startswith("-# late")
     posted.nonce = ""
     since = NOON - timedelta(hours=1)
     assert await scene.surface.find(part, since, ()) == posted.ref

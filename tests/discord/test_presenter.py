@@ -13,7 +13,7 @@ from ollim_bot.domain.events import (
     TextWithdrawn,
     ThinkingStreamed,
 )
-from ollim_bot.errors import NotSent, Unreachable, Unsure
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.surfaces.discord.split import split
 
 SENTENCE = "One sentence of some words, as they come. "
@@ -125,7 +125,7 @@ async def test_a_long_answer_costs_no_more_requests_than_its_pace_allows(scene: 
     assert streamed <= 1.2 * seconds / scene.channel.pause
     assert len(scene.requests()) - streamed <= 2
     for posted in list(scene.channel.bot.values())[:-1]:
-        texts = [letter.text for letter in posted.versions]
+        texts = [outgoing.text for outgoing in posted.versions]
         assert len(texts) == len(set(texts)), "a piece that was finished was edited again"
 
 
@@ -138,7 +138,9 @@ async def test_a_burst_is_drawn_in_as_few_requests_as_there_are_pieces(scene: Sc
 
 
 async def test_typing_is_shown_every_eight_seconds_until_the_turn_ends(scene: Scene) -> None:
-    scene.channel.fail("show_typing", Unreachable("no"), NotSent("no"), Unsure("no"))
+    scene.channel.fail(
+        "show_typing", Unreachable("no"), DeliveryFailed("no"), DeliveryUncertain("no")
+    )
     turn = await scene.begin()
     await scene.clock.advance(79)
     assert len(scene.requests("show_typing")) == 10
@@ -180,7 +182,7 @@ async def test_a_draft_whose_answer_was_lost_is_there_once_and_as_it_should_be(
 async def test_a_draft_in_doubt_is_not_sent_again_once_its_nonce_may_be_forgotten(
     scene: Scene,
 ) -> None:
-    scene.channel.fail("send", *[Unsure("lost")] * 100)
+    scene.channel.fail("send", *[DeliveryUncertain("lost")] * 100)
     turn = await scene.begin()
     await scene.clock.advance(600)
     assert 3 <= len(scene.requests("send")) <= 12
@@ -189,7 +191,7 @@ async def test_a_draft_in_doubt_is_not_sent_again_once_its_nonce_may_be_forgotte
 
 async def test_a_draft_that_is_refused_is_not_drawn_any_more(scene: Scene) -> None:
     turn = await scene.begin()
-    scene.channel.fail("edit", NotSent("gone"))
+    scene.channel.fail("edit", DeliveryFailed("gone"))
     await turn.show(TextStreamed("word " * 1000))
     await scene.clock.advance(60)
     assert scene.requests() == ["send", "edit"]

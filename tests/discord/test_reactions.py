@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from ollim_bot.agent import ToolCall
 from ollim_bot.conversation.approvals import answered_card, asking_card
 from ollim_bot.domain.cards import Button, Card, Color
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.errors import Unreadable
-from ollim_bot.surfaces.discord.interactions import Reactions
+from ollim_bot.ports import ToolCall
+from ollim_bot.surfaces.discord.interactions import ApprovalReactions
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.reception import FakeReception
 
@@ -32,7 +32,7 @@ class Scene:
     def __init__(self, reception: FakeReception) -> None:
         self.reception = reception
         self.told: list[str] = []
-        self._reactions = Reactions(reception, self._tell)
+        self._reactions = ApprovalReactions(reception, self._tell)
 
     async def react(self, emoji: str, ref: str = "700") -> None:
         await self._reactions.added(ref, emoji)

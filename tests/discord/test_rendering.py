@@ -10,38 +10,40 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.discord.message_texts import TEXTS
 
-from ollim_bot.domain.cards import Button, Card, Field
+from ollim_bot.domain.cards import Button, Card, CardField
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
 from ollim_bot.surfaces.discord.messages import OutgoingMessage
-from ollim_bot.surfaces.discord.rendering import letter_of, parts_of
-from ollim_bot.surfaces.discord.split import LONGEST, is_seam, shortened, split
+from ollim_bot.surfaces.discord.rendering import outgoing_of, parts_of
+from ollim_bot.surfaces.discord.split import LONGEST, is_character_boundary, shortened, split
 
 FORK = "-# in a fork · apart from the main conversation"
 SAID = ChatMessage(MessageId("1"), datetime(2026, 1, 1, tzinfo=UTC), Author.ASSISTANT, "Hello.")
 PHOTO = Attachment("a.png", "attachments/a.png", "image/png", 3)
-TEA = Card("Tea", "It is *ready*.", fields=(Field("Where", "kitchen"),))
+TEA = Card("Tea", "It is *ready*.", fields=(CardField("Where", "kitchen"),))
 
 
 def letters(message: ChatMessage) -> list[OutgoingMessage]:
-    return [letter_of(part) for part in parts_of(message)]
+    return [outgoing_of(part) for part in parts_of(message)]
 
 
 def texts(message: ChatMessage) -> list[str]:
-    return [letter.text for letter in letters(message)]
+    return [outgoing.text for outgoing in letters(message)]
 
 
-def length(letter: OutgoingMessage) -> int:
+def length(outgoing: OutgoingMessage) -> int:
     """As Discord counts it."""
-    assert letter.card is not None
-    fields = [text for one in letter.card.fields for text in (one.name, one.value)]
-    return sum(map(len, [letter.card.title, letter.card.description, *fields, letter.card_footer]))
+    assert outgoing.card is not None
+    fields = [text for one in outgoing.card.fields for text in (one.name, one.value)]
+    return sum(
+        map(len, [outgoing.card.title, outgoing.card.description, *fields, outgoing.card_footer])
+    )
 
 
 def card(given: Card, **fields: object) -> Card:
     message = replace(SAID, text=given.text, card=given, **fields)  # type: ignore[arg-type]
-    [letter] = letters(message)
-    assert letter.card is not None
-    return letter.card
+    [outgoing] = letters(message)
+    assert outgoing.card is not None
+    return outgoing.card
 
 
 @pytest.mark.parametrize(
@@ -109,11 +111,11 @@ def test_every_part_can_be_sent(message: ChatMessage) -> None:
     sent = letters(message)
     assert sent
     assert letters(message) == sent
-    for letter in sent:
-        assert len(letter.text) <= LONGEST
-        assert letter.text.strip() or letter.files
-        assert len(letter.files) <= 10
-    assert sum(len(letter.files) for letter in sent) == len(message.attachments)
+    for outgoing in sent:
+        assert len(outgoing.text) <= LONGEST
+        assert outgoing.text.strip() or outgoing.files
+        assert len(outgoing.files) <= 10
+    assert sum(len(outgoing.files) for outgoing in sent) == len(message.attachments)
     assert sent[-1].text.endswith(FORK) or not message.in_fork or message.attachments
 
 
@@ -135,9 +137,9 @@ def test_a_long_line_of_the_program_is_small_in_every_part() -> None:
 def test_files_go_with_the_first_words_ten_at_a_time() -> None:
     files = tuple(replace(PHOTO, name=str(number)) for number in range(23))
     sent = letters(replace(SAID, text="word " * 500, attachments=files))
-    assert [len(letter.files) for letter in sent] == [10, 10, 3]
-    assert [bool(letter.text) for letter in sent] == [True, True, False]
-    assert sum((letter.files for letter in sent), ()) == files
+    assert [len(outgoing.files) for outgoing in sent] == [10, 10, 3]
+    assert [bool(outgoing.text) for outgoing in sent] == [True, True, False]
+    assert sum((outgoing.files for outgoing in sent), ()) == files
     assert letters(replace(SAID, text="", attachments=(PHOTO,))) == [
         OutgoingMessage(files=(PHOTO,))
     ]
@@ -152,18 +154,18 @@ def test_a_card_is_one_part_without_other_words() -> None:
     message = replace(SAID, text=TEA.text, card=TEA)
     assert letters(message) == [OutgoingMessage(card=TEA)]
     crowd = letters(replace(message, attachments=(PHOTO,) * 11))
-    assert [(letter.card, len(letter.files)) for letter in crowd] == [(TEA, 10), (None, 1)]
+    assert [(outgoing.card, len(outgoing.files)) for outgoing in crowd] == [(TEA, 10), (None, 1)]
     in_fork = replace(message, in_fork=True, job="tea_time", footer="late")
-    [letter] = letters(in_fork)
-    assert (letter.text, letter.card) == ("", TEA)
-    assert letter.card_footer == f"⏰ tea_time · late · {FORK.removeprefix('-# ')}"
+    [outgoing] = letters(in_fork)
+    assert (outgoing.text, outgoing.card) == ("", TEA)
+    assert outgoing.card_footer == f"⏰ tea_time · late · {FORK.removeprefix('-# ')}"
 
 
 def test_a_card_that_is_named_as_its_job_says_the_name_once() -> None:
     card = Card("drink water")
     message = replace(SAID, author=Author.BACKGROUND, job="drink water", card=card)
     (part,) = parts_of(message)
-    assert letter_of(part).card_footer == ""
+    assert outgoing_of(part).card_footer == ""
 
 
 LENGTHS = st.sampled_from([0, 1, 80, 81, 256, 257, 1024, 1025, 4096, 5000])
@@ -172,7 +174,7 @@ CARDS = st.builds(
     Card,
     STRINGS,
     STRINGS,
-    fields=st.lists(st.builds(Field, STRINGS, STRINGS), max_size=30).map(tuple),
+    fields=st.lists(st.builds(CardField, STRINGS, STRINGS), max_size=30).map(tuple),
     buttons=st.lists(
         st.builds(Button, STRINGS, st.sampled_from(["agent", "undo"]), STRINGS), max_size=30
     ).map(tuple),
@@ -181,10 +183,10 @@ CARDS = st.builds(
 
 @given(CARDS, st.sampled_from(["", "late", "x" * 5000]))
 def test_a_card_of_any_size_can_be_sent(given: Card, footer: str) -> None:
-    [letter] = letters(replace(SAID, card=given, footer=footer, job=footer, in_fork=True))
-    shown = letter.card
+    [outgoing] = letters(replace(SAID, card=given, footer=footer, job=footer, in_fork=True))
+    shown = outgoing.card
     assert shown is not None
-    assert length(letter) <= 6000
+    assert length(outgoing) <= 6000
     assert len(shown.title) <= 256
     assert len(shown.description) <= 4096
     assert len(shown.fields) <= 25
@@ -198,23 +200,23 @@ def test_a_card_of_any_size_can_be_sent(given: Card, footer: str) -> None:
 
 
 def test_what_fits_in_all_counts_every_word_of_a_card() -> None:
-    full, last = (Field("n", "v" * 1023),) * 5, Field("n", "v" * 500)
+    full, last = (CardField("n", "v" * 1023),) * 5, CardField("n", "v" * 500)
     for size in range(1, 600):
-        shape = Card("t", fields=(*full, Field("n", "v" * size), last))
-        [letter] = letters(replace(SAID, card=shape, footer="x" * 300))
-        assert 5000 < length(letter) <= 6000
+        shape = Card("t", fields=(*full, CardField("n", "v" * size), last))
+        [outgoing] = letters(replace(SAID, card=shape, footer="x" * 300))
+        assert 5000 < length(outgoing) <= 6000
 
 
 def test_what_a_card_had_to_leave_out_is_seen() -> None:
-    long = card(Card("t" * 300, "d" * 5000, fields=(Field("n" * 300, "v" * 2000),)))
+    long = card(Card("t" * 300, "d" * 5000, fields=(CardField("n" * 300, "v" * 2000),)))
     assert [long.title[-2:], long.description[-2:]] == ["t…", "d…"]
     assert [(one.name[-2:], one.value[-2:]) for one in long.fields] == [("n…", "v…")]
-    many = card(Card("t", fields=tuple(Field(str(number), "v") for number in range(30))))
+    many = card(Card("t", fields=tuple(CardField(str(number), "v") for number in range(30))))
     assert len(many.fields) == 25
-    assert many.fields[-1] == Field("…", "6 more")
-    large = card(Card("t", fields=(Field("n", "v" * 1024),) * 8))
-    assert large.fields[-1] == Field("…", "3 more")
-    assert card(Card("t", fields=(Field("n", " "),))).fields == (Field("n", "…"),)
+    assert many.fields[-1] == CardField("…", "6 more")
+    large = card(Card("t", fields=(CardField("n", "v" * 1024),) * 8))
+    assert large.fields[-1] == CardField("…", "3 more")
+    assert card(Card("t", fields=(CardField("n", " "),))).fields == (CardField("n", "…"),)
 
 
 def test_a_button_that_could_not_be_told_from_others_does_nothing() -> None:
@@ -233,5 +235,7 @@ def test_what_is_shortened_ends_with_a_whole_character(text: str, longest: int) 
         assert short.endswith("…")
         kept = len(short) - 1
         assert text.startswith(short[:-1])
-        is_torn = not is_seam(text, kept) and any(is_seam(text, at) for at in range(1, kept + 1))
+        is_torn = not is_character_boundary(text, kept) and any(
+            is_character_boundary(text, at) for at in range(1, kept + 1)
+        )
         assert not is_torn or text[:kept].rstrip() != text[:kept]

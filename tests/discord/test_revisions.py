@@ -11,7 +11,7 @@ from tests.discord.draft_scene import Scene, letters_of, texts_of
 
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.errors import Unreachable, Unsure
+from ollim_bot.errors import DeliveryUncertain, Unreachable
 from ollim_bot.store.deliveries import DeliveryState
 
 LONG = "One sentence of some words, as they come. " * 150
@@ -43,7 +43,7 @@ async def test_a_message_that_was_changed_is_edited_once(scene: Scene) -> None:
     scene.post(changed)
     await scene.settle()
     assert scene.requests() == ["send", "edit"]
-    assert [each.letter for each in scene.channel.bot.values()] == letters_of(changed)
+    assert [each.outgoing for each in scene.channel.bot.values()] == letters_of(changed)
 
 
 @pytest.mark.parametrize("text", ["", LONG], ids=["a card", "several parts"])
@@ -61,7 +61,7 @@ async def test_a_change_counts_though_the_log_does_not_say_yet_where_it_stands(
     assert scene.delivery(question.id).state is DeliveryState.OPEN
     scene.post(changed)
     await scene.settle()
-    assert [each.letter for each in scene.channel.bot.values()] == letters_of(changed)
+    assert [each.outgoing for each in scene.channel.bot.values()] == letters_of(changed)
 
 
 async def test_a_change_that_a_crash_has_cut_off_is_made_in_the_next_life(scene: Scene) -> None:
@@ -73,7 +73,7 @@ async def test_a_change_that_a_crash_has_cut_off_is_made_in_the_next_life(scene:
     scene.channel.is_down = False
     await scene.begin_again()
     await scene.settle()
-    assert [each.letter for each in scene.channel.bot.values()] == letters_of(
+    assert [each.outgoing for each in scene.channel.bot.values()] == letters_of(
         with_used_buttons(question)
     )
     edits = len(scene.requests("edit"))
@@ -84,7 +84,7 @@ async def test_a_change_that_a_crash_has_cut_off_is_made_in_the_next_life(scene:
 async def test_the_newest_change_wins(scene: Scene) -> None:
     message = scene.answer(None, "one")
     await scene.deliver(message)
-    scene.channel.fail("edit", Unreachable("no"), Unsure("lost"), Unreachable("no"))
+    scene.channel.fail("edit", Unreachable("no"), DeliveryUncertain("lost"), Unreachable("no"))
     for text in ("two", "three", "four"):
         scene.post(replace(message, text=text))
         await scene.clock.advance(0.5)
@@ -121,7 +121,7 @@ async def test_what_changes_on_its_way_is_changed_when_it_has_arrived(scene: Sce
     scene.channel.may_answer.set()
     await scene.settle()
     [posted] = scene.channel.bot.values()
-    assert posted.letter == letters_of(with_used_buttons(question))[0]
+    assert posted.outgoing == letters_of(with_used_buttons(question))[0]
 
 
 @pytest.mark.parametrize("text", [LONG + LONG, "short"])

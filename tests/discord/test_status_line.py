@@ -24,27 +24,27 @@ from ollim_bot.domain.events import (
     ToolStarted,
 )
 from ollim_bot.surfaces.discord.split import LONGEST, split
-from ollim_bot.surfaces.discord.status_line import Live, elapsed, pieces
+from ollim_bot.surfaces.discord.status_line import LiveText, elapsed, pieces
 
 READ = ToolStarted("1", "Read", {"file_path": "/a/notes/today.md"})
 FORK = "-# in a fork · apart from the main conversation"
 HOSTILE = "a\n# b\r\n\u2028`c` ~~d~~ **e** <@1> https://evil.example ||f|| [g](h)\\"
 
 
-def after(*events: AgentEvent) -> Live:
-    live = Live()
+def after(*events: AgentEvent) -> LiveText:
+    live = LiveText()
     for event in events:
         live = live.after(event)
     return live
 
 
-def words(live: Live) -> tuple[str, ...]:
+def words(live: LiveText) -> tuple[str, ...]:
     return live.text.shown
 
 
 def test_the_first_sign_is_one_small_line() -> None:
-    assert pieces(Live(), 0) == ("-# Thinking…",)
-    assert pieces(Live(), 3.9) == ("-# Thinking… (3s)",)
+    assert pieces(LiveText(), 0) == ("-# Thinking…",)
+    assert pieces(LiveText(), 3.9) == ("-# Thinking… (3s)",)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_small_lines_say_what_goes_on(events: list[AgentEvent], shown: str) -> N
 
 
 def test_in_a_fork_the_last_line_says_so() -> None:
-    assert pieces(Live(), 0, in_fork=True) == (f"-# Thinking…\n{FORK}",)
+    assert pieces(LiveText(), 0, in_fork=True) == (f"-# Thinking…\n{FORK}",)
     assert pieces(after(TextStreamed("Hello")), 0, in_fork=True) == (f"Hello\n{FORK}",)
 
 

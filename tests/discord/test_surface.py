@@ -8,7 +8,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from devtools.localdiscord.faults import AnswerHanging, AnswerLost, Delayed, Fail, Fault, Hanging
+from devtools.localdiscord.faults import (
+    AnswerHanging,
+    AnswerLost,
+    Delayed,
+    ErrorResponse,
+    Fault,
+    Hanging,
+)
 from tests.discord.surface_scene import World, world_of
 from tests.garbage import forget_what_others_left
 
@@ -64,7 +71,7 @@ async def test_what_is_said_at_the_first_start_is_answered_though_that_is_cut_of
     world.local.say("from before it was there")
     # It is let in, and then nothing can be read.
     world.local.next_fail(READ, Delayed(0))
-    world.local.next_fail(READ, Fail(503), times=None)
+    world.local.next_fail(READ, ErrorResponse(503), times=None)
     async with world.life():
         world.local.say("hello")
     world.local.mend()

@@ -174,7 +174,7 @@ async def test_an_answer_that_nobody_announced_is_new_after_the_end_of_its_turn(
     await turn.end(EndCause.INTERRUPTED)
     await scene.clock.advance(60)
     [draft] = scene.channel.bot.values()
-    assert draft.letter.text == "half\n-# cut off here"
+    assert draft.outgoing.text == "half\n-# cut off here"
     assert draft.ref not in await scene.deliver(scene.answer(turn, "whole"))
     await scene.settle()
     assert scene.channel.texts == ["whole"]

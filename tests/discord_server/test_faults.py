@@ -13,7 +13,7 @@ from devtools.localdiscord.faults import (
     Banned,
     Delayed,
     Dropped,
-    Fail,
+    ErrorResponse,
     Hanging,
 )
 from devtools.localdiscord.server import LocalDiscord
@@ -25,7 +25,7 @@ SEND = "POST /channels/*/messages"
 
 async def test_a_status_is_given_as_often_as_was_said(wire: Wire) -> None:
     wire.server.next_fail(SEND, 503, times=2)
-    wire.server.next_fail(SEND, Fail(403, 50007, "Cannot send messages to this user"))
+    wire.server.next_fail(SEND, ErrorResponse(403, 50007, "Cannot send messages to this user"))
     replies = [await wire.send() for _ in range(4)]
     assert [each.status for each in replies] == [503, 503, 403, 200]
     assert replies[2].code == 50007
@@ -93,7 +93,7 @@ async def test_a_delay_changes_nothing_else(wire: Wire) -> None:
 
 
 async def test_a_refusal_may_say_when_to_come_back(wire: Wire) -> None:
-    wire.server.next_fail(SEND, Fail(429, after=0.5, is_global=True))
+    wire.server.next_fail(SEND, ErrorResponse(429, after=0.5, is_global=True))
     reply = await wire.send()
     assert (reply.body["retry_after"], reply.body["global"]) == (0.5, True)
 

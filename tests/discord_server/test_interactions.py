@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from devtools.localdiscord.interactions import Answer, Interaction
+from devtools.localdiscord.interactions import Interaction, ResponseType
 from devtools.localdiscord.server import LocalDiscord
 from tests.discord_server.client import Listener
 from tests.discord_server.wire import Reply, Wire
@@ -159,7 +159,7 @@ async def test_a_click_changes_the_message_of_the_button(wire: Wire) -> None:
 async def test_a_click_may_be_taken_without_a_word(wire: Wire) -> None:
     interaction = await clicked(wire)
     assert (await answer(wire, interaction, 6)).status == 200
-    assert await interaction.answered() is Answer.DEFERRED_UPDATE
+    assert await interaction.answered() is ResponseType.DEFERRED_UPDATE
     await original(wire, interaction, "PATCH", {"content": "Later."})
     assert wire.server.texts == ["Later."]
     await follow_up(wire, interaction, content="Only you.", flags=64)

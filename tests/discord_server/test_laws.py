@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from devtools.localdiscord.faults import Buckets
-from devtools.localdiscord.refusals import Refused
 from devtools.localdiscord.routes import page_of
-from devtools.localdiscord.state import Message, World
+from devtools.localdiscord.state import DiscordState, Message
+from devtools.localdiscord.validation import DiscordError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,7 +32,7 @@ class Hour:
 def test_each_id_is_greater_than_all_before(steps: list[float]) -> None:
     """Even where the clock goes back."""
     hour = Hour()
-    world = World(hour.now, hour.monotonic)
+    world = DiscordState(hour.now, hour.monotonic)
     ids = []
     for step in steps:
         hour.passed += step
@@ -42,14 +42,14 @@ def test_each_id_is_greater_than_all_before(steps: list[float]) -> None:
 
 def test_an_id_holds_its_time() -> None:
     hour = Hour()
-    milliseconds = (int(World(hour.now, hour.monotonic).new_id()) >> 22) + 1420070400000
+    milliseconds = (int(DiscordState(hour.now, hour.monotonic).new_id()) >> 22) + 1420070400000
     assert milliseconds == int(START.timestamp() * 1000)
 
 
 @given(st.integers(0, 25), st.integers(1, 7))
 def test_pages_in_either_direction_give_everything_once(count: int, limit: int) -> None:
     hour = Hour()
-    world = World(hour.now, hour.monotonic)
+    world = DiscordState(hour.now, hour.monotonic)
     person = world.new_user("person")
     channel = world.dm_with(person)
     standing = [Message(world.new_id(), channel, person, START) for _ in range(count)]
@@ -84,7 +84,7 @@ def test_no_more_pass_than_are_allowed_and_who_waits_passes(
         hour.passed += step
         try:
             buckets.take("send", "channel")
-        except Refused as refused:
+        except DiscordError as refused:
             hour.passed += refused.after or 0.0
             buckets.take("send", "channel")
         passed.append(hour.passed)
@@ -99,5 +99,5 @@ def test_channels_are_counted_apart() -> None:
     buckets.allow("send", 1, 5.0)
     buckets.take("send", "one")
     buckets.take("send", "two")
-    with pytest.raises(Refused):
+    with pytest.raises(DiscordError):
         buckets.take("send", "one")

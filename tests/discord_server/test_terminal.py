@@ -11,7 +11,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from devtools.localdiscord.interactions import Kind
+from devtools.localdiscord.interactions import InteractionKind
 from devtools.localdiscord.server import LocalDiscord
 from devtools.localdiscord.terminal import Terminal
 from tests.discord_server.wire import Wire
@@ -49,7 +49,7 @@ class Screen:
 
     def _write(self, line: str) -> None:
         self.lines.append(line)
-        self._server.world.has_changed()
+        self._server.state.has_changed()
 
     async def reads(self, *lines: str) -> None:
         await self._server.until(lambda: self.lines == list(lines))
@@ -66,7 +66,7 @@ async def screen(server: LocalDiscord) -> AsyncIterator[Screen]:
 
 
 async def test_lines_are_messages_and_answers_are_shown(wire: Wire, screen: Screen) -> None:
-    screen.terminal.obey("hello\n")
+    screen.terminal.run_line("hello\n")
     assert [each.text for each in wire.server.messages] == ["hello"]
     sent = (await wire.send("Hi")).body["id"]
     await screen.reads("#1 Hi")
@@ -88,10 +88,10 @@ async def test_buttons_have_numbers(wire: Wire, screen: Screen) -> None:
         "   │ Command: ls",
         "   [1] Yes  [2] No (off)",
     )
-    screen.terminal.obey("!click 1")
+    screen.terminal.run_line("!click 1")
     [click] = wire.server.interactions
-    assert (click.kind, click.user) == (Kind.CLICK, wire.server.owner)
-    screen.terminal.obey("!click 2")
+    assert (click.kind, click.user) == (InteractionKind.CLICK, wire.server.owner)
+    screen.terminal.run_line("!click 2")
     await screen.reads("! The button 'act:no' is disabled. Type !help for what can be done.")
     await wire.send("Another", components=CARD["components"])
     await screen.reads("#2 Another", "   [3] Yes  [4] No (off)")
@@ -110,14 +110,14 @@ async def test_a_command_takes_words(
     wire: Wire, screen: Screen, typed: str, arguments: dict[str, str]
 ) -> None:
     await wire.put_commands(COMMAND)
-    screen.terminal.obey(typed)
+    screen.terminal.run_line(typed)
     [call] = wire.server.interactions
-    assert (call.kind, dict(call.arguments)) == (Kind.COMMAND, arguments)
+    assert (call.kind, dict(call.arguments)) == (InteractionKind.COMMAND, arguments)
 
 
 async def test_an_answer_for_one_person_is_shown_as_such(wire: Wire, screen: Screen) -> None:
     await wire.put_commands(COMMAND)
-    screen.terminal.obey("/config")
+    screen.terminal.run_line("/config")
     [call] = wire.server.interactions
     body = {"type": 4, "data": {"content": "All of it.", "flags": 64}}
     await wire.ask("POST", f"/interactions/{call.id}/{call.token}/callback", body)
@@ -127,15 +127,15 @@ async def test_an_answer_for_one_person_is_shown_as_such(wire: Wire, screen: Scr
 async def test_the_owner_replies_reacts_and_takes_back(wire: Wire, screen: Screen) -> None:
     sent = (await wire.send("Hi")).body["id"]
     await screen.reads("#1 Hi")
-    screen.terminal.obey("!reply 1 what now")
-    screen.terminal.obey("!edit what then")
+    screen.terminal.run_line("!reply 1 what now")
+    screen.terminal.run_line("!edit what then")
     mine = wire.server.messages[-1]
     assert (mine.text, mine.reply_to) == ("what then", sent)
-    screen.terminal.obey("!delete")
+    screen.terminal.run_line("!delete")
     assert mine.is_deleted
-    screen.terminal.obey("!react ✅")
+    screen.terminal.run_line("!react ✅")
     assert wire.server.message(sent).reactions == {"✅": [wire.server.owner]}
-    screen.terminal.obey("!unreact ✅ 1")
+    screen.terminal.run_line("!unreact ✅ 1")
     assert wire.server.message(sent).reactions == {}
 
 
@@ -144,7 +144,7 @@ async def test_the_owner_replies_reacts_and_takes_back(wire: Wire, screen: Scree
     ["!", "!what", "!click", "!click x", "!click 9", "!react", "!edit x", "/none", "!reply 7 x"],
 )
 async def test_what_cannot_be_done_is_said(wire: Wire, screen: Screen, typed: str) -> None:
-    screen.terminal.obey(typed)
+    screen.terminal.run_line(typed)
     [line] = screen.lines
     assert line.startswith("! ")
     assert wire.server.messages == []

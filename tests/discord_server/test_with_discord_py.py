@@ -6,7 +6,7 @@ import io
 
 import discord
 import pytest
-from devtools.localdiscord.interactions import Answer
+from devtools.localdiscord.interactions import ResponseType
 from devtools.localdiscord.server import LocalDiscord
 from tests.discord_server.client import Listener, listener
 
@@ -24,7 +24,7 @@ async def test_a_team_has_its_members() -> None:
         application = await client.application_info()
         assert application.team is not None
         assert str(application.team.owner_id) == server.owner.id
-        assert str(application.owner.id) not in server.world.users
+        assert str(application.owner.id) not in server.state.users
         assert [each.name for each in application.team.members] == ["owner", "friend"]
 
 
@@ -91,7 +91,7 @@ async def test_a_command_is_answered(server: LocalDiscord, client: Listener) -> 
     assert heard.data is not None
     assert heard.data["options"][0]["value"] == "opus"  # type: ignore[typeddict-item]
     await heard.response.defer(ephemeral=True, thinking=True)
-    assert await called.answered() is Answer.DEFERRED_MESSAGE
+    assert await called.answered() is ResponseType.DEFERRED_MESSAGE
     assert called.is_ephemeral
     await heard.edit_original_response(content="It is opus now.")
     assert await called.said() == "It is opus now."
@@ -128,7 +128,7 @@ async def test_a_click_comes_with_its_message(server: LocalDiscord, client: List
     assert heard.message.id == sent.id
     assert str(heard.user.id) == server.owner.id
     await heard.response.edit_message(content="Done.", view=None)
-    assert await clicked.answered() is Answer.UPDATE
+    assert await clicked.answered() is ResponseType.UPDATE
     assert server.texts == ["Done."]
     with pytest.raises(LookupError):
         server.click(str(sent.id), "act:yes:1")

@@ -32,7 +32,7 @@ class Wire:
 
     @property
     def channel(self) -> str:
-        return self.server.world.dm_with(self.server.owner).id
+        return self.server.state.dm_with(self.server.owner).id
 
     async def ask(self, method: str, path: str, body: Any = None, **more: Any) -> Reply:
         given = {} if body is None else {"json": body}

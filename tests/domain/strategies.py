@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from hypothesis import strategies as st
 
-from ollim_bot.domain.cards import Inquiries, Inquiry
+from ollim_bot.domain.cards import ButtonPrompt, ButtonPrompts
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.forks import ForkMessage
 from ollim_bot.domain.jobs import (
@@ -92,10 +92,10 @@ fork_messages = st.builds(
 )
 inquiry_keys = st.text("0123456789abcdef", min_size=8, max_size=8)
 inquiry = st.builds(
-    Inquiry, inquiry_keys, texts, unix_seconds, st.lists(texts, max_size=2).map(tuple)
+    ButtonPrompt, inquiry_keys, texts, unix_seconds, st.lists(texts, max_size=2).map(tuple)
 )
 inquiries = st.lists(inquiry, max_size=5, unique_by=lambda each: each.key).map(
-    lambda waiting: Inquiries(tuple(waiting))
+    lambda waiting: ButtonPrompts(tuple(waiting))
 )
 
 
@@ -148,7 +148,6 @@ config_values: Mapping[str, st.SearchStrategy[ConfigValue]] = {
     "critical_daily_cap": st.integers(0, 999_999_999),
     "daily_cost_cap": st.none() | st.floats(0.01, 1_000_000),
     "auto_update": st.booleans(),
-    "auto_update_interval": _numbers,
     "auto_update_hour": st.integers(0, 23),
     "google_calendars": st.lists(_ids, min_size=1, max_size=4).map(tuple),
     "google_task_list": _ids,

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.domain.cards import Button, Card, Field
+from ollim_bot.domain.cards import Button, Card, CardField
 
 CARD = Card("Mail")
-FIELD = Field("From", "Ann")
+FIELD = CardField("From", "Ann")
 
 
 def buttons(number: int) -> tuple[Button, ...]:
@@ -27,11 +27,11 @@ def buttons(number: int) -> tuple[Button, ...]:
             "The description takes 4096 characters at most; this one has 4097.",
         ),
         (
-            Card("t", fields=(Field("n" * 257, "v"),)),
+            Card("t", fields=(CardField("n" * 257, "v"),)),
             "The field name takes 256 characters at most; this one has 257.",
         ),
         (
-            Card("t", fields=(Field("n", "v" * 1025),)),
+            Card("t", fields=(CardField("n", "v" * 1025),)),
             "The field value takes 1024 characters at most; this one has 1025.",
         ),
         (
@@ -41,12 +41,12 @@ def buttons(number: int) -> tuple[Button, ...]:
         (Card("t", fields=(FIELD,) * 26), "A card takes 25 fields at most; this one has 26."),
         (Card("t", buttons=buttons(6)), "A card takes 5 buttons at most; this one has 6."),
         (
-            Card("t", "d" * 4000, fields=(Field("n", "v" * 999),) * 2),
+            Card("t", "d" * 4000, fields=(CardField("n", "v" * 999),) * 2),
             "A card takes 6000 characters in all; this one has 6001. Say the rest as text.",
         ),
         (Card(" "), "A card needs a title."),
-        (Card("t", fields=(Field("n", " "),)), "A field needs a name and a value."),
-        (Card("t", fields=(Field("", "v"),)), "A field needs a name and a value."),
+        (Card("t", fields=(CardField("n", " "),)), "A field needs a name and a value."),
+        (Card("t", fields=(CardField("", "v"),)), "A field needs a name and a value."),
         (Card("t", buttons=(Button(" ", "dismiss"),)), "A button needs a label."),
         (
             Card("t", buttons=(Button("a", "dismiss"), Button("b", "dismiss"))),
@@ -63,10 +63,10 @@ def test_each_limit_is_explained_in_a_sentence(card: Card, problem: str) -> None
     [
         CARD,
         Card("t" * 256, "d" * 4096),
-        Card("t", fields=(Field("n" * 256, "v" * 1024),) * 4),
+        Card("t", fields=(CardField("n" * 256, "v" * 1024),) * 4),
         Card("t", fields=(FIELD,) * 25, buttons=buttons(5)),
         Card("t", buttons=(Button("l" * 80, "dismiss"),)),
-        Card("tt", "d" * 3998, fields=(Field("n", "v" * 999),) * 2),
+        Card("tt", "d" * 3998, fields=(CardField("n", "v" * 999),) * 2),
     ],
 )
 def test_a_card_may_be_as_large_as_its_limits(card: Card) -> None:
@@ -77,7 +77,7 @@ def test_a_card_may_be_as_large_as_its_limits(card: Card) -> None:
 def test_all_that_is_wrong_is_said_at_once(
     title: int, description: int, fields: int, value: int
 ) -> None:
-    card = Card("t" * title, "d" * description, fields=(Field("n", "v" * value),) * fields)
+    card = Card("t" * title, "d" * description, fields=(CardField("n", "v" * value),) * fields)
     wrong = [
         not title,
         title > 256,

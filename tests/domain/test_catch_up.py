@@ -20,12 +20,11 @@ from ollim_bot.domain.catch_up import (
     Missed,
     away_message,
     catch_up,
-    is_late,
     missed_since,
-    verdict,
 )
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import JobSpec, Late, Reminder, Routine
+from ollim_bot.domain.lateness import is_late, late_rule
 from ollim_bot.domain.schedule import ScheduledJob, next_due
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -63,8 +62,8 @@ def test_a_routine_is_still_run_for_a_while(
     cron: str, late: Late | None, patience: timedelta, then: Late
 ) -> None:
     job = routine(cron, late=late)
-    assert verdict(job, NOON, NOON + patience - HAIR, UTC) is Late.RUN
-    assert verdict(job, NOON, NOON + patience, UTC) is then
+    assert late_rule(job, NOON, NOON + patience - HAIR, UTC) is Late.RUN
+    assert late_rule(job, NOON, NOON + patience, UTC) is then
 
 
 @pytest.mark.parametrize(
@@ -79,14 +78,14 @@ def test_a_routine_is_still_run_for_a_while(
 )
 def test_however_late_it_is_the_wish_of_the_author_holds(job: ScheduledJob, always: Late) -> None:
     for lateness in (MINUTE + HAIR, HOUR, 9 * HOUR, 400 * DAY):
-        assert verdict(job, NOON, NOON + lateness, UTC) is always
+        assert late_rule(job, NOON, NOON + lateness, UTC) is always
 
 
 @pytest.mark.parametrize("late", [None, *Late])
 def test_up_to_a_minute_is_not_late(late: Late | None) -> None:
     """So it is run whatever was wished for being late, and carries no label."""
     for job in (routine("0 12 * * *", late=late), reminder(NOON, late=late)):
-        assert verdict(job, NOON, NOON + MINUTE, UTC) is Late.RUN
+        assert late_rule(job, NOON, NOON + MINUTE, UTC) is Late.RUN
         found = Missed(job, NOON)
         assert found.late_since(NOON + MINUTE) is None
         assert found.late_since(NOON + MINUTE + HAIR) == NOON
@@ -96,7 +95,7 @@ def test_in_the_hour_that_comes_twice_lateness_is_real_time() -> None:
     first = datetime(2025, 10, 26, 2, 30, tzinfo=BERLIN)
     again = first.replace(fold=1)
     assert is_late(first, again)
-    assert verdict(routine("30 2 * * *"), first, again + 61 * MINUTE, BERLIN) is Late.TELL
+    assert late_rule(routine("30 2 * * *"), first, again + 61 * MINUTE, BERLIN) is Late.TELL
 
 
 def test_only_the_newest_counts_and_the_older_ones_are_superseded() -> None:
@@ -211,7 +210,7 @@ def test_what_is_too_late_stays_too_late(
         return
     following = next_due(job, newest, zone) or newest + 30 * DAY
     verdicts = [
-        verdict(job, newest, newest + (following - newest) * share, zone) for share in shares
+        late_rule(job, newest, newest + (following - newest) * share, zone) for share in shares
     ]
     assert verdicts == sorted(verdicts, key=lambda each: each is not Late.RUN)
     assert len({each for each in verdicts if each is not Late.RUN}) <= 1

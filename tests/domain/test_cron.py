@@ -15,6 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.domain import cron_oracle
 from tests.domain.cron_lines import MONTHS, NIGHTS, Line, instants, lines, texts, zones
+from tests.examples import examples
 
 from ollim_bot.domain.cron import Cron
 
@@ -32,7 +33,7 @@ def shown(moments: Iterable[datetime]) -> str:
     return " ".join(moment.strftime("%H:%M%z") for moment in moments)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(2))
 @given(lines, st.sampled_from(NIGHTS), st.timedeltas(timedelta(0), 32 * HOUR))
 def test_it_is_due_when_a_watched_clock_says_so(
     line: Line, night: tuple[str, datetime], elapsed: timedelta

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from ollim_bot.domain.cron import Cron
 from ollim_bot.errors import BadCron
@@ -138,7 +139,7 @@ def test_a_line_without_a_day_is_refused(short_months: set[int], weekday: str) -
         Cron.parse(f"0 0 31 {','.join(map(str, short_months))} {weekday}")
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=examples(5))
 @given(
     st.text()
     | st.text("0123456789*,-/#@LW monsuja\t\n", max_size=30)

@@ -16,7 +16,7 @@ from ollim_bot.domain.forks import (
     Discard,
     Fork,
     ForkExit,
-    Idleness,
+    IdleAction,
     Report,
     Save,
     end_title,
@@ -45,20 +45,20 @@ forks = st.builds(
 @pytest.mark.parametrize(
     ("is_prompted", "idle", "expected"),
     [
-        (False, timedelta(0), Idleness.KEEP),
-        (False, LIMIT - MOMENT, Idleness.KEEP),
-        (False, LIMIT, Idleness.PROMPT),
-        (False, timedelta(days=9), Idleness.PROMPT),
-        (False, -timedelta(days=9), Idleness.KEEP),
-        (True, timedelta(0), Idleness.KEEP),
-        (True, LIMIT - MOMENT, Idleness.KEEP),
-        (True, LIMIT, Idleness.CLOSE),
-        (True, timedelta(days=9), Idleness.CLOSE),
-        (True, -timedelta(days=9), Idleness.KEEP),
+        (False, timedelta(0), IdleAction.KEEP),
+        (False, LIMIT - MOMENT, IdleAction.KEEP),
+        (False, LIMIT, IdleAction.PROMPT),
+        (False, timedelta(days=9), IdleAction.PROMPT),
+        (False, -timedelta(days=9), IdleAction.KEEP),
+        (True, timedelta(0), IdleAction.KEEP),
+        (True, LIMIT - MOMENT, IdleAction.KEEP),
+        (True, LIMIT, IdleAction.CLOSE),
+        (True, timedelta(days=9), IdleAction.CLOSE),
+        (True, -timedelta(days=9), IdleAction.KEEP),
     ],
 )
 def test_an_idle_fork_is_asked_first_and_closed_after_the_same_time_again(
-    is_prompted: bool, idle: timedelta, expected: Idleness
+    is_prompted: bool, idle: timedelta, expected: IdleAction
 ) -> None:
     assert replace(FORK, is_prompted=is_prompted).verdict(NOON + idle) is expected
 
@@ -67,7 +67,7 @@ def test_an_idle_fork_is_asked_first_and_closed_after_the_same_time_again(
 def test_nothing_is_done_before_the_time_is_over_whatever_the_clock_does(
     fork: Fork, gap: timedelta
 ) -> None:
-    is_kept = fork.verdict(fork.last_activity + gap) is Idleness.KEEP
+    is_kept = fork.verdict(fork.last_activity + gap) is IdleAction.KEEP
     assert is_kept == (gap < fork.idle_limit)
 
 
@@ -77,24 +77,24 @@ def test_what_the_owner_does_begins_the_time_anew(
 ) -> None:
     """Also after a clock that went back, and also when it had been asked already."""
     touched = fork.touched(now)
-    assert touched.verdict(now) is Idleness.KEEP
-    assert touched.verdict(now + gap) is not Idleness.CLOSE
-    assert touched.verdict(now + fork.idle_limit) is Idleness.PROMPT
+    assert touched.verdict(now) is IdleAction.KEEP
+    assert touched.verdict(now + gap) is not IdleAction.CLOSE
+    assert touched.verdict(now + fork.idle_limit) is IdleAction.PROMPT
 
 
 @given(forks, instants)
 def test_it_is_asked_once_and_then_closed(fork: Fork, now: datetime) -> None:
     asked = fork.prompted(now)
-    assert asked.verdict(now) is Idleness.KEEP
-    assert asked.verdict(now + fork.idle_limit - MOMENT) is Idleness.KEEP
-    assert asked.verdict(now + fork.idle_limit) is Idleness.CLOSE
+    assert asked.verdict(now) is IdleAction.KEEP
+    assert asked.verdict(now + fork.idle_limit - MOMENT) is IdleAction.KEEP
+    assert asked.verdict(now + fork.idle_limit) is IdleAction.CLOSE
 
 
 @given(forks, waits, waits)
 def test_a_verdict_is_never_taken_back_by_time_alone(
     fork: Fork, first: timedelta, second: timedelta
 ) -> None:
-    order = [Idleness.KEEP, Idleness.PROMPT, Idleness.CLOSE]
+    order = [IdleAction.KEEP, IdleAction.PROMPT, IdleAction.CLOSE]
     early = fork.verdict(fork.last_activity + first)
     late = fork.verdict(fork.last_activity + first + second)
     assert order.index(early) <= order.index(late)
@@ -104,9 +104,9 @@ def test_an_hour_that_is_repeated_or_left_out_is_not_idleness() -> None:
     new_york = ZoneInfo("America/New_York")
     before = datetime(2026, 3, 8, 1, 58, tzinfo=new_york)
     after = datetime(2026, 3, 8, 3, 2, tzinfo=new_york)
-    assert FORK.touched(before).verdict(after) is Idleness.KEEP
+    assert FORK.touched(before).verdict(after) is IdleAction.KEEP
     first = datetime(2026, 11, 1, 1, 30, tzinfo=new_york)
-    assert FORK.touched(first).verdict(first.replace(fold=1)) is Idleness.PROMPT
+    assert FORK.touched(first).verdict(first.replace(fold=1)) is IdleAction.PROMPT
 
 
 BRANCHED_OFF = [

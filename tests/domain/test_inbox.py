@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from tests.examples import examples
 
 from ollim_bot.domain.chat import TurnId
 from ollim_bot.domain.inbox import (
@@ -140,7 +141,7 @@ class InboxThroughRows(RuleBasedStateMachine):
         return [each for each in self.inbox.accepted if isinstance(each, OwnerMessage)]
 
 
-InboxThroughRows.TestCase.settings = settings(max_examples=150, stateful_step_count=25)
+InboxThroughRows.TestCase.settings = settings(max_examples=examples(1.5), stateful_step_count=25)
 TestInboxThroughRows = InboxThroughRows.TestCase
 
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.domain.catch_up import verdict
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.facts import Facts
@@ -25,10 +24,11 @@ from ollim_bot.domain.initiative import (
     setter_of,
 )
 from ollim_bot.domain.jobs import Chain, JobSpec, Late, Reminder, Routine
+from ollim_bot.domain.lateness import late_rule
 from ollim_bot.domain.occurrences import SkipReason
 from ollim_bot.domain.outgoing import Sending
-from ollim_bot.domain.pings import Allowed, Charge, PingBudget, charged
-from ollim_bot.domain.rehearsal import Circumstances, Ping, rehearse
+from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, charged
+from ollim_bot.domain.rehearsal import Assumptions, Ping, rehearse
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.snoozing import note_of, reminder_from
@@ -218,7 +218,7 @@ class Household:
         self.budget, verdict = charged(
             self.budget, run, self.now, wants_critical=critical, is_busy=False, daily_cap=5
         )
-        if isinstance(verdict, Allowed):
+        if isinstance(verdict, PingAllowed):
             run.pings.append(MessageId("m"))
             run.critical_used |= verdict.charge is Charge.CRITICAL
             self.messages += verdict.charge is not Charge.CRITICAL
@@ -268,16 +268,16 @@ def test_no_more_reaches_the_owner_in_a_day_than_the_budget_has_paid_for(steps: 
 def test_what_was_missed_of_it_is_not_told() -> None:
     own = reminder(late=Late.TELL, **OWN)
     late = NOW + timedelta(hours=3)
-    assert verdict(reminder(late=Late.TELL), NOW, late, UTC) is Late.TELL
-    assert verdict(own, NOW, late, UTC) is Late.SKIP
-    assert verdict(routine(**OWN), NOW, late, UTC) is Late.SKIP
-    assert verdict(reminder(**OWN), NOW, late, UTC) is Late.RUN
+    assert late_rule(reminder(late=Late.TELL), NOW, late, UTC) is Late.TELL
+    assert late_rule(own, NOW, late, UTC) is Late.SKIP
+    assert late_rule(routine(**OWN), NOW, late, UTC) is Late.SKIP
+    assert late_rule(reminder(**OWN), NOW, late, UTC) is Late.RUN
 
 
 def test_a_rehearsal_knows_that_the_budget_may_refuse_it() -> None:
     jobs = [replace(reminder(id=f"r{n}", **OWN), run_at=NOW + timedelta(hours=1)) for n in range(3)]
     one_left = replace(PingBudget.full(NOW), capacity=1, available=1.0, refill_rate_minutes=900)
-    given_ = Circumstances(NOW, UTC, one_left, RuntimeConfig())
+    given_ = Assumptions(NOW, UTC, one_left, RuntimeConfig())
     fires = rehearse(jobs, given_, 1).fires
     assert [fire.reason for fire in fires] == [None, SkipReason.BUDGET, SkipReason.BUDGET]
     assert [fire.ping for fire in fires] == [Ping.SENT, Ping.REFUSED, Ping.REFUSED]

@@ -9,14 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.domain.strategies import inquiries, inquiry, unix_seconds
 
-from ollim_bot.domain.cards import Inquiries, Inquiry
+from ollim_bot.domain.cards import ButtonPrompt, ButtonPrompts
 
 WEEK = 7 * 86400.0
-ASKED = Inquiry("a1b2c3d4", "Show me the three mails", ts=1_770_000_000.0)
+ASKED = ButtonPrompt("a1b2c3d4", "Show me the three mails", ts=1_770_000_000.0)
 
 
 @given(inquiries, inquiry)
-def test_a_stored_prompt_is_given_to_one_click_only(before: Inquiries, asked: Inquiry) -> None:
+def test_a_stored_prompt_is_given_to_one_click_only(
+    before: ButtonPrompts, asked: ButtonPrompt
+) -> None:
     once, first = before.stored(asked).taken(asked.key, asked.ts)
     twice, second = once.taken(asked.key, asked.ts)
     assert (first, second) == (asked, None)
@@ -28,10 +30,10 @@ def test_a_stored_prompt_is_given_to_one_click_only(before: Inquiries, asked: In
     st.lists(st.integers(0, 5), max_size=15),
 )
 def test_clicks_in_any_order_give_each_prompt_to_exactly_one(
-    asked: list[Inquiry], clicks: list[int]
+    asked: list[ButtonPrompt], clicks: list[int]
 ) -> None:
     now = max((each.ts for each in asked), default=0.0)
-    waiting = Inquiries(tuple(asked))
+    waiting = ButtonPrompts(tuple(asked))
     given_out: list[str] = []
     for key in [asked[number].key for number in clicks if number < len(asked)]:
         waiting, found = waiting.taken(key, now)
@@ -41,7 +43,7 @@ def test_clicks_in_any_order_give_each_prompt_to_exactly_one(
 
 
 @given(inquiries, st.text(max_size=8))
-def test_a_click_takes_nothing_else_with_it(before: Inquiries, key: str) -> None:
+def test_a_click_takes_nothing_else_with_it(before: ButtonPrompts, key: str) -> None:
     now = max((each.ts for each in before.waiting), default=0.0)
     after, _ = before.taken(key, now)
     assert after.waiting == tuple(each for each in before.pruned(now).waiting if each.key != key)
@@ -57,24 +59,28 @@ def test_a_click_takes_nothing_else_with_it(before: Inquiries, key: str) -> None
         pytest.param(-WEEK, ASKED, id="clock-went-back"),
     ],
 )
-def test_a_prompt_is_given_for_a_week(age: float, expected: Inquiry | None) -> None:
-    after, found = Inquiries((ASKED,)).taken(ASKED.key, ASKED.ts + age)
+def test_a_prompt_is_given_for_a_week(age: float, expected: ButtonPrompt | None) -> None:
+    after, found = ButtonPrompts((ASKED,)).taken(ASKED.key, ASKED.ts + age)
     assert found == expected
-    assert after == Inquiries()
+    assert after == ButtonPrompts()
 
 
 @given(inquiries, unix_seconds)
-def test_pruning_drops_what_has_expired_and_nothing_else(before: Inquiries, now: float) -> None:
+def test_pruning_drops_what_has_expired_and_nothing_else(before: ButtonPrompts, now: float) -> None:
     live = tuple(each for each in before.waiting if now - each.ts < WEEK)
     assert before.pruned(now).waiting == live
 
 
 @given(inquiries, inquiry)
-def test_storing_prunes_and_keeps_the_newest_of_a_key(before: Inquiries, asked: Inquiry) -> None:
+def test_storing_prunes_and_keeps_the_newest_of_a_key(
+    before: ButtonPrompts, asked: ButtonPrompt
+) -> None:
     others = tuple(each for each in before.pruned(asked.ts).waiting if each.key != asked.key)
     assert before.stored(asked).waiting == (*others, asked)
 
 
 def test_a_key_that_stands_twice_is_still_taken_once() -> None:
-    once, found = Inquiries((ASKED, replace(ASKED, prompt="Another"))).taken(ASKED.key, ASKED.ts)
-    assert (once, found) == (Inquiries(), ASKED)
+    once, found = ButtonPrompts((ASKED, replace(ASKED, prompt="Another"))).taken(
+        ASKED.key, ASKED.ts
+    )
+    assert (once, found) == (ButtonPrompts(), ASKED)

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from ollim_bot.domain.moments import (
     clock_change,
@@ -74,7 +75,7 @@ def passed(moment: datetime, length: timedelta) -> datetime:
     return (moment.astimezone(UTC) + length).astimezone(moment.tzinfo)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(3))
 @given(places)
 def test_a_time_that_the_clocks_show_means_the_first_instant_at_which_they_do(
     place: tuple[tzinfo, datetime],
@@ -104,7 +105,7 @@ def test_a_time_that_exists_twice_means_the_first(fold: Change, part: int) -> No
     assert (shown(again), again.fold) == (wall, 1)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(3))
 @given(places, st.timedeltas(timedelta(0), timedelta(hours=3)))
 def test_the_order_of_times_is_kept(place: tuple[tzinfo, datetime], distance: timedelta) -> None:
     zone, wall = place

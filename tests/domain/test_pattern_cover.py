@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from ollim_bot.domain.permissions import is_covered
 from ollim_bot.domain.tool_policy import (
-    DEFAULT_BG_TOOLS,
     FILE_ARGUMENTS,
-    MAIN_TOOLS,
     SEARCH_ARGUMENTS,
     Pattern,
     matches,
     problems,
 )
+from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
 
 ROOT = "/data"
 MAIN = [Pattern.of(text) for text in MAIN_TOOLS]
@@ -124,7 +124,7 @@ def made(wider: str, narrower: str, **call: object) -> tuple[Pattern, Case]:
 
 
 @given(pairs())
-@settings(max_examples=400)
+@settings(max_examples=examples(4))
 @example(made("Bash(a * **)", "Bash(a *)", command="a"))
 @example(made("Bash(a ***)", "Bash(a **)", command="a x y"))
 @example(made("Bash(a * b)", "Bash(a a a)", command="a a a"))

@@ -194,12 +194,12 @@ def test_any_text_is_a_duration_or_a_refusal(text: str) -> None:
 @pytest.mark.parametrize("size", [78, 100_000])
 def test_long_texts_are_refused_quickly(piece: str, size: int, now: datetime) -> None:
     text = (piece * size)[:size]
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(BadPhrase) as refused_moment:
         parse_moment(text, now)
     with pytest.raises(BadPhrase) as refused_duration:
         parse_duration(text)
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
     assert_one_short_line(refused_moment.value)
     assert_one_short_line(refused_duration.value)
 

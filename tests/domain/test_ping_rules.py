@@ -14,7 +14,14 @@ from tests.domain.strategies import instants, ping_budgets
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.jobs import ReportMode
 from ollim_bot.domain.outgoing import Sending
-from ollim_bot.domain.pings import Allowed, Charge, PingBudget, Refused, Verdict, charged
+from ollim_bot.domain.pings import (
+    Charge,
+    PingAllowed,
+    PingBudget,
+    PingRefused,
+    PingVerdict,
+    charged,
+)
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.testing.memory import MemoryStore
 
@@ -49,12 +56,12 @@ def ask(
     critical: bool = False,
     busy: bool = False,
     cap: int = 5,
-) -> tuple[PingBudget, Verdict]:
+) -> tuple[PingBudget, PingVerdict]:
     return charged(budget, run, now, wants_critical=critical, is_busy=busy, daily_cap=cap)
 
 
-def reason(verdict: Verdict) -> str:
-    assert isinstance(verdict, Refused)
+def reason(verdict: PingVerdict) -> str:
+    assert isinstance(verdict, PingRefused)
     return verdict.reason
 
 
@@ -72,7 +79,7 @@ def test_the_first_objection_in_this_order_is_the_one_that_is_said(
     }
     first = next((words for words, holds in objections.items() if holds), None)
     if first is None:
-        assert verdict == Allowed(Charge.TOKEN)
+        assert verdict == PingAllowed(Charge.TOKEN)
     else:
         assert first in reason(verdict)
     forbidden = replace(run, policy=replace(policy, allow_ping=False))
@@ -84,7 +91,7 @@ def test_a_refusal_costs_nothing_and_says_what_to_do_instead(
     budget: PingBudget, run: Run, now: datetime, critical: bool, busy: bool, cap: int
 ) -> None:
     after, verdict = ask(budget, run, now, critical=critical, busy=busy, cap=cap)
-    if isinstance(verdict, Refused):
+    if isinstance(verdict, PingRefused):
         assert after.refilled(now) == budget.refilled(now)
         is_blocked = run.policy.report is ReportMode.BLOCKED
         assert ("report_updates" in verdict.reason) is not is_blocked
@@ -96,7 +103,7 @@ def test_what_is_given_back_is_what_was_charged(
     budget: PingBudget, run: Run, now: datetime, critical: bool, busy: bool, cap: int
 ) -> None:
     after, verdict = ask(budget, run, now, critical=critical, busy=busy, cap=cap)
-    if isinstance(verdict, Allowed):
+    if isinstance(verdict, PingAllowed):
         number = 0 if verdict.charge is Charge.NOTHING else 1
         said = ChatMessage(MessageId("1"), now, Author.BACKGROUND, "words")
         sending = Sending(now, said, verdict.charge, number)
@@ -112,7 +119,7 @@ def test_what_must_come_is_free_and_never_refused(
 ) -> None:
     run = run_of(replace(policy, allow_ping=True, must=True))
     after, verdict = ask(budget, run, now, critical=critical, busy=busy, cap=cap)
-    assert (after, verdict) == (budget, Allowed(Charge.NOTHING))
+    assert (after, verdict) == (budget, PingAllowed(Charge.NOTHING))
 
 
 @given(ping_budgets(), instants, st.booleans())
@@ -128,7 +135,7 @@ def test_a_critical_ping_skips_the_last_three_checks_while_the_day_has_some_left
     run, today = run_of(policy, has_pinged), budget.refilled(now)
     after, verdict = ask(budget, run, now, critical=True, busy=busy, cap=cap)
     if today.critical_used < cap:
-        assert verdict == Allowed(Charge.CRITICAL)
+        assert verdict == PingAllowed(Charge.CRITICAL)
         assert after == replace(today, critical_used=today.critical_used + 1)
     else:
         assert (after.refilled(now), verdict) == _settled(ask(budget, run, now, busy=busy), now)
@@ -154,17 +161,17 @@ def test_a_day_takes_so_many_critical_pings_and_the_next_as_many_again() -> None
     for _ in range(4):
         budget, verdict = ask(budget, run_of(policy), critical=True, cap=3)
         verdicts.append(verdict)
-    assert verdicts[:3] == [Allowed(Charge.CRITICAL)] * 3
+    assert verdicts[:3] == [PingAllowed(Charge.CRITICAL)] * 3
     assert "(budget: 0/5 (next refill in 90 min))" in reason(verdicts[3])
     _, verdict = ask(budget, run_of(policy), NOON + timedelta(days=1), critical=True, cap=3)
-    assert verdict == Allowed(Charge.CRITICAL)
+    assert verdict == PingAllowed(Charge.CRITICAL)
 
 
 def test_of_many_runs_that_race_for_the_last_token_exactly_one_wins() -> None:
     store = MemoryStore(replace(FULL, available=1.0))
     racers = 8
     together = threading.Barrier(racers)
-    verdicts: list[Verdict] = []
+    verdicts: list[PingVerdict] = []
 
     def race() -> None:
         run = run_of(RunPolicy(RunKind.BACKGROUND, ()))
@@ -176,10 +183,12 @@ def test_of_many_runs_that_race_for_the_last_token_exactly_one_wins() -> None:
         thread.start()
     for thread in threads:
         thread.join(timeout=10)
-    assert verdicts.count(Allowed(Charge.TOKEN)) == 1
+    assert verdicts.count(PingAllowed(Charge.TOKEN)) == 1
     assert len(verdicts) == racers
     assert (store.read().available, store.read().daily_used) == (0.0, 1)
 
 
-def _settled(outcome: tuple[PingBudget, Verdict], now: datetime) -> tuple[PingBudget, Verdict]:
+def _settled(
+    outcome: tuple[PingBudget, PingVerdict], now: datetime
+) -> tuple[PingBudget, PingVerdict]:
     return outcome[0].refilled(now), outcome[1]

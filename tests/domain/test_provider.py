@@ -9,7 +9,7 @@ import pytest
 from ollim_bot.domain.provider import (
     NO_LOGIN,
     OFFLINE,
-    Access,
+    ModelAccess,
     Price,
     Provider,
     ProviderKind,
@@ -23,8 +23,8 @@ TOKEN = {"ANTHROPIC_AUTH_TOKEN": "any"}
 ONLY_A_MODEL = {"ANTHROPIC_MODEL": "opus"}
 EMPTY = {"ANTHROPIC_BASE_URL": "", "ANTHROPIC_API_KEY": "", "ANTHROPIC_AUTH_TOKEN": ""}
 
-AT_A_PLACE = Provider(ProviderKind.CLAUDE, "127.0.0.1", access=Access.OWN_SERVER)
-BY_KEY = Provider(ProviderKind.CLAUDE, "Claude (API key)", access=Access.KEY)
+AT_A_PLACE = Provider(ProviderKind.CLAUDE, "127.0.0.1", access=ModelAccess.OWN_SERVER)
+BY_KEY = Provider(ProviderKind.CLAUDE, "Claude (API key)", access=ModelAccess.KEY)
 BY_LOGIN = Provider(ProviderKind.CLAUDE, "Claude")
 
 SETTINGS = {

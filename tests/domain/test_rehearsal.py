@@ -16,7 +16,7 @@ from ollim_bot.domain.jobs import Late
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.rehearsal import (
-    Circumstances,
+    Assumptions,
     Fire,
     Guess,
     Ping,
@@ -31,7 +31,7 @@ from ollim_bot.domain.schedule import ScheduledJob, key_of, moments_between
 def rehearsed(*jobs: ScheduledJob, now: datetime = NOW, days: int = 1, **more: Any) -> Rehearsal:
     config = RuntimeConfig(bg_concurrency=more.pop("places", 3))
     limits = {name: more.pop(name) for name in ("guess", "most") if name in more}
-    at = Circumstances(now, BERLIN, PingBudget.full(now), config, **more)
+    at = Assumptions(now, BERLIN, PingBudget.full(now), config, **more)
     return rehearse(jobs, at, days, **limits)
 
 
@@ -240,7 +240,7 @@ def test_three_that_meet_are_named_once_and_two_are_not() -> None:
 
 def test_no_run_is_guessed_to_take_longer_than_it_may() -> None:
     config = RuntimeConfig(bg_fork_timeout=60)
-    found = rehearse([], Circumstances(NOW, BERLIN, PingBudget.full(NOW), config), 1)
+    found = rehearse([], Assumptions(NOW, BERLIN, PingBudget.full(NOW), config), 1)
     assert found.guess == Guess(MINUTE)
 
 

@@ -8,13 +8,13 @@ from datetime import datetime
 from tests.domain.rehearsal_jobs import BERLIN, HOUR, NOW, reminder, routine
 
 from ollim_bot.domain.pings import PingBudget
-from ollim_bot.domain.rehearsal import Circumstances, warnings
+from ollim_bot.domain.rehearsal import Assumptions, warnings
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob
 
 
 def warned(job: ScheduledJob, *others: ScheduledJob) -> Sequence[str]:
-    return warnings(job, others, Circumstances(NOW, BERLIN, PingBudget.full(NOW), RuntimeConfig()))
+    return warnings(job, others, Assumptions(NOW, BERLIN, PingBudget.full(NOW), RuntimeConfig()))
 
 
 def test_a_new_job_that_comes_when_others_do_is_warned_of() -> None:

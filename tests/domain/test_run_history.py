@@ -1,21 +1,17 @@
-"""Stories of occurrences: what the ledger tells of each, and how it goes on after a restart."""
+"""Stories of occurrences: what the ledger tells of each."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from ollim_bot.domain.decision import Progress
 from ollim_bot.domain.jobs import JobKind
-from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, may_follow
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.run_history import (
     CHECKPOINT,
-    DELIVERED,
-    EFFECT,
     History,
-    Recovery,
     RunStory,
     checkpoint_row,
     claimed_by,
@@ -26,7 +22,6 @@ NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 ONE, OTHER, THIRD = (
     Occurrence.scheduled(JobKind.ROUTINE, name, NOON) for name in ("one", "other", "third")
 )
-RUNNING, CUT_OFF = OccurrenceState.RUNNING, OccurrenceState.CUT_OFF
 
 
 def rows(states: str, one: Occurrence = ONE) -> list[LedgerRow]:
@@ -37,67 +32,6 @@ def story(states: str) -> RunStory:
     return RunStory(ONE, rows(states))
 
 
-@pytest.mark.parametrize(
-    ("states", "recovery"),
-    [
-        ("due", Recovery.RUN),
-        ("due running", Recovery.TRY_AGAIN),
-        ("due running cut_off", Recovery.TRY_AGAIN),
-        ("due running attempt_failed", Recovery.TRY_AGAIN),
-        ("due running cut_off running attempt_failed", Recovery.TRY_AGAIN),
-        ("due running cut_off running attempt_failed running", Recovery.GIVE_UP),
-        ("due running cut_off running cut_off running cut_off", Recovery.GIVE_UP),
-        ("due running effect", Recovery.INTERRUPT),
-        ("due running effect cut_off", Recovery.INTERRUPT),
-        ("due running cut_off running effect", Recovery.INTERRUPT),
-        ("due running effect attempt_failed", Recovery.GIVE_UP),
-        ("due delivered", Recovery.RUN),
-        ("due running effect delivered done", None),
-        ("due skipped", None),
-    ],
-)
-def test_after_a_restart_each_occurrence_goes_on_by_what_is_known_of_it(
-    states: str, recovery: Recovery | None
-) -> None:
-    assert story(states).recovery is recovery
-
-
-@st.composite
-def courses(draw: st.DrawFn) -> str:
-    """Any course that the states allow, with notes in between, and not always to its end."""
-    states = ["due"]
-    while draw(st.booleans()) and not OccurrenceState(states[-1]).is_end:
-        after = [each for each in OccurrenceState if may_follow(OccurrenceState(states[-1]), each)]
-        states.append(draw(st.sampled_from(after)))
-    for note in draw(st.lists(st.sampled_from([EFFECT, DELIVERED]), max_size=2)):
-        states.insert(draw(st.integers(1, len(states))), note)
-    return " ".join(states)
-
-
-@given(courses())
-def test_what_a_restart_writes_may_always_follow_what_is_there(states: str) -> None:
-    told = story(states)
-    recovery, state = told.recovery, told.state
-    assert (recovery is None) is (told.end is not None)
-    if recovery is None:
-        return
-    if recovery.ends_as is not None:
-        assert recovery.ends_as.is_end
-        assert may_follow(state, recovery.ends_as)
-    elif state is RUNNING:
-        assert may_follow(state, CUT_OFF)
-        assert may_follow(CUT_OFF, RUNNING)
-    else:
-        assert may_follow(state, RUNNING)
-
-
-@given(courses())
-def test_what_may_have_been_seen_is_never_done_again(states: str) -> None:
-    told = story(states)
-    if told.had_effect or told.attempts >= 3:
-        assert told.recovery not in (Recovery.RUN, Recovery.TRY_AGAIN)
-
-
 def test_a_story_knows_its_rows_state_attempts_effect_delivery_and_end() -> None:
     told = story("due running cut_off running effect delivered done")
     assert told.state is OccurrenceState.DONE
@@ -106,6 +40,7 @@ def test_a_story_knows_its_rows_state_attempts_effect_delivery_and_end() -> None
     assert told.delivery == {}
     plain = story("due running")
     assert (plain.end, plain.delivery, plain.had_effect) == (None, None, False)
+    assert plain.progress == Progress(OccurrenceState.RUNNING, 1, had_effect=False)
     assert story("effect").state is None
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.domain.strategies import instants, session_events, zones
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.domain.session_use import Stretch, answers, began_at, stretch
+from ollim_bot.domain.session_use import CompactedHistory, answers, began_at, compacted_history
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
@@ -53,7 +53,7 @@ def test_what_other_sessions_did_does_not_count(history: list[SessionEvent]) -> 
 @given(messages)
 def test_turns_are_the_answers_that_were_given_in_the_session(given_: list[ChatMessage]) -> None:
     ours = [one for one in given_ if one.author is Author.ASSISTANT and one.session == OURS]
-    assert stretch(OURS, NOW, NOW, given_, 0).turns == len(ours)
+    assert compacted_history(OURS, NOW, NOW, given_, 0).turns == len(ours)
     assert [one for one in answers(given_) if one.session == OURS] == ours
 
 
@@ -63,15 +63,17 @@ def test_an_answer_that_stands_in_the_log_again_is_one_answer_as_it_stands_last(
 ) -> None:
     delivered = [replace(one, refs={"elsewhere": "1"}) for one in given_]
     assert list(answers([*given_, *delivered])) == list(answers(delivered))
-    assert stretch(OURS, NOW, NOW, [*given_, *delivered], 0) == stretch(OURS, NOW, NOW, given_, 0)
+    assert compacted_history(OURS, NOW, NOW, [*given_, *delivered], 0) == compacted_history(
+        OURS, NOW, NOW, given_, 0
+    )
 
 
 @given(instants, instants, zones, zones)
 def test_the_length_is_that_between_two_instants_in_whatever_zone(
     began: datetime, now: datetime, one: tzinfo, other: tzinfo
 ) -> None:
-    here = stretch(OURS, began, now, [], 0)
-    there = stretch(OURS, began.astimezone(one), now.astimezone(other), [], 0)
+    here = compacted_history(OURS, began, now, [], 0)
+    there = compacted_history(OURS, began.astimezone(one), now.astimezone(other), [], 0)
     assert here.length == there.length == now - began
 
 
@@ -88,12 +90,12 @@ def test_the_length_is_that_between_two_instants_in_whatever_zone(
     ],
 )
 def test_the_line_is_as_agreed(turns: int, length: timedelta, tokens: int, line: str) -> None:
-    assert str(Stretch(turns, length, tokens)) == line
+    assert str(CompactedHistory(turns, length, tokens)) == line
 
 
 @given(st.integers(0, 400 * 24 * 60))
 def test_what_is_said_of_the_length_is_true(minutes: int) -> None:
-    said = str(Stretch(2, timedelta(minutes=minutes), 0)).split(" · ")[1]
+    said = str(CompactedHistory(2, timedelta(minutes=minutes), 0)).split(" · ")[1]
     units = {"d": 24 * 60, "h": 60, "m": 1}
     read = sum(int(part[:-1]) * units[part[-1]] for part in said.split())
     assert 0 <= minutes - read < (60 if "d" in said else 1)

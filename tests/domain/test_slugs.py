@@ -7,6 +7,7 @@ import unicodedata
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from ollim_bot.domain.text import LONGEST_SLUG, slug
 
@@ -16,7 +17,7 @@ TRICKY = "\u0301\u0323\u0327\u0307\u0345\u093f\u094d\u20e3İIıßẞΣςǅﬁ①
 odd_texts = st.text(st.sampled_from(f"{TRICKY}aeZ9 -_./") | st.characters())
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(3))
 @given(odd_texts)
 @example("İ\u0327")
 @example("❤️")
@@ -33,7 +34,7 @@ def test_any_text_gives_a_harmless_name_or_none(text: str) -> None:
     assert name == name.lower() == unicodedata.normalize("NFKC", name)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(3))
 @given(odd_texts)
 @example("İ\u0327")
 @example("e\u00ad\u0301")

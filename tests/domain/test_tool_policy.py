@@ -7,9 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ollim_bot.domain.tool_policy import (
-    DEFAULT_BG_TOOLS,
     LONGEST_PATTERN,
-    MAIN_TOOLS,
     MOST_WILDCARDS,
     Pattern,
     Problems,
@@ -17,6 +15,7 @@ from ollim_bot.domain.tool_policy import (
     problems,
 )
 from ollim_bot.errors import WrongInput
+from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
 
 ROOT = "/home/me/.ollim-bot"
 NOTES = "Read(./**.md)"

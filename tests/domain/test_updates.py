@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.domain.strategies import pending_updates
+from tests.examples import examples
 
 from ollim_bot.domain.updates import (
     MAX_PENDING_UPDATES,
@@ -126,7 +127,7 @@ class UpdatesThroughCrashes(RuleBasedStateMachine):
 
 
 TestUpdatesThroughCrashes = UpdatesThroughCrashes.TestCase
-TestUpdatesThroughCrashes.settings = settings(max_examples=150, stateful_step_count=20)
+TestUpdatesThroughCrashes.settings = settings(max_examples=examples(1.5), stateful_step_count=20)
 
 
 @pytest.mark.parametrize("count", [0, 1, 9, 10, 11, 12, 25, 1000])

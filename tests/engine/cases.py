@@ -1,4 +1,4 @@
-"""The real engine and its double, each with a script for what happens in its next turns."""
+"""The real engine and its doubles, each with a script for what happens in its next turns."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC
 from pathlib import Path
 from typing import Protocol
 from uuid import uuid4
 
+from tests.e2e.model_engine import ModelEngine
 from tests.engine.scene import engine_at, scene
 
-from ollim_bot.agent import AgentEngine, SessionSpec, Tool, ToolAnswer
+from ollim_bot.clock import SystemClock
 from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.offline.messages import CallTool, Fail, Hang, Reply, Say
 from ollim_bot.offline.scripted import ScriptedModel
-from ollim_bot.testing.engine import Calls, Fails, Says, ScriptedEngine, Waits
+from ollim_bot.ports import AgentEngine, SessionSpec, Tool, ToolAnswer
+from ollim_bot.testing.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
 
 PING = "mcp__chat__ping"
 
@@ -64,7 +67,7 @@ class DoubleScript:
         self.engine.answers(text)
 
     def calls_ping_and_says(self, text: str) -> None:
-        self.engine.then(Calls(PING), Says(text))
+        self.engine.then(CallsTool(PING), Says(text))
 
     def waits(self) -> None:
         self.engine.then(Waits())
@@ -94,6 +97,13 @@ async def real(home: Path) -> AsyncIterator[Case]:
 async def double(home: Path) -> AsyncIterator[Case]:
     engine = ScriptedEngine()
     yield Case(engine, DoubleScript(engine), SessionSpec("You help.", home))
+
+
+@asynccontextmanager
+async def modelled(home: Path) -> AsyncIterator[Case]:
+    model = ScriptedModel()
+    engine = ModelEngine(model, SystemClock(UTC))
+    yield Case(engine, ModelScript(model), SessionSpec("You help.", home))
 
 
 def new_name() -> SessionId:

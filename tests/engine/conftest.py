@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.engine.cases import Case, double, real
+from tests.engine.cases import Case, double, modelled, real
 from tests.engine.scene import Scene, scene
 
 
@@ -17,7 +17,7 @@ async def stage(tmp_path: Path) -> AsyncIterator[Scene]:
         yield made
 
 
-@pytest.fixture(params=[real, double], ids=["real", "double"])
+@pytest.fixture(params=[real, double, modelled], ids=["real", "double", "modelled"])
 async def case(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Case]:
-    async with asyncio.timeout(30), request.param(tmp_path) as made:
+    async with asyncio.timeout(60), request.param(tmp_path) as made:
         yield made

@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ollim_bot.agent import AgentSession, Prompt, SessionSpec, Toolset
 from ollim_bot.domain.events import AgentEvent, TextCompleted, TurnEnded
 from ollim_bot.domain.provider import CLAUDE, Provider
 from ollim_bot.engine.claude import ClaudeEngine
@@ -22,8 +21,11 @@ from ollim_bot.engine.session import ClaudeSession
 from ollim_bot.offline.messages import ModelRequest
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
+from ollim_bot.ports import AgentSession, Prompt, SessionSpec, Toolset
 
-LIMIT = 30.0
+LIMIT = 60.0
+# Seconds; much more than it takes, since the machine may be busy.
+SOON = 15.0
 
 
 def provider(home: Path, url: str) -> dict[str, str]:
@@ -95,7 +97,7 @@ async def end_of(session: AgentSession, text: str, name: str | None = None) -> T
 async def interrupted(
     session: AgentSession, text: str, *, at: type[AgentEvent], name: str | None = None
 ) -> list[AgentEvent]:
-    """Interrupt the turn at the first event of this type; it must end within two seconds."""
+    """Interrupt the turn at the first event of this type; it must end soon."""
     events: list[AgentEvent] = []
     loop = asyncio.get_running_loop()
     began = None
@@ -105,7 +107,7 @@ async def interrupted(
             began = loop.time()
             await session.interrupt()
     assert began is not None
-    assert loop.time() - began < 2
+    assert loop.time() - began < SOON
     return events
 
 

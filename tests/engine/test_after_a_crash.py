@@ -12,10 +12,10 @@ import pytest
 from tests.engine.processes import engines_at, eventually
 from tests.engine.scene import Scene, ask, spoken
 
-from ollim_bot.agent import Prompt
 from ollim_bot.domain.events import Retrying
-from ollim_bot.engine.transcripts import mend_left_off
+from ollim_bot.engine.transcripts import repair_resume_point
 from ollim_bot.offline.messages import Fail
+from ollim_bot.ports import Prompt
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -38,7 +38,7 @@ def record(path: Path, *rows: object, torn: str = "") -> Path:
 def test_it_goes_on_from_its_end(tmp_path: Path, torn: str, chunk: int) -> None:
     path = record(tmp_path / "r", FAILED, LEFT_OFF, said("c", "a"), said("d", "c"), torn=torn)
     before = path.read_text()
-    mend_left_off(path, chunk)
+    repair_resume_point(path, chunk)
     row = json.dumps({**LEFT_OFF, "leafUuid": "d"}, separators=(",", ":"))
     assert path.read_text() == before + ("\n" if torn else "") + row + "\n"
 
@@ -58,7 +58,7 @@ def test_it_goes_on_from_its_end(tmp_path: Path, torn: str, chunk: int) -> None:
 def test_what_is_right_is_left_alone(tmp_path: Path, rows: list[object]) -> None:
     path = record(tmp_path / "r", *rows)
     before = path.read_text()
-    mend_left_off(path)
+    repair_resume_point(path)
     assert path.read_text() == before
 
 

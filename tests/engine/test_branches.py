@@ -8,10 +8,10 @@ from uuid import uuid4
 
 from tests.engine.scene import Scene, ask, spoken
 
-from ollim_bot.agent import Tool, ToolAnswer, Toolset
 from ollim_bot.domain.events import EndCause, TextCompleted, TurnEnded
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.offline.messages import CallTool, Reply, Say
+from ollim_bot.ports import Tool, ToolAnswer, Toolset
 
 NO_ARGUMENTS: Mapping[str, object] = {"type": "object", "properties": {}}
 

@@ -7,7 +7,6 @@ from uuid import uuid4
 
 from tests.engine.scene import Scene, ask, engine_at, spoken, texts
 
-from ollim_bot.agent import Tool, ToolAnswer, Toolset, Trace
 from ollim_bot.domain.events import (
     AgentEvent,
     Compacted,
@@ -19,6 +18,7 @@ from ollim_bot.domain.events import (
 )
 from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say
 from ollim_bot.offline.rules import asks_for_summary
+from ollim_bot.ports import Tool, ToolAnswer, Toolset, Trace
 
 PING = "mcp__chat__ping"
 NEARLY_FULL = 980_000

@@ -1,4 +1,4 @@
-"""What every engine promises, held by the real one and by its double."""
+"""What every engine promises, held by the real one and by its doubles."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 from tests.engine.cases import PING, Case, chat, new_name
 from tests.engine.scene import ask, end_of, texts
 
-from ollim_bot.agent import Refusal, ToolAnswer, ToolCall, Toolset, Trace
 from ollim_bot.domain.events import (
     EndCause,
     FailureKind,
@@ -22,6 +21,7 @@ from ollim_bot.domain.events import (
 )
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import SessionLost
+from ollim_bot.ports import Refusal, ToolAnswer, ToolCall, Toolset, Trace
 
 
 async def test_a_turn_names_its_session_first_and_ends_once(case: Case) -> None:

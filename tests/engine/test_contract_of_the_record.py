@@ -8,8 +8,8 @@ from pathlib import Path
 from tests.engine.cases import Case, chat, new_name
 from tests.engine.scene import ask, end_of
 
-from ollim_bot.agent import ToolAnswer, Toolset, Trace
 from ollim_bot.domain.events import EndCause
+from ollim_bot.ports import ToolAnswer, Toolset, Trace
 
 NOT_TAKEN = Trace(is_taken=False)
 

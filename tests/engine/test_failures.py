@@ -10,7 +10,6 @@ import pytest
 from claude_agent_sdk import ResultMessage
 from tests.engine.scene import Scene, ask, end_of, engine_at, spoken, texts
 
-from ollim_bot.agent import SessionSpec, Toolset
 from ollim_bot.domain.events import (
     EndCause,
     FailureKind,
@@ -19,46 +18,58 @@ from ollim_bot.domain.events import (
     TextWithdrawn,
     TurnEnded,
 )
-from ollim_bot.domain.provider import CLAUDE, OFFLINE, Access, Provider, ProviderKind
+from ollim_bot.domain.provider import CLAUDE, OFFLINE, ModelAccess, Provider, ProviderKind
 from ollim_bot.engine.failures import SENTENCES, failure_of
 from ollim_bot.offline.messages import Cut, Fail, Hang, Reply, Say
+from ollim_bot.ports import AgentSession, SessionSpec, Toolset
 
-OWN_SERVER = Provider(ProviderKind.CLAUDE, "my-server", access=Access.OWN_SERVER)
+OWN_SERVER = Provider(ProviderKind.CLAUDE, "my-server", access=ModelAccess.OWN_SERVER)
 CREDIT = "Your credit balance is too low to access the Anthropic API."
 
 
-@pytest.mark.parametrize(
-    ("answer", "kind"),
-    [
-        pytest.param(Fail(401, "authentication_error", "bad key"), FailureKind.LOGIN, id="401"),
-        pytest.param(Fail(403, "permission_error", "no"), FailureKind.LOGIN, id="403"),
-        pytest.param(Fail(400, "invalid_request_error", CREDIT), FailureKind.BILLING, id="credit"),
-        pytest.param(Fail(404, "not_found_error", "?"), FailureKind.MODEL_UNKNOWN, id="404"),
-        pytest.param(Fail(429, "rate_limit_error", "slow"), FailureKind.LIMIT, id="429"),
-        pytest.param(Fail(500, "api_error", "oh"), FailureKind.OVERLOADED, id="500"),
-        pytest.param(Fail(529, "overloaded_error", "full"), FailureKind.OVERLOADED, id="529"),
-        pytest.param(
-            Fail(400, "invalid_request_error", "prompt is too long: 9 tokens > 5 maximum"),
-            FailureKind.TOO_LONG,
-            id="too long",
-        ),
-        pytest.param(Reply((Say("I"),), stop_reason="refusal"), FailureKind.REFUSED, id="declined"),
-        pytest.param(Fail(400, "invalid_request_error", "odd"), FailureKind.OTHER, id="other"),
-    ],
-)
-async def test_a_failed_turn_says_what_to_do_and_the_next_one_works(
-    stage: Scene, answer: Fail | Reply, kind: FailureKind
+# What the provider answers to a prompt, and what the failure is then.
+REFUSALS = {
+    "key": (Fail(401, "authentication_error", "bad key"), FailureKind.LOGIN),
+    "permission": (Fail(403, "permission_error", "no"), FailureKind.LOGIN),
+    "credit": (Fail(400, "invalid_request_error", CREDIT), FailureKind.BILLING),
+    "model": (Fail(404, "not_found_error", "?"), FailureKind.MODEL_UNKNOWN),
+    "limit": (Fail(429, "rate_limit_error", "slow"), FailureKind.LIMIT),
+    "fault": (Fail(500, "api_error", "oh"), FailureKind.OVERLOADED),
+    "overload": (Fail(529, "overloaded_error", "full"), FailureKind.OVERLOADED),
+    "other": (Fail(400, "invalid_request_error", "odd"), FailureKind.OTHER),
+}
+TOO_LONG = Fail(400, "invalid_request_error", "prompt is too long: 9 tokens > 5 maximum")
+DECLINED = Reply((Say("I"),), stop_reason="refusal")
+
+
+async def fails_and_goes_on(
+    stage: Scene, session: AgentSession, prompt: str, answer: Fail | Reply, kind: FailureKind
 ) -> None:
     stage.model.when(lambda request: spoken(request)[-1:] != ["again"], answer)
-    async with stage.session() as session:
-        failed = await end_of(session, "now")
-        after = await ask(session, "again")
-
+    failed = await end_of(session, prompt)
     assert failed.cause is EndCause.FAILED
     assert failed.failure is not None
     assert failed.failure.kind is kind
     assert failed.failure.sentence.endswith((".", "odd"))
-    assert texts(after) == ["ok"]
+    assert texts(await ask(session, "again")) == ["ok"]
+
+
+async def test_a_failed_turn_says_what_to_do_and_the_next_one_works(stage: Scene) -> None:
+    async with stage.session() as session:
+        for prompt, (answer, kind) in REFUSALS.items():
+            await fails_and_goes_on(stage, session, prompt, answer, kind)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [(TOO_LONG, FailureKind.TOO_LONG), (DECLINED, FailureKind.REFUSED)],
+    ids=["too long", "declined"],
+)
+async def test_a_prompt_that_cannot_be_answered_is_told_and_the_next_one_works(
+    stage: Scene, answer: Fail | Reply, kind: FailureKind
+) -> None:
+    async with stage.session() as session:
+        await fails_and_goes_on(stage, session, "now", answer, kind)
 
 
 async def test_nobody_at_the_address_is_unreachable(tmp_path: Path) -> None:
@@ -122,7 +133,7 @@ def test_there_is_a_sentence_for_every_kind() -> None:
     ("provider", "must_not_be_named"),
     [
         (OWN_SERVER, ("Claude", "auth login")),
-        (replace(CLAUDE, access=Access.KEY), ("auth login",)),
+        (replace(CLAUDE, access=ModelAccess.KEY), ("auth login",)),
         (CLAUDE, ("ANTHROPIC_",)),
     ],
 )

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from claude_agent_sdk import ClaudeAgentOptions
 
-from ollim_bot.agent import SessionSpec, Toolset
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.engine.options import child_environment, options_for
+from ollim_bot.ports import SessionSpec, Toolset
 
 SPEC = SessionSpec(
     "You help.",

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 from tests.engine.processes import command_of, engines_at, environment_of, eventually
-from tests.engine.scene import Scene, ask, provider, spoken, texts
+from tests.engine.scene import SOON, Scene, ask, provider, spoken, texts
 
-from ollim_bot.agent import Prompt, Toolset
 from ollim_bot.domain.events import (
     AgentEvent,
     EndCause,
@@ -29,6 +28,7 @@ from ollim_bot.engine.connection import Connection
 from ollim_bot.engine.options import child_environment, options_for
 from ollim_bot.errors import EngineError
 from ollim_bot.offline.messages import Hang, Reply, Say, Stall
+from ollim_bot.ports import Prompt, Toolset
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -183,7 +183,7 @@ async def test_a_process_is_closed_quickly_though_it_is_busy(stage: Scene) -> No
     connection = await Connection.open(options)
     await connection.send({"type": "user", "message": {"role": "user", "content": "go on"}})
     await stage.model.seen(1)
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(SOON):
         await connection.close()
 
     assert engines_at(stage.home) == []
@@ -192,7 +192,7 @@ async def test_a_process_is_closed_quickly_though_it_is_busy(stage: Scene) -> No
 BOT = """
 import asyncio, sys
 from pathlib import Path
-from ollim_bot.agent import Prompt, SessionSpec, Toolset
+from ollim_bot.ports import Prompt, SessionSpec, Toolset
 from tests.engine.processes import command_of, engines_at, environment_of, eventually
 from tests.engine.scene import engine_at
 

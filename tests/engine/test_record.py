@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.agent import Trace
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.engine.transcripts import Transcripts, trace_of
 from ollim_bot.errors import EngineError
+from ollim_bot.ports import Trace
 
 NOT_TAKEN = Trace(is_taken=False)
 PROMPT = "0a1b2c3d-0000-4000-8000-000000000001"

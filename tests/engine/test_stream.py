@@ -42,7 +42,7 @@ from ollim_bot.domain.events import (
     TurnEnded,
     Usage,
 )
-from ollim_bot.domain.provider import CLAUDE, OFFLINE, Access, Price, Provider
+from ollim_bot.domain.provider import CLAUDE, OFFLINE, ModelAccess, Price, Provider
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.engine.stream import TurnReader
 
@@ -279,7 +279,7 @@ def test_what_nobody_knows_is_passed_over() -> None:
     [
         (CLAUDE, 0.5, Price.LISTED),
         (OFFLINE, 0.0, Price.FREE),
-        (replace(CLAUDE, access=Access.OWN_SERVER), 0.0, Price.UNKNOWN),
+        (replace(CLAUDE, access=ModelAccess.OWN_SERVER), 0.0, Price.UNKNOWN),
     ],
 )
 def test_the_price_list_counts_only_where_it_is_paid(

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import pytest
 from tests.engine.scene import Scene, ask, texts
 
-from ollim_bot.agent import Refusal, Tool, ToolAnswer, ToolCall, Toolset
 from ollim_bot.domain.events import (
     AgentEvent,
     SubagentProgressed,
@@ -18,6 +17,7 @@ from ollim_bot.domain.events import (
 )
 from ollim_bot.errors import OllimError
 from ollim_bot.offline.messages import CallTool, Reply
+from ollim_bot.ports import Refusal, Tool, ToolAnswer, ToolCall, Toolset
 
 PING = "mcp__chat__ping"
 SCHEMA = {

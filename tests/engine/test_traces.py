@@ -13,12 +13,12 @@ import pytest
 from tests.engine.processes import engines_at
 from tests.engine.scene import Scene, ask, end_of, engine_at, interrupted, spoken, texts
 
-from ollim_bot.agent import Prompt, Tool, ToolAnswer, Toolset, Trace
 from ollim_bot.domain.events import EndCause, FailureKind, TextStreamed, ToolStarted
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.engine.claude import ClaudeEngine
 from ollim_bot.engine.session import ClaudeSession
 from ollim_bot.offline.messages import CallTool, Fail, Hang, Reply, Say, Stall
+from ollim_bot.ports import Prompt, Tool, ToolAnswer, Toolset, Trace
 
 PING = "mcp__chat__ping"
 NOT_TAKEN = Trace(is_taken=False)

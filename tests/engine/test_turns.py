@@ -7,7 +7,6 @@ import asyncio
 import pytest
 from tests.engine.scene import Scene, ask, end_of, interrupted, spoken, texts, tiny_png
 
-from ollim_bot.agent import Image, Prompt
 from ollim_bot.domain.events import (
     Compacted,
     CompactionStarted,
@@ -22,6 +21,7 @@ from ollim_bot.domain.events import (
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.errors import SessionLost
 from ollim_bot.offline.messages import Hang, Reply, Say, Stall, Think
+from ollim_bot.ports import Image, Prompt
 
 
 async def test_a_turn_streams_its_text_and_ends_with_it(stage: Scene) -> None:

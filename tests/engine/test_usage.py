@@ -11,8 +11,8 @@ import pytest
 from aiohttp import web
 from tests.engine.scene import end_of, engine_at
 
-from ollim_bot.agent import SessionSpec, Toolset
-from ollim_bot.offline.messages import Event, Outgoing, Reply, Say
+from ollim_bot.offline.messages import Reply, Say, ServerSentEvent, WireReply
+from ollim_bot.ports import SessionSpec, Toolset
 
 NEW, READ_FROM_CACHE, WRITTEN_TO_CACHE = 1_000, 70_000, 300
 
@@ -25,7 +25,7 @@ async def caching_provider() -> AsyncIterator[str]:
         "cache_creation_input_tokens": WRITTEN_TO_CACHE,
     }
 
-    def with_cache(event: Event) -> Event:
+    def with_cache(event: ServerSentEvent) -> ServerSentEvent:
         match event.fields:
             case {"usage": dict(usage)}:
                 return replace(event, fields={**event.fields, "usage": usage | cached})
@@ -39,7 +39,7 @@ async def caching_provider() -> AsyncIterator[str]:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         asked = await request.json()
-        for event in Outgoing(Reply((Say("ok"),)), "msg_1", asked["model"], NEW).complete():
+        for event in WireReply(Reply((Say("ok"),)), "msg_1", asked["model"], NEW).complete():
             await response.write(with_cache(event).encoded())
         return response
 

@@ -13,15 +13,15 @@ from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
-from ollim_bot.testing.engine import Calls, ScriptedEngine
+from ollim_bot.testing.engine import CallsTool, ScriptedEngine
 
 ENTER = "mcp__discord__enter_fork"
-SAVE = Calls("mcp__discord__save_context")
-EXIT = Calls("mcp__discord__exit_fork")
+SAVE = CallsTool("mcp__discord__save_context")
+EXIT = CallsTool("mcp__discord__exit_fork")
 
 
-def reports(words: str) -> Calls:
-    return Calls("mcp__discord__report_updates", {"message": words})
+def reports(words: str) -> CallsTool:
+    return CallsTool("mcp__discord__report_updates", {"message": words})
 
 
 class Branch:

@@ -7,12 +7,12 @@ from dataclasses import replace
 from tests.conversation.scene import scripted
 from tests.forks.branch import ENTER, branch
 
-from ollim_bot.chat import OpenFork
 from ollim_bot.domain.cards import ButtonStyle, Color
-from ollim_bot.domain.chat import MessageId, Spent
+from ollim_bot.domain.chat import MessageId, TurnCost
 from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.sessions import SessionChange
-from ollim_bot.testing.engine import Calls, Fails, Says, ScriptedEngine, Waits
+from ollim_bot.ports import OpenFork
+from ollim_bot.testing.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
 
 
 async def test_a_topic_is_answered_in_a_branch_of_the_main_session() -> None:
@@ -81,7 +81,7 @@ async def test_while_it_is_open_every_message_goes_to_it_and_that_is_seen() -> N
 
 async def test_the_agent_opens_one_when_its_turn_has_ended() -> None:
     engine = ScriptedEngine()
-    engine.then(Calls(ENTER, {"topic": "Rome", "idle_timeout": 25}), Says("Let us branch off."))
+    engine.then(CallsTool(ENTER, {"topic": "Rome", "idle_timeout": 25}), Says("Let us branch off."))
     async with branch(engine.answers("Rome, then.")) as at:
         await at.at.ask("plan Rome")
         assert at.fork is not None
@@ -91,7 +91,9 @@ async def test_the_agent_opens_one_when_its_turn_has_ended() -> None:
 
 
 async def test_an_agent_that_asks_twice_opens_one() -> None:
-    engine = ScriptedEngine().then(Calls(ENTER, {"topic": "a"}), Calls(ENTER, {"topic": "b"}))
+    engine = ScriptedEngine().then(
+        CallsTool(ENTER, {"topic": "a"}), CallsTool(ENTER, {"topic": "b"})
+    )
     async with branch(engine.answers("Here.")) as at:
         await at.at.ask("branch off")
         assert at.fork is not None
@@ -122,7 +124,7 @@ async def test_a_model_that_is_too_small_is_replaced_and_the_card_says_so() -> N
     async with branch(engine := scripted("Hello.", "Rome.")) as at:
         at.at.stores.config.transact(lambda config: (replace(config, model_fork="haiku"), None))
         await at.at.ask("hi")
-        long = replace(at.at.answers[-1], spent=Spent(context=190_000, window=1_000_000))
+        long = replace(at.at.answers[-1], spent=TurnCost(context=190_000, window=1_000_000))
         at.at.store.run(lambda tx: tx.messages.add(long))
         await at.enter("Rome")
         assert engine.opened[-1].spec.model == "sonnet"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.conversation.scene import scripted
 from tests.forks.branch import EXIT, Branch, branch, reports
 
@@ -9,10 +10,19 @@ from ollim_bot.testing.engine import Says, ScriptedEngine, Waits
 
 MINUTE = 60.0
 
+pytestmark = pytest.mark.usefixtures("at_once")
+
 
 async def passes(at: Branch, minutes: float) -> None:
     await at.at.clock.advance(minutes * MINUTE)
     await at.at.quiet()
+
+
+async def answered(at: Branch, engine: ScriptedEngine, number: int) -> None:
+    """Wait until the turn of this number is over and the fork, if it is open, is idle from now."""
+    await at.at.until(lambda: len(engine.prompts) == number)
+    await at.at.quiet()
+    await at.at.until(lambda: at.fork is None or at.fork.last_activity == at.at.clock.now())
 
 
 async def test_after_ten_minutes_the_owner_sees_a_note_and_the_agent_is_asked() -> None:
@@ -33,8 +43,7 @@ async def test_after_the_same_time_again_it_ends_as_a_report() -> None:
     async with branch(engine := scripted("Rome in May.", "Still here.")) as at:
         await at.enter("Rome")
         await passes(at, 10)
-        await at.at.until(lambda: len(engine.prompts) == 2)
-        await at.at.quiet()
+        await answered(at, engine, 2)
         await passes(at, 9.9)
         assert at.fork is not None
         await passes(at, 0.2)
@@ -50,12 +59,14 @@ async def test_what_the_owner_says_begins_the_time_anew() -> None:
         await at.enter("Rome")
         await passes(at, 9)
         await at.at.ask("when?")
+        await answered(at, engine, 2)
         await passes(at, 9)
         assert len(engine.prompts) == 2
         await passes(at, 1)
-        await at.at.until(lambda: len(engine.prompts) == 3)
+        await answered(at, engine, 3)
         await passes(at, 9)
         await at.at.ask("are you there?")
+        await answered(at, engine, 4)
         await passes(at, 9.9)
         assert len(engine.prompts) == 4
         await passes(at, 0.2)
@@ -81,7 +92,7 @@ async def test_an_answer_that_takes_long_is_not_idleness() -> None:
         await at.at.until(lambda: len(engine.prompts) == 2)
         await at.at.clock.advance(30 * MINUTE)
         await at.at.chat.interrupt()
-        await at.at.quiet()
+        await answered(at, engine, 2)
         await passes(at, 9)
         assert len(engine.prompts) == 2
         await passes(at, 1.1)
@@ -93,6 +104,7 @@ async def test_a_clock_that_was_set_back_does_not_keep_it_open() -> None:
         await at.enter("Rome")
         at.at.clock.jump(-24 * 60 * MINUTE)
         await at.at.ask("hello?")
+        await answered(at, engine, 2)
         await passes(at, 10)
         await at.at.until(lambda: len(engine.prompts) == 3)
         assert engine.prompts[-1].startswith("[fork-timeout] ")

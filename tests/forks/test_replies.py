@@ -9,7 +9,7 @@ from tests.conversation.scene import Scene, scripted
 from tests.forks.branch import branch
 
 from ollim_bot.conversation.forks import cards
-from ollim_bot.domain.cards import Button, Card, Inquiry
+from ollim_bot.domain.cards import Button, ButtonPrompt, Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, numbered_id
 from ollim_bot.domain.events import Noted
 from ollim_bot.domain.forks import ForkMessage
@@ -167,7 +167,7 @@ async def test_a_button_on_a_message_of_a_run_opens_a_fork_from_it() -> None:
     async with branch(engine) as at:
         await at.at.ask("hi")
         sent = at.at.clock.now() - timedelta(hours=2)
-        inquiry = Inquiry("a1b2c3d4", "draft the replies", sent.timestamp())
+        inquiry = ButtonPrompt("a1b2c3d4", "draft the replies", sent.timestamp())
         at.at.stores.inquiries.transact(lambda known: (known.stored(inquiry), None))
         card = Card("3 mails", buttons=(Button("Draft replies", "agent", "a1b2c3d4"),))
         message = ChatMessage(

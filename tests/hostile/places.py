@@ -19,9 +19,7 @@ from tests.hostile.attempt import Attempt
 from tests.hostile.model import ERRAND, HostileModel
 from tests.hostile.vault import Vault
 
-from ollim_bot.agent import AgentEngine, AgentSession, Refusal, SessionSpec, ToolCall, Toolset
 from ollim_bot.app.app import App
-from ollim_bot.chat import Incoming, Reception
 from ollim_bot.clock import SystemClock
 from ollim_bot.conversation.assembly import Talk
 from ollim_bot.conversation.background import BackgroundRuns
@@ -33,13 +31,23 @@ from ollim_bot.engine.claude import ClaudeEngine
 from ollim_bot.engine.launcher import cli_path, launcher
 from ollim_bot.engine.options import child_environment
 from ollim_bot.offline.server import MessagesServer
+from ollim_bot.ports import (
+    AgentEngine,
+    AgentSession,
+    ChatService,
+    IncomingMessage,
+    Refusal,
+    SessionSpec,
+    ToolCall,
+    Toolset,
+)
 from ollim_bot.settings import Settings
 from ollim_bot.store.stores import open_stores
 from ollim_bot.stores import Stores
-from ollim_bot.testing.journal import RememberingJournal
+from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.surface import RecordingSurface
 
-LIMIT = 60.0
+LIMIT = 180.0
 # Without asking far away whether an address is a good one.
 _NO_RULES = {"disableSkillShellExecution": True, "skipWebFetchPreflight": True}
 # Given so that their ways are tried too, wherever the bot itself leaves them out.
@@ -168,7 +176,7 @@ class OpenApp(App):
 
 
 @asynccontextmanager
-async def running(at: Stand) -> AsyncIterator[tuple[Reception, BackgroundRuns]]:
+async def running(at: Stand) -> AsyncIterator[tuple[ChatService, BackgroundRuns]]:
     """The whole bot."""
     surface = RecordingSurface()
     app = OpenApp(at.settings, engine=at.engine, surfaces=[surface])
@@ -187,7 +195,7 @@ async def in_main(at: Stand, *first: str) -> None:
     async with running(at) as (reception, _):
         for line in first:
             await reception.command("test", line)
-        await reception.receive(Incoming(InputId("errand"), "test", at.model.errand))
+        await reception.receive(IncomingMessage(InputId("errand"), "test", at.model.errand))
         await at.until(lambda: at.model.is_done)
 
 
@@ -217,6 +225,6 @@ def opened(at: Stand) -> Stores:
     return open_stores(
         at.vault.paths,
         now=SystemClock(at.settings.zone).now,
-        journal=RememberingJournal(),
+        journal=RecordingJournal(),
         on_problem=lambda _: None,
     )

@@ -24,8 +24,8 @@ from ollim_bot.offline.actions import (
     CANCEL_REMINDER,
     LIST_REMINDERS,
     LIST_ROUTINES,
-    ran,
     reminders_in,
+    shell_call,
 )
 from ollim_bot.offline.messages import Block, CallTool, Message, Part, Say
 from ollim_bot.offline.situation import SHELL
@@ -37,7 +37,7 @@ WATER = f"{STAMP}\nremind me in 20 minutes to drink water"
 ADD_WATER = CallTool(
     ADD_REMINDER, {"prompt": "drink water", "delay_minutes": 20, "foreground": False}
 )
-PLAN = ran("routine", "add", "--message=ask me for my plan", "--cron", "0 9 * * 1-5")
+PLAN = shell_call("routine", "add", "--message=ask me for my plan", "--cron", "0 9 * * 1-5")
 SET = "Reminder 3f2a9c1b set: today 10:35 (in 20 min). File: reminders/drink-water.md"
 ROUTINE_SET = (
     "Routine set: ask me for my plan, at 09:00 on Monday through Friday. "
@@ -187,7 +187,7 @@ def test_of_several_none_is_cancelled_before_it_is_clear_which() -> None:
 
 def test_a_routine_is_cancelled_by_its_words_or_its_id() -> None:
     looked = did(LIST_ROUTINES, ROUTINES)
-    take_back = ran("routine", "cancel", "9d1b472b")
+    take_back = shell_call("routine", "cancel", "9d1b472b")
     assert step("cancel the plan routine") == (LIST_ROUTINES,)
     assert step("cancel the plan routine", looked) == (take_back,)
     assert step("cancel the plan routine", looked, did(take_back, "ok")) == (
@@ -204,7 +204,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1)
 
 @given(TEXTS)
 def test_a_shell_and_the_guard_read_each_command_as_it_was_meant(text: str) -> None:
-    command = ran("routine", "add", f"--message={text}", "--cron", "0 9 * * 1-5")
+    command = shell_call("routine", "add", f"--message={text}", "--cron", "0 9 * * 1-5")
     words = shell_words(str(command.arguments["command"]))
     assert words == (
         "ollim-bot", "routine", "add", f"--message={text}", "--cron", "0 9 * * 1-5"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.conversation.commands.dispatcher import COMMANDS
+from ollim_bot.conversation.commands.table import COMMANDS
 from ollim_bot.domain.chat import Attachment, TurnId
 from ollim_bot.domain.inbox import ToolCalled
 from ollim_bot.domain.inputs import InputId, OwnerMessage

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.offline.wire_client import client_of, joined, parsed, said
 
-from ollim_bot.offline.messages import CallTool, Event, Outgoing, Part, Reply, Say, Think
+from ollim_bot.offline.messages import CallTool, Part, Reply, Say, ServerSentEvent, Think, WireReply
 
 USAGE = {
     "cache_creation_input_tokens": 0,
@@ -26,8 +26,8 @@ REPLIES = st.builds(
 )
 
 
-def outgoing(reply: Reply) -> Outgoing:
-    return Outgoing(reply, "msg_1", "claude-x", input_tokens=7)
+def outgoing(reply: Reply) -> WireReply:
+    return WireReply(reply, "msg_1", "claude-x", input_tokens=7)
 
 
 async def test_a_text_is_streamed_as_the_documented_sequence_of_events() -> None:
@@ -173,14 +173,14 @@ def test_a_stream_opens_and_closes_one_block_after_the_other(reply: Reply) -> No
 
 @given(REPLIES)
 def test_a_torn_stream_is_the_beginning_of_the_whole(reply: Reply) -> None:
-    torn, whole = list(outgoing(reply).torn()), list(outgoing(reply).complete())
+    torn, whole = list(outgoing(reply).unfinished()), list(outgoing(reply).complete())
     assert torn == whole[: len(torn)]
     assert torn[0].name == "message_start"
     assert torn[-1].name != "content_block_stop"
 
 
 def test_no_event_can_break_out_of_its_line() -> None:
-    encoded = Event("x", {"text": "a\n\nevent: evil\ndata: \u2028"}).encoded()
+    encoded = ServerSentEvent("x", {"text": "a\n\nevent: evil\ndata: \u2028"}).encoded()
     assert encoded.count(b"\n") == 3
 
 

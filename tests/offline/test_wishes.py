@@ -17,8 +17,8 @@ from tests.offline.wishes import (
 
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.phrases import parse_moment
-from ollim_bot.offline.intents import wish_of
-from ollim_bot.offline.vocabulary import Cancel, Remind, Repeat, Unsure, Wish
+from ollim_bot.offline.intents import schedule_intent
+from ollim_bot.offline.vocabulary import AmbiguousIntent, Cancel, Remind, Repeat, ScheduleIntent
 
 NOW = datetime(2026, 11, 16, 10, 15, tzinfo=UTC)
 CLEAR = (*REMINDING, *REPEATING, *CANCELLING)
@@ -66,25 +66,25 @@ COURTEOUS = st.sampled_from(["hi! ", "hey ollim, ", "please ", "Hello there.\n",
 THANKFUL = st.sampled_from([", thanks!", " please", "\nthank you", ", thank you so much", "."])
 
 
-def acts(wish: Wish | None) -> bool:
+def acts(wish: ScheduleIntent | None) -> bool:
     return isinstance(wish, Remind | Repeat | Cancel)
 
 
 @pytest.mark.parametrize(("text", "wish"), CLEAR)
-def test_a_clear_wish_is_understood(text: str, wish: Wish) -> None:
-    assert wish_of(text, NOW) == wish
+def test_a_clear_wish_is_understood(text: str, wish: ScheduleIntent) -> None:
+    assert schedule_intent(text, NOW) == wish
 
 
 @pytest.mark.parametrize("text", ASKED_BACK)
 def test_a_doubtful_wish_is_asked_back_with_what_to_write(text: str) -> None:
-    wish = wish_of(text, NOW)
-    assert isinstance(wish, Unsure)
+    wish = schedule_intent(text, NOW)
+    assert isinstance(wish, AmbiguousIntent)
     assert "Nothing was done." in wish.reason
 
 
 @pytest.mark.parametrize("text", LEFT_ALONE)
 def test_what_is_no_wish_is_left_alone(text: str) -> None:
-    assert wish_of(text, NOW) is None
+    assert schedule_intent(text, NOW) is None
 
 
 @given(st.sampled_from(FRAMES), st.sampled_from(WHENS), st.sampled_from(TASKS), COURTEOUS, THANKFUL)
@@ -98,38 +98,40 @@ def test_the_order_of_words_and_courtesies_change_nothing(
         f"{frame} to {task} {when}",
         f"{when}, {frame} to {task}",
     ):
-        assert wish_of(f"{hello}{text}{bare}", NOW) == expected
+        assert schedule_intent(f"{hello}{text}{bare}", NOW) == expected
 
 
 @given(st.sampled_from(FRAMES), st.sampled_from(VAGUE), st.sampled_from(TASKS))
 def test_an_unclear_moment_is_never_guessed(frame: str, when: str, task: str) -> None:
-    assert not acts(wish_of(f"{frame} {when} to {task}", NOW))
-    assert not acts(wish_of(f"{frame} to {task} {when}", NOW))
-    assert not acts(wish_of(f"{when} {frame} to {task}", NOW))
+    assert not acts(schedule_intent(f"{frame} {when} to {task}", NOW))
+    assert not acts(schedule_intent(f"{frame} to {task} {when}", NOW))
+    assert not acts(schedule_intent(f"{when} {frame} to {task}", NOW))
 
 
 @given(st.sampled_from(CLEAR), st.sampled_from(DENIED), st.data())
 def test_a_word_that_turns_the_meaning_round_stops_everything(
-    clear: tuple[str, Wish], word: str, data: st.DataObject
+    clear: tuple[str, ScheduleIntent], word: str, data: st.DataObject
 ) -> None:
     words = clear[0].split(" ")
     place = data.draw(st.integers(0, len(words)))
-    assert not acts(wish_of(" ".join([*words[:place], word, *words[place:]]), NOW))
+    assert not acts(schedule_intent(" ".join([*words[:place], word, *words[place:]]), NOW))
 
 
 @given(st.sampled_from(CLEAR), st.sampled_from(QUESTIONS))
 def test_a_question_about_it_or_a_story_of_it_does_nothing(
-    clear: tuple[str, Wish], asked: str
+    clear: tuple[str, ScheduleIntent], asked: str
 ) -> None:
     text = clear[0]
-    assert not acts(wish_of(f"{asked} {text[0].lower()}{text[1:]}", NOW))
+    assert not acts(schedule_intent(f"{asked} {text[0].lower()}{text[1:]}", NOW))
 
 
 @given(st.sampled_from(CLEAR), st.sampled_from(JOINTS), st.sampled_from(OTHERS))
-def test_of_two_things_none_is_done(clear: tuple[str, Wish], joint: str, other: str) -> None:
+def test_of_two_things_none_is_done(
+    clear: tuple[str, ScheduleIntent], joint: str, other: str
+) -> None:
     text = clear[0].rstrip("?!.")
-    assert not acts(wish_of(f"{text}{joint}{other}", NOW))
-    assert not acts(wish_of(f"{other}{joint}{text}", NOW))
+    assert not acts(schedule_intent(f"{text}{joint}{other}", NOW))
+    assert not acts(schedule_intent(f"{other}{joint}{text}", NOW))
 
 
 @st.composite
@@ -144,7 +146,7 @@ def with_one_word_more(draw: st.DrawFn) -> tuple[str, str]:
 @given(with_one_word_more())
 def test_no_word_is_overlooked(case: tuple[str, str]) -> None:
     text, word = case
-    wish = wish_of(text, NOW)
+    wish = schedule_intent(text, NOW)
     if isinstance(wish, Remind):
         assert word in wish.task.split(" ") or f"{word}:" in wish.task
     if isinstance(wish, Repeat):
@@ -153,7 +155,7 @@ def test_no_word_is_overlooked(case: tuple[str, str]) -> None:
 
 @given(st.text() | st.builds("remind me {} to {}".format, st.text(), st.text()))
 def test_whatever_is_promised_lies_ahead_and_was_said(text: str) -> None:
-    wish = wish_of(text, NOW)
+    wish = schedule_intent(text, NOW)
     if isinstance(wish, Remind):
         assert parse_moment(wish.when, NOW) > NOW
         assert set(wish.task.split()) <= {word.rstrip(".!?,") for word in text.split()} | set(
@@ -167,9 +169,9 @@ def test_a_rhythm_comes_at_the_time_and_on_the_day_that_were_said(
 ) -> None:
     date = NOW + timedelta(days=day)
     clock = f"{hour % 12 or 12}:{minute:02}{'am' if hour < 12 else 'pm'}"
-    wish = wish_of(f"every {date:%A} at {clock} remind me to stretch", NOW)
+    wish = schedule_intent(f"every {date:%A} at {clock} remind me to stretch", NOW)
     if (hour, minute) == (0, 0):
-        assert isinstance(wish, Unsure)
+        assert isinstance(wish, AmbiguousIntent)
         return
     assert isinstance(wish, Repeat)
     following = Cron.parse(wish.cron).next(NOW, UTC)

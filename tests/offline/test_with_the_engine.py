@@ -17,7 +17,7 @@ from claude_agent_sdk import (
 )
 
 from ollim_bot.offline import texts
-from ollim_bot.offline.messages import CallTool, Fail, Model, Reply, Think
+from ollim_bot.offline.messages import CallTool, ChatModel, Fail, Reply, Think
 from ollim_bot.offline.rules import OfflineModel
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
@@ -29,7 +29,7 @@ async def add(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def engine(model: Model, home: Path) -> AsyncIterator[ClaudeSDKClient]:
+async def engine(model: ChatModel, home: Path) -> AsyncIterator[ClaudeSDKClient]:
     """Nothing of the account or the settings of whoever runs the tests is used."""
     async with MessagesServer(model) as server:
         environment = {

@@ -14,7 +14,7 @@ import aiohttp
 from ollim_bot.offline.messages import Failure, ModelRequest, Reply
 from ollim_bot.offline.server import MessagesServer
 
-LIMIT = aiohttp.ClientTimeout(total=10)
+LIMIT = aiohttp.ClientTimeout(total=60)
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ollim_bot.domain.jobs import JobKind
-from ollim_bot.offline.vocabulary import Cancel, Remind, Repeat, Wish
+from ollim_bot.offline.vocabulary import Cancel, Remind, Repeat, ScheduleIntent
 
 WATER = Remind("drink water", "in 20 minutes")
 MUM = Remind("call mum", "tomorrow at 9")
 PLAN = Repeat("ask me for my plan", "0 9 * * 1-5")
 PILLS = Repeat("remind me to take my pills", "0 8 * * *")
 
-REMINDING: tuple[tuple[str, Wish], ...] = (
+REMINDING: tuple[tuple[str, ScheduleIntent], ...] = (
     ("remind me in 20 minutes to drink water", WATER),
     ("Remind me in 20 minutes to drink water.", WATER),
     ("remind me to drink water in 20 minutes", WATER),
@@ -54,7 +54,7 @@ REMINDING: tuple[tuple[str, Wish], ...] = (
     ("remind me in 5 minutes to text Anna: hello", Remind("text Anna: hello", "in 5 minutes")),
 )  # fmt: skip
 
-REPEATING: tuple[tuple[str, Wish], ...] = (
+REPEATING: tuple[tuple[str, ScheduleIntent], ...] = (
     ("every weekday at 9 ask me for my plan", PLAN),
     ("Every weekday at 9, ask me for my plan please", PLAN),
     ("at 9 every weekday ask me for my plan", PLAN),
@@ -82,7 +82,7 @@ REPEATING: tuple[tuple[str, Wish], ...] = (
      Repeat("ask me what matters today", "0 8 * * *")),
 )  # fmt: skip
 
-CANCELLING: tuple[tuple[str, Wish], ...] = (
+CANCELLING: tuple[tuple[str, ScheduleIntent], ...] = (
     ("cancel the water reminder", Cancel(JobKind.REMINDER, "water")),
     ("please cancel my water reminder", Cancel(JobKind.REMINDER, "water")),
     ("could you delete the water reminder?", Cancel(JobKind.REMINDER, "water")),

@@ -16,9 +16,10 @@ import ollim_bot
 from ollim_bot.domain.shared_files import Names, Profile
 from ollim_bot.prompts.context import FOR_MAIN, SYSTEM, attachments_list, timestamp
 from ollim_bot.prompts.system import PARTS, build_system_prompt, read_manual
+from ollim_bot.tools.registry import OWN_TOOLS, TOOL_LINES
 
 FOLDER = Path(ollim_bot.__file__).parent / "texts" / "system"
-MANUAL = read_manual()
+MANUAL = read_manual(TOOL_LINES)
 ADA = Names("Ada", "Ollim")
 NOBODY = Profile()
 
@@ -42,7 +43,18 @@ def test_it_is_small() -> None:
 def test_every_part_is_used_once() -> None:
     assert sorted(PARTS) == sorted(path.stem for path in FOLDER.iterdir())
     for part in PARTS:
-        assert MANUAL.count((FOLDER / f"{part}.md").read_text().strip()) == 1
+        for text in (FOLDER / f"{part}.md").read_text().strip().split("{tools}"):
+            assert MANUAL.count(text) == 1
+
+
+def test_it_lists_the_tools_as_they_declare_themselves() -> None:
+    manual = read_manual(["`one`: first.", "`two`: {zone}."])
+    assert "count from there.\n\n- `one`: first.\n- `two`: {zone}.\n\n`state/`" in manual
+
+
+def test_it_names_every_tool() -> None:
+    names = [tool.name for tools in OWN_TOOLS.values() for tool in tools]
+    assert [name for name in names if f"`{name}`" not in MANUAL] == ["ping_user"]
 
 
 def test_names_and_zone_are_filled_in_and_no_blank_is_left() -> None:
@@ -74,7 +86,7 @@ def test_only_blanks_of_the_manual_are_filled_in() -> None:
 
 
 def test_it_is_the_same_for_the_same() -> None:
-    again = build_system_prompt(Profile("a", "b"), ADA, "Europe/Berlin", read_manual())
+    again = build_system_prompt(Profile("a", "b"), ADA, "Europe/Berlin", read_manual(TOOL_LINES))
     assert built(Profile("a", "b")) == again
 
 

@@ -13,11 +13,11 @@ from ollim_bot.domain.jobs import JobKind
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk
 from ollim_bot.schedule.hand_edits import HandEdits
-from ollim_bot.schedule.job_index import Changes, JobBook
+from ollim_bot.schedule.job_index import Changes, JobIndex
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.disks import SteppedDisk
-from ollim_bot.testing.journal import RememberingJournal
+from ollim_bot.testing.journal import RecordingJournal
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 A_WHILE = 5.0
@@ -58,18 +58,18 @@ class Desk:
         prepare_data_directory(self.paths)
         self.clock = ManualClock(NOW)
         self.told = Told()
-        self.journal = RememberingJournal()
+        self.journal = RecordingJournal()
         self.hand_edits = HandEdits(self.journal, root, self.clock)
         self.plan = self.paths.routines / "plan.md"
         self.before_each_step: Callable[[str, Path], None] = lambda _, __: None
         self.book = self.opened()
 
-    def opened(self, disk: Disk | None = None) -> JobBook:
+    def opened(self, disk: Disk | None = None) -> JobIndex:
         """The book, as a process that starts now opens it."""
         disk = disk or SteppedDisk(
             QuickDisk(), lambda step, path: self.before_each_step(step, path)
         )
-        self.book = JobBook(self.paths, self.clock, self.told, self.hand_edits, disk)
+        self.book = JobIndex(self.paths, self.clock, self.told, self.hand_edits, disk)
         return self.book
 
     async def looked(self) -> Changes:

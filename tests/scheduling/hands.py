@@ -11,11 +11,11 @@ from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.store.run_requests import RequestFolder
-from ollim_bot.testing.engine import Calls
+from ollim_bot.testing.engine import CallsTool
 
 
-def pings(words: str) -> Calls:
-    return Calls("mcp__discord__ping_user", {"message": words})
+def pings(words: str) -> CallsTool:
+    return CallsTool("mcp__discord__ping_user", {"message": words})
 
 
 def asks(at: Day, kind: JobKind, job_id: str, made: datetime = NOW) -> None:

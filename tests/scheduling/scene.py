@@ -14,14 +14,12 @@ from typing import Any, TypeVar
 
 from tests.conversation.scene import AtOnce, FakeKeeper, messages_of, world
 
-from ollim_bot.agent import AgentEngine
-from ollim_bot.chat import Channel
 from ollim_bot.conversation.assembly import Talk
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.errors import WriteFailed
 from ollim_bot.paths import DataPaths
-from ollim_bot.ports import Disk
+from ollim_bot.ports import AgentEngine, Channel, Disk
 from ollim_bot.schedule.assembly import assemble_schedule
 from ollim_bot.schedule.hand_edits import HandEdits
 from ollim_bot.schedule.scheduler import Scheduler
@@ -33,14 +31,14 @@ from ollim_bot.store.transaction import Transaction
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.journal import RememberingJournal
+from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.repeating_store import RepeatingStore
 from ollim_bot.testing.surface import RecordingSurface
 
 R = TypeVar("R")
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
-LIMIT = 15.0
+LIMIT = 60.0
 
 
 def quiet(_: Iterable[Path], stop: threading.Event) -> Iterator[Iterable[Path]]:
@@ -186,7 +184,7 @@ async def day(
     clock = clock or ManualClock(NOW)
     paths = DataPaths(root)
     prepare_data_directory(paths)
-    edits = HandEdits(RememberingJournal(), root, clock)
+    edits = HandEdits(RecordingJournal(), root, clock)
     stores = open_stores(paths, now=clock.now, journal=edits, disk=disk, on_problem=lambda _: None)
     surface, shown = RecordingSurface(), seen(stores)
     kept = _KEPT.setdefault(root, RepeatingStore(clock.now))

@@ -17,8 +17,8 @@ from ollim_bot.domain.jobs import Job, JobKind, JobSpec, Routine
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.run_history import CHECKPOINT, DELIVERED, History, claiming_row
 from ollim_bot.errors import StorageError
-from ollim_bot.schedule.job_index import BookedJob, Changes
-from ollim_bot.schedule.scheduler import ArmedJobs
+from ollim_bot.schedule.job_index import Changes, IndexedJob
+from ollim_bot.schedule.ledger_records import ArmedJobs
 from ollim_bot.stores import Stores
 from ollim_bot.testing.memory import MemoryLedger, memory_stores
 
@@ -30,8 +30,8 @@ def routine(name: str, line: str = "0 9 * * *") -> Routine:
     return Routine(JobSpec(id=name, message="x"), Cron.parse(line))
 
 
-def booked(*jobs: Job) -> list[BookedJob]:
-    return [BookedJob(job, Path(job.spec.id)) for job in jobs]
+def booked(*jobs: Job) -> list[IndexedJob]:
+    return [IndexedJob(job, Path(job.spec.id)) for job in jobs]
 
 
 def known(stores: Stores) -> set[Definition]:

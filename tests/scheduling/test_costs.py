@@ -8,14 +8,14 @@ from pathlib import Path
 from tests.scheduling.scene import Day, day
 from tests.scheduling.test_firing import MINUTE
 
-from ollim_bot.domain.chat import Author, ChatMessage, Spent, numbered_id
-from ollim_bot.testing.engine import ScriptedEngine
+from ollim_bot.domain.chat import Author, ChatMessage, TurnCost, numbered_id
+from ollim_bot.testing.engine import Says, ScriptedEngine, Waits
 
 
 def spend(at: Day, dollars: float, cap: float | None) -> None:
     now = at.clock.now()
     at.stores.config.transact(lambda config: (replace(config, daily_cost_cap=cap), None))
-    answer = ChatMessage(numbered_id(now, 1), now, Author.ASSISTANT, "x", spent=Spent(dollars))
+    answer = ChatMessage(numbered_id(now, 1), now, Author.ASSISTANT, "x", spent=TurnCost(dollars))
     at.store.run(lambda tx: tx.messages.add(answer))
 
 
@@ -52,3 +52,15 @@ async def test_below_the_cap_and_without_one_jobs_run(tmp_path: Path) -> None:
         spend(at, 9.0, cap=None)
         await at.passes(5 * 60, step=10)
         await at.until(lambda: len(engine.prompts) == 2)
+
+
+async def test_a_turn_that_stands_in_the_inbox_is_finished_above_the_cap(tmp_path: Path) -> None:
+    async with day(ScriptedEngine().then(Waits()), tmp_path) as at:
+        at.routine("plan", "20 10 * * *")
+        await at.passes(310)
+        await at.until(lambda: "running" in at.states("plan"))
+        spend(at, 2.5, cap=2.0)
+        clock = at.clock
+    async with day(ScriptedEngine().then(Says("Done.")), tmp_path, clock=clock) as at:
+        await at.until(lambda: at.ended("plan"))
+        assert at.states("plan") == ["due", "running", "cut_off", "running", "done"]

@@ -17,7 +17,7 @@ from ollim_bot.domain.chat import Author
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import Calls, Says, ScriptedEngine, Step
+from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine, Step
 
 REMINDER = '---\nid: w1\nrun-at: "2026-02-24T10:15:02+00:00"\n---\nDrink water.\n'
 MISSED = '---\nid: {0}\ncron: "{1}"\nlate: tell\n---\nlook at {0}\n'
@@ -92,7 +92,7 @@ async def test_whenever_the_bot_dies_a_reminder_comes_once(
     ids=["background", "foreground"],
 )
 async def test_whenever_the_bot_dies_a_routine_is_run_and_ends_once(
-    tmp_path: Path, background: str, agent: Calls | Says
+    tmp_path: Path, background: str, agent: CallsTool | Says
 ) -> None:
     """It is due when the schedule writes down that it has watched until then."""
 

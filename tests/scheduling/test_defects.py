@@ -14,7 +14,7 @@ from tests.scheduling.test_full_disk import SmallDisk
 from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.ledger_check import check
-from ollim_bot.testing.channel import FarService
+from ollim_bot.testing.channel import FakeChatService
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import Fails, Says, ScriptedEngine
 
@@ -157,7 +157,7 @@ async def test_what_is_due_while_the_service_is_down_arrives_once_when_it_is_up(
     tmp_path: Path, agent: Says
 ) -> None:
     clock = ManualClock(NOW)
-    service = FarService(clock)
+    service = FakeChatService(clock)
     service.is_down = True
     engine = ScriptedEngine().then(agent)
     async with day(engine, tmp_path, clock=clock, channels=[service]) as at:

@@ -9,16 +9,16 @@ from tests.scheduling.scene import NOW, Day, day
 from tests.scheduling.test_firing import MINUTE
 from tests.scheduling.test_restarting import WATER
 
-from ollim_bot.chat import Incoming
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow
+from ollim_bot.ports import IncomingMessage
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine, Waits
 
 
 async def ask(at: Day, text: str) -> None:
-    await at.talk.conversation.receive(Incoming(InputId(text), "web", text))
+    await at.talk.conversation.receive(IncomingMessage(InputId(text), "web", text))
 
 
 async def test_a_reminder_that_waits_behind_a_long_answer_comes_and_ends(tmp_path: Path) -> None:

@@ -10,15 +10,15 @@ from tests.scheduling.scene import NOW, day
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.events import FailureKind
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import Calls, Fails, Says, ScriptedEngine, Waits
+from ollim_bot.testing.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 LATE = "Late: it was due today 9:15."
 
 
-def pings(words: str) -> Calls:
-    return Calls("mcp__discord__ping_user", {"message": words})
+def pings(words: str) -> CallsTool:
+    return CallsTool("mcp__discord__ping_user", {"message": words})
 
 
 async def test_a_reminder_comes_at_its_moment_and_its_file_goes(tmp_path: Path) -> None:

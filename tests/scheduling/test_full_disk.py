@@ -15,7 +15,7 @@ from tests.storage.places import QuickDisk
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.ledger_check import check
-from ollim_bot.testing.channel import FarService, Mishap
+from ollim_bot.testing.channel import DeliveryFault, FakeChatService
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.disks import SteppedDisk
 from ollim_bot.testing.engine import Fails, ScriptedEngine, Step, Waits
@@ -240,7 +240,7 @@ async def test_what_a_service_was_given_on_a_full_disk_it_is_given_once(
     tmp_path: Path, minutes: int
 ) -> None:
     disk, clock = SmallDisk(), ManualClock(NOW)
-    service = FarService(clock)
+    service = FakeChatService(clock)
     async with day(ScriptedEngine(), tmp_path, clock=clock, disk=disk, channels=[service]) as at:
         at.remind("w1", MINUTE)
         await at.passes(30)
@@ -263,7 +263,7 @@ async def test_what_a_service_was_given_on_a_full_disk_it_is_given_once(
 async def test_a_reminder_is_not_called_delivered_while_it_is_on_its_way(tmp_path: Path) -> None:
     """The alarm hands it over, and the run ends before anybody knows what becomes of that."""
     engine, clock = ScriptedEngine().then(Waits()), ManualClock(NOW)
-    service = FarService(clock)
+    service = FakeChatService(clock)
     async with day(engine, tmp_path, clock=clock, channels=[service]) as at:
         at.stores.config.transact(lambda now: (now.with_value("bg_fork_timeout", "62"), None))
         at.remind("w1", MINUTE)
@@ -281,12 +281,12 @@ async def test_a_reminder_is_not_called_delivered_while_it_is_on_its_way(tmp_pat
 
 async def test_a_lost_answer_of_the_service_on_a_full_disk_doubles_nothing(tmp_path: Path) -> None:
     disk, clock = SmallDisk(), ManualClock(NOW)
-    service = FarService(clock)
+    service = FakeChatService(clock)
     async with day(ScriptedEngine(), tmp_path, clock=clock, disk=disk, channels=[service]) as at:
         at.remind("w1", MINUTE)
         await at.passes(30)
         disk.is_full = True
-        service.mishaps.append(Mishap.ANSWER_LOST)
+        service.faults.append(DeliveryFault.ANSWER_LOST)
         await at.passes(300, step=10)
         disk.is_full = False
         await at.passes(60)

@@ -9,23 +9,23 @@ from typing import Any
 
 from tests.scheduling.scene import NOW, Day, day
 
-from ollim_bot.chat import Incoming
 from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.pings import PingBudget
+from ollim_bot.ports import IncomingMessage
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import Calls, Fails, Says, ScriptedEngine, Waits
+from ollim_bot.testing.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
 
 MINUTE = timedelta(minutes=1)
 
 
-def pings(words: str, **more: object) -> Calls:
-    return Calls("mcp__discord__ping_user", {"message": words, **more})
+def pings(words: str, **more: object) -> CallsTool:
+    return CallsTool("mcp__discord__ping_user", {"message": words, **more})
 
 
-def sets(words: str, minutes: float = 1, **more: object) -> Calls:
+def sets(words: str, minutes: float = 1, **more: object) -> CallsTool:
     given = {"prompt": words, "delay_minutes": minutes, **more}
-    return Calls("mcp__discord__add_reminder", given)
+    return CallsTool("mcp__discord__add_reminder", given)
 
 
 def budget(at: Day) -> PingBudget:
@@ -138,7 +138,7 @@ async def test_a_ping_that_is_refused_leaves_its_text(tmp_path: Path) -> None:
         await at.passes(65)
         await at.until(lambda: at.ended("plan"))
         (job,) = set_jobs(at)
-        await at.talk.conversation.receive(Incoming(InputId("m1"), "test", "hello"))
+        await at.talk.conversation.receive(IncomingMessage(InputId("m1"), "test", "hello"))
         await at.until(lambda: len(engine.prompts) == 2)
         await fired(at, [job])
         assert at.pings == []
@@ -195,7 +195,7 @@ async def test_a_crash_after_the_payment_pays_once_and_pings_once(tmp_path: Path
 async def test_the_next_check_of_a_chain_stays_its_initiative_and_is_not_counted(
     tmp_path: Path,
 ) -> None:
-    follow_up = Calls("mcp__discord__follow_up_chain", {"minutes_from_now": 1})
+    follow_up = CallsTool("mcp__discord__follow_up_chain", {"minutes_from_now": 1})
     engine = ScriptedEngine().then(*(sets(f"Check {n}.", max_chain=2) for n in range(3)))
     for _ in range(3):
         engine.then(follow_up)

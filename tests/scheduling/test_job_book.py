@@ -15,7 +15,7 @@ from tests.storage.places import QuickDisk
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.schedule import JobKey
 
-LIMIT = 20
+LIMIT = 60
 PLAN = JobKey(JobKind.ROUTINE, "plan")
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.scheduling.desk import WRONG, Desk, routine
 from tests.storage.places import DataDirectory
 
@@ -72,7 +73,7 @@ steps = (
 pauses = st.none() | st.sampled_from([0.0, 0.3, 0.6, 2.0])
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(1.5))
 @given(st.lists(st.tuples(steps, pauses), max_size=12))
 def test_after_any_edits_the_book_holds_what_is_right_and_nothing_that_is_gone(
     story: list[tuple[Step, float | None]],

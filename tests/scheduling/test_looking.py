@@ -17,13 +17,13 @@ from tests.scheduling.desk import NOW, Desk, routine
 
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.schedule import JobKey, key_of
-from ollim_bot.schedule.job_index import BookedJob, Changes, rest_after
+from ollim_bot.schedule.job_index import Changes, IndexedJob, rest_after
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import SCAN_SECONDS
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.memory import memory_stores
 
-LIMIT = 20
+LIMIT = 60
 
 
 @dataclass
@@ -43,11 +43,11 @@ class Watching:
 
 @dataclass
 class Book:
-    """Doubles `JobBook`: nothing ever changes. Notes when it was looked at."""
+    """Doubles `JobIndex`: nothing ever changes. Notes when it was looked at."""
 
     clock: ManualClock
     found: Changes
-    jobs: dict[JobKey, BookedJob] = field(default_factory=dict)
+    jobs: dict[JobKey, IndexedJob] = field(default_factory=dict)
     looks: list[float] = field(default_factory=list)
 
     async def refresh(self) -> Changes:
@@ -56,15 +56,17 @@ class Book:
 
 
 class Nobody:
-    """Doubles `Dispatch`."""
+    """Doubles `Dispatcher`."""
 
     fired: int = 0
 
-    def fire(self, _: object) -> asyncio.Event:
+    def claim_and_start(self, _: object) -> asyncio.Event:
         self.fired += 1
         claimed = asyncio.Event()
         claimed.set()
         return claimed
+
+    async def serve_manual_runs(self) -> None: ...
 
     async def close(self) -> None: ...
 
@@ -133,7 +135,7 @@ async def test_the_clock_is_looked_at_all_the_same() -> None:
 async def test_right_before_something_is_due_the_files_are_looked_at() -> None:
     clock, nobody = ManualClock(NOW), Nobody()
     due = Reminder(JobSpec(id="tea", message="Tea."), clock.now() + timedelta(seconds=33))
-    jobs = {key_of(due): BookedJob(due, Path("tea.md"))}
+    jobs = {key_of(due): IndexedJob(due, Path("tea.md"))}
     book = Book(clock, Changes(rest=60.0), jobs)
     async with looking(book, nobody, is_calm=True):
         await minute(book)

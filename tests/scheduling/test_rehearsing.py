@@ -13,17 +13,16 @@ from typing import NamedTuple
 from tests.scheduling.scene import Day, day
 from tests.storage.places import QuickDisk
 
-from ollim_bot.agent import Prompt, SessionSpec, Toolset
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
-from ollim_bot.domain.rehearsal import Circumstances, Fire, Guess, Ping, Rehearsal, rehearse
+from ollim_bot.domain.rehearsal import Assumptions, Fire, Guess, Ping, Rehearsal, rehearse
 from ollim_bot.domain.run_history import History, RunStory
 from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, occurrence_at
-from ollim_bot.ports import Clock
+from ollim_bot.ports import Clock, Prompt, SessionSpec, Toolset
 from ollim_bot.schedule.watcher import SCAN_SECONDS
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.engine import Calls, ScriptedEngine, ScriptedSession, Step
+from ollim_bot.testing.engine import CallsTool, ScriptedEngine, ScriptedSession, Step
 
 # The clocks of New York go forward in this night, at 7:00.
 NIGHT = datetime(2026, 3, 8, 5, 0, tzinfo=UTC)
@@ -66,8 +65,8 @@ class TalkativeEngine(ScriptedEngine):
 
     def next_script(self) -> Sequence[Step]:
         return (
-            Calls("mcp__discord__ping_user", {"message": "Look."}),
-            Calls("mcp__discord__report_updates", {"message": "I have looked."}),
+            CallsTool("mcp__discord__ping_user", {"message": "Look."}),
+            CallsTool("mcp__discord__report_updates", {"message": "I have looked."}),
         )
 
 
@@ -118,7 +117,7 @@ def prepare(at: Day) -> Rehearsal:
 
     facts = at.stores.memory.transact(known)
     at.stores.config.transact(lambda config: (config.with_value("bg_concurrency", 2), None))
-    circumstances = Circumstances(
+    circumstances = Assumptions(
         NIGHT,
         UTC,
         at.store.run(lambda tx: tx.budget.get()),

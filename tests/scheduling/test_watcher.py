@@ -13,7 +13,7 @@ from tests.scheduling.desk import EDITORS, Desk, Editor, routine
 
 from ollim_bot.schedule.watcher import SCAN_SECONDS, Events, Watcher, file_events
 
-LIMIT = 20
+LIMIT = 60
 
 
 @pytest.fixture

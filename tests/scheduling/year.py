@@ -13,6 +13,7 @@ from typing import Any, cast
 from tests.scheduling.hurrying import HurryingClock, HurryingLoop, Turner
 
 from ollim_bot.conversation.background_attempt import Try
+from ollim_bot.conversation.jobs.manual_runs import ManualRuns
 from ollim_bot.domain.forward_schedule import UpcomingSchedule
 from ollim_bot.domain.jobs import Job, JobKind, Reminder
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
@@ -21,8 +22,8 @@ from ollim_bot.domain.run_history import claimed_by
 from ollim_bot.domain.schedule import JobKey
 from ollim_bot.errors import NotFound
 from ollim_bot.ports import LogView
-from ollim_bot.schedule.dispatch import Dispatch
-from ollim_bot.schedule.job_index import BookedJob, Changes
+from ollim_bot.schedule.dispatch import Dispatcher
+from ollim_bot.schedule.job_index import Changes, IndexedJob
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.store.job_formats import REMINDERS
 from ollim_bot.stores import Stores
@@ -53,17 +54,17 @@ class IndexedLedger(MemoryLedger):
 
 
 class Book(MemoryShelf[Reminder]):
-    """Doubles `JobBook`, and is the shelf of the reminders too, so that what goes is noticed."""
+    """Doubles `JobIndex`, and is the shelf of the reminders too, so that what goes is noticed."""
 
     def __init__(self) -> None:
         super().__init__(REMINDERS)
-        self.jobs: dict[JobKey, BookedJob] = {}
+        self.jobs: dict[JobKey, IndexedJob] = {}
         self._changes: dict[str, Any] = {}
 
     def put(self, *jobs: Job) -> None:
         """Files are written, new ones or in place of others."""
         for job in jobs:
-            booked = BookedJob(job, Path(job.spec.id))
+            booked = IndexedJob(job, Path(job.spec.id))
             self._note("changed" if booked.key in self.jobs else "added", booked)
             self.jobs[booked.key] = booked
             if isinstance(job, Reminder):
@@ -79,7 +80,7 @@ class Book(MemoryShelf[Reminder]):
         changes, self._changes = self._changes, {}
         return Changes(**changes)
 
-    def _note(self, word: str, booked: BookedJob) -> None:
+    def _note(self, word: str, booked: IndexedJob) -> None:
         self._changes.setdefault(word, []).append(booked)
 
 
@@ -119,6 +120,9 @@ class Agent:
         self._row(one, OccurrenceState.DONE, {"attempts": 1})
         self.said.append(one)
         return OccurrenceState.DONE
+
+    def has(self, _: Occurrence) -> bool:
+        return False
 
     async def deliver(self, _: Reminder, one: Occurrence, order: Order, _reason: str) -> bool:
         self._say(one, order)
@@ -184,8 +188,16 @@ class Machine:
     async def watches(self, until: datetime) -> None:
         if self._life is None:
             agent, teller, clock = cast("Any", self.agent), cast("Any", self.teller), self.clock
-            dispatch = Dispatch(
-                self.stores, self.store, agent, agent, agent, teller, clock, _no_outlook
+            dispatch = Dispatcher(
+                self.stores,
+                self.store,
+                agent,
+                agent,
+                agent,
+                teller,
+                clock,
+                _no_outlook,
+                ManualRuns(),
             )
             book, turner = cast("Any", self.book), cast("Any", self._turner)
             scheduler = Scheduler(self.stores, book, turner, dispatch, teller, clock, self._zone)

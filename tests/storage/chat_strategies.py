@@ -8,8 +8,8 @@ from datetime import timedelta
 from hypothesis import strategies as st
 from tests.domain.strategies import instants, pending_updates, session_ids, texts
 
-from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color, Field
-from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, Spent, TurnId
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, Color
+from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, TurnCost, TurnId
 from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.inbox import (
     Accepted,
@@ -25,9 +25,9 @@ from ollim_bot.domain.inputs import (
     ForkOrigin,
     InputId,
     JobTurn,
-    Occasion,
     OwnerMessage,
     ProgramTurn,
+    ProgramTurnReason,
 )
 from ollim_bot.domain.jobs import Chain, JobKind
 from ollim_bot.domain.outgoing import NotSent, Sending, Sent, Unsure
@@ -44,14 +44,14 @@ attachments = st.lists(
 names = st.dictionaries(texts, texts, max_size=3)
 untrusted = st.none() | st.builds(Untrusted, texts, texts)
 spent = st.builds(
-    Spent, st.floats(0, 1e6), st.integers(0, 10**7), st.none() | st.integers(0, 10**7)
+    TurnCost, st.floats(0, 1e6), st.integers(0, 10**7), st.none() | st.integers(0, 10**7)
 )
 cards = st.builds(
     Card,
     texts,
     texts,
     st.sampled_from(Color),
-    st.lists(st.builds(Field, texts, texts, st.booleans()), max_size=3).map(tuple),
+    st.lists(st.builds(CardField, texts, texts, st.booleans()), max_size=3).map(tuple),
     st.lists(
         st.builds(Button, texts, texts, texts, st.sampled_from(ButtonStyle), st.booleans()),
         max_size=3,
@@ -129,7 +129,7 @@ owner_messages = st.builds(
     untrusted,
 )
 program_turns = st.builds(
-    ProgramTurn, input_ids, texts, instants, st.sampled_from(Occasion), texts, texts
+    ProgramTurn, input_ids, texts, instants, st.sampled_from(ProgramTurnReason), texts, texts
 )
 job_turns = st.builds(
     JobTurn,

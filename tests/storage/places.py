@@ -12,7 +12,7 @@ from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.stores import open_stores
 from ollim_bot.stores import Stores
-from ollim_bot.testing.journal import RememberingJournal
+from ollim_bot.testing.journal import RecordingJournal
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 
@@ -36,7 +36,7 @@ class DataDirectory:
     def __init__(self, root: Path) -> None:
         self.paths = DataPaths(root)
         self.problems: list[StoreProblem] = []
-        self.journal = RememberingJournal()
+        self.journal = RecordingJournal()
         prepare_data_directory(self.paths)
 
     def open(self, disk: Disk | None = None) -> Stores:

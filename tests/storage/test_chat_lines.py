@@ -16,8 +16,8 @@ from tests.storage.chat_strategies import cards, chat_messages, inbox_rows
 from tests.storage.damage import damaged
 from tests.storage.places import NOW, DataDirectory
 
-from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color, Field
-from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, Spent, TurnId
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, Color
+from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, TurnCost, TurnId
 from ollim_bot.domain.inbox import (
     Accepted,
     Edited,
@@ -165,14 +165,14 @@ def test_a_person_can_read_the_messages() -> None:
         "author": "owner",
         "text": "hello",
     }
-    answer = ChatMessage(MessageId("m2"), AT, Author.ASSISTANT, "hi", spent=Spent(0.01, 900))
+    answer = ChatMessage(MessageId("m2"), AT, Author.ASSISTANT, "hi", spent=TurnCost(0.01, 900))
     stored = json.loads(CHAT_MESSAGES.encode(answer))
     assert stored["spent"] == {"cost_usd": 0.01, "context": 900}
 
 
 def test_a_person_can_read_a_card() -> None:
     button = Button("Done", "agent", "9f3c01aa", ButtonStyle.SUCCESS, is_used=True)
-    card = Card("Mail", "3 new", Color.GREEN, (Field("From", "Ada", inline=True),), (button,))
+    card = Card("Mail", "3 new", Color.GREEN, (CardField("From", "Ada", inline=True),), (button,))
     shown = ChatMessage(MessageId("m1"), AT, Author.BACKGROUND, "", card=card, job="mail-check")
     stored = json.loads(CHAT_MESSAGES.encode(shown))
     assert stored["job"] == "mail-check"

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.storage.places import NOW, DataDirectory
 
 from ollim_bot.domain.runtime_config import RuntimeConfig
@@ -244,7 +245,7 @@ JSONISH = st.recursive(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(1.5))
 @given(raw=st.binary() | JSONISH.map(lambda value: json.dumps(value).encode()))
 def test_any_bytes_in_any_state_file_never_crash_a_read(data: DataDirectory, raw: bytes) -> None:
     for leftover in data.paths.state.glob("*.json*"):

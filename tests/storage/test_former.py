@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.storage.places import NOW, DataDirectory
 
-from ollim_bot.domain.shared_files import FileChange, JobFile, JobFolder, ProfileFile, UndoEnd
+from ollim_bot.domain.shared_files import FileChange, JobFile, JobFolder, ProfileFile, UndoOutcome
 from ollim_bot.errors import Unreadable, WriteFailed
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.undo import UndoStore
@@ -35,14 +35,14 @@ def changed(data: DataDirectory, before: str | None, after: str, key: str = KEY)
 
 def test_a_changed_file_gets_back_what_it_held(data: DataDirectory) -> None:
     path = changed(data, "before\r\n\udcff", "after\n")
-    assert former(data).undo(KEY) == (UndoEnd.RESTORED, DAILY)
+    assert former(data).undo(KEY) == (UndoOutcome.RESTORED, DAILY)
     assert path.read_bytes() == b"before\r\n\xff"
     assert data.journal.notes == [(path, "undo: routines/daily.md")]
 
 
 def test_a_new_file_goes_away_again(data: DataDirectory) -> None:
     path = changed(data, None, "after\n")
-    assert former(data).undo(KEY) == (UndoEnd.REMOVED, DAILY)
+    assert former(data).undo(KEY) == (UndoOutcome.REMOVED, DAILY)
     assert not path.exists()
 
 
@@ -53,15 +53,15 @@ def removed(data: DataDirectory, before: str) -> Path:
 
 def test_a_removed_file_comes_back(data: DataDirectory) -> None:
     path = removed(data, "before\n")
-    assert former(data).undo(KEY) == (UndoEnd.RESTORED, DAILY)
+    assert former(data).undo(KEY) == (UndoOutcome.RESTORED, DAILY)
     assert path.read_text() == "before\n"
-    assert former(data).undo(KEY) == (UndoEnd.GONE, None)
+    assert former(data).undo(KEY) == (UndoOutcome.GONE, None)
 
 
 def test_a_removed_file_in_whose_place_another_stands_is_left_gone(data: DataDirectory) -> None:
     path = removed(data, "before\n")
     path.write_text("another\n")
-    assert former(data).undo(KEY) == (UndoEnd.CHANGED_SINCE, DAILY)
+    assert former(data).undo(KEY) == (UndoOutcome.CHANGED_SINCE, DAILY)
     assert path.read_text() == "another\n"
 
 
@@ -69,9 +69,9 @@ def test_it_works_once(data: DataDirectory) -> None:
     path = changed(data, "before", "after")
     with ThreadPoolExecutor(4) as threads:
         ends = sorted(end for end, _ in threads.map(lambda _: former(data).undo(KEY), range(4)))
-    assert ends == [UndoEnd.GONE] * 3 + [UndoEnd.RESTORED]
+    assert ends == [UndoOutcome.GONE] * 3 + [UndoOutcome.RESTORED]
     path.write_text("after")
-    assert former(data).undo(KEY) == (UndoEnd.GONE, None)
+    assert former(data).undo(KEY) == (UndoOutcome.GONE, None)
     assert path.read_text() == "after"
 
 
@@ -81,7 +81,7 @@ def test_what_was_changed_since_is_left_alone(data: DataDirectory, now: str | No
     path.unlink()
     if now is not None:
         path.write_text(now)
-    assert former(data).undo(KEY) == (UndoEnd.CHANGED_SINCE, DAILY)
+    assert former(data).undo(KEY) == (UndoOutcome.CHANGED_SINCE, DAILY)
     assert (path.read_text() if path.exists() else None) == now
     assert data.journal.notes == []
 
@@ -89,8 +89,8 @@ def test_what_was_changed_since_is_left_alone(data: DataDirectory, now: str | No
 def test_after_a_crash_on_the_way_it_is_brought_to_its_end(data: DataDirectory) -> None:
     path = changed(data, "before", "after")
     path.write_text("before")
-    assert former(data).undo(KEY) == (UndoEnd.RESTORED, DAILY)
-    assert former(data).undo(KEY) == (UndoEnd.GONE, None)
+    assert former(data).undo(KEY) == (UndoOutcome.RESTORED, DAILY)
+    assert former(data).undo(KEY) == (UndoOutcome.GONE, None)
 
 
 def test_a_later_change_under_the_same_key_is_undone_to_the_first_text(
@@ -98,7 +98,7 @@ def test_a_later_change_under_the_same_key_is_undone_to_the_first_text(
 ) -> None:
     changed(data, "before", "after")
     path = changed(data, "before", "later")
-    assert former(data).undo(KEY)[0] is UndoEnd.RESTORED
+    assert former(data).undo(KEY)[0] is UndoOutcome.RESTORED
     assert path.read_text() == "before"
 
 
@@ -120,13 +120,13 @@ def test_what_is_kept_is_for_nobody_else_and_for_thirty_days(data: DataDirectory
         os.utime(kept, (written, written))
         changed(data, "x", "y", key="99999999")
         assert kept.exists() is is_there
-    assert former(data).undo(KEY) == (UndoEnd.GONE, None)
+    assert former(data).undo(KEY) == (UndoOutcome.GONE, None)
 
 
 @pytest.mark.parametrize("key", ["", f"../undo/{KEY}", "0123ABCD", "0123abcd0", "ffffffff"])
 def test_an_unknown_key_undoes_nothing(data: DataDirectory, key: str) -> None:
     changed(data, "before", "after")
-    assert former(data).undo(key) == (UndoEnd.GONE, None)
+    assert former(data).undo(key) == (UndoOutcome.GONE, None)
 
 
 def row(**changes: object) -> str:
@@ -141,7 +141,7 @@ def row(**changes: object) -> str:
 def test_what_cannot_be_understood_undoes_nothing(data: DataDirectory, content: str) -> None:
     path = changed(data, "before", "after")
     (data.paths.state / "undo" / f"{KEY}.json").write_text(content)
-    assert former(data).undo(KEY) == (UndoEnd.GONE, None)
+    assert former(data).undo(KEY) == (UndoOutcome.GONE, None)
     assert path.read_text() == "after"
 
 
@@ -158,7 +158,7 @@ def test_a_full_disk_leaves_everything_as_it_is(data: DataDirectory) -> None:
     with pytest.raises(WriteFailed):
         full.keep(FileChange("11111111", DAILY, None, "x", NOW))
     assert path.read_text() == "after"
-    assert former(data).undo(KEY)[0] is UndoEnd.RESTORED
+    assert former(data).undo(KEY)[0] is UndoOutcome.RESTORED
 
 
 def test_a_file_that_cannot_be_read_is_left_alone(data: DataDirectory) -> None:
@@ -234,5 +234,5 @@ def test_the_profile_is_put_back_too(data: DataDirectory) -> None:
     data.paths.identity.write_text("after")
     change = FileChange(KEY, ProfileFile.IDENTITY, "before", "after", NOW)
     former(data).keep(change)
-    assert former(data).undo(KEY) == (UndoEnd.RESTORED, ProfileFile.IDENTITY)
+    assert former(data).undo(KEY) == (UndoOutcome.RESTORED, ProfileFile.IDENTITY)
     assert data.paths.identity.read_text() == "before"

@@ -21,7 +21,7 @@ from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.errors import Unreadable
-from ollim_bot.plain_files import Largest
+from ollim_bot.plain_files import SizeLimit
 from ollim_bot.ports import Log
 from ollim_bot.store.codecs.rows import LEDGER_ROWS
 from ollim_bot.store.files import FileLock, OsDisk
@@ -198,7 +198,7 @@ def test_session_events_are_noted_in_the_journal_and_others_are_not(data: DataDi
 
 def make_huge(path: Path) -> None:
     path.touch()
-    os.truncate(path, Largest.LOG + 1)
+    os.truncate(path, SizeLimit.LOG + 1)
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, make_huge])

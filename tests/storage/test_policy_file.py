@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ollim_bot.domain.tool_policy import DEFAULT_BG_TOOLS, MAIN_TOOLS, ToolPolicy
+from ollim_bot.domain.tool_policy import ToolPolicy
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.policy_file import PolicyFile
+from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
 
 
 class Owner:
@@ -36,8 +37,8 @@ def owner(tmp_path: Path) -> Owner:
 
 def test_without_a_file_the_defaults_count(owner: Owner) -> None:
     policy = owner.file.read()
-    assert policy.main == MAIN_TOOLS
-    assert policy.background == DEFAULT_BG_TOOLS
+    assert policy.main(MAIN_TOOLS) == MAIN_TOOLS
+    assert policy.background(DEFAULT_BG_TOOLS) == DEFAULT_BG_TOOLS
     assert owner.told == []
 
 
@@ -46,15 +47,18 @@ def test_what_the_owner_adds_counts_at_once(owner: Owner) -> None:
         'main_session:\n  additional_allowed: ["Bash(git status)"]\n'
         "bg_forks:\n  additional_allowed:\n    - WebFetch(https://example.com/*)\n"
     )
-    assert policy.main == (*MAIN_TOOLS, "Bash(git status)")
-    assert policy.background == (*DEFAULT_BG_TOOLS, "WebFetch(https://example.com/*)")
-    assert owner.writes("").main == MAIN_TOOLS
+    assert policy.main(MAIN_TOOLS) == (*MAIN_TOOLS, "Bash(git status)")
+    assert policy.background(DEFAULT_BG_TOOLS) == (
+        *DEFAULT_BG_TOOLS,
+        "WebFetch(https://example.com/*)",
+    )
+    assert owner.writes("").main(MAIN_TOOLS) == MAIN_TOOLS
 
 
 def test_background_tools_can_be_replaced(owner: Owner) -> None:
     policy = owner.writes('bg_forks:\n  override: ["Read(./notes/**.md)"]\n')
-    assert policy.background == ("Read(./notes/**.md)",)
-    assert owner.writes("bg_forks:\n  override: []\n").background == ()
+    assert policy.background(DEFAULT_BG_TOOLS) == ("Read(./notes/**.md)",)
+    assert owner.writes("bg_forks:\n  override: []\n").background(DEFAULT_BG_TOOLS) == ()
 
 
 @pytest.mark.parametrize(

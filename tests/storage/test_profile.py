@@ -11,7 +11,7 @@ import pytest
 from tests.storage.places import DataDirectory
 
 from ollim_bot.domain.shared_files import Profile
-from ollim_bot.plain_files import Largest
+from ollim_bot.plain_files import SizeLimit
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.profile_files import ProfileFiles
 
@@ -131,7 +131,7 @@ UNUSABLE: list[tuple[Callable[[Path], object], str]] = [
         "USER.md:3: has a zero byte in it. Save it as plain text.",
     ),
     (
-        lambda path: path.write_bytes(b"x" * (Largest.PROFILE + 1)),
+        lambda path: path.write_bytes(b"x" * (SizeLimit.PROFILE + 1)),
         "USER.md: is larger than 64 kB. Make it shorter.",
     ),
     (make_folder, "USER.md: is not a file. Move it away."),
@@ -190,8 +190,8 @@ def test_a_mended_file_is_not_complained_about(scene: Scene) -> None:
 
 
 def test_the_largest_file_is_read_whole(scene: Scene) -> None:
-    scene.write(b"x" * Largest.PROFILE, b"y" * Largest.PROFILE)
+    scene.write(b"x" * SizeLimit.PROFILE, b"y" * SizeLimit.PROFILE)
     assert scene.files.read() == (
-        Profile("x" * Largest.PROFILE, "y" * Largest.PROFILE),
+        Profile("x" * SizeLimit.PROFILE, "y" * SizeLimit.PROFILE),
         (),
     )

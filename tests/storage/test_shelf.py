@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.storage.places import DataDirectory
 
 from ollim_bot.domain.cron import Cron
@@ -280,7 +281,7 @@ ODD = ["x", "", "[", "{a: 1}", "[1, [2]]", "yes", "true", "~", "1e999", "*a", "&
 VALUES = st.sampled_from(ODD) | st.text(max_size=12)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(1.5))
 @given(
     st.binary(max_size=200)
     | st.lists(st.tuples(KEYS, VALUES), max_size=8).map(

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from tests.engine.scene import Scene, ask, scene
 
-from ollim_bot.agent import Toolset
 from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
@@ -19,6 +18,7 @@ from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import EndCause, TurnEnded
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.offline.messages import CallTool, Reply
+from ollim_bot.ports import Toolset
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.memory import memory_stores

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from tests.tools.house import House
 
-from ollim_bot.agent import Gate, ToolCall
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.runs import Run, RunPolicy
-from ollim_bot.domain.tool_policy import DEFAULT_BG_TOOLS
 from ollim_bot.paths import DataPaths
+from ollim_bot.ports import Gate, ToolCall
 from ollim_bot.store.policy_file import PolicyFile
 from ollim_bot.tools.gates import BackgroundTools
 from ollim_bot.tools.path_rules import PathPolicy
+from ollim_bot.tools.registry import DEFAULT_BG_TOOLS
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 NOTE = {"file_path": "note.md"}
@@ -181,7 +181,9 @@ class Policy:
 
     def tools(self) -> BackgroundTools:
         return BackgroundTools(
-            PathPolicy(self._paths.root), lambda: self._file.read().background, resolver=known
+            PathPolicy(self._paths.root),
+            lambda: self._file.read().background(DEFAULT_BG_TOOLS),
+            resolver=known,
         )
 
 

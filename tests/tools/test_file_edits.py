@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ollim_bot.tools.guards import UnclearEdit, written
+from ollim_bot.tools.guards import UnclearEdit, text_after_edit
 
 
 def edit(old: object, new: object, **more: object) -> dict[str, object]:
@@ -40,35 +40,35 @@ UNCLEAR: dict[str, tuple[str | None, dict[str, object]]] = {
 @pytest.mark.parametrize("case", APPLIED)
 def test_an_edit_that_applies_gives_the_new_text(case: str) -> None:
     before, arguments, after = APPLIED[case]
-    assert written("a.md", before, "Edit", arguments) == after
-    assert written("a.md", before, "MultiEdit", {"edits": [arguments]}) == after
+    assert text_after_edit("a.md", before, "Edit", arguments) == after
+    assert text_after_edit("a.md", before, "MultiEdit", {"edits": [arguments]}) == after
 
 
 @pytest.mark.parametrize("case", UNCLEAR)
 def test_an_edit_that_is_not_exact_is_refused(case: str) -> None:
     before, arguments = UNCLEAR[case]
     with pytest.raises(UnclearEdit, match=r"\.$"):
-        written("a.md", before, "Edit", arguments)
+        text_after_edit("a.md", before, "Edit", arguments)
 
 
 @pytest.mark.parametrize("edits", [None, [], "x", [1]])
 def test_edits_of_another_form_are_refused(edits: object) -> None:
     with pytest.raises(UnclearEdit):
-        written("a.md", "a", "MultiEdit", {"edits": edits})
+        text_after_edit("a.md", "a", "MultiEdit", {"edits": edits})
 
 
 def test_several_edits_come_one_after_the_other() -> None:
     edits = [edit("a", "b"), edit("b", "c")]
-    assert written("a.md", "a\n", "MultiEdit", {"edits": edits}) == "c\n"
+    assert text_after_edit("a.md", "a\n", "MultiEdit", {"edits": edits}) == "c\n"
 
 
 def test_what_is_written_takes_the_place_of_everything() -> None:
-    assert written("a.md", "before", "Write", {"content": "after"}) == "after"
+    assert text_after_edit("a.md", "before", "Write", {"content": "after"}) == "after"
     with pytest.raises(UnclearEdit):
-        written("a.md", "before", "Write", {})
+        text_after_edit("a.md", "before", "Write", {})
 
 
 @given(st.text("ab\n", max_size=6), st.text("xy", min_size=1, max_size=3), st.text("ab\n"))
 def test_an_edit_changes_nothing_around_it(before: str, new: str, after: str) -> None:
     text = f"{before}OLD{after}"
-    assert written("a.md", text, "Edit", edit("OLD", new)) == f"{before}{new}{after}"
+    assert text_after_edit("a.md", text, "Edit", edit("OLD", new)) == f"{before}{new}{after}"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 from tests.tools.house import House
 
-from ollim_bot.agent import ToolCall
+from ollim_bot.ports import ToolCall
 from ollim_bot.tools import texts
 from ollim_bot.tools.guards import address_guard, state_dir_guard
 from ollim_bot.tools.path_rules import PathPolicy

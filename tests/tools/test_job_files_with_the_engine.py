@@ -9,15 +9,16 @@ import pytest
 from tests.engine.scene import Scene, ask, scene
 from tests.tools.test_file_edits import APPLIED, UNCLEAR
 
-from ollim_bot.agent import Gate, Refusal, ToolCall, Toolset
 from ollim_bot.domain.events import AgentEvent, ToolEnded, ToolRefused
-from ollim_bot.domain.tool_policy import MAIN_TOOLS, Pattern
+from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.offline.messages import CallTool, Reply
 from ollim_bot.paths import DataPaths
+from ollim_bot.ports import Gate, Refusal, ToolCall, Toolset
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.job_checker import JobFileChecker
-from ollim_bot.tools.guards import UnclearEdit, written
+from ollim_bot.tools.guards import UnclearEdit, text_after_edit
 from ollim_bot.tools.job_validator import JobValidator
+from ollim_bot.tools.registry import MAIN_TOOLS
 
 BUILTIN = ("Read", "Write", "Edit")
 DAILY = '---\nid: daily\ncron: "0 9 * * *"\ndescription: “a”\n---\nPlan the day.\n'
@@ -49,7 +50,7 @@ async def test_a_foretold_edit_is_what_stands_in_the_file(stage: Scene) -> None:
         path = Path(str(call.arguments["file_path"]))
         if call.tool == "Edit":
             try:
-                foretold[path] = written("x", before[path.stem], call.tool, call.arguments)
+                foretold[path] = text_after_edit("x", before[path.stem], call.tool, call.arguments)
             except UnclearEdit as unclear:
                 return Refusal(str(unclear))
         return None

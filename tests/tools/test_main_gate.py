@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 from tests.tools.house import House
 
-from ollim_bot.agent import Refusal, ToolCall
 from ollim_bot.domain.tool_policy import Pattern
+from ollim_bot.ports import Refusal, ToolCall
 from ollim_bot.tools.gates import main_gate
 from ollim_bot.tools.path_rules import PathPolicy
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.tools.house import SECRET, House
 
 from ollim_bot.tools.path_rules import LONGEST_PATH, PathPolicy
@@ -214,7 +215,7 @@ FOLDERS = ["..", ".", "", "state", "STATE", "folder", "home", "data", "notes", "
 FILES = ["note.md", "token.json", "web_token", "to-link.md", ".env", "outside.md", "plan.md"]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(3))
 @given(
     st.lists(st.sampled_from(FOLDERS + FILES), max_size=8),
     st.sampled_from(["", "{data}/", "{home}/", "/"]),

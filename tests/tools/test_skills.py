@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.tools.house import House
 
-from ollim_bot.agent import ToolCall
+from ollim_bot.ports import ToolCall
 from ollim_bot.tools.guards import may_have_hooks, state_dir_guard
 from ollim_bot.tools.path_rules import PathPolicy
 

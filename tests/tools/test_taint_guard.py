@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ollim_bot.agent import Refusal, ToolCall
 from ollim_bot.domain.taint import Taint, TaintedCall, addresses_in
+from ollim_bot.ports import Refusal, ToolCall
 from ollim_bot.tools.gates import TaintCheck, TaintGuard, main_gate
 from ollim_bot.tools.path_rules import PathPolicy
 

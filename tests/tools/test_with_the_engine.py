@@ -10,9 +10,9 @@ import pytest
 from tests.engine.scene import Scene, ask, scene
 from tests.tools.house import OPEN, SECRET, SECRET_FILES, House, furnished
 
-from ollim_bot.agent import Gate, Toolset
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.offline.messages import CallTool, Reply, ToolResult
+from ollim_bot.ports import Gate, Toolset
 from ollim_bot.tools.gates import main_gate
 from ollim_bot.tools.path_rules import PathPolicy
 

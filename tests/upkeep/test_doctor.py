@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ollim_bot.errors import OllimError
 from ollim_bot.upkeep.doctor import (
     Check,
-    Finding,
+    DoctorFinding,
     Level,
     examined,
     failed,
@@ -24,11 +24,11 @@ from ollim_bot.upkeep.doctor import (
     warned,
 )
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 words = st.text("abc .`\n", max_size=12)
 findings = st.builds(
-    lambda level, name, detail, step: Finding(level, name, detail, step),
+    lambda level, name, detail, step: DoctorFinding(level, name, detail, step),
     st.sampled_from(Level),
     st.sampled_from(["git", "page"]),
     words,
@@ -41,7 +41,7 @@ def right(name: str) -> Check:
 
 
 def broken(name: str, error: Exception) -> Check:
-    def look() -> Iterator[Finding]:
+    def look() -> Iterator[DoctorFinding]:
         yield passed(name, "begun")
         raise error
 
@@ -51,11 +51,11 @@ def broken(name: str, error: Exception) -> Check:
 def test_findings_come_in_the_order_of_their_checks() -> None:
     first_may_go = Event()
 
-    def slow() -> list[Finding]:
+    def slow() -> list[DoctorFinding]:
         assert first_may_go.wait(PATIENCE)
         return [passed("a", "last to be done")]
 
-    def quick() -> list[Finding]:
+    def quick() -> list[DoctorFinding]:
         first_may_go.set()
         return [passed("b", "one"), warned("b", "two", "Do it.")]
 
@@ -151,7 +151,7 @@ def test_in_the_chat_very_much_that_is_wrong_is_cut_and_says_so() -> None:
 
 
 @given(st.lists(findings, max_size=8))
-def test_the_summary_counts_every_line_once(some: list[Finding]) -> None:
+def test_the_summary_counts_every_line_once(some: list[DoctorFinding]) -> None:
     found = examined([Check("all", lambda: some)], PATIENCE)
     lines = report(found).splitlines()
     counts = [sum(line.startswith(f"{level}  ") for line in lines) for level in Level]

@@ -12,13 +12,14 @@ import pytest
 from tests.domain.ledger_scene import Scene, routine
 from tests.storage.places import NOW, DataDirectory, QuickDisk
 
-from ollim_bot.app.data_checks import DataChecks, git_history, tool_policy
 from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
-from ollim_bot.environment import Place
+from ollim_bot.environment import Location
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.journal import open_journal
-from ollim_bot.upkeep.doctor import Finding, Level, examined, passed
+from ollim_bot.upkeep.checks.data import git_history, tool_policy
+from ollim_bot.upkeep.doctor import Check, DoctorFinding, DoctorInput, Level, examined, passed
+from ollim_bot.upkeep.examination import checks_of
 
 BERLIN = ZoneInfo("Europe/Berlin")
 PATIENCE = 60.0
@@ -29,8 +30,13 @@ def data(tmp_path: Path) -> DataDirectory:
     return DataDirectory(tmp_path / "data")
 
 
-def found(data: DataDirectory, name: str) -> list[Finding]:
-    checks = DataChecks(Place(data.paths, BERLIN), NOW.astimezone(BERLIN)).checks()
+def checks_at(place: Location) -> list[Check]:
+    """Without settings: those of the data directory, the machine and the program."""
+    return checks_of(DoctorInput(None, place, (), {}, NOW))
+
+
+def found(data: DataDirectory, name: str) -> list[DoctorFinding]:
+    checks = checks_at(Location(data.paths, BERLIN))
     findings = examined([check for check in checks if check.name == name], PATIENCE)
     assert all(bool(finding.next) is (finding.level is not Level.PASS) for finding in findings)
     return findings
@@ -257,15 +263,13 @@ def test_everything_is_left_as_it_was(data: DataDirectory) -> None:
     write(data, "routines/b.md", job("b", 'cron: "61 9 * * *"'))
     write(data, "state/memory.json", "{torn")
     before = _tree(data.paths.root)
-    checks = DataChecks(Place(data.paths, BERLIN), NOW.astimezone(BERLIN))
-    assert examined([*checks.checks(), *checks.checks_of_machine()], PATIENCE)
+    assert examined(checks_at(Location(data.paths, BERLIN)), PATIENCE)
     assert _tree(data.paths.root) == before
 
 
 def test_nothing_there_at_all_passes_everywhere(tmp_path: Path) -> None:
-    place = Place(DataPaths(tmp_path / "nowhere"), BERLIN)
-    checks = DataChecks(place, NOW.astimezone(BERLIN))
-    findings = examined([*checks.checks(), *checks.checks_of_machine()], PATIENCE)
+    place = Location(DataPaths(tmp_path / "nowhere"), BERLIN)
+    findings = examined(checks_at(place), PATIENCE)
     assert {finding.level for finding in findings} == {Level.PASS}
     assert passed("memory", "the bot is not running") in findings
     assert not place.paths.root.exists()

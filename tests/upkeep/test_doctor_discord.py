@@ -11,13 +11,13 @@ from devtools.localdiscord.server import LocalDiscord
 
 from ollim_bot.settings import Secret
 from ollim_bot.upkeep.checks.network import ask, discord_account
-from ollim_bot.upkeep.doctor import Finding, Level, passed
+from ollim_bot.upkeep.doctor import DoctorFinding, Level, passed
 
 
-async def found(local: LocalDiscord, owner_id: int | None = None, token: str = "") -> Finding:
+async def found(local: LocalDiscord, owner_id: int | None = None, token: str = "") -> DoctorFinding:
     secret = Secret(token or local.token)
 
-    def look() -> Sequence[Finding]:
+    def look() -> Sequence[DoctorFinding]:
         return list(discord_account(secret, owner_id, local.api_url, ask))
 
     (finding,) = await asyncio.to_thread(look)

@@ -17,12 +17,12 @@ from tests.web.scene import make_scene
 from tests.web.scene import running as serving
 
 from ollim_bot.app.app import App
-from ollim_bot.app.examination import examine_in_chat
 from ollim_bot.domain.provider import NO_LOGIN, OFFLINE
 from ollim_bot.settings import Settings
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.testing.surface import RecordingSurface
+from ollim_bot.upkeep.examination import examine_in_chat
 from ollim_bot.upkeep.instance import single_instance
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)

@@ -11,8 +11,8 @@ from threading import Thread
 import pytest
 from tests.web.scene import make_scene, running
 
-from ollim_bot.upkeep.checks.network import Answer, ask, page, why_not_free
-from ollim_bot.upkeep.doctor import Finding, Level, passed
+from ollim_bot.upkeep.checks.network import HttpAnswer, ask, page, why_not_free
+from ollim_bot.upkeep.doctor import DoctorFinding, Level, passed
 
 
 def free_port() -> int:
@@ -22,7 +22,9 @@ def free_port() -> int:
         return port
 
 
-def found(port: int | None, *, is_running: bool = False, has_discord: bool = False) -> Finding:
+def found(
+    port: int | None, *, is_running: bool = False, has_discord: bool = False
+) -> DoctorFinding:
     (finding,) = page(port, ask, is_running=is_running, has_discord=has_discord)
     return finding
 
@@ -66,7 +68,7 @@ def test_a_port_of_another_program_is_a_failure_whatever_it_says(words: bytes) -
 
 
 def test_a_port_that_may_not_be_used_is_a_failure() -> None:
-    def refused(_: str, __: Mapping[str, str]) -> Answer:
+    def refused(_: str, __: Mapping[str, str]) -> HttpAnswer:
         raise ConnectionRefusedError
 
     (finding,) = page(
@@ -90,7 +92,7 @@ def test_a_port_that_may_not_be_used_is_a_failure() -> None:
 def test_who_does_not_answer_in_time_is_the_bot_itself_if_it_runs(
     is_running: bool, detail: str
 ) -> None:
-    def never(_: str, __: Mapping[str, str]) -> Answer:
+    def never(_: str, __: Mapping[str, str]) -> HttpAnswer:
         raise TimeoutError
 
     (finding,) = page(8421, never, is_running=is_running, has_discord=False)
@@ -103,7 +105,7 @@ def test_who_does_not_answer_in_time_is_the_bot_itself_if_it_runs(
 def test_a_schedule_that_stands_still_is_noticed(age: object, level: Level) -> None:
     health = {"status": "ok", "heartbeat_age": age}
     (finding,) = page(
-        8421, lambda *_: Answer(200, health, "ollim-bot"), is_running=True, has_discord=False
+        8421, lambda *_: HttpAnswer(200, health, "ollim-bot"), is_running=True, has_discord=False
     )
     assert finding.level is level
 

@@ -14,8 +14,8 @@ import aiohttp
 from tests.web.scene import Scene
 from tests.web.sign_in import NONCE, Door, Key, protocols
 
-LIMIT = aiohttp.ClientTimeout(total=10)
-SECONDS = 10.0
+LIMIT = aiohttp.ClientTimeout(total=60)
+SECONDS = 60.0
 BOUNDARY = "----WebKitFormBoundary7MA4YWxkTrZu0gW"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.web.scene import Scene, make_scene
 
 from ollim_bot.clock import SystemClock
-from ollim_bot.domain.cards import Button, ButtonStyle, Card, Field
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.events import (
     Noted,
@@ -50,9 +50,9 @@ CARD = Card(
     "Two tasks are due today",
     "The **dentist** needs an answer; the rest can wait.",
     fields=(
-        Field("Due", "today 15:00", inline=True),
-        Field("Project", "Home", inline=True),
-        Field("Notes", "Ask about the [bill](https://example.org)."),
+        CardField("Due", "today 15:00", inline=True),
+        CardField("Project", "Home", inline=True),
+        CardField("Notes", "Ask about the [bill](https://example.org)."),
     ),
     buttons=(
         Button("Mark as done", "agent", "1", ButtonStyle.PRIMARY),

@@ -14,8 +14,8 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock
 from ollim_bot.settings import Secret
 from ollim_bot.store.attachments.files import files_of
-from ollim_bot.surfaces.web.keys import Keys
-from ollim_bot.surfaces.web.limits import Limits
+from ollim_bot.surfaces.web.keys import BrowserKeys
+from ollim_bot.surfaces.web.limits import WebLimits
 from ollim_bot.surfaces.web.surface import WebSurface
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.reception import FakeReception
@@ -57,7 +57,7 @@ def make_scene(
     port: int = 0,
     hosts: tuple[str, ...] = (),
     secret: Secret = SECRET,
-    limits: Limits | None = None,
+    limits: WebLimits | None = None,
 ) -> Scene:
     manual = ManualClock(SUNDAY)
     paths = DataPaths(folder)
@@ -67,7 +67,7 @@ def make_scene(
     surface = WebSurface(
         port=port,
         hosts=hosts,
-        keys=Keys(paths, clock or manual),
+        keys=BrowserKeys(paths, clock or manual),
         open_attachment=files_of(folder, folder / "state" / "attachments"),
         uploads=folder / "state" / "uploads",
         read_mark=mark,

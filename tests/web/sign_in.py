@@ -13,7 +13,7 @@ from ollim_bot.surfaces.web.secret import bot_key, decoded, entry_code, is_equal
 NONCE = "any-nonce"
 
 
-class NotLetIn(AssertionError):
+class AccessDenied(AssertionError):
     def __init__(self, status: int, answer: Any) -> None:
         super().__init__(status, answer)
         self.status = status
@@ -42,7 +42,7 @@ class Door:
         async with self._http.post(f"{self._url}{path}", json=words, headers=headers) as response:
             answer = await response.json()
             if response.status != 200:
-                raise NotLetIn(response.status, answer)
+                raise AccessDenied(response.status, answer)
             return answer
 
     async def challenge(self, browser: str = "") -> str:

@@ -14,7 +14,7 @@ from ollim_bot.domain.chat import Author, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.errors import WriteFailed, WrongInput
 from ollim_bot.surfaces.web import texts
-from ollim_bot.surfaces.web.limits import Limits
+from ollim_bot.surfaces.web.limits import WebLimits
 
 
 async def test_a_message_is_acknowledged_with_what_was_kept_of_it(
@@ -233,7 +233,7 @@ async def test_a_body_that_is_too_large_is_refused_with_the_limit(own: Browser, 
 
 
 async def test_a_body_that_never_comes_is_not_waited_for(tmp_path: Path) -> None:
-    scene = make_scene(tmp_path, limits=Limits(body_seconds=0.05))
+    scene = make_scene(tmp_path, limits=WebLimits(body_seconds=0.05))
     async with running(scene), browser(scene) as own:
         head = (
             f"POST /api/commands HTTP/1.1\r\nHost: 127.0.0.1:{scene.surface.port}\r\n"

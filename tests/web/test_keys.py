@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 from tests.web.browser import SECONDS, Browser, browser, stranger
 from tests.web.scene import SECRET, Scene, make_scene, running
-from tests.web.sign_in import NONCE, Key, NotLetIn
+from tests.web.sign_in import NONCE, AccessDenied, Key
 
 from ollim_bot.domain.browsers import MOST_BROWSERS
 from ollim_bot.paths import DataPaths
@@ -30,7 +30,7 @@ def code_of(scene: Scene) -> str:
 
 
 async def refused(own: Browser, key: Key) -> int:
-    with pytest.raises(NotLetIn) as told:
+    with pytest.raises(AccessDenied) as told:
         await own.door.session(replace(key))
     return told.value.status
 
@@ -45,7 +45,7 @@ async def test_a_code_counts_once(scene: Scene) -> None:
     code = code_of(scene)
     async with stranger(scene) as own, stranger(scene) as other:
         await own.door.enter(code)
-        with pytest.raises(NotLetIn) as told:
+        with pytest.raises(AccessDenied) as told:
             await other.door.enter(code)
     assert told.value.status == 401
     assert "used already" in told.value.answer["error"]
@@ -58,7 +58,7 @@ async def test_a_code_counts_for_a_quarter_of_an_hour(scene: Scene, seconds: flo
         await scene.clock.advance(CODE_SECONDS - 1)
         await own.door.enter(early)
         await scene.clock.advance(seconds - CODE_SECONDS + 1)
-        with pytest.raises(NotLetIn):
+        with pytest.raises(AccessDenied):
             await own.door.enter(late)
 
 
@@ -68,7 +68,7 @@ async def test_a_code_that_somebody_read_while_the_bot_was_down_opens_nothing(
     async with running(make_scene(tmp_path)) as scene:
         code = code_of(scene)
     async with running(make_scene(tmp_path)) as scene, stranger(scene) as other:
-        with pytest.raises(NotLetIn):
+        with pytest.raises(AccessDenied):
             await other.door.enter(code)
 
 
@@ -80,7 +80,7 @@ async def test_a_code_is_right_or_it_is_nothing(scene: Scene) -> None:
     wrong += [entry_code(Secret("another"), challenge), f".{answer}"]
     async with stranger(scene) as own:
         for each in wrong:
-            with pytest.raises(NotLetIn) as told:
+            with pytest.raises(AccessDenied) as told:
                 await own.door.enter(each)
             assert told.value.status == 401
         await own.door.enter(code)
@@ -112,7 +112,7 @@ async def test_an_answer_to_a_challenge_counts_once(scene: Scene) -> None:
         challenge = await own.door.challenge()
         assert (await own.door.answer(key, challenge))["session"]
         for _ in range(2):
-            with pytest.raises(NotLetIn):
+            with pytest.raises(AccessDenied):
                 await own.door.answer(key, challenge)
 
 
@@ -121,13 +121,13 @@ async def test_an_answer_counts_for_a_minute_and_for_the_bot_that_asked(tmp_path
         key = await own.door.enter(code_of(scene))
         slow = await own.door.challenge()
         await scene.clock.advance(CHALLENGE_SECONDS + 1)
-        with pytest.raises(NotLetIn):
+        with pytest.raises(AccessDenied):
             await own.door.answer(key, slow)
         unanswered = await own.door.challenge()
         session = await own.door.session(key)
     async with running(make_scene(tmp_path)) as scene, stranger(scene) as own:
         for challenge in (unanswered, slow, "", "guessed", "A" * 48):
-            with pytest.raises(NotLetIn):
+            with pytest.raises(AccessDenied):
                 await own.door.answer(key, challenge)
         own.session = session
         assert (await own.get("/api/messages")).status == 401
@@ -177,7 +177,7 @@ async def test_a_new_secret_ends_everything_at_once(scene: Scene, own: Browser) 
         assert await tab.closing() == 1006
     assert (await own.get("/api/messages")).status == 401
     assert await refused(own, own.key) == 401
-    with pytest.raises(NotLetIn):
+    with pytest.raises(AccessDenied):
         await own.door.enter(waiting)
     assert not DataPaths(scene.folder).web_browsers.exists()
     async with stranger(scene) as anew:

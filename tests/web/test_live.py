@@ -10,17 +10,17 @@ from ollim_bot.domain.chat import TurnId
 from ollim_bot.domain.events import AgentEvent, TextCompleted, TextStreamed, TextWithdrawn
 from ollim_bot.surfaces.web.frames import draft_frame
 from ollim_bot.surfaces.web.markdown import render
-from ollim_bot.surfaces.web.presenter import Live
+from ollim_bot.surfaces.web.presenter import LiveHtml
 
 
-def after(*events: AgentEvent) -> Live:
-    live = Live()
+def after(*events: AgentEvent) -> LiveHtml:
+    live = LiveHtml()
     for event in events:
         live = live.after(event)
     return live
 
 
-def html(live: Live) -> str:
+def html(live: LiveHtml) -> str:
     return "".join([*live.blocks, live.draft.tail()])
 
 
@@ -33,7 +33,7 @@ def test_what_streams_and_then_is_complete_is_the_text_as_a_whole(chunks: list[s
 
 @given(chunked(), st.lists(st.booleans(), min_size=20, max_size=20))
 def test_how_often_it_is_drawn_makes_no_difference(chunks: list[str], draws: list[bool]) -> None:
-    live = Live()
+    live = LiveHtml()
     for chunk, is_drawn in zip(chunks, draws, strict=False):
         live = live.after(TextStreamed(chunk))
         live = live.settled() if is_drawn else live

@@ -12,7 +12,7 @@ from tests.web.scene import SUNDAY, MarkInMemory, make_scene, running
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.surfaces.web.frames import Json
 from ollim_bot.surfaces.web.read_mark import ReadMark, RememberedMark
-from ollim_bot.surfaces.web.refusals import Refused
+from ollim_bot.surfaces.web.refusals import RequestRefused
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.memory import MemoryStore
 from ollim_bot.testing.reception import FakeReception
@@ -73,7 +73,7 @@ async def test_a_mark_at_a_message_that_is_gone_does_not_hold_up(
     said = await reception.say("one")
     await mark.move(said.id)
     assert kept.value == said.id
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRefused):
         await mark.move(MessageId("m99"))
 
 

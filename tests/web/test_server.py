@@ -16,7 +16,7 @@ from tests.web.scene import SECRET, Scene, make_scene, running
 
 from ollim_bot.errors import OllimError
 from ollim_bot.settings import LogFormat, LogLevel
-from ollim_bot.surfaces.web.limits import Limits
+from ollim_bot.surfaces.web.limits import WebLimits
 
 
 async def test_a_port_that_is_taken_is_told_with_the_setting_that_changes_it(
@@ -91,13 +91,13 @@ async def test_who_goes_away_does_not_end_a_command(scene: Scene, own: Browser) 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: "])
 async def test_who_says_nothing_or_never_ends_is_hung_up_on(tmp_path: Path, sent: bytes) -> None:
-    limits = Limits(idle_seconds=0.1)
+    limits = WebLimits(idle_seconds=0.1)
     async with running(make_scene(tmp_path, limits=limits)) as scene:
         assert await raw(scene, sent) == b""
 
 
 async def test_a_body_without_end_of_a_stranger_is_not_waited_for(tmp_path: Path) -> None:
-    limits = Limits(linger_seconds=0.1)
+    limits = WebLimits(linger_seconds=0.1)
     head = b"POST /api/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\nx"
     async with running(make_scene(tmp_path, limits=limits)) as scene:
         assert (await raw(scene, head)).startswith(b"HTTP/1.1 401")

@@ -12,12 +12,12 @@ from tests.web.browser import Browser, browser, eventually, stranger
 from tests.web.scene import SECRET, Scene, make_scene, running
 from tests.web.sign_in import NONCE
 
-from ollim_bot.chat import OpenFork
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.events import TextStreamed
+from ollim_bot.ports import OpenFork
 from ollim_bot.surfaces.web.frames import status_json
-from ollim_bot.surfaces.web.limits import Limits
-from ollim_bot.surfaces.web.message_book import MessageBook
+from ollim_bot.surfaces.web.limits import WebLimits
+from ollim_bot.surfaces.web.rendered_messages import RenderedMessages
 from ollim_bot.surfaces.web.secret import bot_key, mac
 
 
@@ -135,7 +135,7 @@ async def test_a_tab_that_was_away_for_too_long_begins_anew(
 
 
 async def test_a_gap_of_many_messages_begins_anew_too(tmp_path: Path) -> None:
-    limits = Limits(missed_messages=3)
+    limits = WebLimits(missed_messages=3)
     async with running(make_scene(tmp_path, limits=limits)) as scene, browser(scene) as own:
         for number in range(6):
             await scene.reception.say(f"number {number}")
@@ -219,7 +219,7 @@ async def test_messages_come_in_their_order_though_one_takes_longer(
 
 
 async def test_what_is_kept_of_messages_does_not_grow_with_the_conversation(scene: Scene) -> None:
-    book = MessageBook(scene.reception, kept=10)
+    book = RenderedMessages(scene.reception, kept=10)
     for number in range(30):
         [shown] = await book.shown([await scene.reception.say(f"number {number}")])
         assert shown["text"] == f"number {number}"

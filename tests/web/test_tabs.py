@@ -14,11 +14,11 @@ from tests.web.scene import Scene, make_scene, running
 from tests.web.sign_in import protocols
 
 from ollim_bot.errors import WriteFailed
-from ollim_bot.surfaces.web.limits import Limits
+from ollim_bot.surfaces.web.limits import WebLimits
 
 
 async def test_a_tab_that_does_not_read_is_dropped_and_slows_nobody(tmp_path: Path) -> None:
-    limits = Limits(queued_frames=20, heartbeat_seconds=60)
+    limits = WebLimits(queued_frames=20, heartbeat_seconds=60)
     scene = make_scene(tmp_path, limits=limits)
     async with running(scene), browser(scene) as own, own.tab() as (good, _):
         writer = await deaf_tab(scene, own)
@@ -60,7 +60,7 @@ async def deaf_tab(scene: Scene, own: Browser) -> asyncio.StreamWriter:
 
 async def test_a_tab_that_is_gone_is_noticed(tmp_path: Path) -> None:
     """Its machine sleeps: nothing is closed, and nothing answers the heartbeat."""
-    limits = Limits(heartbeat_seconds=0.1)
+    limits = WebLimits(heartbeat_seconds=0.1)
     scene = make_scene(tmp_path, limits=limits)
     async with running(scene), browser(scene) as own:
         writer = await deaf_tab(scene, own)
@@ -100,7 +100,7 @@ async def test_a_tab_that_cannot_be_greeted_is_hung_up_on_and_the_others_stay(
 
 
 async def test_who_says_nothing_is_hung_up_on(tmp_path: Path) -> None:
-    scene = make_scene(tmp_path, limits=Limits(hello_seconds=0.05))
+    scene = make_scene(tmp_path, limits=WebLimits(hello_seconds=0.05))
     async with running(scene), browser(scene) as own, own.connection() as tab:
         assert await tab.closing() == 1008
 
@@ -121,7 +121,7 @@ async def test_whatever_else_a_tab_says_is_ignored(scene: Scene, own: Browser) -
 
 
 async def test_there_is_an_end_to_how_many_tabs_are_served(tmp_path: Path) -> None:
-    scene = make_scene(tmp_path, limits=Limits(tabs=2))
+    scene = make_scene(tmp_path, limits=WebLimits(tabs=2))
     async with running(scene), browser(scene) as own, own.tab(), own.tab():
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
             async with own.tab():

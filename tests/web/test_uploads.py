@@ -15,9 +15,9 @@ from tests.web.scene import Scene, make_scene, running
 
 from ollim_bot.domain.chat import Author
 from ollim_bot.surfaces.web import texts
-from ollim_bot.surfaces.web.limits import Limits
+from ollim_bot.surfaces.web.limits import WebLimits
 
-SMALL = Limits(file=1000, files=2, text_characters=50, stall_seconds=0.2)
+SMALL = WebLimits(file=1000, files=2, text_characters=50, stall_seconds=0.2)
 BOUNDARY = "b0undary"
 FORM = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
 ID = "6f1fbd4e-3c02-4b4e-9d5e-111111111111"
@@ -95,7 +95,7 @@ async def test_a_file_that_is_too_large_is_refused_by_name(small: Scene, sender:
 
 
 async def test_the_limit_of_a_file_is_said_in_megabytes() -> None:
-    assert texts.file_too_large("x.bin", Limits().file) == (
+    assert texts.file_too_large("x.bin", WebLimits().file) == (
         "x.bin is too large. A file may have 25 MB."
     )
 
@@ -204,7 +204,7 @@ async def test_an_upload_that_stalls_is_ended(small: Scene, sender: Browser) -> 
 
 async def test_an_upload_without_end_is_ended(tmp_path: Path) -> None:
     """Each piece comes in time, but there is always another one."""
-    limits = Limits(upload_seconds=0.3)
+    limits = WebLimits(upload_seconds=0.3)
     async with running(make_scene(tmp_path, limits=limits)) as scene, browser(scene) as own:
 
         async def drops() -> AsyncIterator[bytes]:

@@ -10,12 +10,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ollim_bot import __version__
-from ollim_bot.agent import AgentEngine, Gate
 from ollim_bot.app.brain import Brain, open_brain
-from ollim_bot.app.examination import examine_in_chat
 from ollim_bot.app.persona import Persona
 from ollim_bot.app.surfaces import Announce, MakeChannel, Surfaces, open_surfaces
-from ollim_bot.chat import ChatSurface, Status
 from ollim_bot.clock import SystemClock
 from ollim_bot.conversation.assembly import Talk
 from ollim_bot.conversation.conversation import Conversation
@@ -25,7 +22,7 @@ from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
-from ollim_bot.ports import Clock, Disk, Journal
+from ollim_bot.ports import AgentEngine, ChatSurface, Clock, Disk, Gate, Journal, Status
 from ollim_bot.schedule.assembly import assemble_schedule
 from ollim_bot.schedule.hand_edits import HandEdits
 from ollim_bot.schedule.scheduler import Scheduler
@@ -44,6 +41,8 @@ from ollim_bot.stores import Stores
 from ollim_bot.tools.gates import Allowed, BackgroundTools, TaintCheck, Undecided, main_gate
 from ollim_bot.tools.job_validator import JobValidator
 from ollim_bot.tools.path_rules import PathPolicy
+from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
+from ollim_bot.upkeep.examination import examine_in_chat
 from ollim_bot.upkeep.instance import single_instance
 
 # How long what runs may take to end when the bot is to stop.
@@ -233,7 +232,7 @@ class App:
                 gate=self._gate,
                 background_tools=BackgroundTools(
                     self._reach,
-                    lambda: self._policy.read().background,
+                    lambda: self._policy.read().background(DEFAULT_BG_TOOLS),
                     job_guard=self._job_guard,
                     count=lambda setter: stores.count_set(setter, self._clock.now()),
                 ),
@@ -268,7 +267,7 @@ class App:
         )
 
     def _allowed_in_main(self) -> Sequence[Pattern]:
-        return [Pattern.of(text) for text in self._policy.read().main]
+        return [Pattern.of(text) for text in self._policy.read().main(MAIN_TOOLS)]
 
     def _heartbeat_age(self) -> float | None:
         return self._scheduler.heartbeat_age if self._scheduler else None

@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ollim_bot.agent import AgentEngine
 from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.provider import (
     OFFLINE,
@@ -27,6 +26,7 @@ from ollim_bot.engine.session import Answered
 from ollim_bot.errors import EngineError, StorageError
 from ollim_bot.offline.rules import OfflineModel
 from ollim_bot.offline.server import MessagesServer
+from ollim_bot.ports import AgentEngine
 from ollim_bot.settings import ModelChoice, Settings
 from ollim_bot.stores import Stores
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from ollim_bot.agent import SessionSpec
 from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.shared_files import Names
+from ollim_bot.ports import SessionSpec
 from ollim_bot.prompts.system import build_system_prompt, read_manual
 from ollim_bot.settings import Settings
 from ollim_bot.store.data_directory import TEXTS
 from ollim_bot.store.profile_files import ProfileFiles
 from ollim_bot.stores import Stores
+from ollim_bot.tools.registry import TOOL_LINES
 
 
 class Persona:
@@ -25,7 +26,7 @@ class Persona:
         self._stores = stores
         self._tell = tell
         self._files = ProfileFiles(settings.paths)
-        self._manual = read_manual()
+        self._manual = read_manual(TOOL_LINES)
 
     async def spec(self) -> SessionSpec:
         spec, problems = await asyncio.to_thread(self._read)

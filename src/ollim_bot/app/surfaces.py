@@ -7,14 +7,13 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 
 from ollim_bot import __version__
-from ollim_bot.chat import Channel, ChatSurface, OpenAttachment, Surface
 from ollim_bot.conversation.assembly import Talk
 from ollim_bot.errors import OllimError
-from ollim_bot.ports import Clock
+from ollim_bot.ports import Channel, ChatSurface, Clock, OpenAttachment, Surface
 from ollim_bot.settings import Settings
 from ollim_bot.store.attachments.files import files_of
 from ollim_bot.stores import Stores
-from ollim_bot.surfaces.web.keys import Keys
+from ollim_bot.surfaces.web.keys import BrowserKeys
 from ollim_bot.surfaces.web.read_mark import RememberedMark
 from ollim_bot.surfaces.web.secret import web_secret
 from ollim_bot.surfaces.web.surface import WebSurface
@@ -100,7 +99,7 @@ async def open_surfaces(
     page = WebSurface(
         port=settings.web_port,
         hosts=settings.web_hosts,
-        keys=Keys(paths, clock, report=on_problem),
+        keys=BrowserKeys(paths, clock, report=on_problem),
         open_attachment=opener,
         uploads=paths.state / "uploads",
         read_mark=RememberedMark(stores.memory),

@@ -30,7 +30,7 @@ def _login(_: Given, caller: Caller) -> None:
     from ollim_bot.engine.login import log_in
 
     if not log_in(caller.environ):
-        print()  # The program leaves the cursor behind its question.
+        print()  # the login program leaves the cursor behind its question
         raise OllimError(_NOT_DONE)
     print(plain(_asked(caller).sentence))
 

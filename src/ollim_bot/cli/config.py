@@ -51,7 +51,7 @@ def _get(given: Given, caller: Caller) -> None:
 
 def _set(given: Given, caller: Caller) -> None:
     key = _known_key(given)
-    _DEFAULTS.with_value(key, given["value"])  # A wrong value makes no data directory.
+    _DEFAULTS.with_value(key, given["value"])  # a wrong value must not create a data directory
     old, new = _changed(caller, key, lambda config: config.with_value(key, given["value"]))
     print(f"{key} is {new} already." if old == new else f"{key} is now {new} (it was {old}).")
 

@@ -1,4 +1,4 @@
-"""The data directory in the hands of one command."""
+"""The data directory, as one command uses it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, TypeVar
 from ollim_bot.cli.framework import plain
 from ollim_bot.domain.jobs import Job
 from ollim_bot.paths import DataPaths
-from ollim_bot.plain_files import Largest
-from ollim_bot.ports import Journal
+from ollim_bot.plain_files import SizeLimit
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.job_formats import JobFormat
 from ollim_bot.store.job_shelf import MarkdownShelf, Notes
 
 if TYPE_CHECKING:
     from ollim_bot.cli.framework import Caller
+    from ollim_bot.ports import Journal
     from ollim_bot.store.file_store import Codec
     from ollim_bot.store.journal import GitJournal
     from ollim_bot.stores import Stores
@@ -40,13 +40,13 @@ class Data:
         self._journal = journal
 
     def shelf(self, folder: Path, form: JobFormat[J]) -> MarkdownShelf[J]:
-        """One shelf alone: the other stores would cost a listing a quarter of its time."""
+        """Open one shelf only: opening all stores would slow a listing by a quarter."""
         lock = FileLock(self.paths.lock_of(folder))
         journal, notes = self._journal, self._notes(folder)
         return MarkdownShelf(folder, form, lock, disk=OsDisk(), journal=journal, notes=notes)
 
     def _notes(self, folder: Path) -> Notes | None:
-        """What the agent changes is noted, so that the bot can show it to the owner."""
+        """Changes by the agent are recorded, so that the bot can show them to the owner."""
         if self.agent is None:
             return None
         from ollim_bot.domain.shared_files import JobFolder
@@ -56,11 +56,11 @@ class Data:
         return CommandNotes(former, JobFolder(folder.name), self.agent, self.now)
 
     def stored(self, path: Path, codec: Codec[T]) -> T:
-        """One value alone. Where its file cannot be read, it is as if there were none."""
+        """Read one value only; an unreadable file counts as missing."""
         from ollim_bot.store.file_store import FormatIsNewer, Malformed
 
         try:
-            return codec.decode(OsDisk().read(path, Largest.STATE))[0]
+            return codec.decode(OsDisk().read(path, SizeLimit.STATE))[0]
         except (OSError, Malformed, FormatIsNewer):
             return codec.missing()
 
@@ -76,15 +76,15 @@ class Data:
 
 
 def open_data(caller: Caller) -> Data:
-    """To be read: nothing is made on disk."""
+    """Open for reading: nothing is created on disk."""
     place = caller.place()
     now = caller.now().astimezone(place.zone)
-    return Data(place.paths, now, _NoJournal(), caller.agent)
+    return Data(place.paths, now, _ReadOnlyJournal(), caller.agent)
 
 
 @contextmanager
 def writable(data: Data) -> Iterator[Data]:
-    """The directory is there from now on; what is written becomes history at the end."""
+    """Create the directory if needed; commit what was written to the history at the end."""
     from ollim_bot.store.data_directory import prepare_data_directory
 
     prepared = prepare_data_directory(data.paths)
@@ -100,7 +100,7 @@ def writable(data: Data) -> Iterator[Data]:
 
 
 def opened_journal(paths: DataPaths) -> GitJournal:
-    """Its problems are notes on standard error, for nothing was lost."""
+    """Its problems are notes on standard error, since no data is lost."""
     from ollim_bot.store.journal import open_journal
 
     return open_journal(paths, on_problem=note)
@@ -110,6 +110,6 @@ def note(sentence: str) -> None:
     print(plain(f"note: {sentence}"), file=sys.stderr)
 
 
-class _NoJournal:
+class _ReadOnlyJournal:
     def note(self, path: Path, message: str) -> None:
         raise AssertionError(f"{path} was written by a command that reads: {message}")

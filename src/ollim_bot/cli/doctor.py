@@ -1,4 +1,4 @@
-"""`ollim-bot doctor`: looks the installation over, and says what to do where something is wrong."""
+"""`ollim-bot doctor`: checks the installation, and says how to repair it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict
 from ollim_bot.cli.framework import Caller, json_flag, plain, print_json
 from ollim_bot.cli.parser import Parser
 from ollim_bot.errors import BadSettings, OllimError
-from ollim_bot.upkeep.doctor import DoctorInput, Finding, Level, has_failures, report
+from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, Level, has_failures, report
 
 _COMMAND = "ollim-bot doctor"
 _ABOUT = "whether everything is as it should be, and what to do where it is not"
@@ -18,18 +18,18 @@ def run(words: Sequence[str], caller: Caller) -> None:
     parser = Parser(_COMMAND, _ABOUT, _COMMAND)
     json_flag(parser)
     given = parser.read(words)
-    from ollim_bot.app.examination import examine
+    from ollim_bot.upkeep.examination import examine
 
-    findings = examine(_patient(caller))
+    findings = examine(_doctor_input(caller))
     if "json" in given:
         print_json(_object(findings))
     else:
         print(plain(report(findings)))
     if has_failures(findings):
-        raise OllimError("")  # All is said: what is left is the exit code.
+        raise OllimError("")  # the report is printed; only the exit code is left
 
 
-def _patient(caller: Caller) -> DoctorInput:
+def _doctor_input(caller: Caller) -> DoctorInput:
     environ, now = caller.environ, caller.now()
     try:
         settings = caller.settings()
@@ -42,7 +42,7 @@ def _patient(caller: Caller) -> DoctorInput:
         return DoctorInput(None, None, problems, environ, now)
 
 
-def _object(findings: Sequence[Finding]) -> dict[str, object]:
+def _object(findings: Sequence[DoctorFinding]) -> dict[str, object]:
     levels = [finding.level for finding in findings]
     return {
         "findings": [asdict(finding) for finding in findings],

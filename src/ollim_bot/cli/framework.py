@@ -1,10 +1,9 @@
-"""What all commands share: arguments, output, and how a command is called."""
+"""What all commands share: text output, the calling process, and verbs."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -14,18 +13,24 @@ from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.errors import WrongInput
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ollim_bot.environment import Location
+    from ollim_bot.settings import Settings
+
+Given = Mapping[str, Any]
 
 _LONGEST_TITLE = 60
 
 
 def plain(text: str) -> str:
-    """`text` with nothing in it that a terminal would obey."""
+    """`text` without control characters that a terminal would obey."""
     return "".join(sign if sign.isprintable() or sign in "\n\t" else "?" for sign in text)
 
 
 def title(text: str) -> str:
-    """One line of `text`, cut where it gets long, to stand inside a sentence."""
+    """One line of `text`, shortened, to stand inside a sentence."""
     line = plain(" ".join(text.split()))
     if len(line) > _LONGEST_TITLE:
         return f"{line[: _LONGEST_TITLE - 1].rstrip()}…"
@@ -33,12 +38,12 @@ def title(text: str) -> str:
 
 
 def small(sentence: str) -> str:
-    """A sentence as a part of another."""
+    """The sentence with a small first letter, as a part of another."""
     return sentence[:1].lower() + sentence[1:]
 
 
 def columns(rows: Sequence[tuple[str, ...]]) -> str:
-    """The rows as lines, each column as wide as its longest text, the last one free."""
+    """The rows as lines, with aligned columns; the last column is not padded."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
     return "\n".join(
         "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]])
@@ -51,12 +56,12 @@ def zone_of(moment: datetime) -> tzinfo:
 
 
 def is_past(moment: datetime, now: datetime) -> bool:
-    # By the real time between: two moments of one zone would be compared by their wall clocks.
+    # By timestamp: Python compares two moments of one zone by their wall clocks.
     return moment.timestamp() <= now.timestamp()
 
 
 def later(moment: datetime, length: timedelta) -> datetime:
-    """That much real time later, in the same zone: to the second, and never early."""
+    """That much real time later, in the same zone, rounded up to the second."""
     return rounded_up((moment.astimezone(UTC) + length).astimezone(moment.tzinfo))
 
 
@@ -66,37 +71,11 @@ def rounded_up(moment: datetime) -> datetime:
     return exact.replace(microsecond=0).astimezone(moment.tzinfo)
 
 
-_OTHER_WORDS = {
-    "create": "add",
-    "new": "add",
-    "set": "add",
-    "ls": "list",
-    "get": "show",
-    "change": "edit",
-    "update": "edit",
-    "delete": "cancel",
-    "remove": "cancel",
-    "rm": "cancel",
-    "disable": "pause",
-    "stop": "pause",
-    "enable": "resume",
-    "start": "resume",
-    "later": "snooze",
-    "reset": "unset",
-}
-
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from datetime import datetime
-    from pathlib import Path
-
-    from ollim_bot.environment import Place
-    from ollim_bot.settings import Settings
-
-
 class Caller:
-    """What is not given is that of this process. Nothing is looked up before it is needed."""
+    """The environment of a command; parts that are not given are those of this process.
+
+    Each part is looked up only when it is needed.
+    """
 
     def __init__(
         self,
@@ -116,8 +95,8 @@ class Caller:
     def agent(self) -> str | None:
         """Where the agent called from: `conversation`, or the id of the run; None for a person.
 
-        A program below the running bot counts as called by the agent, whatever its environment
-        says: the owner's own commands are not started by the bot.
+        A process below the running bot counts as called by the agent, with any environment: the
+        bot does not start the owner's own commands.
         """
         named = self._environ.get(CALLED_BY)
         if named:
@@ -125,11 +104,11 @@ class Caller:
         return CONVERSATION if self._is_below_the_bot() else None
 
     def engine_environment(self) -> dict[str, str]:
-        """Theirs, with the model provider that they set. Raises `BadSettings`."""
+        """The environment with the configured model provider. Raises `BadSettings`."""
         return {**self._environ, **self.settings().engine_environment()}
 
-    def place(self) -> Place:
-        """Raises `BadSettings` if it cannot be told where the data lives."""
+    def place(self) -> Location:
+        """Raises `BadSettings` if the data directory is unclear."""
         from ollim_bot.environment import locate
 
         return locate(self._environ, self._folder())
@@ -141,12 +120,10 @@ class Caller:
         return Settings.from_env(self._environ, cwd=self._folder())
 
     def now(self) -> datetime:
-        from datetime import UTC, datetime
-
         return self._clock() if self._clock else datetime.now(UTC)
 
     def shown(self, path: Path) -> str:
-        """A path as this person would type it, from `~` on where that is shorter."""
+        """A path as this person would type it, from `~` on if that is shorter."""
         home = self._environ.get("HOME", "").rstrip("/")
         text = str(path)
         return f"~{text.removeprefix(home)}" if home and text.startswith(f"{home}/") else text
@@ -164,23 +141,20 @@ class Caller:
 
 
 def _ancestors() -> Iterator[int]:
-    """The processes above this one, nearest first; none where the system does not tell."""
+    """The processes above this one, nearest first; none if the system does not tell."""
     pid = os.getppid()
     while pid > 1:
         yield pid
         try:
             with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as status:
-                # The name of the program stands in parentheses, and may have any in it.
+                # The program's name is in parentheses, and may itself contain some.
                 pid = int(status.read().rpartition(")")[2].split()[1])
         except (OSError, ValueError, IndexError):
             return
 
 
-Given = Mapping[str, Any]
-
-
 class Flags(Protocol):
-    """What the words behind a verb may be, in the manner of `argparse`."""
+    """Declares the arguments of a verb, in the manner of `argparse`."""
 
     usage: str | None
 
@@ -188,11 +162,11 @@ class Flags(Protocol):
 
 
 def no_flags(_: Flags) -> None:
-    """For a verb that takes no words."""
+    """For a verb without arguments."""
 
 
 class Verb(NamedTuple):
-    """`flags` says which words it takes. Unless it `needs_words`, it may be given none at all."""
+    """`flags` declares its arguments. Unless it `needs_words`, it may be called with none."""
 
     about: str
     example: str
@@ -202,7 +176,7 @@ class Verb(NamedTuple):
 
 
 def run_verb(noun: str, verbs: Mapping[str, Verb], words: Sequence[str], caller: Caller) -> None:
-    """Do what the words say to do with the noun."""
+    """Run the verb that the words name."""
     if not words:
         raise WrongInput(f"Say what to do: ollim-bot {noun} {'|'.join(verbs)}.")
     word, *rest = words
@@ -246,14 +220,3 @@ def print_json(value: Mapping[str, object]) -> None:
 
 def _written(value: object) -> str:
     return value.isoformat() if isinstance(value, datetime) else str(value)
-
-
-def _joined(words: Sequence[str]) -> Sequence[str]:
-    """A number below zero is a value, and whoever reads it can say what is wrong with it."""
-    joined: list[str] = []
-    for word in words:
-        if joined and re.match(r"-\d", word) and re.fullmatch(r"--[a-z-]+", joined[-1]):
-            joined[-1] += f"={word}"
-        else:
-            joined.append(word)
-    return joined

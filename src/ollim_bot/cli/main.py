@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ollim_bot import __version__
 from ollim_bot.cli.framework import Caller
-from ollim_bot.domain.agent_caller import for_the_owner_alone, owners_command
+from ollim_bot.domain.agent_caller import owners_command, owners_command_refusal
 from ollim_bot.errors import OllimError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-# What each is about, and the module that answers it. These have verbs of their own.
+# The description of each group and its module. Groups have verbs.
 GROUPS: Mapping[str, tuple[str, str]] = {
     "routine": ("what the bot does again and again", "ollim_bot.cli.routine"),
     "reminder": ("what the bot does once, at a moment", "ollim_bot.cli.reminder"),
@@ -56,8 +56,8 @@ def run() -> NoReturn:
         sys.stdout.reconfigure(errors="backslashreplace")
     if len(sys.argv) == 1:
         sys.exit(main([]))
-    # A command is called many times a day and ends at once: looking for garbage and taking Python
-    # down in good order would be a sixth of its time. All that is written is flushed by then.
+    # Garbage collection and the shutdown of the interpreter would take a sixth of the run time of a
+    # command. `main` has flushed all output when it returns.
     gc.disable()
     os._exit(main(sys.argv[1:]))
 
@@ -69,11 +69,11 @@ def main(
     cwd: Path | None = None,
     now: Callable[[], datetime] | None = None,
 ) -> int:
-    """Answer one command line, and return its exit code."""
+    """Run one command line, and return its exit code."""
     try:
         caller = Caller(environ, cwd, now)
         _refuse_owners_commands(argv, caller)
-        with suppress(SystemExit):  # That is how argparse ends after its help.
+        with suppress(SystemExit):  # argparse exits after its help
             _dispatch(list(argv), caller)
         print(end="", flush=True)
     except OllimError as error:
@@ -86,10 +86,10 @@ def main(
 
 
 def _refuse_owners_commands(argv: Sequence[str], caller: Caller) -> None:
-    """Whichever way the agent has come here: through a shell, another program or a script."""
+    """Applies to the agent however it called: from a shell, a program or a script."""
     command = owners_command(argv)
     if command is not None and caller.agent is not None:
-        raise OllimError(for_the_owner_alone(command))
+        raise OllimError(owners_command_refusal(command))
 
 
 def _dispatch(words: list[str], caller: Caller) -> None:
@@ -123,7 +123,7 @@ def _unknown(word: str) -> OllimError:
 def _refused(refused: OSError) -> int:
     if refused.filename is not None:
         return _failed(f"{refused.filename}: {refused.strerror}.", 1)
-    # It was the output. What is left of it must not be tried again when Python ends.
+    # The output failed. Python must not try again to write the rest when it ends.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     if isinstance(refused, BrokenPipeError):
         return 0

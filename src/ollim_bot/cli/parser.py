@@ -1,4 +1,4 @@
-"""Reads the words behind a verb."""
+"""Parses the arguments of a verb."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ollim_bot.errors import WrongInput
 
 
 class Parser(argparse.ArgumentParser):
-    """What is wrong is said in one line, with an example.
+    """An argument parser whose errors are one line with an example.
 
     A flag that was not given is not in the result. The action `either` is for a flag with two
-    names, of which the first says true and the second says false.
+    names: the first sets True, the second False.
     """
 
     def __init__(self, prog: str, about: str, example: str) -> None:
@@ -50,7 +50,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _joined(words: Sequence[str]) -> Sequence[str]:
-    """A number below zero is a value, and whoever reads it can say what is wrong with it."""
+    """Join a negative number to its flag, so that the flag's own check can refuse it."""
     joined: list[str] = []
     for word in words:
         if joined and re.match(r"-\d", word) and re.fullmatch(r"--[a-z-]+", joined[-1]):
@@ -75,7 +75,7 @@ class _Either(argparse.Action):
 
 
 def _formatter(prog: str) -> argparse.HelpFormatter:
-    # Asked for the width itself, argparse imports modules for it even where there is no help.
+    # To find the width by itself, argparse imports modules even without printing help.
     try:
         width = os.get_terminal_size(1).columns
     except OSError:

@@ -20,7 +20,7 @@ from ollim_bot.domain.moments import MONTHS, WEEKDAYS, clock_time, describe, dur
 from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
 from ollim_bot.domain.rehearsal import (
     MOST_ASKED,
-    Circumstances,
+    Assumptions,
     Finding,
     Fire,
     Ping,
@@ -35,9 +35,12 @@ from ollim_bot.store.codecs.records import MemoryCodec, PingBudgetCodec, Runtime
 from ollim_bot.store.job_formats import REMINDERS, ROUTINES
 from ollim_bot.upkeep.instance import running_pid
 
+if TYPE_CHECKING:
+    from ollim_bot.domain.schedule import ScheduledJob
+
 _MOST_FINDINGS = 5
 _MOST_ROWS = 30
-# A job that comes more often on one day gets one line for all of it.
+# A job that is due more often on one day gets one line for the day.
 _OFTEN = 3
 
 _NOTHING = (
@@ -57,6 +60,14 @@ _SKIPS = {
 }
 
 Row = tuple[str, str, str]
+
+
+_COMMAND = "ollim-bot rehearse"
+_ABOUT = "what would happen in the days to come, as the jobs stand now"
+_EXAMPLE = "ollim-bot rehearse --days 14"
+_USUAL_DAYS = 7
+_MOST_DAYS = 366
+_SKILL_FILE = "SKILL.md"
 
 
 def page(rehearsal: Rehearsal, *, is_running: bool) -> str:
@@ -95,7 +106,7 @@ def _to_look_at(found: Sequence[Finding]) -> str:
 
 
 def _calendar(rehearsal: Rehearsal) -> Iterator[str]:
-    """One part for each day, or for all days in a row on which the same happens."""
+    """One part for each day, or for consecutive days on which the same happens."""
     today = rehearsal.now.date()
     shown = [fire for fire in rehearsal.fires if fire.state is not OccurrenceState.MISSED]
     shown.sort(key=lambda fire: fire.at)
@@ -218,17 +229,6 @@ def _fire_object(fire: Fire, rehearsal: Rehearsal) -> dict[str, object]:
     }
 
 
-if TYPE_CHECKING:
-    from ollim_bot.domain.schedule import ScheduledJob
-
-_COMMAND = "ollim-bot rehearse"
-_ABOUT = "what would happen in the days to come, as the jobs stand now"
-_EXAMPLE = "ollim-bot rehearse --days 14"
-_USUAL_DAYS = 7
-_MOST_DAYS = 366
-_SKILL_FILE = "SKILL.md"
-
-
 class _Jobs(NamedTuple):
     jobs: list[ScheduledJob]
     problems: list[str]
@@ -255,7 +255,7 @@ def run(words: Sequence[str], caller: Caller) -> None:
 
 
 def warnings_of(job: ScheduledJob, data: Data) -> Sequence[str]:
-    """What to say of a job that was just added; nothing where asking would take long."""
+    """Warnings about a job that was just added; none if checking would take long."""
     folders = (data.paths.routines, data.paths.reminders)
     if sum(1 for folder in folders if folder.is_dir() for _ in folder.iterdir()) > MOST_ASKED:
         return ()
@@ -263,8 +263,8 @@ def warnings_of(job: ScheduledJob, data: Data) -> Sequence[str]:
     return warnings(job, others, _circumstances(data))
 
 
-def _circumstances(data: Data) -> Circumstances:
-    return Circumstances(
+def _circumstances(data: Data) -> Assumptions:
+    return Assumptions(
         data.now,
         zone_of(data.now),
         data.stored(data.paths.ping_budget, PingBudgetCodec(lambda: data.now)),

@@ -19,8 +19,7 @@ from ollim_bot.cli.framework import (
     run_verb,
     zone_of,
 )
-from ollim_bot.cli.jobs import fields
-from ollim_bot.cli.jobs.changes import amend
+from ollim_bot.cli.jobs.changes import amend, setter
 from ollim_bot.cli.jobs.fields import Flag, JobNoun, whole_number
 from ollim_bot.cli.jobs.verbs import job_argument, job_verbs
 from ollim_bot.domain.jobs import Reminder
@@ -69,7 +68,7 @@ class ReminderNoun(JobNoun[Reminder]):
 
     def promise(self, job: Reminder, now: datetime) -> str:
         due = job.due(zone_of(now))
-        # As a length of time is rounded when it is set: 20 minutes are not to be 20 min 1 s.
+        # Rounded like the moment itself: 20 minutes must not read as 20 min 1 s.
         words = describe_with_distance(due, rounded_up(now))
         zone = job.spec.timezone
         if zone and due.utcoffset() != due.astimezone(zone_of(now)).utcoffset():
@@ -113,7 +112,7 @@ def _snooze(given: Given, caller: Caller) -> None:
     data, noun = open_data(caller), ReminderNoun()
     reminder = noun.shelf(data).get(given["job"]).item
     run_at = _snoozed(reminder, given, data.now).isoformat()
-    by = fields.setter(caller, data)
+    by = setter(caller, data)
     amend(noun, data, "snoozed", given["job"], {"run-at": run_at}, by=by)
 
 

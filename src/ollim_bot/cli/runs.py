@@ -36,13 +36,18 @@ from ollim_bot.store.json_lines import JsonLines, LineCodec
 from ollim_bot.upkeep.doctor import counted
 
 _PRICES = {Price.FREE.value: "free", Price.UNKNOWN.value: "price unknown"}
-# How much of an instant in an id is the day, and how much the minute.
+# The lengths of the day and of the minute in the instant of an id.
 _DAY, _TO_THE_MINUTE = len("2026-11-16"), len("2026-11-16T08:00")
 
 
+_USUAL = "7d"
+_MOST_NAMED = 3
+T = TypeVar("T")
+
+
 @dataclass(slots=True)
-class Story:
-    """All rows of one occurrence, oldest first. Later facts stand for earlier ones."""
+class RunRecord:
+    """All ledger rows of one occurrence, oldest first. Later facts replace earlier ones."""
 
     occurrence: Occurrence
     rows: list[LedgerRow] = field(default_factory=list)
@@ -53,7 +58,7 @@ class Story:
 
     @property
     def state(self) -> str:
-        """That of the last row that is more than a note."""
+        """The state of the last row that is more than a note."""
         steps = [row.state for row in self.rows if row.state not in NOTES]
         return steps[-1] if steps else self.rows[-1].state
 
@@ -73,96 +78,96 @@ class Story:
         return title(str(self.facts.get("job") or self.occurrence.job_id))
 
 
-def stories(rows: Iterable[LedgerRow]) -> list[Story]:
-    """The newest first; rows that belong to no run are left out."""
-    found: dict[str, Story] = {}
+def run_records(rows: Iterable[LedgerRow]) -> list[RunRecord]:
+    """One per occurrence, the newest first; other rows are left out."""
+    found: dict[str, RunRecord] = {}
     for row in rows:
         if row.occurrence is not None:
-            story = found.setdefault(row.occurrence.id, Story(row.occurrence))
-            story.rows.append(row)
-    return sorted(found.values(), key=lambda story: story.fired.timestamp(), reverse=True)
+            record = found.setdefault(row.occurrence.id, RunRecord(row.occurrence))
+            record.rows.append(row)
+    return sorted(found.values(), key=lambda record: record.fired.timestamp(), reverse=True)
 
 
-def listing(found: Sequence[Story], now: datetime) -> str:
-    """Each line begins with the word by which `runs show` finds the run."""
+def listing(found: Sequence[RunRecord], now: datetime) -> str:
+    """Each line begins with a word by which `runs show` finds the run."""
     return columns(
         [
-            (plain(word), describe(_minute(story.fired), now), _state(story), _line(story))
-            for word, story in zip(_words(found), found, strict=True)
+            (plain(word), describe(_minute(record.fired), now), _state(record), _line(record))
+            for word, record in zip(_words(found), found, strict=True)
         ]
     )
 
 
-def page(story: Story, now: datetime, said: Sequence[str] = ()) -> str:
-    """`said` is what it has sent, as far as that is still known."""
-    known = _facts(story, now) | {"pings": _pings(story.facts, said)}
+def page(record: RunRecord, now: datetime, said: Sequence[str] = ()) -> str:
+    """`said` has the messages that the run sent, as far as they are still stored."""
+    known = _facts(record, now) | {"pings": _pings(record.facts, said)}
     facts = [(f"  {name}", plain(text)) for name, text in known.items() if text]
-    rows = [(f"  {describe(_whole(row.ts), now)}", _step(row)) for row in story.rows]
-    return f"{story.name}\n{columns(facts)}\n\nstep by step\n{columns(rows)}"
+    rows = [(f"  {describe(_whole(row.ts), now)}", _step(row)) for row in record.rows]
+    return f"{record.name}\n{columns(facts)}\n\nstep by step\n{columns(rows)}"
 
 
-def run_object(story: Story) -> dict[str, object]:
-    occurrence = story.occurrence
+def run_object(record: RunRecord) -> dict[str, object]:
+    occurrence = record.occurrence
     return {
-        "id": story.id,
+        "id": record.id,
         "kind": occurrence.kind.value,
         "job_id": occurrence.job_id,
         "by_hand": occurrence.manual,
         "due": occurrence.scheduled_at,
-        "fired": story.fired,
-        "state": story.state,
-        "facts": dict(story.facts),
+        "fired": record.fired,
+        "state": record.state,
+        "facts": dict(record.facts),
     }
 
 
-def page_object(story: Story) -> dict[str, object]:
+def page_object(record: RunRecord) -> dict[str, object]:
     """One run with its rows."""
-    rows = [{"ts": row.ts, "state": row.state, "facts": dict(row.facts)} for row in story.rows]
-    return run_object(story) | {"rows": rows}
+    rows = [{"ts": row.ts, "state": row.state, "facts": dict(row.facts)} for row in record.rows]
+    return run_object(record) | {"rows": rows}
 
 
-def _words(found: Sequence[Story]) -> Iterator[str]:
-    """For the newest run of a job its id, for the others as much of theirs as tells them apart."""
-    counted = Counter(word for story in found for word in _beginnings(story))
+def _words(found: Sequence[RunRecord]) -> Iterator[str]:
+    """The job's id for its newest run, and a unique prefix of the run's id for the others."""
+    counted = Counter(word for record in found for word in _beginnings(record))
     named = set[str]()
-    for story in found:
-        job = story.occurrence.job_id
-        alone = (word for word in _beginnings(story) if counted[word] == 1)
-        yield next(alone, story.id) if job in named else job
+    for record in found:
+        job = record.occurrence.job_id
+        alone = (word for word in _beginnings(record) if counted[word] == 1)
+        yield next(alone, record.id) if job in named else job
         named.add(job)
 
 
-def _beginnings(story: Story) -> Sequence[str]:
-    """Up to the day, and up to the minute."""
-    occurrence = story.occurrence
+def _beginnings(record: RunRecord) -> Sequence[str]:
+    """The prefixes of the id up to the day, and up to the minute."""
+    occurrence = record.occurrence
     if occurrence.scheduled_at is None:
         return ()
     head = f"{occurrence.kind}:{occurrence.job_id}:"
     return [head + occurrence.key[:length] for length in (_DAY, _TO_THE_MINUTE)]
 
 
-def _line(story: Story) -> str:
-    note = plain(" ".join(outcome(story.facts).split()))
-    return f"{story.name}  ({note})" if note else story.name
+def _line(record: RunRecord) -> str:
+    note = plain(" ".join(outcome(record.facts).split()))
+    return f"{record.name}  ({note})" if note else record.name
 
 
-def _facts(story: Story, now: datetime) -> dict[str, str]:
-    facts, occurrence = story.facts, story.occurrence
+def _facts(record: RunRecord, now: datetime) -> dict[str, str]:
+    facts, occurrence = record.facts, record.occurrence
     due = occurrence.scheduled_at
     by_hand = ", by hand" if occurrence.manual else ""
     return {
-        "id": story.id,
+        "id": record.id,
         "what": f"{occurrence.kind} {occurrence.job_id}{by_hand}",
         "due": describe_with_distance(due, now) if due else "",
-        "began": _began(story, now),
+        "began": _began(record, now),
         "ended": _ended(facts, now),
-        "outcome": _state(story),
+        "outcome": _state(record),
         "reason": str(facts.get("reason") or ""),
         "error": str(facts.get("error") or ""),
         "attempts": _attempts(facts),
         "spoke": "in the conversation" if facts.get("answered") else "",
         "pings": "",
-        "silent": "" if story.state == "skipped" else str(facts.get("silent_because") or ""),
+        "silent": "" if record.state == "skipped" else str(facts.get("silent_because") or ""),
         "report": str(facts.get("report") or ""),
         "tools": _tools(facts),
         "used": _used(facts),
@@ -171,14 +176,14 @@ def _facts(story: Story, now: datetime) -> dict[str, str]:
 
 
 def _attempts(facts: Mapping[str, object]) -> str:
-    """Nobody wonders about a single one."""
+    """Empty for a single attempt."""
     attempts = facts.get("attempts") or facts.get("attempt")
     return "" if attempts in (None, 1) else str(attempts)
 
 
-def _began(story: Story, now: datetime) -> str:
-    facts = story.facts
-    running = (row.ts for row in reversed(story.rows) if row.state == "running")
+def _began(record: RunRecord, now: datetime) -> str:
+    facts = record.facts
+    running = (row.ts for row in reversed(record.rows) if row.state == "running")
     began = _moment(facts.get("started")) or next(running, None)
     late = facts.get("lateness")
     if began is None:
@@ -213,7 +218,7 @@ def _quoted(text: str) -> str:
 
 
 def _why(reason: str) -> str:
-    """The first sentence; what follows is advice for the agent."""
+    """The first sentence; the rest is advice for the agent."""
     return small(reason.partition(". ")[0].removesuffix("."))
 
 
@@ -243,8 +248,8 @@ def _step(row: LedgerRow) -> str:
     return plain(words if attempt in (None, 1) else f"{words} (attempt {attempt})")
 
 
-def _state(story: Story) -> str:
-    return plain(in_words(story.state))
+def _state(record: RunRecord) -> str:
+    return plain(in_words(record.state))
 
 
 def _listed(value: object) -> list[object]:
@@ -271,12 +276,6 @@ def _between(began: datetime, ended: datetime) -> timedelta:
     return ended.astimezone(UTC) - began.astimezone(UTC)
 
 
-_USUAL = "7d"
-_MOST_NAMED = 3
-
-T = TypeVar("T")
-
-
 def run(words: Sequence[str], caller: Caller) -> None:
     is_list = not words or (words[0].startswith("-") and words[0] not in ("--help", "-h"))
     run_verb("runs", _VERBS, ["list", *words] if is_list else words, caller)
@@ -287,12 +286,12 @@ def _list(given: Given, caller: Caller) -> None:
     data = open_data(caller)
     job = given.get("job")
     found = [
-        story
-        for story in _stories(data, data.now.astimezone(UTC) - length)
-        if job in (None, story.occurrence.job_id)
+        record
+        for record in _run_records(data, data.now.astimezone(UTC) - length)
+        if job in (None, record.occurrence.job_id)
     ]
     if "json" in given:
-        print_json({"runs": [run_object(story) for story in found]})
+        print_json({"runs": [run_object(record) for record in found]})
     elif found:
         print(listing(found, data.now))
     elif not _has_ledger(data):
@@ -304,18 +303,18 @@ def _list(given: Given, caller: Caller) -> None:
 
 def _show(given: Given, caller: Caller) -> None:
     data = open_data(caller)
-    story = meant(str(given["run"]), _stories(data))
+    record = find_run(str(given["run"]), _run_records(data))
     if "json" in given:
-        print_json(page_object(story))
+        print_json(page_object(record))
     else:
-        print(page(story, data.now, _said(data, story)))
+        print(page(record, data.now, _said(data, record)))
 
 
 def _check(given: Given, caller: Caller) -> None:
     from ollim_bot.domain.ledger_check import check
 
     data = open_data(caller)
-    # First: what was claimed until then stands in the ledger when that is read afterwards.
+    # Read before the ledger, which then has everything that was claimed until this moment.
     watched_until = _heartbeat(data)
     rows = _read(data, data.paths.ledger, LEDGER_ROWS, None) if _has_ledger(data) else []
     findings = check(rows, data.now, watched_until)
@@ -335,40 +334,40 @@ def _all_right(runs: int) -> str:
 
 
 def _heartbeat(data: Data) -> datetime | None:
-    """Until when the bot surely ran; None if that is not known."""
+    """Until when the bot surely ran; None if unknown."""
     from ollim_bot.domain.facts import Facts
     from ollim_bot.store.codecs.records import MemoryCodec
 
     return Facts(data.stored(data.paths.memory, MemoryCodec())).heartbeat
 
 
-def meant(word: str, known: Sequence[Story]) -> Story:
-    """By its id, as the newest of a job, or by the beginning of its id."""
-    for story in known:
-        if word in (story.id, story.occurrence.job_id):
-            return story
-    fitting = [story for story in known if story.id.startswith(word)]
+def find_run(word: str, known: Sequence[RunRecord]) -> RunRecord:
+    """Find a run by its id, by its job (the newest run), or by a prefix of its id."""
+    for record in known:
+        if word in (record.id, record.occurrence.job_id):
+            return record
+    fitting = [record for record in known if record.id.startswith(word)]
     if not fitting:
         raise OllimError(f"There is no run {word}. `ollim-bot runs` shows the newest.")
     if len(fitting) > 1:
-        some = ", ".join(story.id for story in fitting[:_MOST_NAMED])
+        some = ", ".join(record.id for record in fitting[:_MOST_NAMED])
         raise WrongInput(f"{word} fits {len(fitting)} runs. The newest: {some}.")
     return fitting[0]
 
 
-def _stories(data: Data, since: datetime | None = None) -> list[Story]:
+def _run_records(data: Data, since: datetime | None = None) -> list[RunRecord]:
     if not _has_ledger(data):
         return []
-    return stories(_read(data, data.paths.ledger, LEDGER_ROWS, since))
+    return run_records(_read(data, data.paths.ledger, LEDGER_ROWS, since))
 
 
-def _said(data: Data, story: Story) -> list[str]:
-    """What the owner saw of it."""
-    sent = story.facts.get("pings")
+def _said(data: Data, record: RunRecord) -> list[str]:
+    """The texts that the owner saw of it."""
+    sent = record.facts.get("pings")
     if not isinstance(sent, list) or not sent:
         return []
-    messages = _read(data, data.paths.messages, CHAT_MESSAGES, story.fired)
-    # A message has a line for each of its changes, such as a button that was used.
+    messages = _read(data, data.paths.messages, CHAT_MESSAGES, record.fired)
+    # The log has a line for each change of a message, such as a used button.
     return [*{message.id: message.text for message in messages if message.id in sent}.values()]
 
 

@@ -11,20 +11,19 @@ import sys
 from ollim_bot import __version__
 from ollim_bot.app.app import App, Ending
 from ollim_bot.app.surfaces import MakeChannel
-from ollim_bot.chat import Channel, OpenAttachment
 from ollim_bot.cli.data import note
 from ollim_bot.cli.framework import Caller
 from ollim_bot.connections import allow_many_descriptors
 from ollim_bot.environment import own_command, python_places
 from ollim_bot.errors import OllimError
 from ollim_bot.logs import RedactingFilter, set_up_logging
-from ollim_bot.ports import Clock
+from ollim_bot.ports import Channel, Clock, OpenAttachment
 from ollim_bot.settings import Settings
 from ollim_bot.stores import Stores
 from ollim_bot.surfaces.web.surface import WebSurface
 
 _RUNNING = "ollim-bot {version} is running with its data in {root}. Ctrl-C stops it."
-_NOBODY = (
+_NO_SURFACE = (
     "There is no page and no Discord, so nobody can talk to it. Take OLLIM_WEB_PORT=0 out of the "
     "settings, or set DISCORD_TOKEN."
 )
@@ -51,7 +50,7 @@ def run(caller: Caller) -> None:
         ending = asyncio.run(_until_stopped(settings, caller, redacting))
     except OllimError:
         raise
-    except Exception:  # through the log, where no secret stays in it
+    except Exception:  # every fault goes through the log, which redacts secrets
         _logger.exception("A fault ended the bot")
         raise OllimError(_FAULT) from None
     if ending is Ending.RESTART:
@@ -67,7 +66,7 @@ async def _until_stopped(settings: Settings, caller: Caller, redacting: Redactin
             redacting.learn(page.secret.reveal())
             print(_page(page), flush=True)
         elif settings.discord_token is None:
-            note(_NOBODY)
+            note(_NO_SURFACE)
 
     app = App(settings, channels=_channels(settings), announce=announce)
     loop = asyncio.get_running_loop()
@@ -77,7 +76,7 @@ async def _until_stopped(settings: Settings, caller: Caller, redacting: Redactin
 
 
 def _channels(settings: Settings) -> list[MakeChannel]:
-    """A channel that is not used is not loaded."""
+    """Import the Discord surface only if it is configured: it is slow to load."""
     if settings.discord_token is None:
         return []
     from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
@@ -92,7 +91,7 @@ def _channels(settings: Settings) -> list[MakeChannel]:
 
 
 def _page(page: WebSurface) -> str:
-    """The address that lets in is for a terminal only: other outputs are kept somewhere."""
+    """Print an address that admits a browser only to a terminal: other outputs may be stored."""
     if sys.stdout.isatty():
         return f"Talk to it here: {page.address()}"
     return f"Its page is at port {page.port}; `ollim-bot web url` prints an address that opens it."

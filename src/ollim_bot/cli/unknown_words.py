@@ -1,4 +1,4 @@
-"""Words that are not known, and the known ones that may have been meant."""
+"""Refusals of unknown words, with the known word that was probably meant."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OTHER_WORDS = {
 
 
 def no_such(sentence: str, word: str, known: Iterable[str], overview: str) -> WrongInput:
-    """The refusal of a word, with the known one that was meant, or where to find them all."""
+    """Refuse the word, and name the known one that was meant, or where to find all."""
     names = list(known)
     other = _OTHER_WORDS.get(word)
     meant = other if other in names else nearest(word, names)

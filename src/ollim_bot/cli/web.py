@@ -1,4 +1,4 @@
-"""`ollim-bot web`: the way to the local page."""
+"""`ollim-bot web`: the address of the local page."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SILENT = (
     "The bot is running, but its page does not answer at port {port}. Look into its log, or run "
     "`ollim-bot doctor`."
 )
-_SOMEBODY_ELSE = (
+_OTHER_PROGRAM = (
     "Another program answers at port {port}, not this bot. Stop that one, or set OLLIM_WEB_PORT to "
     "another port, and restart the bot."
 )
@@ -86,7 +86,7 @@ def _challenge(port: int, secret: Secret) -> str:
     values = answer if isinstance(answer, dict) else {}
     challenge, proof = str(values.get("challenge")), str(values.get("proof"))
     if not is_equal(proof, mac(bot_key(secret, _TERMINAL), "challenge", challenge, nonce)):
-        raise OllimError(_SOMEBODY_ELSE.format(port=port))
+        raise OllimError(_OTHER_PROGRAM.format(port=port))
     return challenge
 
 

@@ -14,9 +14,8 @@ from enum import Enum
 from pathlib import Path
 from uuid import uuid4
 
-from ollim_bot.agent import Refusal, ToolCall
 from ollim_bot.conversation.message_poster import MessagePoster
-from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color, Field
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, Color
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.facts import Facts
@@ -27,7 +26,7 @@ from ollim_bot.domain.taint import TaintedCall, tainted_verdict
 from ollim_bot.domain.text import fenced, shortened, visible
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.errors import StorageError
-from ollim_bot.ports import Clock
+from ollim_bot.ports import Clock, Refusal, ToolCall
 from ollim_bot.stores import Stores
 
 OVER = "This question is over: nothing waits for an answer to it any more."
@@ -108,10 +107,10 @@ def asking_card(
 
     `tainted` says why it is asked about although it may be allowed as such.
     """
-    offer: tuple[Field, ...] = ()
+    offer: tuple[CardField, ...] = ()
     if grant is not None:
-        offer = (Field("🔓 allows from now on", f"`{grant}` ({in_words(grant)})"),)
-    warning = () if tainted is None else (Field("Why I ask", _why(tainted)),)
+        offer = (CardField("🔓 allows from now on", f"`{grant}` ({in_words(grant)})"),)
+    warning = () if tainted is None else (CardField("Why I ask", _why(tainted)),)
     parts = _parts(call.arguments)
     whole = _described(parts, [len(text) for _, text in parts])
     if len(whole) > _LONGEST_DESCRIPTION:
@@ -124,7 +123,7 @@ def asking_card(
 def answered_card(card: Card, outcome: str, color: Color) -> Card:
     """With all buttons used, and a line that says what came of it."""
     buttons = tuple(replace(each, is_used=True) for each in card.buttons)
-    return replace(card, color=color, fields=(Field("Answer", outcome),), buttons=buttons)
+    return replace(card, color=color, fields=(CardField("Answer", outcome),), buttons=buttons)
 
 
 def read_button(button: Button) -> tuple[str, Answer] | None:

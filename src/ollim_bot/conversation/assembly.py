@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cached_property
 
-from ollim_bot.conversation import texts
 from ollim_bot.conversation.background import BackgroundRuns
-from ollim_bot.conversation.background_attempt import Surroundings
+from ollim_bot.conversation.background_attempt import BackgroundDeps
 from ollim_bot.conversation.buttons import Action, ButtonRouter, Uses
-from ollim_bot.conversation.commands.dispatcher import AtOnce, CommandDispatcher, InLine
+from ollim_bot.conversation.commands.dispatcher import CommandDispatcher
 from ollim_bot.conversation.commands.jobs import JobCommands
 from ollim_bot.conversation.commands.program import (
     PermissionCommands,
@@ -18,16 +16,21 @@ from ollim_bot.conversation.commands.program import (
     SettingCommands,
     SetUp,
 )
-from ollim_bot.conversation.commands.sessions import Compaction, SessionCommands
+from ollim_bot.conversation.commands.sessions import (
+    Compaction,
+    ConversationCommands,
+    SessionCommands,
+)
+from ollim_bot.conversation.commands.table import CommandServices, Queued
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.conversation.forks.commands import ForkButtons, IdleWatch
 from ollim_bot.conversation.forks.forks import Replies
 from ollim_bot.conversation.foundations import Foundations, World
 from ollim_bot.conversation.greeting import Greeting
-from ollim_bot.conversation.jobs.buttons import ByHand, JobButtons
+from ollim_bot.conversation.jobs.buttons import JobButtons
+from ollim_bot.conversation.jobs.manual_runs import ManualRuns
 from ollim_bot.conversation.jobs.reminders import ReminderButtons, ReminderDelivery
 from ollim_bot.conversation.turns.recovery import Recovery
-from ollim_bot.domain.inputs import CommandCall
 from ollim_bot.prompts.system import read_set_up
 
 
@@ -37,7 +40,7 @@ class Talk(Foundations):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._set_up = read_set_up()
-        self.by_hand = ByHand()
+        self.manual_runs = ManualRuns()
 
     @cached_property
     def conversation(self) -> Conversation:
@@ -69,7 +72,7 @@ class Talk(Foundations):
     @cached_property
     def background(self) -> BackgroundRuns:
         return BackgroundRuns(
-            Surroundings(
+            BackgroundDeps(
                 self._engine,
                 self._stores,
                 self._store,
@@ -133,68 +136,37 @@ class Talk(Foundations):
             self._inbox,
             self._posting,
             self._clock,
+            self._command_services(),
+            steps={
+                name: Queued(run, can_repeat=True)
+                for name, run in self._fork_commands.steps.items()
+            },
+        )
+
+    def _command_services(self) -> CommandServices:
+        stores, store, clock, world = self._stores, self._store, self._clock, self._world
+        return CommandServices(
+            ConversationCommands(
+                self._answering, self._approvals, self._fork_commands, self.session
+            ),
+            Compaction(stores, store, self.forks, self._answering, clock),
+            SessionCommands(
+                self._engine, stores, store, self.session, clock, self._root, price=self._price
+            ),
+            self._fork_commands,
+            SettingCommands(stores.config),
+            PermissionCommands(self._approvals),
+            PingCommands(store, clock),
+            JobCommands(stores, clock, self.poster.post, in_fork=self._is_in_fork),
             SetUp(self._set_up, lambda message: self.conversation.receive(message)),
-            at_once=self._commands_at_once(),
-            in_line=self._commands_in_line(),
-            values={("resume", "id"): self._session_commands.prefixes},
+            ProgramCommands(world.doctor, world.restart),
         )
-
-    @cached_property
-    def _session_commands(self) -> SessionCommands:
-        return SessionCommands(
-            self._engine,
-            self._stores,
-            self._store,
-            self.session,
-            self._clock,
-            self._root,
-            price=self._price,
-        )
-
-    def _commands_at_once(self) -> Mapping[str, AtOnce]:
-        settings = SettingCommands(self._stores.config)
-        jobs = JobCommands(self._stores, self._clock, self.poster.post, in_fork=self._is_in_fork)
-        program = ProgramCommands(self._world.doctor, self._world.restart)
-        return {
-            "config": settings.config,
-            "model": settings.model,
-            "thinking": settings.thinking,
-            "permissions": PermissionCommands(self._approvals).permissions,
-            "ping-budget": PingCommands(self._store, self._clock).ping_budget,
-            "routines": jobs.routines,
-            "reminders": jobs.reminders,
-            "runs": jobs.runs,
-            "sessions": self._session_commands.list,
-            "cost": self._session_commands.cost,
-            "interrupt": self._interrupt,
-            "doctor": program.doctor,
-            "version": program.version,
-            "restart": program.restart,
-        }
-
-    def _commands_in_line(self) -> Mapping[str, InLine]:
-        compaction = Compaction(self._stores, self._store, self.forks, self._answering, self._clock)
-        forks = self._fork_commands.in_line.items()
-        return {
-            "clear": InLine(self._clear, before=self._answering.interrupt),
-            "compact": InLine(compaction.run),
-            "resume": InLine(self._session_commands.resume),
-            **{name: InLine(run, can_repeat=True) for name, run in forks},
-        }
-
-    async def _interrupt(self, _: Mapping[str, str]) -> str:
-        return "" if await self._answering.interrupt() else texts.NOTHING_RUNS
-
-    async def _clear(self, _: CommandCall) -> str:
-        await self._approvals.reset()
-        await self._fork_commands.discard()
-        return texts.CLEARED if await self.session.clear() else texts.NOTHING_TO_CLEAR
 
     @cached_property
     def _clicks(self) -> ButtonRouter:
         world, post = self._world, self.poster.post
         jobs = JobButtons(
-            self._stores, world.job_files, world.former, post, self._clock, self.by_hand
+            self._stores, world.job_files, world.former, post, self._clock, self.manual_runs
         )
         forks = ForkButtons(self.forks, self._fork_commands, self._answering.stop)
         return ButtonRouter(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -14,19 +14,19 @@ from itertools import count
 from ollim_bot.conversation import background_attempt
 from ollim_bot.conversation.background_attempt import (
     Attempt,
+    BackgroundDeps,
     Outcome,
-    Surroundings,
     Try,
     end_facts,
     why_refused,
 )
 from ollim_bot.conversation.patient_ledger import PatientLedger
+from ollim_bot.domain.decision import Progress, Skip, run_priority
 from ollim_bot.domain.initiative import is_initiative
-from ollim_bot.domain.jobs import Job, Reminder
+from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.runs import Run, RunPolicy
 from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.domain.tool_policy import problems
 from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.logs import log_fields
 
@@ -34,9 +34,9 @@ Rank = tuple[int, float]
 
 
 class Slots:
-    """Who has the lowest rank is next; of the same rank, who came first.
+    """Gives slots to the lowest rank first, then in order of arrival.
 
-    `most` is how many there may be, from now on and for all.
+    `most` is how many slots there are from now on, for all callers.
     """
 
     def __init__(self) -> None:
@@ -58,13 +58,13 @@ class Slots:
             await ticket
             yield
         finally:
-            # Who gives up may have been called up in the same moment.
+            # A cancelled caller may have got its slot in the same moment.
             if ticket.done() and not ticket.cancelled():
                 self._running -= 1
                 self._call_up()
 
     def close(self) -> None:
-        """Whoever waits is cancelled, and whoever comes; who has a place keeps it."""
+        """Cancel all waiting and coming callers; those that have a slot keep it."""
         self._is_closed = True
         for _, _, ticket in self._waiting:
             ticket.cancel()
@@ -85,12 +85,12 @@ _logger = logging.getLogger(__name__)
 
 _ONLY_TRY = Try()
 
-# What goes on until it is done, given what says that it has to hurry.
+# Work that finishes at once when the event is set.
 _Work = Callable[[asyncio.Event], Coroutine[None, None, None]]
 
 
 class BackgroundRuns:
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: BackgroundDeps) -> None:
         self._around = around
         self._ledger = PatientLedger(around.stores, around.notices, around.clock)
         self._slots = Slots()
@@ -102,14 +102,14 @@ class BackgroundRuns:
         occurrence: Occurrence,
         attempt: Try = _ONLY_TRY,
     ) -> asyncio.Task[OccurrenceState]:
-        """`run_agent_background` in a task of its own, which `close` takes care of."""
+        """Start `run_agent_background` in a task that `close` ends."""
         task = asyncio.create_task(self.run_agent_background(job, occurrence, attempt))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     async def close(self) -> None:
-        """What was started gets a while to end, then it is cut off; who waits does not begin."""
+        """Give the runs a while to end, then cut them off; waiting runs do not start."""
         self._slots.close()
         alarm = asyncio.ensure_future(self._around.clock.sleep(_GRACE))
         while self._tasks and not alarm.done():
@@ -124,41 +124,28 @@ class BackgroundRuns:
         occurrence: Occurrence,
         attempt: Try = _ONLY_TRY,
     ) -> OccurrenceState:
-        """Raises nothing: whatever happens is in the ledger, and told if it went wrong.
+        """Raise nothing: the ledger says what happened, and a failure is told.
 
-        Cancelled while it waits for its place, it has left no trace; cancelled later, it is cut
-        off, and the ledger says so before the cancellation goes on.
+        Cancelled while it waits for its slot, it leaves no trace; cancelled later, it is cut off,
+        and the ledger says so before the cancellation goes on.
         """
         with log_fields(run=occurrence.id):
-            if reason := await self._obstacle(job):
-                return await self._skip(job, occurrence, *reason)
-            if not await self._is_paid(job, occurrence):
-                return await self._leave_unsaid(job, occurrence)
             config = await self._config()
             due = occurrence.scheduled_at or self._around.clock.now()
-            rank = (not isinstance(job, Reminder), due.timestamp())
-            async with self._slots.slot(rank, config.bg_concurrency):
+            async with self._slots.slot(run_priority(job, due), config.bg_concurrency):
                 run, outcome = await self._run(job, occurrence, config.bg_fork_timeout, attempt)
-            # Its place is free: an end that waits for room on the disk holds up nobody.
+            # The slot is free: an end that waits for room on the disk holds up no other run.
             await _to_its_end(partial(self._end, run, occurrence, outcome, attempt.number))
             return outcome.state
 
-    async def _obstacle(self, job: Job) -> tuple[SkipReason, str] | None:
-        """Why a job cannot be run as its file stands."""
-        if wrong := [e for tool in job.spec.allowed_tools for e in problems(tool).errors]:
-            return SkipReason.INVALID_TOOLS, " ".join(wrong)
-        if missing := await self._around.tools.missing_skills(job):
-            return SkipReason.MISSING_SKILL, background_attempt.no_such_skill(missing[0])
-        return None
+    async def missing_skills(self, job: Job) -> Sequence[str]:
+        return await self._around.tools.missing_skills(job)
 
-    async def _is_paid(self, job: Job, occurrence: Occurrence) -> bool:
-        """What the bot has set by itself pays for its ping when it is due, or is not run.
+    async def reserve_ping(self, occurrence: Occurrence) -> bool:
+        """Set a token of the ping budget aside, once for each occurrence; False if none is left.
 
-        The token is set aside once, however often it is begun; its ping uses it, and what ends
-        without one gives it back.
+        The ping of the run uses it, and a run that ends without a ping gives it back.
         """
-        if not is_initiative(job) or occurrence.manual:
-            return True
 
         now, store = self._around.clock.now(), self._around.store
         while True:
@@ -168,6 +155,21 @@ class BackgroundRuns:
                 )
             except StorageError as refused:
                 await self._ledger.wait_for_room(refused)
+
+    async def skip(self, job: Job, occurrence: Occurrence, skip: Skip) -> None:
+        """End an occurrence that cannot run in the background, and tell why."""
+        if skip.reason is SkipReason.BUDGET:
+            await self._leave_unsaid(job, occurrence)
+            return
+        is_skill = skip.reason is SkipReason.MISSING_SKILL
+        sentence = background_attempt.no_such_skill(skip.detail) if is_skill else skip.detail
+        told = background_attempt.not_run(background_attempt.label(job), sentence)
+        if job.spec.set_by is None:
+            await self._around.notices.tell(told)
+        else:
+            await self._leave_patiently(told, occurrence)
+        facts = {"error": sentence, "silent_because": "it was not run"}
+        await self._skipped(job, occurrence, skip.reason, facts)
 
     async def _run(
         self, job: Job, occurrence: Occurrence, limit: int, this: Try
@@ -198,24 +200,25 @@ class BackgroundRuns:
                 )
                 await _at_once(partial(self._close, run, occurrence, cut, this.number))
             raise
-        except Exception as error:  # whatever a job does must not hurt the others
+        except Exception as error:  # a fault of one job must not reach the others
             _logger.exception("A background run failed")
             reason = str(error) if isinstance(error, OllimError) else background_attempt.FAULT
             outcome = Outcome(OccurrenceState.FAILED, attempt.usage, reason)
-        may_fail = this.may_fail and is_begun.is_set() and not run.has_effects
-        if outcome.state is OccurrenceState.FAILED and may_fail:
+        progress = Progress(OccurrenceState.RUNNING, this.number, run.has_effects)
+        is_retried = this.may_fail and is_begun.is_set() and progress.may_retry
+        if outcome.state is OccurrenceState.FAILED and is_retried:
             outcome = replace(outcome, state=OccurrenceState.ATTEMPT_FAILED)
         return run, outcome
 
     async def _begin(self, row: LedgerRow, is_begun: asyncio.Event, hurry: asyncio.Event) -> None:
-        """Nothing is run that the ledger does not know of: on a full disk it waits for room."""
+        """Write the `running` row before anything runs; on a full disk, wait for room."""
         if await self._ledger.append(row, hurry):
             is_begun.set()
 
     async def _end(
         self, run: Run, occurrence: Occurrence, outcome: Outcome, number: int, hurry: asyncio.Event
     ) -> None:
-        """What is to be tried again leaves nothing but its row."""
+        """An attempt that is repeated leaves only its row."""
         if outcome.state is not OccurrenceState.ATTEMPT_FAILED:
             try:
                 await self._settle(run, occurrence, outcome)
@@ -226,7 +229,7 @@ class BackgroundRuns:
         await self._close(run, occurrence, outcome, number, hurry)
 
     async def _give_back(self, occurrence: Occurrence) -> None:
-        """What was set aside for a ping that did not come."""
+        """Return the token of a ping that did not come."""
         now = self._around.clock.now()
         await self._around.store.transact(
             lambda tx: tx.budget.change(lambda budget: budget.released(occurrence.id, now))
@@ -265,27 +268,15 @@ class BackgroundRuns:
         await self._last_row(self._row(occurrence, outcome.state, facts), hurry)
         _logger.info("A background run ended: %s", outcome.state)
 
-    async def _skip(
-        self, job: Job, occurrence: Occurrence, reason: SkipReason, sentence: str
-    ) -> OccurrenceState:
-        name = background_attempt.label(job)
-        told = background_attempt.not_run(name, sentence)
-        if job.spec.set_by is None:
-            await self._around.notices.tell(told)
-        else:
-            await self._leave_patiently(told, occurrence)
-        facts = {"error": sentence, "silent_because": "it was not run"}
-        return await self._skipped(job, occurrence, reason, facts)
-
-    async def _leave_unsaid(self, job: Job, occurrence: Occurrence) -> OccurrenceState:
-        """Nothing of the budget is left for it: the agent hears of it instead of the owner."""
+    async def _leave_unsaid(self, job: Job, occurrence: Occurrence) -> None:
+        """Leave the text to the agent: the budget has no ping for the owner."""
         text = background_attempt.unsaid(job, background_attempt.BUDGET_USED_UP)
         await self._leave_patiently(text, occurrence)
         facts = {"report": text, "silent_because": background_attempt.BUDGET_USED_UP}
-        return await self._skipped(job, occurrence, SkipReason.BUDGET, facts)
+        await self._skipped(job, occurrence, SkipReason.BUDGET, facts)
 
     async def _leave_patiently(self, text: str, occurrence: Occurrence) -> None:
-        """Before the ledger says so, and under one id: a crash in between leads here again."""
+        """Leave it under one id before the row is written: a crash in between leads here again."""
         while True:
             try:
                 return await self._leave(text, f"skipped {occurrence.id}")
@@ -294,17 +285,16 @@ class BackgroundRuns:
 
     async def _skipped(
         self, job: Job, occurrence: Occurrence, reason: SkipReason, facts: Mapping[str, object]
-    ) -> OccurrenceState:
+    ) -> None:
         named = {"job": background_attempt.label(job), "reason": reason.value, **facts}
         row = self._row(occurrence, OccurrenceState.SKIPPED, named)
         await _to_its_end(partial(self._last_row, row))
-        return OccurrenceState.SKIPPED
 
     async def _last_row(self, row: LedgerRow, hurry: asyncio.Event) -> None:
-        """On disk when it returns, so that nothing follows before it, unless it has to hurry."""
+        """The row is on disk when this returns, unless `hurry` is set."""
         try:
             await self._ledger.append(row, hurry)
-        except Exception:  # nobody could do anything about it here
+        except Exception:  # no caller could do anything about it
             _logger.exception("The end of a background run could not be written down")
 
     def _row(
@@ -321,7 +311,7 @@ class BackgroundRuns:
 
 
 async def _to_its_end(work: _Work) -> None:
-    """Even if whoever waits for it is cancelled; but then it does not wait for room on the disk."""
+    """Finish `work` even if the caller is cancelled; then it does not wait for room on the disk."""
     hurry = asyncio.Event()
     task = asyncio.ensure_future(work(hurry))
     try:

@@ -10,22 +10,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
-from ollim_bot.agent import (
-    AgentEngine,
-    Gate,
-    Prompt,
-    Refusal,
-    SessionSpec,
-    Tool,
-    ToolAnswer,
-    ToolCall,
-    Toolset,
-)
 from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.jobs.echo import ChangeEcho
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.domain.agent_caller import CONVERSATION
-from ollim_bot.domain.catch_up import late_since
 from ollim_bot.domain.events import (
     AgentEvent,
     Compacted,
@@ -37,18 +25,30 @@ from ollim_bot.domain.events import (
 )
 from ollim_bot.domain.forward_schedule import UpcomingSchedule
 from ollim_bot.domain.jobs import Chain, Job, Reminder, ReportMode
+from ollim_bot.domain.lateness import late_since
 from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.orders import Order
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.run_history import EFFECT
-from ollim_bot.domain.runs import Run, RunKind, changes_something
+from ollim_bot.domain.runs import Run, RunKind
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.domain.text import shortened
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import SessionLost
-from ollim_bot.ports import Clock
+from ollim_bot.ports import (
+    AgentEngine,
+    Clock,
+    Gate,
+    Prompt,
+    Refusal,
+    SessionSpec,
+    Tool,
+    ToolAnswer,
+    ToolCall,
+    Toolset,
+)
 from ollim_bot.prompts.context import READ_ONLY, updates_block
 from ollim_bot.prompts.preamble import Briefing, build_bg_preamble, upcoming_lines
 from ollim_bot.prompts.turns import background_prompt
@@ -56,6 +56,7 @@ from ollim_bot.store.store import Store
 from ollim_bot.stores import Stores
 from ollim_bot.tools.context import Poster, ToolContext
 from ollim_bot.tools.gates import BackgroundTools
+from ollim_bot.tools.registry import changes_something
 from ollim_bot.tools.toolset import toolset
 
 _LONGEST_LABEL = 60
@@ -91,7 +92,7 @@ def without_report(name: str) -> str:
 
 
 def unsaid(job: Job, why: str) -> str:
-    """What the bot wanted to say by itself and may not."""
+    """The text of a ping that the budget refuses."""
     message = shortened(" ".join(job.spec.message.split()), _LONGEST_MESSAGE)
     return f"“{label(job)}” was due and not sent, because {why}. Its text: {message}"
 
@@ -212,8 +213,8 @@ _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What background runs need of the world.
+class BackgroundDeps:
+    """The collaborators of background runs.
 
     `spec` says what a session is to be like; `is_busy`, whether the owner is being answered now;
     `main` is the main session, if there is one.
@@ -252,7 +253,7 @@ class Try:
 class Attempt:
     """`run` and `usage` can be read at any time, also when the attempt was cut off."""
 
-    def __init__(self, around: Surroundings, job: Job, run: Run, this: Try) -> None:
+    def __init__(self, around: BackgroundDeps, job: Job, run: Run, this: Try) -> None:
         self.run = run
         self.usage = Usage()
         self._around = around
@@ -263,7 +264,7 @@ class Attempt:
         self._calls = BegunCalls()
 
     def begin(self, now: datetime) -> None:
-        """It may have become late meanwhile: it waits for a place, and for room on the disk."""
+        """The wait for a slot and for room on the disk may have made it late."""
         run = self.run
         run.began = now
         run.late_since = run.late_since or late_since(Occurrence.parse(run.occurrence), now)
@@ -298,13 +299,13 @@ class Attempt:
     async def _turn(self) -> Outcome:
         around, run = self._around, self.run
         spec = await self._session()
-        bench = ToolContext(
+        context = ToolContext(
             run, around.stores, around.clock, around.root, around.poster, around.is_busy
         )
         prompt = Prompt(await self._prompt(), id=str(uuid4()))
         outcome = self._failed(ENGINE_SILENT)
         watch = around.echo.watch(run.occurrence or CONVERSATION)
-        tools = self._calls.of(toolset(bench, watch.noting(around.tools.gate(run))))
+        tools = self._calls.of(toolset(context, watch.noting(around.tools.gate(run))))
         tools = replace(tools, gate=self._noting_effects(tools.gate))
         async with around.engine.open(spec, tools) as agent:
             events = around.auto_commit.watching(agent.turn(prompt))
@@ -388,7 +389,7 @@ class Attempt:
         )
 
     async def _note(self, event: AgentEvent) -> None:
-        """What it says is nobody's business: only names and numbers are kept."""
+        """Keep only names and numbers, not what the agent says."""
         match event:
             case SessionNamed(session_id):
                 await self._name(session_id)

@@ -7,20 +7,19 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from ollim_bot.chat import Incoming
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.message_poster import MessagePoster
-from ollim_bot.domain.cards import Button, Inquiries, Inquiry
+from ollim_bot.domain.cards import Button, ButtonPrompt, ButtonPrompts
 from ollim_bot.domain.chat import OF_CLICK, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.inbox import Inbox
 from ollim_bot.domain.inputs import InputId, OwnerMessage
 from ollim_bot.domain.taint import Taint, Untrusted
-from ollim_bot.ports import Clock
+from ollim_bot.ports import Clock, IncomingMessage
 from ollim_bot.stores import Stores
 
-Receive = Callable[[Incoming], Awaitable[ChatMessage]]
+Receive = Callable[[IncomingMessage], Awaitable[ChatMessage]]
 
 
 class Uses(Enum):
@@ -91,7 +90,7 @@ class ButtonRouter:
             return CommandAnswer(texts.BUTTON_USED, is_error=True)
         # Accepted first: a crash in between leaves a click that is known, and not a lost one.
         await self._receive(
-            Incoming(
+            IncomingMessage(
                 InputId(f"{OF_CLICK}{button.data}"),
                 surface,
                 inquiry.prompt,
@@ -114,16 +113,16 @@ class ButtonRouter:
         )
         await self._poster.post(replace(message, card=replace(message.card, buttons=buttons)))
 
-    async def _taken(self, key: str) -> Inquiry | None:
+    async def _taken(self, key: str) -> ButtonPrompt | None:
         now = self._clock.now().timestamp()
 
-        def step(known: Inquiries) -> tuple[Inquiries, Inquiry | None]:
+        def step(known: ButtonPrompts) -> tuple[ButtonPrompts, ButtonPrompt | None]:
             return known.taken(key, now)
 
         return await asyncio.to_thread(self._stores.inquiries.transact, step)
 
 
-def _untrusted(inquiry: Inquiry) -> Untrusted | None:
+def _untrusted(inquiry: ButtonPrompt) -> Untrusted | None:
     """Whose words may stand behind the button, if that is not certain."""
     if not inquiry.untrusted:
         return None

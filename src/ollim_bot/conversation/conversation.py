@@ -7,12 +7,12 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ollim_bot.chat import AttachmentKeeper, Incoming, LogChange, Status
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.buttons import ButtonRouter
 from ollim_bot.conversation.chat_log import ChatLog
-from ollim_bot.conversation.commands.dispatcher import COMMANDS, CommandDispatcher
+from ollim_bot.conversation.commands.dispatcher import CommandDispatcher
+from ollim_bot.conversation.commands.table import COMMANDS
 from ollim_bot.conversation.delivery_queues import DeliveryQueues
 from ollim_bot.conversation.forks.forks import Forks, Replies
 from ollim_bot.conversation.inbox import DurableInbox
@@ -27,10 +27,10 @@ from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
 from ollim_bot.domain.inbox import Accepted, Edited, Ended, InputEnd
-from ollim_bot.domain.inputs import Asked, CommandCall, InputId, OwnerMessage, ProgramTurn
+from ollim_bot.domain.inputs import CommandCall, InputId, OwnerMessage, ProgramTurn, TurnRequest
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.errors import StorageError, WrongInput
-from ollim_bot.ports import Clock, Store
+from ollim_bot.ports import AttachmentStore, Clock, IncomingMessage, LogChange, Status, Store
 from ollim_bot.store.messages import LoggedMessage
 from ollim_bot.store.store import Store as StateStore
 from ollim_bot.store.transaction import Transaction
@@ -42,7 +42,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Conversation:
-    """An actor, and the `Reception` of the surfaces. Only `interrupt` goes round the line."""
+    """An actor, and the `ChatService` of the surfaces. Only `interrupt` goes round the line."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Conversation:
         desk: CommandDispatcher,
         clicks: ButtonRouter,
         notices: Notices,
-        keeper: AttachmentKeeper,
+        keeper: AttachmentStore,
         clock: Clock,
         config: Store[RuntimeConfig],
         status: Status,
@@ -167,7 +167,7 @@ class Conversation:
         """Take nothing more: `run` returns when what runs now has ended."""
         self._is_ending = True
 
-    async def receive(self, message: Incoming) -> ChatMessage:
+    async def receive(self, message: IncomingMessage) -> ChatMessage:
         # Not to be stopped half-way by a surface that gives up: it may stand in the inbox by then.
         return await asyncio.shield(asyncio.ensure_future(self._receive(message)))
 
@@ -267,18 +267,18 @@ class Conversation:
         elif asked and await self._answering.ask(asked, self._question(asked)):
             await self._recovery.run()
 
-    def _is_over(self, asked: Asked) -> bool:
+    def _is_over(self, asked: TurnRequest) -> bool:
         """Whether it was about a fork that is not open any more."""
         fork = self._forks.open
         return isinstance(asked, ProgramTurn) and (fork is None or asked.fork != fork.id)
 
-    async def _question(self, asked: tuple[Asked, ...]) -> TurnInput:
+    async def _question(self, asked: tuple[TurnRequest, ...]) -> TurnInput:
         notes = await self._replies.route(asked)
         await self._board.tell()
         question = await self._questions.first(asked)
         return replace(question, notes=(*notes, *question.notes))
 
-    async def _receive(self, message: Incoming) -> ChatMessage:
+    async def _receive(self, message: IncomingMessage) -> ChatMessage:
         async with self._door:
             known = await self._known(message.id)
             if known is not None:
@@ -303,7 +303,7 @@ class Conversation:
         is_taken = running is not None and input_id in running.start.inputs
         return self._inbox.state.waits(input_id) and not is_taken
 
-    async def _accepted(self, message: Incoming) -> OwnerMessage:
+    async def _accepted(self, message: IncomingMessage) -> OwnerMessage:
         """On disk, with its files, when it returns."""
         attachments = await asyncio.to_thread(self._kept, message)
         quoted = await self._chat.find(message.reply_to) if message.reply_to else None
@@ -323,7 +323,7 @@ class Conversation:
         await self._inbox.append(Accepted(accepted.at, accepted))
         return accepted
 
-    def _kept(self, message: Incoming) -> tuple[Attachment, ...]:
+    def _kept(self, message: IncomingMessage) -> tuple[Attachment, ...]:
         return tuple(self._keeper.keep(message.id, file) for file in message.files)
 
 

@@ -11,12 +11,11 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from ollim_bot import errors
-from ollim_bot.chat import Channel, MessagePart
 from ollim_bot.conversation.late_messages import is_late, skip_late
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.forks import ForkMessage, with_fork_message
 from ollim_bot.domain.outgoing import as_number
-from ollim_bot.ports import Clock
+from ollim_bot.ports import Channel, Clock, MessagePart
 from ollim_bot.store.deliveries import Delivery, DeliveryState, part_nonce
 from ollim_bot.store.messages import Sender
 from ollim_bot.store.store import Store
@@ -114,11 +113,11 @@ class Transport:
         late = errors.Unreachable("It takes too long to stop drawing.")
         try:
             return await self._answer(self._channel.take_drafts(message, parts), late)
-        except errors.Unsure:
+        except errors.DeliveryUncertain:
             return ()
 
     async def edit(self, ref: str, content: ChatMessage) -> None:
-        late = errors.Unsure("It takes too long to answer.")
+        late = errors.DeliveryUncertain("It takes too long to answer.")
         await self._answer(self._channel.edit(ref, content), late)
 
     async def looked_up(
@@ -142,14 +141,15 @@ class Transport:
             attempt.is_in_doubt, attempt.first_try = True, Instant.of(self._clock)
         try:
             return await self._answer(
-                self._channel.deliver(part), errors.Unsure("It takes too long to answer.")
+                self._channel.deliver(part),
+                errors.DeliveryUncertain("It takes too long to answer."),
             )
         except errors.Unreachable:
             attempt.is_in_doubt = was_in_doubt
             raise
-        except errors.Unsure as lost:
+        except errors.DeliveryUncertain as lost:
             _logger.info("A message may have arrived on %s: %s", self.name, lost)
-        except errors.NotSent:
+        except errors.DeliveryFailed:
             # A refusal of this try says nothing about the earlier ones: they are looked up.
             attempt.is_in_doubt, attempt.first_try = was_in_doubt, None
             if not was_in_doubt:
@@ -176,13 +176,13 @@ class Transport:
             if not asked.done():
                 raise late
             if asked.cancelled():  # not by us, but by a client that is being closed
-                raise errors.Unsure("It was broken off.")
+                raise errors.DeliveryUncertain("It was broken off.")
             return asked.result()
-        except (errors.NotSent, errors.Unreachable, errors.Unsure):
+        except (errors.DeliveryFailed, errors.Unreachable, errors.DeliveryUncertain):
             raise
         except Exception as wrong:  # any fault may have come after the message arrived
             _logger.exception("%s failed in an unforeseen way", self.name)
-            raise errors.Unsure(str(wrong)) from wrong
+            raise errors.DeliveryUncertain(str(wrong)) from wrong
         finally:
             asked.cancel()
             alarm.cancel()
@@ -237,7 +237,7 @@ class DeliveryQueue:
         if held is None:
             held = self._unrecorded[message.id] = Unrecorded(self._transport.parts(message))
         known = await self._store.read(lambda tx: set(tx.deliveries.known_refs(self.name, _OTHERS)))
-        with suppress(errors.Unreachable, errors.NotSent, errors.Unsure):
+        with suppress(errors.Unreachable, errors.DeliveryFailed, errors.DeliveryUncertain):
             while (index := len(held.refs)) < len(held.parts):
                 part = MessagePart(held.parts[index], index, part_nonce(message.id, index))
                 ref = await self._transport.looked_up(part, held.attempt, known | {*held.refs})
@@ -289,7 +289,7 @@ class DeliveryQueue:
     async def _has_moved(self, work: Callable[[], Awaitable[bool]]) -> bool:
         try:
             return await work()
-        except (errors.Unreachable, errors.Unsure) as silent:
+        except (errors.Unreachable, errors.DeliveryUncertain) as silent:
             _logger.info("A message waits for %s: %s", self.name, silent)
         except errors.StorageError:  # an unrecorded try could not be told from none
             _logger.warning("A message waits for the disk", exc_info=True)
@@ -342,7 +342,7 @@ class DeliveryQueue:
         """Before the rest is sent; what fails here is edited when the rest has arrived."""
         try:
             await self._edit(delivery)
-        except errors.NotSent:
+        except errors.DeliveryFailed:
             await self._drop_drafts(delivery)
 
     async def _drop_drafts(self, delivery: Delivery) -> None:
@@ -361,12 +361,12 @@ class DeliveryQueue:
         if attempt.ref is None:
             try:
                 attempt.ref = await self._looked_up(delivery, part, attempt)
-            except (errors.Unsure, errors.NotSent):
+            except (errors.DeliveryUncertain, errors.DeliveryFailed):
                 return await self._is_given_up(delivery, attempt)
         if attempt.ref is None:
             try:
                 attempt.ref = await self._sent(delivery, part, attempt)
-            except errors.NotSent as refused:
+            except errors.DeliveryFailed as refused:
                 await self._refuse(delivery, str(refused))
                 return True
         if attempt.ref is None:
@@ -450,7 +450,7 @@ class DeliveryQueue:
         try:
             if not _came_from_there(delivery):
                 await self._edit(delivery)
-        except errors.NotSent as refused:
+        except errors.DeliveryFailed as refused:
             _logger.info("A message on %s cannot be edited: %s", self.name, refused)
             if delivery.shown_change == 0 and delivery.message.turn is not None:
                 await self._drop_drafts(delivery)

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from ollim_bot.agent import AgentEngine, Gate, SessionSpec, Toolset
-from ollim_bot.chat import AttachmentKeeper, Channel, ChatSurface, Status
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.auto_commit import AutoCommit
@@ -34,7 +32,18 @@ from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.ports import Clock, Journal
+from ollim_bot.ports import (
+    AgentEngine,
+    AttachmentStore,
+    Channel,
+    ChatSurface,
+    Clock,
+    Gate,
+    Journal,
+    SessionSpec,
+    Status,
+    Toolset,
+)
 from ollim_bot.store.store import Store
 from ollim_bot.stores import Stores
 from ollim_bot.tools.context import ToolContext
@@ -58,7 +67,7 @@ class World:
     store: Store
     clock: Clock
     surfaces: Sequence[ChatSurface]
-    keeper: AttachmentKeeper
+    keeper: AttachmentStore
     spec: Callable[[], Awaitable[SessionSpec]]
     gate: Callable[[Allowed, Undecided, TaintCheck], Gate]
     background_tools: BackgroundTools

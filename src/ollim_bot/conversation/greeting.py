@@ -14,7 +14,7 @@ from ollim_bot.conversation.commands.program import SET_UP
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.posting import Posting
 from ollim_bot.conversation.sessions.main_session import MainSession
-from ollim_bot.domain.cards import Button, ButtonStyle, Card, Inquiries, Inquiry
+from ollim_bot.domain.cards import Button, ButtonPrompt, ButtonPrompts, ButtonStyle, Card
 from ollim_bot.domain.chat import OF_GREETING, Author, ChatMessage, MessageId
 from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.forks import Fork
@@ -106,9 +106,9 @@ class Greeting:
     async def _welcome(self) -> None:
         facts = Facts(await asyncio.to_thread(self._stores.memory.read))
         now = self._clock.now()
-        inquiry = Inquiry(secrets.token_hex(4), self._prompt, now.timestamp())
+        inquiry = ButtonPrompt(secrets.token_hex(4), self._prompt, now.timestamp())
 
-        def store(known: Inquiries) -> tuple[Inquiries, None]:
+        def store(known: ButtonPrompts) -> tuple[ButtonPrompts, None]:
             return known.stored(inquiry), None
 
         # Stored first: a button must not be seen before there is something behind it.

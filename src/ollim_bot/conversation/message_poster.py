@@ -10,7 +10,7 @@ from ollim_bot.conversation.delivery import DeliveryQueue, record_fork_message
 from ollim_bot.conversation.delivery_queues import until
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.chat import ChatMessage, MessageId
-from ollim_bot.domain.pings import Allowed, Charge, PingBudget, Verdict
+from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingVerdict
 from ollim_bot.domain.runs import Run
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.ports import Clock
@@ -69,25 +69,25 @@ class MessagePoster:
         for name in joined & {surface, *refs}:
             tx.deliveries.note_received(name, message.id, refs.get(name, "").split())
 
-    async def send(self, message: ChatMessage, run: Run, pay: Payment | None = None) -> Verdict:
+    async def send(self, message: ChatMessage, run: Run, pay: Payment | None = None) -> PingVerdict:
         sender = Sender(Charge.NOTHING, *_session_of(run))
 
-        def step(tx: Transaction) -> Verdict:
+        def step(tx: Transaction) -> PingVerdict:
             if tx.messages.get(message.id) is not None:
-                return Allowed(Charge.NOTHING)
+                return PingAllowed(Charge.NOTHING)
             if pay is None:
                 self.add_to_log(tx, message, sender)
-                return Allowed(Charge.NOTHING)
+                return PingAllowed(Charge.NOTHING)
             after, verdict = pay(tx.budget.get())
             tx.budget.put(after)
-            if isinstance(verdict, Allowed):
+            if isinstance(verdict, PingAllowed):
                 self.add_to_log(tx, message, Sender(verdict.charge, sender.fork, sender.parent))
             return verdict
 
         try:
             verdict = await self._store.transact(step)
         except errors.StorageError as refused:
-            raise errors.NotKept(str(refused)) from refused
+            raise errors.NotStored(str(refused)) from refused
         self._unkept.pop(message.id, None)
         return verdict
 
@@ -133,5 +133,5 @@ def _arrival(deliveries: Sequence[Delivery]) -> Arrival | None:
     if DeliveryState.OPEN in states:
         return None
     if DeliveryState.REFUSED in states and DeliveryState.UNKNOWN not in states:
-        raise errors.NotSent(next(each.reason for each in deliveries if each.reason))
+        raise errors.DeliveryFailed(next(each.reason for each in deliveries if each.reason))
     return Arrival.SENT

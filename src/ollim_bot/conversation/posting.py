@@ -9,7 +9,7 @@ from uuid import uuid4
 from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.sessions.dialogue import ChatSession
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId, Spent, TurnId, numbered_id
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnCost, TurnId, numbered_id
 from ollim_bot.domain.events import Usage
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.provider import Price
@@ -54,7 +54,7 @@ class Posting:
             turn=turn,
             session=dialogue.id,
             is_cut_off=is_cut_off,
-            spent=Spent(cost, usage.context, usage.window),
+            spent=TurnCost(cost, usage.context, usage.window),
             footer="" if is_cut_off else footer,
             in_fork=dialogue.in_fork,
         )

@@ -7,11 +7,10 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
-from ollim_bot.chat import OpenFork, Status
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.errors import StorageError
-from ollim_bot.ports import Store
+from ollim_bot.ports import OpenFork, Status, Store
 
 _logger = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequ
 from contextlib import aclosing
 from dataclasses import replace
 
-from ollim_bot.chat import ChatSurface, Status, Surface, TurnStart
 from ollim_bot.domain.chat import ChatMessage, MessageId, TurnId
 from ollim_bot.domain.events import AgentEvent, TurnEnded
 from ollim_bot.errors import StorageError
+from ollim_bot.ports import ChatSurface, Status, Surface, TurnStart
 from ollim_bot.store.messages import LoggedMessage
 from ollim_bot.store.store import Store
 

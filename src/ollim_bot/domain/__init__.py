@@ -1,1 +1,1 @@
-"""Values and the decisions about them: pure, frozen, with the time handed in."""
+"""Values and decisions about them: pure and frozen; time is an argument."""

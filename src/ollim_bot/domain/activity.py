@@ -1,4 +1,4 @@
-"""What a running turn does, as lines to show."""
+"""The activity of a running turn, as lines that a surface shows."""
 
 from __future__ import annotations
 
@@ -27,56 +27,9 @@ from ollim_bot.domain.text import shortened
 _LONGEST_NAME = 60
 _LONGEST_ARGUMENT = 50
 _NOTHING: Mapping[str, object] = {}
-
-
-def tool_label(tool: str, arguments: Mapping[str, object] = _NOTHING) -> str:
-    """One line of at most 112 characters, whatever the model sent."""
-    name = _short(_without_server(tool), _LONGEST_NAME)
-    for argument, shown in _SHOWN.items():
-        value = arguments.get(argument)
-        if isinstance(value, str) and (text := _short(shown(value), _LONGEST_ARGUMENT)):
-            return f"{name}({text})"
-    return name
-
-
-def _without_server(tool: str) -> str:
-    """`ping_user` of `mcp__discord__ping_user`."""
-    if not tool.startswith("mcp__"):
-        return tool
-    return tool.removeprefix("mcp__").partition("__")[2] or tool
-
-
-def _last_two_parts(path: str) -> str:
-    return "/".join([part for part in path.split("/") if part][-2:]) or path
-
-
-def _first_line(text: str) -> str:
-    return next((line for line in text.splitlines() if line.strip()), "")
-
-
-def _short(text: str, longest: int) -> str:
-    printable = "".join(each if each.isprintable() else " " for each in text[: 4 * longest])
-    return shortened(" ".join(printable.split()), longest)
-
-
-# The first of these that a call has is the one that says most about it.
-_SHOWN: Mapping[str, Callable[[str], str]] = {
-    "file_path": _last_two_parts,
-    "notebook_path": _last_two_parts,
-    "command": _first_line,
-    "pattern": _first_line,
-    "url": _first_line,
-    "query": _first_line,
-    "path": _last_two_parts,
-    "description": _first_line,
-    "skill": _first_line,
-}
-
-
 THINKING = "Thinking…"
 COMPACTING = "Compacting…"
-
-# A turn may call tools for hours; a surface shows the last of them.
+# A turn may call tools for hours; a surface shows only the last ones.
 _MOST_TOOLS = 50
 _MOST_NOTES = 20
 _LONGEST_REASON = 300
@@ -99,7 +52,7 @@ class ToolLine:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """The line below the answer: what goes on, and which tools were used."""
+    """The lines below the answer of a running turn: its phase, its tools, and notes."""
 
     phase: str = THINKING
     tools: tuple[ToolLine, ...] = ()
@@ -152,3 +105,47 @@ class Activity:
         )
         is_idle = all(line.state is not ToolState.RUNNING for line in tools)
         return replace(self, tools=tools, phase=THINKING if is_idle else self.phase)
+
+
+def tool_label(tool: str, arguments: Mapping[str, object] = _NOTHING) -> str:
+    """One line of at most 112 characters, for any arguments."""
+    name = _short(_without_server(tool), _LONGEST_NAME)
+    for argument, shown in _SHOWN.items():
+        value = arguments.get(argument)
+        if isinstance(value, str) and (text := _short(shown(value), _LONGEST_ARGUMENT)):
+            return f"{name}({text})"
+    return name
+
+
+def _without_server(tool: str) -> str:
+    """`mcp__discord__ping_user` becomes `ping_user`."""
+    if not tool.startswith("mcp__"):
+        return tool
+    return tool.removeprefix("mcp__").partition("__")[2] or tool
+
+
+def _last_two_parts(path: str) -> str:
+    return "/".join([part for part in path.split("/") if part][-2:]) or path
+
+
+def _first_line(text: str) -> str:
+    return next((line for line in text.splitlines() if line.strip()), "")
+
+
+def _short(text: str, longest: int) -> str:
+    printable = "".join(each if each.isprintable() else " " for each in text[: 4 * longest])
+    return shortened(" ".join(printable.split()), longest)
+
+
+# In order of how much each says about a call: a label shows the first that the call has.
+_SHOWN: Mapping[str, Callable[[str], str]] = {
+    "file_path": _last_two_parts,
+    "notebook_path": _last_two_parts,
+    "command": _first_line,
+    "pattern": _first_line,
+    "url": _first_line,
+    "query": _first_line,
+    "path": _last_two_parts,
+    "description": _first_line,
+    "skill": _first_line,
+}

@@ -1,18 +1,18 @@
-"""What the agent may do with the `ollim-bot` command, whichever way it calls it."""
+"""Which `ollim-bot` commands the agent may run, directly or through another program."""
 
 from __future__ import annotations
 
 import posixpath
 from collections.abc import Sequence
 
-# Set in the environment of every program that the agent starts: `CONVERSATION`, or the id of the
-# occurrence whose background run it is.
+# A variable of every program that the agent starts: `CONVERSATION`, or the id of the occurrence of
+# its background run.
 CALLED_BY = "OLLIM_CALLED_BY"
 CONVERSATION = "conversation"
 
 PROGRAM = "ollim-bot"
 
-# A command that is not listed here is the owner's: a new one is closed to the agent until it is.
+# A command that is not listed here is the owner's, so a new command is closed to the agent.
 _OPEN = frozenset(
     {
         *("cal", "completion", "doctor", "gmail", "help", "history", "rehearse", "reminder"),
@@ -27,7 +27,7 @@ _OPEN_VERBS = frozenset(
         ("mcp", "list"),
     }
 )
-# Those that are known to be the owner's: told from other words where another program runs ours.
+# Words that mark an owner's command where another program runs ours.
 _OWNERS = frozenset(
     {
         *("auth", "backup", "config", "google", "mcp", "messages", "restore", "sentinel"),
@@ -39,9 +39,9 @@ _MENDING = "--fix"
 
 
 def owners_command(words: Sequence[str]) -> str | None:
-    """The command that only the owner may give, if these words behind `ollim-bot` are one.
+    """The command, if these words after `ollim-bot` are one that only the owner may run.
 
-    Such a command changes powers, shows a key, or starts and stops the bot itself.
+    Such a command changes permissions, shows a key, or starts or stops the bot.
     """
     if not words:
         return PROGRAM
@@ -56,9 +56,9 @@ def owners_command(words: Sequence[str]) -> str | None:
 
 
 def hidden_owners_command(words: Sequence[str]) -> str | None:
-    """The same for `env ollim-bot config set …` and its like, where it can be told.
+    """The same for `env ollim-bot config set …` and the like, as far as it can be recognised.
 
-    `ollim-bot` itself refuses all of them: it knows that the agent has called it.
+    `ollim-bot` itself refuses all of them when the agent is the caller.
     """
     for at, word in enumerate(words[:-1], 1):
         if posixpath.basename(word) == PROGRAM and words[at] in _OWNERS:
@@ -66,5 +66,5 @@ def hidden_owners_command(words: Sequence[str]) -> str | None:
     return None
 
 
-def for_the_owner_alone(command: str) -> str:
+def owners_command_refusal(command: str) -> str:
     return f"`{command}` is for the owner alone. Ask them to do it in a terminal."

@@ -1,4 +1,4 @@
-"""The browsers that were let in at the page, and for how long each is known."""
+"""The browsers that are signed in at the page, and how long each stays so."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 
 KNOWN_FOR = timedelta(days=30)
 MOST_BROWSERS = 20
-# So that a page that is used all day does not have its file written all day.
+# A page that is used all day must not cause writes all day.
 _USE_IS_NOTED_AFTER = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class KnownBrowser:
-    """`generation` counts the keys that it had; only the newest one counts."""
+    """`generation` counts the keys that it was given; only the newest key is valid."""
 
     id: str
     generation: int
@@ -31,14 +31,14 @@ class KnownBrowsers:
         return next((each for each in found if now - each.used <= KNOWN_FOR), None)
 
     def adding(self, browser: KnownBrowser) -> KnownBrowsers:
-        """With it in place of what was known of it; those unused for the longest time make room."""
+        """With `browser` in place of its earlier entry; the longest unused ones make room."""
         now = browser.used
         others = [each for each in self.without(browser.id).all if now - each.used <= KNOWN_FOR]
         others.sort(key=lambda each: each.used)
         return KnownBrowsers((*others[-(MOST_BROWSERS - 1) :], browser))
 
     def used(self, browser_id: str, now: datetime) -> KnownBrowsers:
-        """The same, unless it is worth noting that it was used now."""
+        """The same value, unless the last noted use is old enough to note this one."""
         browser = self.find(browser_id, now)
         if browser is None or abs(now - browser.used) < _USE_IS_NOTED_AFTER:
             return self

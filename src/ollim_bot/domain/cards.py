@@ -10,6 +10,7 @@ MOST_FIELDS = 25
 MOST_BUTTONS = 5
 LONGEST_IN_ALL = 6000
 _LONGEST = {"title": 256, "description": 4096, "field name": 256, "field value": 1024, "label": 80}
+LIVE_FOR = 7 * 86400
 
 
 class Color(StrEnum):
@@ -28,7 +29,7 @@ class ButtonStyle(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class CardField:
     name: str
     value: str
     inline: bool = False
@@ -38,7 +39,7 @@ class Field:
 class Button:
     """`action` and `data` say what a click does: `agent`, say, and the key of a stored prompt.
 
-    One that `is_used` is shown, but does nothing any more.
+    A button that `is_used` is shown and does nothing.
     """
 
     label: str
@@ -58,17 +59,17 @@ class Card:
     title: str
     description: str = ""
     color: Color = Color.BLUE
-    fields: tuple[Field, ...] = ()
+    fields: tuple[CardField, ...] = ()
     buttons: tuple[Button, ...] = ()
 
     @property
     def text(self) -> str:
-        """For a reply that quotes it, and for whoever reads rather than looks."""
+        """The card as plain text, for quotes and for screen readers."""
         lines = [self.title, self.description, *(f"{one.name}: {one.value}" for one in self.fields)]
         return "\n".join(line for line in lines if line)
 
     def problems(self) -> list[str]:
-        """A sentence for each limit that it goes beyond."""
+        """A sentence for each limit that the card exceeds."""
         found = [
             *_too_long("title", self.title),
             *_too_long("description", self.description),
@@ -112,14 +113,11 @@ def _too_long(part: str, text: str) -> list[str]:
     return [f"The {part} takes {most} characters at most; this one has {len(text)}."]
 
 
-LIVE_FOR = 7 * 86400
-
-
 @dataclass(frozen=True, slots=True)
-class Inquiry:
-    """`key` is 8 hexadecimal characters, `ts` unix seconds.
+class ButtonPrompt:
+    """A prompt that a click sends. `key` is 8 hexadecimal characters, `ts` is in unix seconds.
 
-    `untrusted` are the sources of what the turn had read that has stored it.
+    `untrusted` are the untrusted sources that the turn had read when it stored the prompt.
     """
 
     key: str
@@ -132,21 +130,21 @@ class Inquiry:
 
 
 @dataclass(frozen=True, slots=True)
-class Inquiries:
-    waiting: tuple[Inquiry, ...] = ()
+class ButtonPrompts:
+    waiting: tuple[ButtonPrompt, ...] = ()
 
-    def pruned(self, now: float) -> Inquiries:
-        return Inquiries(tuple(inquiry for inquiry in self.waiting if inquiry.is_live(now)))
+    def pruned(self, now: float) -> ButtonPrompts:
+        return ButtonPrompts(tuple(inquiry for inquiry in self.waiting if inquiry.is_live(now)))
 
-    def stored(self, inquiry: Inquiry) -> Inquiries:
+    def stored(self, inquiry: ButtonPrompt) -> ButtonPrompts:
         others = self.without({inquiry.key})
-        return Inquiries((*others.waiting, inquiry)).pruned(inquiry.ts)
+        return ButtonPrompts((*others.waiting, inquiry)).pruned(inquiry.ts)
 
-    def without(self, keys: Set[str]) -> Inquiries:
-        return Inquiries(tuple(inquiry for inquiry in self.waiting if inquiry.key not in keys))
+    def without(self, keys: Set[str]) -> ButtonPrompts:
+        return ButtonPrompts(tuple(inquiry for inquiry in self.waiting if inquiry.key not in keys))
 
-    def taken(self, key: str, now: float) -> tuple[Inquiries, Inquiry | None]:
-        """Without the inquiry, and the inquiry itself unless it was taken before or expired."""
+    def taken(self, key: str, now: float) -> tuple[ButtonPrompts, ButtonPrompt | None]:
+        """Without that prompt, and the prompt unless it was taken before or has expired."""
         live = self.pruned(now)
         found = next((inquiry for inquiry in live.waiting if inquiry.key == key), None)
         return live.without({key}), found

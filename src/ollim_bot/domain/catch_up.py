@@ -1,14 +1,17 @@
-"""What was missed while the bot was away or asleep: what of it is run, told, or only recorded."""
+"""What was missed while the bot was away or asleep, and what becomes of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, tzinfo
 
-from ollim_bot.domain.jobs import Late, Reminder, Routine
-from ollim_bot.domain.moments import describe, elapsed
+from ollim_bot.domain.decision import Circumstances, Decision, Miss, Skip, decide
+from ollim_bot.domain.jobs import Job, Routine
+from ollim_bot.domain.lateness import is_late
+from ollim_bot.domain.moments import describe
 from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.run_history import History, RunStory
 from ollim_bot.domain.schedule import (
     ScheduledJob,
     count_between,
@@ -17,8 +20,6 @@ from ollim_bot.domain.schedule import (
     occurrence_at,
 )
 
-STILL_ON_TIME = timedelta(seconds=60)
-LONGEST_PATIENCE = timedelta(hours=2)
 MOST_LISTED = 5000
 _MOST_TOLD = 5
 
@@ -52,37 +53,79 @@ class Missed:
 
 @dataclass(frozen=True, slots=True)
 class CatchUp:
-    """What becomes of the newest moment of each job, in the order in which it is to be done."""
+    """What becomes of the newest moment of each job, each part in the order in which it is done.
+
+    `run` goes to dispatch; `tell` and `skip` end as missed, and `tell` is told.
+    """
 
     run: tuple[Missed, ...] = ()
     tell: tuple[Missed, ...] = ()
     skip: tuple[Missed, ...] = ()
 
-    def handing_on(self, is_skipped: Callable[[Occurrence], bool]) -> CatchUp:
-        """With what the owner wanted skipped among `run`, where it is recorded as skipped."""
-        ended = (*self.tell, *self.skip)
-        handed_on = tuple(missed for missed in ended if is_skipped(missed.occurrence))
-        tell, skip = (
-            tuple(missed for missed in each if missed not in handed_on)
-            for each in (self.tell, self.skip)
-        )
-        return CatchUp((*self.run, *handed_on), tell, skip)
-
 
 def catch_up(
-    jobs: Iterable[ScheduledJob], heartbeat: datetime, now: datetime, zone: tzinfo
+    jobs: Iterable[ScheduledJob],
+    heartbeat: datetime,
+    now: datetime,
+    zone: tzinfo,
+    is_skipped: Callable[[Occurrence], bool] | None = None,
 ) -> CatchUp:
     """`heartbeat` is the moment up to which all that was due has been claimed.
 
-    Reminders come first, then what was due first. Nothing was missed if the clock went back.
+    Reminders come first, then what was due first; what the owner wants skipped comes last. Nothing
+    was missed if the clock went back.
     """
-    found: dict[Late, list[Missed]] = {late: [] for late in Late}
+    found: list[tuple[Missed, Decision]] = []
     for job in jobs:
         missed = missed_since(job, heartbeat, now, zone)
         if missed is not None:
-            found[verdict(job, missed.newest, now, zone)].append(missed)
-    ordered = {late: tuple(sorted(each, key=_urgency)) for late, each in found.items()}
-    return CatchUp(run=ordered[Late.RUN], tell=ordered[Late.TELL], skip=ordered[Late.SKIP])
+            wish = is_skipped is not None and is_skipped(missed.occurrence)
+            away = Circumstances(missed.newest, now, zone, was_away=True, is_skipped=wish)
+            found.append((missed, decide(job, away)))
+    found.sort(key=lambda each: (isinstance(each[1], Skip), _urgency(each[0])))
+    return CatchUp(
+        run=tuple(missed for missed, decision in found if not isinstance(decision, Miss)),
+        tell=tuple(missed for missed, decision in found if decision == Miss(is_told=True)),
+        skip=tuple(missed for missed, decision in found if decision == Miss(is_told=False)),
+    )
+
+
+def unfinished_circumstances(
+    job: Job | None,
+    story: RunStory,
+    history: History,
+    watched_until: datetime,
+    now: datetime,
+    zone: tzinfo,
+) -> Circumstances:
+    """Of an occurrence that a stop of the program left without an end."""
+    one = story.occurrence
+    return Circumstances(
+        one.scheduled_at,
+        now,
+        zone,
+        story.progress,
+        is_manual=one.manual,
+        was_away=True,
+        is_superseded=_is_superseded(job, one, history, watched_until, now, zone),
+    )
+
+
+def _is_superseded(
+    job: Job | None,
+    one: Occurrence,
+    history: History,
+    watched_until: datetime,
+    now: datetime,
+    zone: tzinfo,
+) -> bool:
+    """What was due after `watched_until` is about to be caught up with."""
+    if not isinstance(job, Routine) or one.manual or one.scheduled_at is None:
+        return False
+    newest = last_due(job, now, zone)
+    if newest is None or newest <= max(one.scheduled_at, watched_until):
+        return False
+    return occurrence_at(job, newest) not in history.stories
 
 
 def missed_since(
@@ -96,33 +139,6 @@ def missed_since(
     older = tuple(moments_between(job, heartbeat, before, zone, limit=MOST_LISTED))
     beyond = count_between(job, older[-1], before, zone) if len(older) == MOST_LISTED else 0
     return Missed(job, newest, older, len(older) + beyond)
-
-
-def verdict(job: ScheduledJob, newest: datetime, now: datetime, zone: tzinfo) -> Late:
-    """What to do with a moment that has passed, by the wish of its author or else by its kind.
-
-    What is not late yet is simply run. What the bot has set by itself is not worth a message.
-    """
-    if not is_late(newest, now):
-        return Late.RUN
-    late = job.spec.late or _usual(job, newest, now, zone)
-    return Late.SKIP if late is Late.TELL and job.spec.set_by else late
-
-
-def _usual(job: ScheduledJob, newest: datetime, now: datetime, zone: tzinfo) -> Late:
-    if isinstance(job, Reminder) or elapsed(newest, now) < _patience(job, newest, zone):
-        return Late.RUN
-    return Late.TELL
-
-
-def is_late(moment: datetime, now: datetime) -> bool:
-    return elapsed(moment, now) > STILL_ON_TIME
-
-
-def late_since(occurrence: Occurrence, now: datetime) -> datetime | None:
-    """When it was due, if to begin with it now is late; what is run by hand never is."""
-    due = None if occurrence.manual else occurrence.scheduled_at
-    return due if due is not None and is_late(due, now) else None
 
 
 def away_message(told: Sequence[Missed], now: datetime) -> str:
@@ -148,11 +164,6 @@ def _times(missed: Missed, now: datetime) -> str:
             return f"{moment} and once before"
         case count:
             return f"{moment} and {count} times before"
-
-
-def _patience(routine: Routine, newest: datetime, zone: tzinfo) -> timedelta:
-    following = routine.next_after(newest, zone)
-    return min(elapsed(newest, following) / 2, LONGEST_PATIENCE)
 
 
 def _urgency(missed: Missed) -> tuple[bool, datetime, str]:

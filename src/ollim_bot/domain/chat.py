@@ -1,4 +1,4 @@
-"""What was said on the surfaces, by whom: the one message log that all of them show."""
+"""Messages between the owner and the bot: one log, which all surfaces show."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ollim_bot.domain.taint import Untrusted
 MessageId = NewType("MessageId", str)
 TurnId = NewType("TurnId", str)
 
-# How the ids of messages begin that a button, or a command, sends in the owner's name.
+# The id prefixes of messages that a button, or a command, sends in the owner's name.
 OF_CLICK = "click-"
 OF_SET_UP = "setup-"
 
@@ -40,9 +40,9 @@ class Author(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file that came with a message; `path` is where it stands below the data directory.
+    """A file that came with a message; `path` is relative to the data directory.
 
-    `media_type` is what the content says, whatever the sender said.
+    `media_type` is detected from the content, not taken from the sender.
     """
 
     name: str
@@ -52,12 +52,12 @@ class Attachment:
 
     @property
     def is_image(self) -> bool:
-        """Whether the model can be given it as a picture."""
+        """Whether the model can see it as a picture."""
         return self.media_type in IMAGES
 
     @property
     def unread_note(self) -> str:
-        """What has to be said about a file that the agent can make nothing of; else empty."""
+        """The sentence about a file that the agent cannot use; empty for any other file."""
         kind = self.media_type.partition("/")[0]
         if self.is_image or kind not in _UNREAD:
             return ""
@@ -65,8 +65,8 @@ class Attachment:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
-    """What a turn cost, and how much of the model's window the conversation then filled."""
+class TurnCost:
+    """The cost of a turn, and how much of the model's window the conversation then filled."""
 
     cost_usd: float = 0.0
     context: int = 0
@@ -75,13 +75,13 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """One message, as it stays. `turn` is set on what a turn of the agent brought forth.
+    """One message of the log. `turn` is set on messages that a turn of the agent produced.
 
     `is_cut_off` marks an answer that was interrupted or could not be finished. `footer` is a small
-    line below it, such as how full the context is. `job` names the background run that said it.
-    `in_fork` marks what was said in an interactive fork, by whomever; `occurrence` names the due
-    moment of a job that it was said for. `refs` has the id that each surface gave to it.
-    `untrusted` marks what the owner sent and did not write, and `is_typed` what the owner wrote.
+    line below it, such as how full the context is. `job` names the background run that sent it.
+    `in_fork` marks a message of an interactive fork. `occurrence` names the due moment of the job
+    that it belongs to. `refs` has the id that each surface gave it. `untrusted` marks a text that
+    the owner sent and did not write.
     """
 
     id: MessageId
@@ -93,7 +93,7 @@ class ChatMessage:
     turn: TurnId | None = None
     session: SessionId | None = None
     is_cut_off: bool = False
-    spent: Spent | None = None
+    spent: TurnCost | None = None
     footer: str = ""
     card: Card | None = None
     job: str = ""
@@ -104,12 +104,12 @@ class ChatMessage:
 
     @property
     def is_typed(self) -> bool:
-        """A button says what it was told to say, whoever presses it."""
+        """Whether the owner wrote the text. A pressed button sends a stored text."""
         is_button = self.id.startswith((OF_CLICK, OF_SET_UP))
         return self.author is Author.OWNER and self.untrusted is None and not is_button
 
 
 def numbered_id(now: datetime, chance: int) -> MessageId:
-    """An id that is a number, in the order of time: for what may be replied to from elsewhere."""
+    """A numeric id in order of time, for messages that other services may refer to."""
     milliseconds = int(now.timestamp() * 1000)
     return MessageId(str((milliseconds << 20) | (chance & 0xFFFFF)))

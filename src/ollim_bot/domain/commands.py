@@ -1,4 +1,4 @@
-"""Slash commands as values: what each is called, and what it takes."""
+"""The specs of slash commands: their names and arguments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ollim_bot.errors import WrongInput
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """`choices` are all or some of the right values; the last argument may be of several words."""
+    """`choices` are all or some of the valid values; `takes_rest` is for the last argument only."""
 
     name: str
     about: str
@@ -32,7 +32,7 @@ class CommandSpec:
         return " ".join([f"/{self.name}", *marks])
 
     def read(self, words: str) -> Mapping[str, str]:
-        """The arguments from a typed line; raises `WrongInput`."""
+        """The arguments of a typed line; raises `WrongInput`."""
         found: dict[str, str] = {}
         rest = words.strip()
         for argument in self.arguments:
@@ -51,7 +51,7 @@ class CommandSpec:
 
 @dataclass(frozen=True, slots=True)
 class CommandAnswer:
-    """What the one who called is shown; empty where the answer went into the conversation."""
+    """What the caller is shown; empty if the answer went into the conversation."""
 
     text: str = ""
     is_error: bool = False

@@ -33,6 +33,161 @@ _WEEKDAY_NAMES = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _TERM = re.compile(r"(\*|(?P<first>\w+)(-(?P<last>\w+))?)(/(?P<step>\w+))?", re.ASCII)
 _SPECIAL_DAY = re.compile(r"lw?", re.IGNORECASE)
 _SPECIAL_WEEKDAY = re.compile(r"(?P<day>\d|[a-z]{3})(?P<which>l|#\w+)", re.ASCII | re.IGNORECASE)
+_MONTH_WORDS = (
+    *("January", "February", "March", "April", "May", "June", "July", "August"),
+    *("September", "October", "November", "December"),
+)
+_WEEKDAY_WORDS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_SOME_DAY = datetime(2000, 1, 1)
+_ONE_DAY = timedelta(days=1)
+_SECOND = timedelta(seconds=1)
+# With these, cronsim accepts lines that match no day at all: `0 0 */31 * mon#5`.
+_EXTENSIONS = frozenset("L#")
+# Many jobs share few lines, and parsing a line takes longer than reading the rest of its file.
+_LINES_REMEMBERED = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Cron:
+    """A cron line, due at the wall-clock times of a zone that its five fields match.
+
+    A time that a clock change skips is due once, at the end of the gap; a time that comes twice is
+    due the first time only. A line that matches every hour of the day follows real time instead: it
+    is due at each instant at which the clocks show a matching time.
+
+    The methods take instants and return instants in `zone`.
+    """
+
+    text: str
+    _spec: str = field(repr=False, compare=False)
+    _matches_every_hour: bool = field(repr=False, compare=False)
+
+    @classmethod
+    def parse(cls, text: str) -> Cron:
+        """Raises `BadCron`."""
+        return cls(*_read(text))
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def follows_real_time(self) -> bool:
+        """Whether a clock change neither moves nor merges its moments."""
+        return self._matches_every_hour
+
+    def explain(self) -> str:
+        """`At 08:30 on Monday through Friday`."""
+        return in_words(_wall_times(self._spec, _SOME_DAY))
+
+    def next(self, after: datetime, zone: tzinfo) -> datetime:
+        """The first moment later than `after`."""
+        return next(self._from(after.astimezone(UTC) + datetime.resolution, zone))
+
+    def previous(self, before: datetime, zone: tzinfo) -> datetime:
+        """The last moment earlier than `before`."""
+        find = self._last_in_real_time if self._matches_every_hour else self._last_by_the_wall
+        return find(_rounded_up(before), zone).astimezone(zone)
+
+    def between(self, start: datetime, end: datetime, zone: tzinfo) -> Iterator[datetime]:
+        """The moments from `start` on and earlier than `end`, in order."""
+        limit = end.astimezone(UTC)
+        return takewhile(lambda moment: moment.astimezone(UTC) < limit, self._from(start, zone))
+
+    def _from(self, start: datetime, zone: tzinfo) -> Iterator[datetime]:
+        walk = self._in_real_time if self._matches_every_hour else self._by_the_wall
+        return (moment.astimezone(zone) for moment in walk(_rounded_up(start), zone))
+
+    def _by_the_wall(self, start: datetime, zone: tzinfo) -> Iterator[datetime]:
+        last = start - _SECOND
+        for wall in _wall_times(self._spec, _shown(last, offset_at(last, zone))):
+            moment = instant(wall, zone).astimezone(UTC)
+            if moment >= start:
+                start = moment + _SECOND
+                yield moment
+
+    def _last_by_the_wall(self, end: datetime, zone: tzinfo) -> datetime:
+        # While the clocks show an hour for the second time, all of its first time is earlier:
+        # start from the time that they would show had they not been put back.
+        unchanged = end.astimezone(zone).replace(fold=0).utcoffset() or timedelta()
+        walls = CronSim(self._spec, _shown(end, unchanged), reverse=True)
+        moments = (instant(wall, zone).astimezone(UTC) for wall in walls)
+        return next(moment for moment in moments if moment < end)
+
+    # Real time is searched in stretches of one offset, in which it runs as evenly as a wall clock:
+    # up to a clock change, or for a day, and then on to a day before the next match.
+
+    def _in_real_time(self, start: datetime, zone: tzinfo) -> Iterator[datetime]:
+        while True:
+            offset, end = offset_at(start, zone), start + _ONE_DAY
+            changed = offset_at(end, zone) != offset
+            end = clock_change(start, end, zone) if changed else end
+            for wall in _wall_times(self._spec, _shown(start - _SECOND, offset)):
+                moment = _instant(wall, offset)
+                if moment >= end:
+                    break
+                yield moment
+            start = end if changed else max(end, moment - _ONE_DAY)
+
+    def _last_in_real_time(self, end: datetime, zone: tzinfo) -> datetime:
+        while True:
+            last, start = end - _SECOND, end - _ONE_DAY
+            offset = offset_at(last, zone)
+            changed = offset_at(start, zone) != offset
+            start = clock_change(start, last, zone) if changed else start
+            wall = next(CronSim(self._spec, _shown(end, offset), reverse=True))
+            moment = _instant(wall, offset)
+            if moment >= start:
+                return moment
+            end = start if changed else min(start, moment + _ONE_DAY)
+
+
+class _WallTimes(CronSim):
+    """Iterates over matching wall-clock times without a step for each hour in between."""
+
+    def advance_hour(self) -> bool:
+        now = self.dt
+        if now.hour in self.hours:
+            return False
+        hour = min((hour for hour in self.hours if hour > now.hour), default=24)
+        self.dt = datetime(now.year, now.month, now.day) + timedelta(hours=hour)
+        return True
+
+
+@lru_cache(_LINES_REMEMBERED)
+def _read(text: str) -> tuple[str, str, bool]:
+    spec, line = normalised(text), " ".join(text.split())
+    try:
+        simulation = CronSim(spec, _SOME_DAY)
+        if _EXTENSIONS.intersection(spec):
+            next(simulation)
+    except (CronSimError, StopIteration):
+        raise BadCron(text, f"`{line}` would never run: no year has such a day") from None
+    return line, spec, len(simulation.hours) == 24
+
+
+def _wall_times(spec: str, start: datetime) -> _WallTimes:
+    """The matching times after `start`, which is a whole second."""
+    walls = copy(_pattern(spec))
+    walls.dt = start
+    return walls
+
+
+@lru_cache(_LINES_REMEMBERED)
+def _pattern(spec: str) -> _WallTimes:
+    """A shared instance, which must be copied before it is iterated."""
+    return _WallTimes(spec, _SOME_DAY)
+
+
+def _shown(moment: datetime, offset: timedelta) -> datetime:
+    return moment.replace(tzinfo=None) + offset
+
+
+def _instant(wall: datetime, offset: timedelta) -> datetime:
+    return (wall - offset).replace(tzinfo=UTC)
+
+
+def _rounded_up(moment: datetime) -> datetime:
+    return (moment.astimezone(UTC) + _SECOND - datetime.resolution).replace(microsecond=0)
 
 
 class _Field(NamedTuple):
@@ -54,12 +209,12 @@ _FIELDS = (
 )
 
 
-class _Wrong(Exception):
-    """Says what is wrong with a field."""
+class _WrongField(Exception):
+    """What is wrong with a field."""
 
 
 def normalised(text: str) -> str:
-    """The line in five fields without words, meaning the same. Raises `BadCron`."""
+    """The same line in five fields of numbers. Raises `BadCron`."""
     return " ".join(
         _normalised_field(text, field, part)
         for field, part in zip(_FIELDS, _parts(text), strict=True)
@@ -102,7 +257,7 @@ def _wrong_number_of(parts: list[str]) -> str:
 def _normalised_field(text: str, field: _Field, part: str) -> str:
     try:
         return ",".join(_normalised_term(field, term) for term in part.split(","))
-    except _Wrong as wrong:
+    except _WrongField as wrong:
         raise BadCron(text, str(wrong), field=field.name) from None
 
 
@@ -112,10 +267,12 @@ def _normalised_term(field: _Field, term: str) -> str:
     if field is _WEEKDAY and (special := _SPECIAL_WEEKDAY.fullmatch(term)):
         return f"{_number(field, special['day'])}{_which(term, special)}"
     if not term:
-        raise _Wrong("a list has a value on both sides of each comma, for example `1,3,5`")
+        raise _WrongField("a list has a value on both sides of each comma, for example `1,3,5`")
     match = _TERM.fullmatch(term)
     if not match:
-        raise _Wrong(f"`{_cut(term)}` is not `*`, a value, a range like `1-5` or a step like `*/5`")
+        raise _WrongField(
+            f"`{_cut(term)}` is not `*`, a value, a range like `1-5` or a step like `*/5`"
+        )
     step = _step(field, term, match["step"])
     if not match["first"]:
         return f"*{step}"
@@ -127,7 +284,7 @@ def _normalised_term(field: _Field, term: str) -> str:
 def _which(term: str, special: re.Match[str]) -> str:
     which = special["which"].upper()
     if which not in ("L", "#1", "#2", "#3", "#4", "#5"):
-        raise _Wrong(f"`{_cut(term)}` is not `{special['day']}#1` to `{special['day']}#5`")
+        raise _WrongField(f"`{_cut(term)}` is not `{special['day']}#1` to `{special['day']}#5`")
     return which
 
 
@@ -138,7 +295,7 @@ def _range(field: _Field, start: str, end: str, step: str) -> str:
     if first > last:
         top = max(first, field.low + field.size - 1)
         forwards = f"{_span(first, top)},{_span(field.low, last)}"
-        raise _Wrong(f"`{_cut(f'{start}-{end}')}` runs backwards; write `{forwards}`")
+        raise _WrongField(f"`{_cut(f'{start}-{end}')}` runs backwards; write `{forwards}`")
     # cronsim would read `5-5/2` as `5/2`, from 5 to the end.
     return str(first) if first == last else f"{first}-{last}{step}"
 
@@ -151,7 +308,7 @@ def _step(field: _Field, term: str, step: str | None) -> str:
     if step is None:
         return ""
     if not (step.isdecimal() and 1 <= int(step) <= field.size):
-        raise _Wrong(f"the step in `{_cut(term)}` is not 1 to {field.size}")
+        raise _WrongField(f"the step in `{_cut(term)}` is not 1 to {field.size}")
     return f"/{int(step)}"
 
 
@@ -161,22 +318,15 @@ def _number(field: _Field, value: str) -> int:
     if value.isdecimal() and field.low <= int(value) <= field.high:
         return int(value)
     words = f" or {field.words[0]} to {field.words[-1]}" if field.words else ""
-    raise _Wrong(f"`{_cut(value)}` is not {field.low} to {field.high}{words}")
+    raise _WrongField(f"`{_cut(value)}` is not {field.low} to {field.high}{words}")
 
 
 def _cut(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:39]}…"
 
 
-_MONTH_WORDS = (
-    *("January", "February", "March", "April", "May", "June", "July", "August"),
-    *("September", "October", "November", "December"),
-)
-_WEEKDAY_WORDS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-
-
 class CronPattern(Protocol):
-    """A cron line as the values that it matches, in cronsim's shape."""
+    """The values that a cron line matches, in cronsim's shape."""
 
     LAST: int
     LAST_WEEKDAY: int
@@ -214,7 +364,7 @@ def _times(minutes: Sequence[int], hours: Sequence[int]) -> str:
 
 
 def _rhythm(moments: Sequence[int]) -> str | None:
-    """The distance from each of the moments of a day to the next: `15 minutes`, `hour`."""
+    """The constant distance between the moments of a day: `15 minutes`, `hour`."""
     distances = {later - earlier for earlier, later in pairwise(moments)}
     if len(distances) != 1:
         return None
@@ -243,7 +393,7 @@ def _dates(pattern: CronPattern) -> str:
 
 
 def _days(pattern: CronPattern) -> str:
-    """Empty when every day matches; so are the other two."""
+    """Empty when every day matches; the same holds for `_weekdays` and `_months`."""
     numbers = sorted(day for day in pattern.days if day > 0)
     if len(numbers) == 31:
         return ""
@@ -285,7 +435,7 @@ def _series(values: Sequence[int], label: Callable[[int], str]) -> str:
 
 
 def _runs(values: Sequence[int], label: Callable[[int], str]) -> list[str]:
-    """The labels of the values, three and more in a row as `first through last`."""
+    """The labels of the values; three or more in a row become `first through last`."""
     runs: list[list[int]] = []
     for value in values:
         if runs and value == runs[-1][-1] + 1:
@@ -314,155 +464,3 @@ def _ordinal(number: int) -> str:
     teens = 10 < number % 100 < 20
     suffix = "th" if teens else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{suffix}"
-
-
-_SOME_DAY = datetime(2000, 1, 1)
-_ONE_DAY = timedelta(days=1)
-_SECOND = timedelta(seconds=1)
-# Only with these can a line match no day at all unnoticed by cronsim: `0 0 */31 * mon#5`.
-_EXTENSIONS = frozenset("L#")
-# Many jobs share few lines; to read one takes longer than to read the rest of its file.
-_LINES_REMEMBERED = 512
-
-
-@dataclass(frozen=True, slots=True)
-class Cron:
-    """A cron line. It is due at the wall-clock times of a zone that its five fields match.
-
-    A time that a change of the clocks leaves out is due once, at the end of the gap; a time that
-    comes twice is due the first time only. A line that matches every hour of the day follows real
-    time instead: it is due at each instant at which the clocks show a matching time.
-
-    Its methods take instants, and return instants in `zone`.
-    """
-
-    text: str
-    _spec: str = field(repr=False, compare=False)
-    _matches_every_hour: bool = field(repr=False, compare=False)
-
-    @classmethod
-    def parse(cls, text: str) -> Cron:
-        """Raises `BadCron`."""
-        return cls(*_read(text))
-
-    def __str__(self) -> str:
-        return self.text
-
-    @property
-    def follows_real_time(self) -> bool:
-        """Whether a change of the clocks neither moves nor merges its moments."""
-        return self._matches_every_hour
-
-    def explain(self) -> str:
-        """`At 08:30 on Monday through Friday`."""
-        return in_words(_walls(self._spec, _SOME_DAY))
-
-    def next(self, after: datetime, zone: tzinfo) -> datetime:
-        """The first moment later than `after`."""
-        return next(self._from(after.astimezone(UTC) + datetime.resolution, zone))
-
-    def previous(self, before: datetime, zone: tzinfo) -> datetime:
-        """The last moment earlier than `before`."""
-        find = self._last_in_real_time if self._matches_every_hour else self._last_by_the_wall
-        return find(_rounded_up(before), zone).astimezone(zone)
-
-    def between(self, start: datetime, end: datetime, zone: tzinfo) -> Iterator[datetime]:
-        """The moments from `start` on and earlier than `end`, in order."""
-        limit = end.astimezone(UTC)
-        return takewhile(lambda moment: moment.astimezone(UTC) < limit, self._from(start, zone))
-
-    def _from(self, start: datetime, zone: tzinfo) -> Iterator[datetime]:
-        walk = self._in_real_time if self._matches_every_hour else self._by_the_wall
-        return (moment.astimezone(zone) for moment in walk(_rounded_up(start), zone))
-
-    def _by_the_wall(self, start: datetime, zone: tzinfo) -> Iterator[datetime]:
-        last = start - _SECOND
-        for wall in _walls(self._spec, _shown(last, offset_at(last, zone))):
-            moment = instant(wall, zone).astimezone(UTC)
-            if moment >= start:
-                start = moment + _SECOND
-                yield moment
-
-    def _last_by_the_wall(self, end: datetime, zone: tzinfo) -> datetime:
-        # While the clocks show an hour for the second time, the whole of the first time is
-        # earlier: start from what they would show had they not been put back.
-        unchanged = end.astimezone(zone).replace(fold=0).utcoffset() or timedelta()
-        walls = CronSim(self._spec, _shown(end, unchanged), reverse=True)
-        moments = (instant(wall, zone).astimezone(UTC) for wall in walls)
-        return next(moment for moment in moments if moment < end)
-
-    # Real time is walked by stretches of one offset, in each of which it runs as evenly as a wall
-    # clock: up to a change of the clocks, or for a day, and then on to a day short of a match.
-
-    def _in_real_time(self, start: datetime, zone: tzinfo) -> Iterator[datetime]:
-        while True:
-            offset, end = offset_at(start, zone), start + _ONE_DAY
-            changed = offset_at(end, zone) != offset
-            end = clock_change(start, end, zone) if changed else end
-            for wall in _walls(self._spec, _shown(start - _SECOND, offset)):
-                moment = _instant(wall, offset)
-                if moment >= end:
-                    break
-                yield moment
-            start = end if changed else max(end, moment - _ONE_DAY)
-
-    def _last_in_real_time(self, end: datetime, zone: tzinfo) -> datetime:
-        while True:
-            last, start = end - _SECOND, end - _ONE_DAY
-            offset = offset_at(last, zone)
-            changed = offset_at(start, zone) != offset
-            start = clock_change(start, last, zone) if changed else start
-            wall = next(CronSim(self._spec, _shown(end, offset), reverse=True))
-            moment = _instant(wall, offset)
-            if moment >= start:
-                return moment
-            end = start if changed else min(start, moment + _ONE_DAY)
-
-
-class _Walls(CronSim):
-    """Matching wall-clock times, found without a step for each hour in between."""
-
-    def advance_hour(self) -> bool:
-        now = self.dt
-        if now.hour in self.hours:
-            return False
-        hour = min((hour for hour in self.hours if hour > now.hour), default=24)
-        self.dt = datetime(now.year, now.month, now.day) + timedelta(hours=hour)
-        return True
-
-
-@lru_cache(_LINES_REMEMBERED)
-def _read(text: str) -> tuple[str, str, bool]:
-    spec, line = normalised(text), " ".join(text.split())
-    try:
-        simulation = CronSim(spec, _SOME_DAY)
-        if _EXTENSIONS.intersection(spec):
-            next(simulation)
-    except (CronSimError, StopIteration):
-        raise BadCron(text, f"`{line}` would never run: no year has such a day") from None
-    return line, spec, len(simulation.hours) == 24
-
-
-def _walls(spec: str, start: datetime) -> _Walls:
-    """Those later than `start`, which is a whole second."""
-    walls = copy(_pattern(spec))
-    walls.dt = start
-    return walls
-
-
-@lru_cache(_LINES_REMEMBERED)
-def _pattern(spec: str) -> _Walls:
-    """Not to be walked itself: what walks is a copy."""
-    return _Walls(spec, _SOME_DAY)
-
-
-def _shown(moment: datetime, offset: timedelta) -> datetime:
-    return moment.replace(tzinfo=None) + offset
-
-
-def _instant(wall: datetime, offset: timedelta) -> datetime:
-    return (wall - offset).replace(tzinfo=UTC)
-
-
-def _rounded_up(moment: datetime) -> datetime:
-    return (moment.astimezone(UTC) + _SECOND - datetime.resolution).replace(microsecond=0)

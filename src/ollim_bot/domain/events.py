@@ -1,4 +1,4 @@
-"""What happens in a turn of the agent: the only thing that a surface renders."""
+"""The events of a turn of the agent, which surfaces render."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ollim_bot.domain.sessions import SessionId
 
 @dataclass(frozen=True, slots=True)
 class SessionNamed:
-    """The engine says which session this is; comes before anything else of a turn."""
+    """The engine names the session; the first event of a turn."""
 
     session_id: SessionId
 
@@ -26,12 +26,12 @@ class TextStreamed:
 
 @dataclass(frozen=True, slots=True)
 class TextWithdrawn:
-    """All text streamed since the last `TextCompleted` was of an attempt that failed."""
+    """The text streamed since the last `TextCompleted` belongs to a failed attempt."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextCompleted:
-    """A whole piece of the answer, also where nothing of it was streamed."""
+    """A whole piece of the answer, whether or not it was streamed."""
 
     text: str
 
@@ -68,7 +68,7 @@ class ToolFailed:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """A small remark of the program about the turn, such as that it catches up on updates."""
+    """A remark of the program about the turn, such as that it catches up on updates."""
 
     text: str
 
@@ -87,7 +87,7 @@ class CompactionStarted:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """The engine made room in its history and goes on by itself, in the same session or another."""
+    """The engine compacted its history and goes on by itself, in the same session or another."""
 
     session_id: SessionId
     tokens_before: int | None = None
@@ -103,10 +103,10 @@ class Retrying:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of the last request, cached ones included in `context`; cost since it was opened.
+    """Tokens of the last request, and the cost since the session was opened.
 
-    `window` is how many tokens the model takes; None until a turn has ended. The cost is 0 where
-    `price` is not a listed one.
+    `context` includes cached tokens. `window` is how many tokens the model takes; None until a turn
+    has ended. `cost_usd` is 0 where `price` is not a listed one.
     """
 
     context: int = 0
@@ -128,7 +128,7 @@ class EndCause(StrEnum):
 
 
 class FailureKind(StrEnum):
-    """Why a turn failed, as far as somebody could do something about it."""
+    """Why a turn failed, by what can be done about it."""
 
     LOGIN = "login"
     BILLING = "billing"
@@ -145,7 +145,7 @@ class FailureKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TurnFailure:
-    """`sentence` is what the owner is told: what happened, then what to do."""
+    """`sentence` tells the owner what happened, then what to do."""
 
     kind: FailureKind
     sentence: str
@@ -153,9 +153,9 @@ class TurnFailure:
 
 @dataclass(frozen=True, slots=True)
 class TurnEnded:
-    """Always the last event. `text` is the engine's own final text, for where no other came.
+    """Always the last event. `text` is the engine's final text, used if no other text came.
 
-    A surface is told by `messages` what the turn has added to the log.
+    `messages` names for the surfaces what the turn has added to the log.
     """
 
     cause: EndCause

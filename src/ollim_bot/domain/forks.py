@@ -14,6 +14,7 @@ from ollim_bot.domain.updates import PendingUpdates
 _DAY = 86400
 LIVE_FOR = 7 * _DAY
 REMEMBERED_FOR = LIVE_FOR + 30 * _DAY
+REPORT_LENGTH = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class ForkLookup:
 
 
 def lookup_fork_session(records: Iterable[ForkMessage], message_id: int, now: float) -> ForkLookup:
-    """What is known of a message; of several records of one message the last counts."""
+    """The record of a message and its state; the last of several records counts."""
     found = {record.message_id: record for record in records}.get(message_id)
     if found is None or now - found.ts >= REMEMBERED_FOR:
         return ForkLookup(ForkLife.UNKNOWN)
@@ -50,7 +51,7 @@ def lookup_fork_session(records: Iterable[ForkMessage], message_id: int, now: fl
 def with_fork_message(
     records: Iterable[ForkMessage], sent: ForkMessage, now: float
 ) -> tuple[ForkMessage, ...]:
-    """With `sent` recorded, in place of an earlier record of its message, and old ones gone."""
+    """With `sent` in place of an earlier record of its message, and without old records."""
     kept = (
         record
         for record in records
@@ -59,11 +60,8 @@ def with_fork_message(
     return (*kept, sent)
 
 
-REPORT_LENGTH = 500
-
-
-class Idleness(Enum):
-    """What is to be done about a fork that nobody talks in."""
+class IdleAction(Enum):
+    """What to do about a fork in which the owner has been silent."""
 
     KEEP = "keep"
     PROMPT = "prompt"
@@ -72,12 +70,12 @@ class Idleness(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """The fork that is open now; `id` is that of the input that opened it.
+    """The open fork; `id` is that of the input that opened it.
 
-    `main` is what the main session was when the fork branched off, None if there was none;
-    `resumed_from` is another session than main that it goes on from, which had said at `resumed_at`
-    what the owner replied to. `session` is None until the engine has named it. `model` takes the
-    place of one that is too small. `seen` are the pending updates that it was shown.
+    `main` is the main session at the time of branching, None if there was none. `resumed_from` is
+    the other session that the fork continues, if any, and `resumed_at` is when that session sent
+    what the owner replied to. `session` is None until the engine has named it. `model` replaces a
+    model whose window is too small. `seen` names the pending updates that the fork was shown.
     """
 
     id: str
@@ -97,19 +95,19 @@ class Fork:
 
     @property
     def parent(self) -> SessionId | None:
-        """What it has branched off from."""
+        """The session that the fork branched off from."""
         return self.resumed_from or self.main
 
     def touched(self, now: datetime) -> Fork:
-        """The owner did something in it."""
+        """After an action of the owner."""
         return replace(self, last_activity=now, is_prompted=False)
 
     def rested(self, now: datetime) -> Fork:
-        """A turn has ended: the fork is idle from now on."""
+        """After the end of a turn: the fork is idle from `now` on."""
         return replace(self, last_activity=now)
 
     def prompted(self, now: datetime) -> Fork:
-        """The agent was told that it is idle; from now on the same time again."""
+        """After the agent was told that the fork is idle; the limit starts again."""
         return replace(self, last_activity=now, is_prompted=True)
 
     def answered(self, text: str) -> Fork:
@@ -119,7 +117,7 @@ class Fork:
         return replace(self, session=session)
 
     def unseen(self, pending: PendingUpdates) -> PendingUpdates:
-        """Each update is shown to a fork once."""
+        """The updates that the fork has not been shown yet."""
         new = tuple(entry for entry in pending.entries if entry.name not in self.seen)
         return PendingUpdates(new, 0 if self.seen else pending.omitted)
 
@@ -128,17 +126,17 @@ class Fork:
         return replace(self, seen=(*self.seen, *(name for name in names if name not in self.seen)))
 
     def remaining(self, now: datetime) -> timedelta:
-        """How long it may still be idle; a clock that was set back makes that no longer."""
+        """How long it may still be idle; setting the clock back does not extend that."""
         left = self.idle_limit - elapsed(self.last_activity, now)
         return min(max(left, timedelta()), self.idle_limit)
 
-    def verdict(self, now: datetime) -> Idleness:
+    def verdict(self, now: datetime) -> IdleAction:
         if self.remaining(now):
-            return Idleness.KEEP
-        return Idleness.CLOSE if self.is_prompted else Idleness.PROMPT
+            return IdleAction.KEEP
+        return IdleAction.CLOSE if self.is_prompted else IdleAction.PROMPT
 
     def obstacle_to_saving(self, main: SessionId | None) -> str:
-        """Why it cannot take the place of the main session; empty if it can."""
+        """Why it cannot become the main session; empty if it can."""
         if self.session is None or not self.has_answered:
             return "nothing has been answered in it yet"
         if self.resumed_from is not None and self.resumed_from != main:
@@ -149,7 +147,7 @@ class Fork:
 
     @property
     def summary(self) -> str:
-        """What the main session gets where the agent has left no summary."""
+        """The summary for the main session where the agent has left none."""
         about = f" about “{self.topic}”" if self.topic else ""
         if not self.last_answer:
             return f"A fork{about} ended without a summary; nothing was answered in it."
@@ -163,7 +161,7 @@ class Save:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Only a summary comes back."""
+    """Only a summary returns to the main session."""
 
     summary: str
 
@@ -174,7 +172,6 @@ class Discard:
 
 
 ForkExit = Save | Report | Discard
-
 ENDINGS = {Save: "saved to main", Report: "summary queued", Discard: "discarded"}
 
 

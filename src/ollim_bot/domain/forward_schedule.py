@@ -21,7 +21,7 @@ MOST_COUNTED = 1000
 
 _HOUR = timedelta(hours=1)
 
-Fire = tuple[datetime, JobKey]
+Firing = tuple[datetime, JobKey]
 
 
 class Tag(StrEnum):
@@ -93,7 +93,7 @@ def build_upcoming_schedule(
 
 def _own(
     known: Mapping[JobKey, ScheduledJob], now: datetime, current: Occurrence | None
-) -> set[Fire]:
+) -> set[Firing]:
     """The moment of this task, which need not be the last one of its job."""
     if current is None or current.scheduled_at is None:
         return set()
@@ -103,9 +103,9 @@ def _own(
 
 def _at_hand(
     known: Mapping[JobKey, ScheduledJob], now: datetime, zone: tzinfo
-) -> tuple[set[Fire], Agenda[JobKey]]:
+) -> tuple[set[Firing], Agenda[JobKey]]:
     """For each job the moment that just passed, if one did, and the one that comes next."""
-    fired: set[Fire] = set()
+    fired: set[Firing] = set()
     agenda: Agenda[JobKey] = Agenda()
     for key, job in known.items():
         moment = next_due(job, now - GRACE - datetime.resolution, zone)
@@ -121,7 +121,7 @@ def _at_hand(
 
 def _walk(
     agenda: Agenda[JobKey], known: Mapping[JobKey, ScheduledJob], zone: tzinfo
-) -> Iterator[Fire]:
+) -> Iterator[Firing]:
     """All that comes, in order, each found when asked for."""
     while (at := agenda.next_at) is not None:
         for key, moment in agenda.due(at):
@@ -131,9 +131,9 @@ def _walk(
             yield moment, key
 
 
-def _window(coming: Iterator[Fire], now: datetime) -> tuple[list[Fire], int]:
+def _window(coming: Iterator[Firing], now: datetime) -> tuple[list[Firing], int]:
     """What comes within the base window, or within the hours after which enough has come."""
-    found: list[Fire] = []
+    found: list[Firing] = []
     hours = BASE_HOURS
     for fire in coming:
         wanted = -((now - fire[0]) // _HOUR)
@@ -147,7 +147,7 @@ def _window(coming: Iterator[Fire], now: datetime) -> tuple[list[Fire], int]:
     return found, hours if len(found) >= ENOUGH else LONGEST_HOURS
 
 
-def _chosen(past: list[Fire], coming: list[Fire], own: set[Fire]) -> list[Fire]:
+def _chosen(past: list[Firing], coming: list[Firing], own: set[Firing]) -> list[Firing]:
     """What gets a line: this task, then what comes soonest, then what fired last."""
     fired = [fire for fire in reversed(past) if fire not in own]
     return sorted([*own, *coming, *fired][:MOST_LINES])

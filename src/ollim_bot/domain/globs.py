@@ -1,7 +1,7 @@
 """Globs over paths and over words: `*` and `?` stay within a folder, `**` crosses folders.
 
-A text is read once, with the set of all places in the glob that it may have reached so far. So the
-time grows with the length of the text, whatever the glob.
+A match reads a text once and keeps the set of all positions in the glob reached so far, so its time
+grows with the length of the text for any glob.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-# A longer text fits no glob: paths, addresses and words are far shorter.
+# A longer text matches no glob: paths, addresses and words are far shorter.
 LONGEST_TEXT = 8192
 
-# `**/` stands for no folder, too, where a folder may begin.
+# Where a folder may begin, `**/` also matches no folder.
 _TOKENS = re.compile(r"(?<![^/])(?:\*\*+/)+|\*\*+|\*|\?|[^*?]+")
 
-# Stand-ins for the wildcards of a glob while another glob is matched against it.
+# They replace the wildcards of a glob while another glob is matched against it.
 _ANY_FOLDERS, _ANY, _ONE = "\ue000", "\ue001", "\ue002"
 _UNCLEAR = re.compile(r"[!\[\]{}(),\\\s\ue000-\ue002]")
 
 
 def fits(glob: str, text: str) -> bool:
-    """Whether a text, taken as it is, is one of those that a glob stands for."""
+    """Whether the glob matches the text, taken literally."""
     return len(text) <= LONGEST_TEXT and _compiled(glob).matches(text)
 
 
 def covers(wider: str, narrower: str) -> bool:
-    """Whether a glob stands for everything that another one does; False where that is unclear."""
+    """Whether a glob matches everything that another one matches; False where that is unclear."""
     if _UNCLEAR.search(narrower):
         return False
     marked = re.sub(r"\*\*+", _ANY_FOLDERS, narrower).replace("*", _ANY).replace("?", _ONE)
@@ -38,9 +38,9 @@ def covers(wider: str, narrower: str) -> bool:
 def fits_words(
     wanted: Sequence[str], words: Sequence[str], is_same: Callable[[str, str], bool] = fits
 ) -> bool:
-    """Whether words are those that a pattern stands for, one by one.
+    """Whether a pattern matches the words, one by one.
 
-    `**` stands for any number of words, and so does a `*` at the end.
+    `**` matches any number of words, and so does a `*` at the end.
     """
     reached = {*_skipping(wanted, {0})}
     for word in words:
@@ -61,7 +61,7 @@ def _is_any_number(wanted: Sequence[str], at: int) -> bool:
 
 
 def _skipping(wanted: Sequence[str], reached: set[int]) -> set[int]:
-    """With the places that are reached without a further word."""
+    """With the positions that are reached without a further word."""
     found = set(reached)
     for at in range(len(wanted)):
         if at in found and _is_any_number(wanted, at):
@@ -71,12 +71,12 @@ def _skipping(wanted: Sequence[str], reached: set[int]) -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Glob:
-    """One bit for each place between two of its characters; a wildcard counts as one character.
+    """A compiled glob: one bit for each position before a character; a wildcard is one character.
 
-    `literals` has the places before each plain character. At `runs` any further character may
-    come, at `names` any but `/`, before `ones` exactly one. `folders` are the places before a
-    `**/`. From `runs`, `names` and `folders` the next place is reached for nothing, and from
-    `folders` also the one behind its `/`.
+    `literals` has the positions before each plain character. At `runs` any number of characters may
+    follow, at `names` any number except `/`, at `ones` exactly one. `folders` are the positions
+    before a `**/`. `runs`, `names` and `folders` also reach the next position without a character,
+    and `folders` the position behind its `/`.
     """
 
     literals: dict[str, int]

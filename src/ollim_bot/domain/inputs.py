@@ -1,4 +1,4 @@
-"""What the conversation takes in: messages, commands, and turns that nobody wrote a message for."""
+"""The inputs of the conversation: owner's messages, commands, and turns that the program starts."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, NewType
 
-from ollim_bot.domain.catch_up import late_since
 from ollim_bot.domain.chat import Attachment, MessageId
 from ollim_bot.domain.jobs import Chain, Job, JobKind, Reminder, kind_of
+from ollim_bot.domain.lateness import late_since
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import Untrusted
@@ -22,7 +22,10 @@ _NO_CHAIN = Chain()
 
 @dataclass(frozen=True, slots=True)
 class ForkOrigin:
-    """The session that had sent what the owner replies to, and when; too long ago if expired."""
+    """The session that sent the message the owner replies to, and when it did.
+
+    `is_expired`: too long ago to fork from.
+    """
 
     session: SessionId
     at: datetime
@@ -31,11 +34,11 @@ class ForkOrigin:
 
 @dataclass(frozen=True, slots=True)
 class OwnerMessage:
-    """`id` is also the id of the message in the message log; `quote` is what it replies to.
+    """`id` is also the id in the message log; `quote` is the text that is replied to.
 
-    `button` is the label of a button that was pressed; the text is then the prompt behind it.
-    `origin` is set where a fork or a background run had sent what it replies to. `untrusted` is set
-    where the owner did not write the text, and `untrusted_quote` where the quote is such a text.
+    `button` is the label of a pressed button; the text is then the prompt behind it. `origin` is
+    set where a fork or a background run sent the message that is replied to. `untrusted` is set
+    where the owner did not write the text, `untrusted_quote` where that is true of the quote.
     """
 
     id: InputId
@@ -55,13 +58,13 @@ class OwnerMessage:
 
     @property
     def opens_fork(self) -> bool:
-        """Whether it is to be answered in a branch of the session that it replies to."""
+        """Whether it is answered in a branch of the session that it replies to."""
         return self.origin is not None and not self.origin.is_expired
 
 
 @dataclass(frozen=True, slots=True)
 class CommandCall:
-    """A slash command, or what a button or the agent asks for, that waits its turn."""
+    """A queued command: a slash command, or a request of a button or the agent."""
 
     id: InputId
     surface: str
@@ -70,8 +73,8 @@ class CommandCall:
     arguments: Mapping[str, str] = field(default_factory=dict)
 
 
-class Occasion(StrEnum):
-    """Why the program itself asks the agent something."""
+class ProgramTurnReason(StrEnum):
+    """Why the program itself prompts the agent."""
 
     FORK_STARTED = "fork_started"
     FORK_IDLE = "fork_idle"
@@ -80,31 +83,31 @@ class Occasion(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProgramTurn:
-    """A turn that nobody wrote a message for, in `fork`; `topic` is that of one that begins."""
+    """A turn in `fork` that the program starts; `topic` is set when the fork begins."""
 
     id: InputId
     surface: str
     at: datetime
-    occasion: Occasion
+    occasion: ProgramTurnReason
     fork: str
     topic: str = ""
 
     @property
     def wants_answer(self) -> bool:
-        """Whether somebody waits for one: nobody does when the program asks about a fork itself."""
-        return self.occasion is Occasion.FORK_STARTED
+        """Whether the owner waits for the answer: only where the owner opened the fork."""
+        return self.occasion is ProgramTurnReason.FORK_STARTED
 
     @property
     def can_be_replaced(self) -> bool:
-        """Whether a newer message may stop its turn: not the report that a fork ends with."""
-        return self.occasion is not Occasion.FORK_REPORT
+        """Whether a newer message may stop its turn: not the report that ends a fork."""
+        return self.occasion is not ProgramTurnReason.FORK_REPORT
 
 
 @dataclass(frozen=True, slots=True)
 class JobTurn:
-    """A job that is done in the main conversation; `id` is that of its occurrence.
+    """A job that runs in the main conversation; `id` is that of its occurrence.
 
-    `late_since` is when it should have been done, where that is long ago.
+    `late_since` is when it was due, where that is long ago.
     """
 
     id: InputId
@@ -124,19 +127,19 @@ class JobTurn:
     def of(
         cls, job: Job, input_id: InputId, now: datetime, late_since: datetime | None = None
     ) -> JobTurn:
-        """With all that the turn needs, whatever becomes of the file meanwhile."""
+        """A copy of all that the turn needs, independent of later changes of the file."""
         spec, chain = job.spec, job.chain if isinstance(job, Reminder) else _NO_CHAIN
         return cls(
             input_id, "", now, kind_of(job), spec.id, spec.title, spec.message, chain, late_since
         )
 
     def as_of(self, now: datetime) -> JobTurn:
-        """As it is begun: it may have become late while it waited."""
+        """The turn as it begins: it may have become late while it waited."""
         if self.late_since is not None:
             return self
         return replace(self, late_since=late_since(Occurrence.parse(self.id), now))
 
 
-# What a turn of the agent can be about.
-Asked = OwnerMessage | ProgramTurn | JobTurn
-Input = Asked | CommandCall
+# The inputs that a turn of the agent answers.
+TurnRequest = OwnerMessage | ProgramTurn | JobTurn
+Input = TurnRequest | CommandCall

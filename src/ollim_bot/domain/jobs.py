@@ -1,12 +1,13 @@
-"""Jobs: what the bot does by itself. Routines by cron, reminders once, webhooks on a request."""
+"""Jobs: routines run by cron, reminders once, webhooks on a request."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
 from ollim_bot.domain.moments import instant
@@ -15,6 +16,7 @@ from ollim_bot.domain.text import shortened
 if TYPE_CHECKING:
     from ollim_bot.domain.cron import Cron
 
+T = TypeVar("T")
 _LONGEST_TITLE = 60
 
 
@@ -31,7 +33,7 @@ class Model(StrEnum):
 
 
 class ReportMode(StrEnum):
-    """How a background run owes the main session a report (`update-main-session`)."""
+    """When a background run owes the main session a report (`update-main-session`)."""
 
     ALWAYS = "always"
     ON_PING = "on_ping"
@@ -40,7 +42,7 @@ class ReportMode(StrEnum):
 
 
 class Late(StrEnum):
-    """What to do when the moment was missed."""
+    """What to do about a missed occurrence."""
 
     RUN = "run"
     SKIP = "skip"
@@ -49,10 +51,10 @@ class Late(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """What all jobs have in common. `message` is the body of the file.
+    """The fields that all jobs share. `message` is the body of the file.
 
-    `set_by` is the job whose background run has set this one, such as `routine:plan`: it is then
-    the bot's initiative, and never comes whatever happens.
+    `set_by` is the job whose background run created this one, such as `routine:plan`. Such a job is
+    the bot's own initiative, so it never has to be delivered.
     """
 
     id: str
@@ -79,7 +81,7 @@ class JobSpec:
 
     @property
     def short_title(self) -> str:
-        """The title as a part of a line: 60 characters at most, and no full stop."""
+        """The title as part of a line: 60 characters at most, without a full stop."""
         line = " ".join(self.title.split())
         return shortened(line.rstrip(".,;: ") or line, _LONGEST_TITLE)
 
@@ -102,7 +104,7 @@ class Routine:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A reminder's leave to follow up: `max` follow-ups, of which this is number `depth`."""
+    """How often a reminder may follow up: `max` times, of which this is number `depth`."""
 
     max: int = 0
     depth: int = 0
@@ -115,7 +117,7 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Reminder:
-    """`run_at` as it stands in the file: an instant, or a wall-clock time in the job's zone."""
+    """`run_at` as in the file: an instant, or a wall-clock time in the job's zone."""
 
     spec: JobSpec
     run_at: datetime
@@ -123,7 +125,7 @@ class Reminder:
 
     @property
     def must(self) -> bool:
-        """Whether it is delivered whatever happens: the default where no chain decides."""
+        """Whether it must be delivered: by default, unless it is a chain."""
         if self.spec.set_by is not None:
             return False
         if self.spec.must is None:
@@ -136,7 +138,7 @@ class Reminder:
 
 @dataclass(frozen=True, slots=True)
 class WebhookSpec:
-    """`fields` is the JSON Schema of the accepted data; `spec.id` is the address segment."""
+    """`fields` is the JSON Schema of the accepted data; `spec.id` is the segment of its URL."""
 
     spec: JobSpec
     fields: Mapping[str, object]
@@ -147,7 +149,7 @@ Job = Routine | Reminder | WebhookSpec
 
 
 def is_ordered(job: Job) -> bool:
-    """Whether the program itself delivers it where no run does: a reminder that must come."""
+    """Whether the program itself delivers it if no run does: a reminder that must be delivered."""
     return isinstance(job, Reminder) and job.must
 
 
@@ -159,3 +161,18 @@ def kind_of(job: Job) -> JobKind:
             return JobKind.REMINDER
         case WebhookSpec():
             return JobKind.WEBHOOK
+
+
+class Shelved(NamedTuple, Generic[T]):
+    """A document that was understood, and its file."""
+
+    item: T
+    path: Path
+
+
+class ShelfReport(NamedTuple, Generic[T]):
+    """All correct documents of a shelf, and a sentence for each problem."""
+
+    jobs: Sequence[Shelved[T]]
+    problems: Sequence[str] = ()
+    warnings: Sequence[str] = ()

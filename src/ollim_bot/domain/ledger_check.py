@@ -31,11 +31,11 @@ _JITTER = timedelta(minutes=1)
 
 
 @dataclass(slots=True)
-class Tenure:
+class DefinitionPeriod:
     """A definition that counts for the moments later than `after`, up to `until` if it has ended.
 
-    `earliest` is before `after` if the clock was set back meanwhile. `is_first` if the job may have
-    been armed before the ledger began.
+    `earliest` is before `after` if the clock was set back in between. `is_first` says that the job
+    may have been armed before the ledger began.
     """
 
     definition: Definition
@@ -61,14 +61,14 @@ class Tenure:
         return next(self.definition.moments(moment - _SECOND), None) == moment
 
 
-class Tenures:
-    """All that are known after the rows given to `note`, which come in the order of the ledger.
+class DefinitionHistory:
+    """The periods of all definitions, read from rows given to `note` in the order of the ledger.
 
     `has_begun` tells whether all jobs that are armed are known.
     """
 
     def __init__(self) -> None:
-        self.of: dict[JobKey, list[Tenure]] = {}
+        self.of: dict[JobKey, list[DefinitionPeriod]] = {}
         self.findings: list[str] = []
         self.has_begun = False
         self._clock: datetime | None = None
@@ -85,7 +85,7 @@ class Tenures:
                 when = row.ts.isoformat(timespec="seconds")
                 self.findings.append(f"The row `{row.state}` of {when} cannot be understood.")
 
-    def held(self, key: JobKey) -> Tenure | None:
+    def held(self, key: JobKey) -> DefinitionPeriod | None:
         """The one that lasts; None if the job is not armed."""
         last = self.of.get(key, [None])[-1]
         return None if last is None or last.until is not None else last
@@ -133,7 +133,7 @@ class Tenures:
 
     def _begin(self, job: Definition, since: datetime, *, is_first: bool) -> None:
         job.moments(since)
-        self.of.setdefault(job.key, []).append(Tenure(job, since, is_first, since))
+        self.of.setdefault(job.key, []).append(DefinitionPeriod(job, since, is_first, since))
 
     def _end(self, key: JobKey, since: datetime) -> None:
         held = self.held(key)
@@ -161,7 +161,7 @@ def check(
     horizon = _horizon(now, watched_until or found.watched_until)
     expected = {} if horizon is None else found.expected(horizon)
     return [
-        *found.tenures.findings,
+        *found.definitions.findings,
         *(text for story in found.stories for text in found.wrong_with(story, horizon)),
         *(_no_cause(story) for story in found.stories if not found.has_cause(story, expected)),
         *(_no_trace(one) for one in expected if one not in found.history.stories),
@@ -176,17 +176,17 @@ class _Reading:
     """All that the rows say. The first rows of what is older than the first roster may be gone."""
 
     def __init__(self, rows: Iterable[LedgerRow]) -> None:
-        self.tenures = Tenures()
+        self.definitions = DefinitionHistory()
         self.watched_until: datetime | None = None
         self._started: datetime | None = None
         self._oldest: set[Occurrence] = set()
-        self._causes: dict[Occurrence, Tenure | None] = {}
+        self._causes: dict[Occurrence, DefinitionPeriod | None] = {}
         self.history = History.of(self._noted(rows))
         self.stories = list(self.history.stories.values())
 
     def _noted(self, rows: Iterable[LedgerRow]) -> Iterator[LedgerRow]:
         for row in rows:
-            self.tenures.note(row)
+            self.definitions.note(row)
             if row.state == CHECKPOINT:
                 self.watched_until = _watched_until(row) or self.watched_until
             elif row.state == STARTED:
@@ -197,17 +197,17 @@ class _Reading:
 
     def _meet(self, one: Occurrence) -> None:
         """At its first row: which definition of the job was in force then."""
-        self._causes[one] = self.tenures.held(JobKey(one.kind, one.job_id))
-        if not self.tenures.has_begun:
+        self._causes[one] = self.definitions.held(JobKey(one.kind, one.job_id))
+        if not self.definitions.has_begun:
             self._oldest.add(one)
 
     def expected(self, horizon: datetime) -> dict[Occurrence, None]:
         """What must have come by `horizon`."""
         return {
             Occurrence.scheduled(key.kind, key.id, moment): None
-            for key, tenures in self.tenures.of.items()
-            for tenure in tenures
-            for moment in tenure.expected(horizon)
+            for key, definitions in self.definitions.of.items()
+            for period in definitions
+            for moment in period.expected(horizon)
         }
 
     def has_cause(self, story: RunStory, expected: dict[Occurrence, None]) -> bool:

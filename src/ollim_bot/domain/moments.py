@@ -1,4 +1,4 @@
-"""Moments: from wall-clock times to instants, and back to the words a person uses.
+"""Conversions between wall-clock times, instants and words.
 
 A wall-clock time is a `datetime` without a zone; an instant is one with a zone.
 """
@@ -28,7 +28,7 @@ def instant(wall: datetime, zone: tzinfo) -> datetime:
 
 
 def _shown(moment: datetime) -> datetime:
-    """What the clocks really show at the instant that `moment` stands for."""
+    """The time that the clocks really show at the instant `moment`."""
     return moment.astimezone(UTC).astimezone(moment.tzinfo).replace(tzinfo=None, fold=0)
 
 
@@ -45,9 +45,9 @@ def offset_at(moment: datetime, zone: tzinfo) -> timedelta:
 
 
 def clock_change(before: datetime, after: datetime, zone: tzinfo) -> datetime:
-    """The instant in UTC, between the two in UTC, at which the clocks of `zone` are changed.
+    """The instant in UTC at which the clocks of `zone` change between `before` and `after`.
 
-    They are changed once between the two, `after` included.
+    Both are in UTC, and exactly one change lies between them, `after` included.
     """
     offset = offset_at(after, zone)
     while after - before > _SECOND:
@@ -60,13 +60,13 @@ def clock_change(before: datetime, after: datetime, zone: tzinfo) -> datetime:
 
 
 def elapsed(since: datetime, now: datetime) -> timedelta:
-    """How much real time lies between two instants, whatever the clocks did meanwhile."""
-    # Python subtracts two instants of one zone as its clocks show them, changes and all.
+    """The real time between two instants, also across clock changes."""
+    # Python subtracts two instants of one zone by their wall-clock times.
     return now.astimezone(UTC) - since.astimezone(UTC)
 
 
 def later(now: datetime, length: timedelta, unit: timedelta = _SECOND) -> datetime:
-    """When `length` of real time has passed, at the next full `unit`, so that it is never early."""
+    """The instant after `length` of real time, rounded up to a full `unit`, so never early."""
     exact = now.astimezone(UTC) + length
     beyond = (exact - _MIDNIGHT) % unit
     rounded_up = exact - beyond + unit if beyond else exact

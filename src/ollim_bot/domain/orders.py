@@ -1,4 +1,4 @@
-"""What the owner has ordered is delivered once, whoever does it: a run, or the program."""
+"""The one delivery of a `must` reminder, by its run or by the program."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from threading import Lock
 class Order:
     """Taken before the delivery is made; given back if it is known to have failed.
 
-    Runs pay for their pings in threads, so two may come at the same instant.
+    Locked, since runs pay for their pings in threads.
     """
 
     def __init__(self, *, is_delivered: bool = False) -> None:
@@ -20,7 +20,7 @@ class Order:
         return self._is_taken
 
     def take(self) -> bool:
-        """False if somebody else has it."""
+        """False if it is taken already."""
         with self._lock:
             is_free, self._is_taken = not self._is_taken, True
         return is_free

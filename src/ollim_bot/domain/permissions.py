@@ -25,20 +25,38 @@ from ollim_bot.domain.tool_policy import (
 )
 
 _ANY_NUMBER = " "
+# A longer grant fits neither a button nor a list.
+LONGEST_GRANT = 200
+# Programs, or programs with their first words, that with any arguments change nothing, open no file
+# and start no other program. For all others only the exact command is offered.
+_HARMLESS = (
+    *(("ollim-bot", *rest) for rest in (("help",), ("version",), ("runs",), ("rehearse",))),
+    *(("ollim-bot", noun, "list") for noun in ("reminder", "routine", "webhook", "tasks", "skill")),
+    *((program,) for program in ("cal", "echo", "nproc", "pwd", "uname", "uptime", "whoami")),
+)
+_NAMED_BY: Mapping[str, tuple[str, str]] = {
+    "Skill": ("skill", " *"),
+    "Agent": ("subagent_type", ""),
+    "Task": ("subagent_type", ""),
+}
+_SITE = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+")
+_WILD = re.compile(r"[*?]")
+_TOPS = ("", ".", "/")
 
 
 def is_covered(pattern: Pattern, by: Iterable[Pattern]) -> bool:
-    """Whether one of several allows every call that `pattern` allows; False where it is unclear.
+    """Whether a single pattern of `by` allows every call that `pattern` allows.
 
-    What several allow only together counts as unclear, and so do paths of more than one line.
+    False where that is unclear: calls that several patterns allow only together, and paths of more
+    than one line.
     """
     return any(_covers(wider, pattern) for wider in by)
 
 
 def beyond_main(patterns: Iterable[str], allowed: Sequence[Pattern]) -> Iterator[str]:
-    """What is wrong with each pattern that the agent gives a job, in sentences.
+    """A sentence for each wrong pattern that the agent gives a job.
 
-    `allowed` is what the conversation itself may use: what the agent allows a job goes no further.
+    `allowed` is what the conversation itself may use; the agent cannot allow a job more than that.
     """
     for text in patterns:
         errors = problems(text).errors
@@ -81,7 +99,7 @@ def _covers_argument(tool: str, wider: str, narrower: str) -> bool:
 
 
 def _covers_words(wider: Sequence[str], narrower: Sequence[str]) -> bool:
-    """A part that stands for any number of words is covered only by another such part."""
+    """A part that matches any number of words is covered only by another such part."""
     last = len(narrower) - 1
     marked = [
         _ANY_NUMBER if word == "**" or (word == "*" and at == last) else word
@@ -97,26 +115,6 @@ def _covers_glob(wider: str, narrower: str) -> bool:
     return wider == narrower or (not leaves and covers(wider, narrower))
 
 
-# What is longer can be said neither on a button nor in a list.
-LONGEST_GRANT = 200
-
-# Programs, or programs with their first words, that change nothing, open no file and start no other
-# program, with any arguments. For all others the exact command is offered, and nothing else.
-_HARMLESS = (
-    *(("ollim-bot", *rest) for rest in (("help",), ("version",), ("runs",), ("rehearse",))),
-    *(("ollim-bot", noun, "list") for noun in ("reminder", "routine", "webhook", "tasks", "skill")),
-    *((program,) for program in ("cal", "echo", "nproc", "pwd", "uname", "uptime", "whoami")),
-)
-_NAMED_BY: Mapping[str, tuple[str, str]] = {
-    "Skill": ("skill", " *"),
-    "Agent": ("subagent_type", ""),
-    "Task": ("subagent_type", ""),
-}
-_SITE = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+")
-_WILD = re.compile(r"[*?]")
-_TOPS = ("", ".", "/")
-
-
 class Verdict(Enum):
     REFUSE = auto()
     ASK = auto()
@@ -124,7 +122,7 @@ class Verdict(Enum):
 
 
 def verdict(mode: PermissionMode, tool: str) -> Verdict:
-    """What a mode says to a call that no pattern allows."""
+    """The decision of a mode about a call that no pattern allows."""
     if mode is PermissionMode.BYPASS:
         return Verdict.LET_THROUGH
     if mode is PermissionMode.ACCEPT_EDITS and tool in WRITING:
@@ -135,19 +133,19 @@ def verdict(mode: PermissionMode, tool: str) -> Verdict:
 def is_allowed(
     patterns: Iterable[Pattern], tool: str, arguments: Mapping[str, object], *roots: str
 ) -> bool:
-    """`roots` are all names of the folder that `./` stands for."""
+    """`roots` are all names of the folder that `./` means."""
     return any(matches(each, tool, arguments, root) for each in patterns for root in roots)
 
 
 def grant_for(tool: str, arguments: Mapping[str, object], *roots: str) -> Pattern | None:
-    """What is allowed from now on where a call is approved for good: what was asked, and its like.
+    """The pattern to allow from now on when a call is approved for good.
 
-    A command stands for itself, or, if it is harmless with any arguments, for its program. A file
-    stands for its folder, an address for its site, a search for where it looks, all else for the
-    tool. None where that cannot be said in a pattern.
+    A command grants itself, or its program if that is harmless with any arguments. A file grants
+    its folder, an address its site, a search the place it searches, any other call the tool. None
+    where no pattern can express that.
     """
     found = [grant for root in roots if (grant := _grant(tool, arguments, root)) is not None]
-    # Below one of the roots, if there: the others see the same place from the top.
+    # A pattern below one of the roots first: the other roots give an absolute path.
     found.sort(key=lambda grant: (grant.argument or "").startswith("/"))
     return found[0] if found else None
 
@@ -178,7 +176,7 @@ def _grant(tool: str, arguments: Mapping[str, object], root: str) -> Pattern | N
 
 
 def _text_of_grant(tool: str, arguments: Mapping[str, object], root: str) -> str:
-    """Empty where there is none."""
+    """Empty where no pattern can express it."""
     if "*" in tool:
         return ""
     if tool == "Bash":
@@ -201,7 +199,7 @@ def _scoped(tool: str, argument: str) -> str:
 
 
 def _first_words(words: Sequence[str]) -> str:
-    """A harmless program with any arguments; else the whole command and nothing but it."""
+    """A harmless program with any arguments; else exactly the whole command."""
     for known in _HARMLESS:
         if tuple(words[: len(known)]) == known:
             return f"{' '.join(known)} *"
@@ -209,14 +207,14 @@ def _first_words(words: Sequence[str]) -> str:
 
 
 def _folder(path: str) -> str:
-    """All that is below the folder of a file; a file at the top stands for itself."""
+    """Everything below the folder of a file; a file at the top grants only itself."""
     folder = posixpath.dirname(path)
     whole = path if folder in _TOPS else f"{folder}/**"
     return "" if _WILD.search(path) else whole
 
 
 def _searched_folder(glob: str) -> str:
-    """Where a search begins; one that begins at the top, or at one place, stands for itself."""
+    """The folder where a search begins; a search at the top, or of one file, grants itself."""
     if not _WILD.search(glob):
         return glob
     folder = posixpath.dirname(_WILD.split(glob)[0])
@@ -224,5 +222,5 @@ def _searched_folder(glob: str) -> str:
 
 
 def _is_one_word(text: str) -> bool:
-    """Whether it stands in a pattern for nothing but itself."""
+    """Whether a pattern with this text matches only this text."""
     return bool(text) and " " not in text and not _WILD.search(text)

@@ -1,4 +1,4 @@
-"""The ping budget, and whether a message may be charged to it."""
+"""The ping budget, and the decision whether a ping may be sent."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ DEFAULT_CAPACITY = 5
 DEFAULT_REFILL_MINUTES = 90
 LARGEST_LIMIT = 1_000_000
 
-# Sums of fractions of a token must not leave the owner at 0.9999999 of one.
+# Rounding must not leave 0.9999999 of a token where one was refilled.
 _TOLERANCE = 1e-9
-# Each is due to be used or given back soon; what is left over by crashes is not kept for ever.
+# Each is used or returned soon; the limit drops those that crashes left behind.
 _MOST_HELD = 50
 
 
 class Charge(StrEnum):
-    """What a message costs of the ping budget; given back if it is known not to have been sent."""
+    """What a message costs of the ping budget; refunded if it certainly was not sent."""
 
     NOTHING = "nothing"
     TOKEN = "token"
@@ -34,8 +34,8 @@ class Charge(StrEnum):
 class PingBudget:
     """`available` lies between 0 and `capacity`; `now` is always in the owner's zone.
 
-    `payments` counts what was ever paid for, so that after a crash nothing is paid for twice.
-    `held` are the occurrences for which one token each is set aside.
+    `payments` counts all payments, so that a crash cannot cause a second one. `held` are the
+    occurrences for which one token each is reserved.
     """
 
     capacity: int
@@ -64,14 +64,14 @@ class PingBudget:
 
     @property
     def tokens(self) -> int:
-        return math.floor(self._available_to_a_hair)
+        return math.floor(self._available_rounded)
 
     @property
-    def _available_to_a_hair(self) -> float:
+    def _available_rounded(self) -> float:
         return self.available + _TOLERANCE
 
     def refilled(self, now: datetime) -> PingBudget:
-        """As it stands now: with what time has added, and the counters of today.
+        """The budget at `now`: with the tokens that time has added, and today's counters.
 
         A clock that went back adds nothing, takes nothing, and counts from the new time on.
         """
@@ -89,7 +89,7 @@ class PingBudget:
         )
 
     def refills_until(self, moment: datetime, now: datetime) -> int:
-        """How many tokens time adds from `now` to `moment` if there is always room for them."""
+        """How many tokens time adds from `now` to `moment`, without regard to `capacity`."""
         bottomless = replace(self.refilled(now), capacity=LARGEST_LIMIT)
         return bottomless.refilled(moment).tokens - bottomless.tokens
 
@@ -102,9 +102,9 @@ class PingBudget:
         return replace(budget, available=left, daily_used=budget.daily_used + 1), True
 
     def set_aside(self, occurrence: str, now: datetime) -> tuple[PingBudget, bool]:
-        """With one token taken for the ping of that occurrence, once however often it is asked.
+        """Reserve one token for the ping of that occurrence; repeating the call changes nothing.
 
-        False if there is none to take.
+        False if there is no token.
         """
         if occurrence in self.held:
             return self, True
@@ -113,20 +113,20 @@ class PingBudget:
         return (replace(budget, held=held) if is_paid else budget), is_paid
 
     def spent_by(self, occurrence: str, now: datetime) -> tuple[PingBudget, bool]:
-        """Like `spent`, with the token that was set aside for that occurrence, if there is one."""
+        """Like `spent`, with the token that is reserved for that occurrence, if there is one."""
         if occurrence not in self.held:
             return self.spent(now)
         return self.refilled(now)._without(occurrence), True
 
     def released(self, occurrence: str, now: datetime) -> PingBudget:
-        """With the token that was set aside for that occurrence, if it was not used."""
+        """With the reserved token of that occurrence returned, if it was not used."""
         return self.given_back(now)._without(occurrence) if occurrence in self.held else self
 
     def _without(self, occurrence: str) -> PingBudget:
         return replace(self, held=tuple(each for each in self.held if each != occurrence))
 
     def given_back(self, now: datetime) -> PingBudget:
-        """With the token of a ping that is known not to have been sent."""
+        """With the token of a ping that certainly was not sent."""
         budget = self.refilled(now)
         return replace(
             budget,
@@ -135,7 +135,7 @@ class PingBudget:
         )
 
     def critical_spent(self, now: datetime, daily_cap: int) -> tuple[PingBudget, bool]:
-        """One more critical ping of today and True, or False when today's are used up."""
+        """One more critical ping today and True, or False when today's limit is reached."""
         budget = self.refilled(now)
         if budget.critical_used >= daily_cap:
             return budget, False
@@ -146,7 +146,7 @@ class PingBudget:
         return replace(budget, critical_used=max(0, budget.critical_used - 1))
 
     def resized(self, now: datetime, *, capacity: int, refill_rate_minutes: int) -> PingBudget:
-        """With other limits. A smaller bucket spills; a larger one is not filled.
+        """With other limits. A smaller capacity drops tokens; a larger one adds none.
 
         Raises `WrongInput` unless both limits are positive and of a sensible size.
         """
@@ -169,12 +169,12 @@ class PingBudget:
         line = f"budget: {budget.tokens}/{budget.capacity}"
         if budget.tokens >= budget.capacity:
             return line
-        missing = 1 - budget._available_to_a_hair % 1
+        missing = 1 - budget._available_rounded % 1
         minutes = math.ceil(missing * budget.refill_rate_minutes)
         return f"{line} (next refill in {minutes} min)"
 
     def full_status(self, now: datetime) -> str:
-        """The status line, and what was used today where anything was."""
+        """The status line, and today's use if there was any."""
         budget = self.refilled(now)
         lines = [budget.status_line(now)]
         if budget.daily_used:
@@ -185,22 +185,22 @@ class PingBudget:
 
 
 @dataclass(frozen=True, slots=True)
-class Allowed:
+class PingAllowed:
     charge: Charge
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """`reason` is for the agent: why, and what to do instead."""
+class PingRefused:
+    """`reason` tells the agent why, and what to do instead."""
 
     reason: str
 
 
-Verdict = Allowed | Refused
+PingVerdict = PingAllowed | PingRefused
 
 
-def is_ordered(run: Run) -> bool:
-    """Whether its next ping is what the owner has ordered, and not the bot's initiative."""
+def is_must_ping(run: Run) -> bool:
+    """Whether the next ping of the run delivers what the owner ordered."""
     return run.policy.must and run.policy.allow_ping and not run.has_pinged
 
 
@@ -212,30 +212,31 @@ def charged(
     wants_critical: bool,
     is_busy: bool,
     daily_cap: int,
-) -> tuple[PingBudget, Verdict]:
-    """The budget after this ping was paid for, and whether it may be sent.
+) -> tuple[PingBudget, PingVerdict]:
+    """The budget after paying for this ping, and whether the ping may be sent.
 
-    In this order: pings allowed at all, one for each run, the owner not being answered, a token
-    left. A critical ping skips the last three, once in a run and a few times a day; beyond that it
-    is an ordinary one. What the owner has ordered to be delivered is neither refused nor charged.
+    The checks, in order: pings are allowed for the job, the run has not pinged, the owner is not
+    being answered, a token is left. A critical ping skips the last three, once in a run and a few
+    times a day; beyond that it counts as an ordinary one. A ping that the owner ordered is neither
+    refused nor charged.
     """
     if not run.policy.allow_ping:
-        return budget, Refused(f"Pings are switched off for this job. {_instead(run)}")
-    if is_ordered(run):
-        return budget, Allowed(Charge.NOTHING)
+        return budget, PingRefused(f"Pings are switched off for this job. {_instead(run)}")
+    if is_must_ping(run):
+        return budget, PingAllowed(Charge.NOTHING)
     if wants_critical and not run.critical_used:
         paid, is_paid = budget.critical_spent(now, daily_cap)
         if is_paid:
-            return paid, Allowed(Charge.CRITICAL)
+            return paid, PingAllowed(Charge.CRITICAL)
     if run.has_pinged:
-        return budget, Refused(f"This run has pinged once already. {_instead(run)}")
+        return budget, PingRefused(f"This run has pinged once already. {_instead(run)}")
     if is_busy:
-        return budget, Refused(f"The owner is in the middle of a conversation. {_instead(run)}")
+        return budget, PingRefused(f"The owner is in the middle of a conversation. {_instead(run)}")
     paid, is_paid = budget.spent_by(run.occurrence, now)
     if is_paid:
-        return paid, Allowed(Charge.TOKEN)
+        return paid, PingAllowed(Charge.TOKEN)
     line = paid.status_line(now)
-    return paid, Refused(f"The ping budget is used up ({line}). {_instead(run)}")
+    return paid, PingRefused(f"The ping budget is used up ({line}). {_instead(run)}")
 
 
 def _instead(run: Run) -> str:

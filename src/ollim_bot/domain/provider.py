@@ -1,4 +1,4 @@
-"""Which model answers: what the settings name, else Claude's login, else the built-in one."""
+"""Which model answers: the one in the settings, else Claude's login, else the built-in one."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from urllib.parse import urlsplit
 
 NOT_SIGNED_IN = "Not signed in. Run `ollim-bot auth login`."
 
-# What the engine finds in the environment and sends along; none of it is a setting of ours.
+# Variables that the engine reads from the environment and sends along; none is our setting.
 SENT_ALONG = ("CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_CUSTOM_HEADERS")
 
 _NAMES_ONE = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
 
 
-# Its own address, where the engine's prices are those that are paid.
+# At this address, the costs that the engine reports are the costs that are paid.
 _CLAUDES_HOST = "api.anthropic.com"
 
 
@@ -24,8 +24,8 @@ class ProviderKind(StrEnum):
     CLAUDE = "claude"
 
 
-class Access(StrEnum):
-    """How the model is reached, and so what may be wrong with it."""
+class ModelAccess(StrEnum):
+    """How the model is reached, which decides what can be wrong with it."""
 
     BUILT_IN = "built in"
     LOGIN = "login"
@@ -34,7 +34,7 @@ class Access(StrEnum):
 
 
 class Price(StrEnum):
-    """Whether what the engine says of costs is what is paid."""
+    """Whether the costs that the engine reports are the costs that are paid."""
 
     LISTED = "listed"
     FREE = "free"
@@ -43,12 +43,12 @@ class Price(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """`name` is what the owner reads; `problem` says what is missing, if anything is."""
+    """`name` is for the owner to read; `problem` says what is missing, if anything is."""
 
     kind: ProviderKind
     name: str
     problem: str = ""
-    access: Access = Access.LOGIN
+    access: ModelAccess = ModelAccess.LOGIN
 
     @property
     def is_offline(self) -> bool:
@@ -59,12 +59,12 @@ class Provider:
         return _PRICES.get(self.access, Price.LISTED)
 
 
-_PRICES: Mapping[Access, Price] = {
-    Access.BUILT_IN: Price.FREE,
-    Access.OWN_SERVER: Price.UNKNOWN,
+_PRICES: Mapping[ModelAccess, Price] = {
+    ModelAccess.BUILT_IN: Price.FREE,
+    ModelAccess.OWN_SERVER: Price.UNKNOWN,
 }
 
-OFFLINE = Provider(ProviderKind.OFFLINE, "offline model", access=Access.BUILT_IN)
+OFFLINE = Provider(ProviderKind.OFFLINE, "offline model", access=ModelAccess.BUILT_IN)
 CLAUDE = Provider(ProviderKind.CLAUDE, "Claude")
 NO_LOGIN = Provider(
     ProviderKind.CLAUDE,
@@ -74,7 +74,7 @@ NO_LOGIN = Provider(
 
 
 def names_provider(anthropic: Mapping[str, str]) -> bool:
-    """Whether the settings say who answers, so that nobody has to look for a login."""
+    """Whether the settings name the provider, so that no login is looked for."""
     return any(anthropic.get(name) for name in _NAMES_ONE)
 
 
@@ -85,18 +85,18 @@ def choose_provider(
     is_logged_in: bool,
     last_used: str | None,
 ) -> Provider:
-    """`last_used` is who answered in this data directory before.
+    """`last_used` is the provider that answered last in this data directory.
 
-    Once that was a real model, the built-in one takes its place only where the owner says so.
+    Once that was a real model, only the owner's setting makes the built-in one replace it.
     """
     if wants_offline:
         return OFFLINE
     if base := anthropic.get("ANTHROPIC_BASE_URL"):
         host = urlsplit(base).hostname or base
-        access = Access.KEY if host == _CLAUDES_HOST else Access.OWN_SERVER
+        access = ModelAccess.KEY if host == _CLAUDES_HOST else ModelAccess.OWN_SERVER
         return Provider(ProviderKind.CLAUDE, host, access=access)
     if names_provider(anthropic):
-        return Provider(ProviderKind.CLAUDE, "Claude (API key)", access=Access.KEY)
+        return Provider(ProviderKind.CLAUDE, "Claude (API key)", access=ModelAccess.KEY)
     if is_logged_in:
         return CLAUDE
     return OFFLINE if last_used in (None, ProviderKind.OFFLINE) else NO_LOGIN
@@ -104,7 +104,7 @@ def choose_provider(
 
 @dataclass(frozen=True, slots=True)
 class LoginStatus:
-    """`method` is the program's own word; whether a login still holds, only a turn can tell."""
+    """`method` is the program's own word. Only a turn shows whether the login is still valid."""
 
     is_logged_in: bool
     method: str = "none"

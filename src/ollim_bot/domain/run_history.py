@@ -1,20 +1,13 @@
-"""The story of each occurrence as the ledger tells it, and how it goes on after a restart."""
+"""The story of each occurrence as the ledger tells it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 
-from ollim_bot.domain.occurrences import (
-    MAX_ATTEMPTS,
-    LedgerRow,
-    Occurrence,
-    OccurrenceState,
-    SkipReason,
-    may_follow,
-)
+from ollim_bot.domain.decision import UNWANTED, Progress
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 
 # Rows that tell something of an occurrence without moving it on: that an attempt is about to ping,
 # report or write (`attempt`, `tool`), and that the owner has been given it.
@@ -27,26 +20,6 @@ STARTED = "started"
 CHECKPOINT = "checkpoint"
 
 _STEPS = {state.value: state for state in OccurrenceState}
-
-
-class Recovery(StrEnum):
-    """What becomes of an occurrence that a stop of the program left without an end."""
-
-    RUN = "run"
-    TRY_AGAIN = "try again"
-    INTERRUPT = "interrupt"
-    GIVE_UP = "give up"
-
-    @property
-    def ends_as(self) -> OccurrenceState | None:
-        """None if it is run. A `running` that goes on is said to be `cut_off` first."""
-        return _ENDS_AS.get(self)
-
-
-_ENDS_AS = {
-    Recovery.INTERRUPT: OccurrenceState.INTERRUPTED,
-    Recovery.GIVE_UP: OccurrenceState.FAILED,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,25 +64,15 @@ class RunStory:
 
     @property
     def is_left_out(self) -> bool:
-        """Whether it has ended because nobody wanted it any more, and not for want of an agent."""
+        """Whether it has ended because it was not wanted any more, and not for want of an agent."""
         end = self.end
         if end is None:
             return False
-        unwanted = (SkipReason.POLICY.value, SkipReason.SUPERSEDED.value)
-        return end.state == OccurrenceState.MISSED or end.facts.get("reason") in unwanted
+        return end.state == OccurrenceState.MISSED or str(end.facts.get("reason")) in UNWANTED
 
     @property
-    def recovery(self) -> Recovery | None:
-        """How it goes on, if nobody is at it; None if it has ended."""
-        state = self.state
-        if self.end is not None:
-            return None
-        if self.had_effect:
-            can_be_cut = may_follow(state, OccurrenceState.INTERRUPTED)
-            return Recovery.INTERRUPT if can_be_cut else Recovery.GIVE_UP
-        if state in (None, OccurrenceState.DUE):
-            return Recovery.RUN
-        return Recovery.GIVE_UP if self.attempts >= MAX_ATTEMPTS else Recovery.TRY_AGAIN
+    def progress(self) -> Progress:
+        return Progress(self.state, self.attempts, self.had_effect)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +105,8 @@ def claiming_row(
 def claimed_by(rows: Iterable[LedgerRow]) -> set[Occurrence]:
     """The occurrences that `rows` are to begin.
 
-    Raises `ValueError` if one has not come yet. Nobody would find it again: an occurrence is looked
-    for in no row that is older than its moment.
+    Raises `ValueError` if one has not come yet. It would not be found again:
+    an occurrence is looked for in no row that is older than its moment.
     """
     wanted = set[Occurrence]()
     for row in rows:

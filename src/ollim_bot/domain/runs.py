@@ -31,7 +31,7 @@ def in_words(state: str) -> str:
 
 
 def outcome(facts: Mapping[str, object]) -> str:
-    """Why it failed or was left out, what it did, or why it was silent; empty if nothing tells."""
+    """Why it failed or was skipped, what it did, or why it was silent; empty if none is known."""
     if error := str(facts.get("error") or facts.get("reason") or ""):
         return _REASONS.get(error, error).removesuffix(".")
     did = [word for name, word in _DEEDS.items() if facts.get(name)]
@@ -40,7 +40,7 @@ def outcome(facts: Mapping[str, object]) -> str:
 
 
 def late_label(due: datetime, now: datetime) -> str:
-    """What stands below whatever comes late, whoever brings it."""
+    """The line below a message that comes late."""
     return f"Late: it was due {describe(due, now)}."
 
 
@@ -57,7 +57,7 @@ class RunKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RunPolicy:
-    """Decided once, before the run begins. `tools` are the patterns of what it may call."""
+    """Fixed before the run begins. `tools` are the patterns of the calls it may make."""
 
     kind: RunKind
     tools: tuple[str, ...]
@@ -85,7 +85,7 @@ class RefusedPing:
 
 @dataclass(frozen=True, slots=True)
 class EnterFork:
-    """The agent wants to branch off when this turn has ended."""
+    """The agent asks to branch off after this turn."""
 
     topic: str = ""
     idle_minutes: int | None = None
@@ -93,21 +93,13 @@ class EnterFork:
 
 Intent = EnterFork | ForkExit
 
-_ONLY_LOOKING = frozenset({"Read", "Glob", "Grep", "WebFetch", "WebSearch", "Skill"})
-_ONLY_ASKING = ("mcp__docs__", "mcp__discord__list_reminders")
-
-
-def changes_something(tool: str) -> bool:
-    """Whether a call of it may be seen by anybody afterwards."""
-    return tool not in _ONLY_LOOKING and not tool.startswith(_ONLY_ASKING)
-
 
 @dataclass(slots=True)
 class Run:
-    """The one mutable value of a run: lives and dies with it, and is handed to its tools.
+    """The one mutable value of a run, which its tools share.
 
-    `late_since` is when it was due, if it began late; `taint` is what it has read that nobody
-    vouches for.
+    `late_since` is when it was due, if it began late; `taint` is the untrusted text that it has
+    read.
     """
 
     policy: RunPolicy
@@ -125,6 +117,7 @@ class Run:
     critical_used: bool = False
     reports: list[str] = field(default_factory=list)
     tools_used: list[str] = field(default_factory=list)
+    has_changed_something: bool = False
     times_sent_back: int = 0
     follow_up: str | None = None
     has_answered: bool = False
@@ -135,8 +128,8 @@ class Run:
 
     @property
     def has_effects(self) -> bool:
-        """Whether it has done anything that would be done twice if it were tried again."""
-        return bool(self.pings or self.reports) or any(map(changes_something, self.tools_used))
+        """Whether a second attempt would repeat something that others have seen."""
+        return bool(self.pings or self.reports) or self.has_changed_something
 
     @property
     def has_pinged(self) -> bool:

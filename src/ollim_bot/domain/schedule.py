@@ -143,7 +143,7 @@ class Agenda(Generic[K]):
         self._compact()
 
     def remove(self, key: K) -> None:
-        """Whether it is there or not."""
+        """Does nothing if it is not there."""
         self._at.pop(key, None)
         self._compact()
 
@@ -159,7 +159,7 @@ class Agenda(Generic[K]):
     def due(self, now: datetime) -> list[tuple[K, datetime]]:
         """All that is due by `now`, by time, then by key.
 
-        It is taken out: whoever takes it puts in again what comes again.
+        They are taken out; the caller puts in again what comes again.
         """
         now, found = now.astimezone(UTC), []
         while (at := self.next_at) is not None and at <= now:

@@ -1,4 +1,4 @@
-"""How long a session is, what it has cost, and how full its context is."""
+"""The length, the cost and the context use of a session."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 
 _WORTH_A_WORD = 60
 _SOON_FULL = 80
+_BEGINNINGS = (SessionChange.CREATED, SessionChange.COMPACTED, SessionChange.SWAPPED)
+# From the smallest to the largest, with its tokens.
+_WINDOWS: Mapping[str, int] = {"haiku": 200_000, "sonnet": 1_000_000, "opus": 1_000_000}
+# The engine keeps this much of a window free, and compacts beyond that.
+_KEPT_FREE = 33_000
 
 
 def percent_used(context: int, window: int | None) -> int | None:
@@ -40,11 +45,8 @@ def thousands(tokens: int) -> str:
     return f"{tokens / 1_000_000:.1f}M"
 
 
-_BEGINNINGS = (SessionChange.CREATED, SessionChange.COMPACTED, SessionChange.SWAPPED)
-
-
 def began_at(session: SessionId, events: Iterable[SessionEvent]) -> datetime | None:
-    """When the history that the session now has began: at its start or its last compaction."""
+    """When the present history of the session began: at its start or its last compaction."""
     moments = [
         event.timestamp
         for event in events
@@ -54,8 +56,8 @@ def began_at(session: SessionId, events: Iterable[SessionEvent]) -> datetime | N
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """What stood in the history before it was compacted."""
+class CompactedHistory:
+    """The part of the history that a compaction replaced."""
 
     turns: int
     length: timedelta
@@ -67,15 +69,15 @@ class Stretch:
         return f"{turns} · {_length(self.length)} · {thousands(self.tokens)} tokens compacted"
 
 
-def stretch(
+def compacted_history(
     session: SessionId, began: datetime, now: datetime, messages: Iterable[ChatMessage], tokens: int
-) -> Stretch:
+) -> CompactedHistory:
     turns = sum(message.session == session for message in answers(messages))
-    return Stretch(turns, elapsed(began, now), tokens)
+    return CompactedHistory(turns, elapsed(began, now), tokens)
 
 
 def answers(messages: Iterable[ChatMessage]) -> Iterable[ChatMessage]:
-    """Each once, as it is now: the log has one again that was changed, or delivered elsewhere."""
+    """Each answer once, in its newest version: the log repeats a message that has changed."""
     said = (message for message in messages if message.author is Author.ASSISTANT)
     return {message.id: message for message in said}.values()
 
@@ -88,15 +90,8 @@ def _length(length: timedelta) -> str:
     return f"{hours}h {minutes % 60}m" if hours else f"{minutes}m"
 
 
-# From the smallest to the largest, with the tokens that each takes.
-_WINDOWS: Mapping[str, int] = {"haiku": 200_000, "sonnet": 1_000_000, "opus": 1_000_000}
-
-# So much of a window the engine keeps free: beyond that it compacts.
-_KEPT_FREE = 33_000
-
-
 def fitting_model(wanted: str, context: int) -> str:
-    """The model that is wanted, or the next larger one if a history of `context` is too long."""
+    """The wanted model, or the next larger one if a history of `context` tokens is too long."""
     size = next((name for name in _WINDOWS if name in wanted.lower()), None)
     if size is None or context <= _WINDOWS[size] - _KEPT_FREE:
         return wanted

@@ -1,4 +1,4 @@
-"""Sessions of the engine and the events of their lives."""
+"""Sessions of the engine, and the events of their history."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SessionChange(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SessionEvent:
-    """One line of the session history; the parent is set where one session came from another."""
+    """One line of the session history; the parent is the session that this one came from."""
 
     session_id: SessionId
     event: SessionChange
@@ -36,7 +36,7 @@ class SessionEvent:
 
 
 class Cause(StrEnum):
-    """Why the main session is what it is now."""
+    """Why the main session changed."""
 
     NAMED = "named"
     COMPACTED = "compacted"
@@ -46,14 +46,14 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The main session; `id` is None before the engine has named one."""
+    """The main session; `id` is None until the engine has named one."""
 
     id: SessionId | None = None
 
     def after(
         self, new_id: SessionId, cause: Cause, now: datetime
     ) -> tuple[Session, SessionEvent | None]:
-        """The session from now on, and the event that the cause makes of the change, if any."""
+        """The new main session, and the event of the change, if it is one."""
         if cause is Cause.COMPACTED:
             return Session(new_id), SessionEvent(
                 new_id, SessionChange.COMPACTED, now, self.id or new_id

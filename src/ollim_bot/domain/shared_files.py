@@ -1,4 +1,4 @@
-"""Files that the owner and the agent both edit: profile, jobs, and their changes."""
+"""The files that the owner and the agent both edit: profile, jobs, skills."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from enum import StrEnum
 
 from ollim_bot.domain.jobs import Job
 
+SKILL_FILE = "SKILL.md"
+
 
 class ProfileFile(StrEnum):
     IDENTITY = "IDENTITY.md"
@@ -16,7 +18,7 @@ class ProfileFile(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What stands in `IDENTITY.md` and in `USER.md`; empty where there is nothing."""
+    """The contents of `IDENTITY.md` and `USER.md`; empty where there is none."""
 
     identity: str = ""
     user: str = ""
@@ -28,9 +30,6 @@ class Names:
     bot: str
 
 
-SKILL_FILE = "SKILL.md"
-
-
 class JobFolder(StrEnum):
     ROUTINES = "routines"
     REMINDERS = "reminders"
@@ -40,7 +39,7 @@ class JobFolder(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobFile:
-    """A job, or a skill. `name` is what stands below the folder: `daily.md`, `mail/SKILL.md`."""
+    """A job or a skill. `name` is its path below the folder: `daily.md`, `mail/SKILL.md`."""
 
     folder: JobFolder
     name: str
@@ -55,11 +54,10 @@ class JobFile:
 
 @dataclass(frozen=True, slots=True)
 class FileReading:
-    """What a text would be in a file. `problems` are sentences with file and line.
+    """A text, parsed as the content of a file. `problems` are sentences with file and line.
 
-    `job` is None for a skill, and where there are problems. `tools` are its `allowed-tools`, also
-    where something else is wrong, and `tools_line` is where they stand. `set_by` is what it says of
-    who has set it, also where something is wrong.
+    `job` is None for a skill, and where there are problems. `tools` are its `allowed-tools`, and
+    `tools_line` is their line. `tools` and `set_by` are read also where something else is wrong.
     """
 
     problems: tuple[str, ...] = ()
@@ -69,28 +67,28 @@ class FileReading:
     set_by: str = ""
 
 
-# `str()` of it is its path below the data directory.
-OwnersFile = JobFile | ProfileFile
+# `str()` gives its path below the data directory.
+SharedFile = JobFile | ProfileFile
 
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
     """`before` and `after` are None where there is no file; `key` is 8 hexadecimal characters.
 
-    `by` says where the agent called the command that made the change, as in `CALLED_BY`; it is
-    empty for every other change.
+    `by` is the value of `CALLED_BY` if the agent ran the command that made the change, and empty
+    otherwise.
     """
 
     key: str
-    file: OwnersFile
+    file: SharedFile
     before: str | None
     after: str | None
     at: datetime
     by: str = ""
 
 
-class UndoEnd(StrEnum):
-    """What came of the wish to have a change undone."""
+class UndoOutcome(StrEnum):
+    """What an undo did."""
 
     REMOVED = "removed"
     RESTORED = "restored"

@@ -1,4 +1,4 @@
-"""Reads a command line as plain words, or not at all if a shell might read more into it."""
+"""Splits a command line into plain words, and refuses one that a shell might expand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 LONGEST_COMMAND = 100_000
 MOST_WORDS = 200
 
-# Outside quotes, whatever is neither a letter, a digit, a space nor one of these is unclear.
+# Outside quotes, only letters, digits, spaces and these are plain.
 _PLAIN = frozenset("-_./:=@%+,")
 _LIVE_IN_DOUBLE_QUOTES = frozenset("$`\\")
 
@@ -16,9 +16,9 @@ _LIVE_IN_DOUBLE_QUOTES = frozenset("$`\\")
 def shell_words(command: str) -> tuple[str, ...] | None:
     """The words of one simple command; None if it is, or may be, anything else.
 
-    Chains, substitutions, variables, redirections, assignments, escapes, comments, globs, braces,
-    home directories, unclosed quotes and control characters are all anything else: no word stands
-    for more than itself in any shell, whatever its settings. So is what is longer than the limits.
+    None for chains, substitutions, variables, redirections, assignments, escapes, comments, globs,
+    braces, home directories, unclosed quotes, control characters, and anything beyond the limits.
+    Each returned word means only itself, in any shell with any settings.
     """
     if len(command) > LONGEST_COMMAND:
         return None
@@ -41,13 +41,13 @@ def shell_words(command: str) -> tuple[str, ...] | None:
 def quoted(words: Iterable[str]) -> str:
     """A command line that every shell reads as these words: each in single quotes.
 
-    No shell expands, aliases or otherwise replaces what stands in them.
+    No shell expands, aliases or otherwise replaces a single-quoted word.
     """
     return " ".join("'" + word.replace("'", "'\"'\"'") + "'" for word in words)
 
 
 def _word(command: str, place: int) -> tuple[str, int] | None:
-    """The word that begins here, and where it ends."""
+    """The word that begins at `place`, and where it ends."""
     if command[place] == "=":
         return None
     parts: list[str] = []
@@ -68,7 +68,7 @@ def _word(command: str, place: int) -> tuple[str, int] | None:
 
 
 def _quoted(command: str, place: int) -> str | None:
-    """What stands between the quote here and the next; None if that is not all there is to it."""
+    """The text between the quote at `place` and the next; None if a shell would expand it."""
     mark = command[place]
     end = command.find(mark, place + 1)
     if end < 0:

@@ -16,7 +16,7 @@ DONE, SNOOZE = "done", "snooze"
 
 _LONGEST_TITLE = 256
 _MORNING = 9
-# Nobody puts off by seconds.
+# A snooze is counted in whole minutes.
 _MINUTE = timedelta(minutes=1)
 _WAITS: Mapping[str, str] = {"10m": "Snooze 10 min", "1h": "1 h", "9am": "Tomorrow 9:00"}
 

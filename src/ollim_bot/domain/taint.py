@@ -1,4 +1,4 @@
-"""Untrusted text, and which calls need the owner's approval in a turn that has read some."""
+"""Untrusted text, and the calls that need the owner's approval after it was read."""
 
 from __future__ import annotations
 
@@ -14,12 +14,7 @@ from ollim_bot.domain.tool_policy import WRITING, text_argument
 
 _JOBS = ("routine", "reminder", "webhook")
 _READING = frozenset({"list", "show"})
-_TOOLS: Mapping[str, str] = {
-    "mcp__discord__send_file": "send a file",
-    "mcp__discord__cancel_reminder": "cancel a reminder",
-    "mcp__discord__update_names": "change what you or it are called",
-}
-# What the agent goes by later, by the name at the top of the data directory.
+# Files that change what the agent does later, by their first name below the data directory.
 _LASTING: Mapping[str, str] = {
     "identity.md": "change the profile",
     "user.md": "change the profile",
@@ -35,7 +30,7 @@ _AROUND_ADDRESSES = ".,;:!?*_~"
 
 @dataclass(frozen=True, slots=True)
 class Untrusted:
-    """`source` names the kind of text, `forwarded message`; `about` says what is known of it."""
+    """`source` names the kind of text, `forwarded message`; `about` describes this one."""
 
     source: str
     about: str
@@ -43,7 +38,7 @@ class Untrusted:
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """What a turn has before it that the owner did not write, and the addresses the owner typed."""
+    """The untrusted sources that a turn has read, and the addresses that the owner typed."""
 
     sources: tuple[str, ...]
     addresses: frozenset[str] = frozenset()
@@ -55,7 +50,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class TaintedCall:
-    """A call that needs the owner's word: what was read before it, and what it would do."""
+    """A call that needs the owner's approval: the sources read before, and what it would do."""
 
     read: str
     wanted: str
@@ -69,25 +64,30 @@ class TaintedCall:
 
 
 def tainted_call(
-    taint: Taint, tool: str, arguments: Mapping[str, object], changed: Iterable[str]
+    taint: Taint,
+    tool: str,
+    arguments: Mapping[str, object],
+    changed: Iterable[str],
+    changes: Mapping[str, str],
 ) -> TaintedCall | None:
-    """None for a call that may be made although untrusted text was read.
+    """None for a call that is allowed although untrusted text was read.
 
-    `changed` are the paths that a tool which writes would change, from the data directory on.
+    `changed` are the paths that a writing tool would change, relative to the data directory.
+    `changes` says, by tool, what a call would change that needs the owner's approval.
     """
-    wanted = _wanted(taint, tool, arguments, changed)
+    wanted = _wanted(taint, tool, arguments, changed) or changes.get(tool)
     return TaintedCall(taint.in_words, wanted) if wanted else None
 
 
 def tainted_verdict(mode: PermissionMode) -> Verdict:
-    """What a mode says to such a call: to accept edits is not to accept those of a stranger."""
+    """The decision of a mode about such a call: accepting edits does not cover it."""
     if mode is PermissionMode.BYPASS:
         return Verdict.LET_THROUGH
     return Verdict.REFUSE if mode is PermissionMode.DONT_ASK else Verdict.ASK
 
 
 def addresses_in(text: str) -> frozenset[str]:
-    """Every part of a text that may be a web address, as `tainted_call` compares them."""
+    """Every part of a text that may be a web address, in the form that `tainted_call` compares."""
     words = (word.strip(_AROUND_ADDRESSES) for word in _BETWEEN_ADDRESSES.split(text))
     return frozenset(_plain_address(_without_brackets(word)) for word in words if "." in word)
 
@@ -102,7 +102,7 @@ def _wanted(
     if tool == "WebFetch":
         is_typed = _plain_address(text_argument(arguments, "url")) in taint.addresses
         return None if is_typed else "fetch an address that the owner did not type"
-    return _TOOLS.get(tool)
+    return None
 
 
 def _lasting_change(path: str) -> str | None:
@@ -111,7 +111,7 @@ def _lasting_change(path: str) -> str | None:
 
 
 def _command(words: Sequence[str]) -> str | None:
-    """What another program would change cannot be told, so each needs the owner's word."""
+    """Another program may change anything, so each one needs approval."""
     if not words or words[0] != PROGRAM:
         return "run a program"
     noun, verb = [*words[1:3], "", ""][:2]
@@ -121,13 +121,13 @@ def _command(words: Sequence[str]) -> str | None:
 
 
 def _without_brackets(word: str) -> str:
-    """An address may hold some, but does not begin with one."""
+    """An address may contain brackets, but does not begin with one."""
     if word.startswith(("(", "[", "{")):
         word = word[1:].rstrip(_AROUND_ADDRESSES).removesuffix(")").removesuffix("]")
     return word
 
 
 def _plain_address(url: str) -> str:
-    """Without what makes no difference to where it leads."""
+    """Without the parts that do not change where it leads."""
     host, slash, path = _SCHEME.sub("", url, count=1).partition("#")[0].partition("/")
     return f"{host.casefold()}{slash}{path}".rstrip("/")

@@ -1,12 +1,28 @@
-"""Short texts: shortening, slugs, near words, invisible characters, differences."""
+"""Functions on short texts: shortening, slugs, near words, invisible characters, differences."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import dropwhile
 from unicodedata import category, normalize
+
+LONGEST_SLUG = 50
+# Only the beginning of a longer text is used.
+_READ = 1000
+# Letters and marks without a shape: fillers, joiners, and emoji variation selectors. The other
+# invisible characters have the category of format characters.
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+_UNSEEN = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
+_MARKUP = re.compile(r"([\\`*_~|<>\[\]:#])")
+# One joins emoji into families, the other separates words of Persian.
+_JOINERS = "\u200c\u200d"
+_MOST_LINES = 6
+_LONGEST_LINE = 160
+# How many equal characters are shown before the first difference.
+_LEAD = 30
 
 
 def shortened(text: str, longest: int) -> str:
@@ -15,7 +31,7 @@ def shortened(text: str, longest: int) -> str:
 
 
 def nearest(word: str, names: Iterable[str]) -> str | None:
-    """The name that `word` is a slip of: two keystrokes at most, fewer in a short word."""
+    """The name that `word` misspells: two keystrokes apart at most, fewer in a short word."""
     slips = min(2, (len(word) - 2) // 2)
     close = (name for name in names if abs(len(name) - len(word)) <= slips)
     distance, name = min(((_keystrokes(word, name), name) for name in close), default=(3, ""))
@@ -32,22 +48,10 @@ def _keystrokes(one: str, other: str) -> int:
     return row[-1]
 
 
-LONGEST_SLUG = 50
-
-# Of a longer text only the beginning is looked at.
-_READ = 1000
-
-# Letters and marks that show nothing by themselves: fillers, joiners, and what picks the look of
-# an emoji. Format characters, the other invisible ones, have a category of their own.
-_INVISIBLE = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
-)
-
-
 def slug(text: str) -> str:
     """Lower-case letters and digits with single hyphens between; empty if there are none."""
     visible = "".join(sign for sign in _INVISIBLE.sub("", text[:_READ]) if category(sign) != "Cf")
-    # Some capitals come apart when they are lowered, and have to be put together again.
+    # Lowering decomposes some capitals, so the text is normalised again.
     folded = normalize("NFKC", normalize("NFKC", visible).lower())
     kept = "".join(sign if sign.isalnum() or _is_mark(sign) else "-" for sign in folded)
     words = ("".join(dropwhile(_is_mark, part)) for part in kept.split("-"))
@@ -59,16 +63,10 @@ def _is_mark(sign: str) -> bool:
     return category(sign) in ("Mn", "Mc")
 
 
-_UNSEEN = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
-_MARKUP = re.compile(r"([\\`*_~|<>\[\]:#])")
-# Families of emoji are joined by the one, words of Persian parted by the other.
-_JOINERS = "\u200c\u200d"
-
-
 def visible(text: str, *, besides: str = "\n\t") -> str:
-    """With a code for what cannot be seen, or makes other text look different than it is.
+    """With a code for each character that is invisible or changes the look of other text.
 
-    The characters in `besides` stay as they are.
+    The characters in `besides` stay.
     """
     return "".join(
         each if each in besides or _is_seen(each) else f"\\u{ord(each):04x}" for each in text
@@ -76,41 +74,35 @@ def visible(text: str, *, besides: str = "\n\t") -> str:
 
 
 def fenced(text: str) -> str:
-    """Visible, and with nothing in it that could end a fence."""
+    """Visible, and unable to end a code fence."""
     return re.sub("`{3,}", lambda run: "\u200b".join(run[0]), visible(text))
 
 
 def one_line(text: str, longest: int) -> str:
-    """Its beginning, visible, on one line of so many characters at most."""
+    """The beginning of the text, visible, on one line of at most `longest` characters."""
     words = " ".join(text.split())[: longest + 1]
     return shortened(visible(words, besides=_JOINERS), longest)
 
 
 def as_code(text: str, longest: int) -> str:
-    """On one line and between backticks, which it cannot end."""
+    """On one line between backticks, which the text cannot end."""
     return f"`{one_line(text, longest).replace('`', chr(0x2035))}`"
 
 
 def literal(text: str) -> str:
-    """Escaped, so that markdown shows each character as it is."""
+    """Escaped, so that markdown shows each character unchanged."""
     return _MARKUP.sub(r"\\\1", text)
 
 
 def _is_seen(char: str) -> bool:
-    return unicodedata.category(char) not in _UNSEEN
-
-
-_MOST_LINES = 6
-_LONGEST_LINE = 160
-# How much that is the same is shown before the first thing that is not.
-_LEAD = 30
+    return category(char) not in _UNSEEN
 
 
 def difference(before: str, after: str) -> tuple[list[str], int]:
-    """Its first lines, `- ` before what was taken away and `+ ` before what came, visible and cut.
+    """The first changed lines, and how many further lines lie up to the last change.
 
-    Also says how many further lines lie between the first and the last change. Lines without words
-    are left out. Takes time in proportion to the texts, whatever they hold.
+    `- ` precedes a removed line and `+ ` an added one; both are visible and shortened. Lines
+    without words are left out. The time grows with the length of the texts only.
     """
     gone, come = _changed(_lines(before), _lines(after))
     start = _start(gone, come)
@@ -137,7 +129,7 @@ def _same(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _start(gone: Sequence[str], come: Sequence[str]) -> int:
-    """From where on the first lines are shown: a change far behind in a long line is seen."""
+    """The first column to show, so that a late change in a long line is visible."""
     if not gone or not come:
         return 0
     same = _same(gone[0], come[0])

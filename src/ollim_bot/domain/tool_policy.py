@@ -1,6 +1,6 @@
-"""Patterns for calls of tools that are allowed: `Tool`, `Tool(argument glob)`, `mcp__server__*`.
+"""Patterns of allowed tool calls: `Tool`, `Tool(argument glob)`, `mcp__server__*`.
 
-A pattern allows a call only if it is clear that it covers all of it.
+A pattern allows a call only if it certainly covers all of it.
 """
 
 from __future__ import annotations
@@ -14,32 +14,7 @@ from ollim_bot.domain.globs import covers, fits, fits_words
 from ollim_bot.domain.shell_words import LONGEST_COMMAND, shell_words
 from ollim_bot.errors import WrongInput
 
-_JOB_COMMANDS = ("reminder", "routine", "runs", "history")
-
-MAIN_TOOLS = (
-    *(f"Bash(ollim-bot {noun} *)" for noun in ("tasks", "cal", "gmail", *_JOB_COMMANDS)),
-    "Bash(ollim-bot help)",
-    *(f"{tool}(./**.md)" for tool in ("Read", "Write", "Edit", "Glob", "Grep")),
-    # Else the agent would be told of an attached file that it cannot open.
-    "Read(./downloads/**)",
-    "WebFetch",
-    "WebSearch",
-    "Task",
-    "Agent",
-    "Skill",
-    "mcp__discord__*",
-    "mcp__docs__*",
-)
-
-DEFAULT_BG_TOOLS = (
-    *(f"{tool}(./**.md)" for tool in ("Read", "Glob", "Grep")),
-    "Bash(ollim-bot help)",
-    "Bash(ollim-bot tasks *)",
-    *(f"mcp__discord__{tool}" for tool in ("add_reminder", "list_reminders", "cancel_reminder")),
-    "mcp__docs__*",
-)
-
-# The argument of a tool that a pattern is about, where it is a path, or where to search.
+# The argument that a pattern is compared with: a path, or the glob of a search.
 FILE_ARGUMENTS: Mapping[str, str] = {
     "Read": "file_path",
     "Write": "file_path",
@@ -59,11 +34,11 @@ WORD_ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "WebSearch": ("query",),
 }
 
-# Far more than any honest pattern needs. Matching takes time in proportion to these.
+# More than any real pattern needs. The time of matching grows with these.
 LONGEST_PATTERN = 500
 MOST_WILDCARDS = 8
 
-# With one of these, the agent can start any program at all: their arguments name it.
+# Programs whose arguments can name another program to start.
 _STARTS_OTHERS = frozenset(
     {
         *("ash", "awk", "bash", "bun", "busybox", "cargo", "chroot", "dash", "deno", "docker"),
@@ -89,7 +64,7 @@ _PLAIN_HOST = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/|$)")
 
 @dataclass(frozen=True, slots=True)
 class Problems:
-    """`errors` make a pattern unusable; `warnings` are what its owner should know."""
+    """`errors` make a pattern unusable; `warnings` are for the owner to know."""
 
     errors: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -97,14 +72,14 @@ class Problems:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """`argument` is None where any call of the tool is meant."""
+    """`argument` is None if the pattern allows every call of the tool."""
 
     tool: str
     argument: str | None = None
 
     @classmethod
     def of(cls, text: str) -> Pattern:
-        """Raises `WrongInput` with all that is wrong with it."""
+        """Raises `WrongInput` with all errors of the text."""
         if errors := problems(text).errors:
             raise WrongInput("\n".join(errors))
         form = _FORM.fullmatch(text.strip())
@@ -122,25 +97,22 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True)
 class ToolPolicy:
-    """What the owner has allowed beside the defaults, or, in the background, in their place."""
+    """What the owner allows in addition to the defaults; `background_instead` replaces them."""
 
     main_more: tuple[str, ...] = ()
     background_more: tuple[str, ...] = ()
     background_instead: tuple[str, ...] | None = None
 
-    @property
-    def main(self) -> tuple[str, ...]:
-        return (*MAIN_TOOLS, *self.main_more)
+    def main(self, defaults: tuple[str, ...]) -> tuple[str, ...]:
+        return (*defaults, *self.main_more)
 
-    @property
-    def background(self) -> tuple[str, ...]:
-        if self.background_instead is not None:
-            return (*self.background_instead, *self.background_more)
-        return (*DEFAULT_BG_TOOLS, *self.background_more)
+    def background(self, defaults: tuple[str, ...]) -> tuple[str, ...]:
+        usual = defaults if self.background_instead is None else self.background_instead
+        return (*usual, *self.background_more)
 
 
 def problems(text: str) -> Problems:
-    """What is wrong with a pattern, in sentences."""
+    """Check a pattern; each problem is a sentence."""
     pattern = text.strip()
     if not pattern:
         return Problems(("A pattern is empty. Name a tool, such as `Read(./**.md)`.",))
@@ -165,7 +137,6 @@ def _too_much(pattern: str) -> str | None:
 
 
 def _gives_away(pattern: str, tool: str, argument: str | None) -> Iterable[str]:
-    """What an owner should know who allows this."""
     if argument is None:
         return
     if tool != "Bash":
@@ -205,7 +176,7 @@ def _too_wide(pattern: str, tool: str, argument: str | None) -> Iterable[str]:
 
 
 def _names_protected(argument: str) -> bool:
-    """Whether a name that is out of reach stands at the top, or where any folder may stand."""
+    """Whether the path names a protected file at the top, or below wildcards that may match it."""
     if argument.casefold().removeprefix("./") == _SKILL_ORIGINS:
         return True
     is_absolute = argument.startswith(("/", "~"))
@@ -238,11 +209,11 @@ def _allows_argument(wanted: str, tool: str, arguments: Mapping[str, object], ro
         text = " ".join(text_argument(arguments, name) for name in WORD_ARGUMENTS[tool])
         return len(text) <= LONGEST_COMMAND and fits_words(wanted.split(), text.split())
     url = text_argument(arguments, "url") if tool == "WebFetch" else ""
-    # What only looks like the end of a host must not pass for it: `https://a.example?.b.example/`.
+    # A pattern for `b.example` must not match `https://a.example?.b.example/`.
     host = _PLAIN_HOST.match(url)
     if host is None:
         return False
-    # A host alone is the top page of its site.
+    # An address without a path is the top page of its site.
     return fits(wanted, url) or (host[0] == url and fits(wanted, f"{url}/"))
 
 
@@ -252,7 +223,7 @@ def _allows_command(wanted: str, command: str) -> bool:
 
 
 def relative(path: str, root: str) -> str:
-    """A path as patterns see it: `./notes/a.md` below the root, else from the top."""
+    """The path as patterns write it: `./notes/a.md` below the root, else absolute."""
     whole = "/" + posixpath.normpath(posixpath.join(root, path)).lstrip("/")
     if whole == root:
         return "."
@@ -261,12 +232,12 @@ def relative(path: str, root: str) -> str:
 
 
 def searched(tool: str, arguments: Mapping[str, object], root: str) -> str:
-    """The glob of all files that a search may look at; empty where that is unclear."""
+    """The glob of all files that a search may read; empty if that is unclear."""
     glob = text_argument(arguments, SEARCH_ARGUMENTS[tool])
     if ".." in glob.split("/"):
         return ""
     if tool == "Grep" and glob and "/" not in glob:
-        # A name alone stands for files of that name in all folders.
+        # A name without a folder matches in all folders.
         glob = f"**/{glob}"
     where = posixpath.join(root, text_argument(arguments, "path"))
     return relative(posixpath.join(where, glob), root)
@@ -277,6 +248,6 @@ def from_root(glob: str) -> str:
 
 
 def text_argument(arguments: Mapping[str, object], name: str) -> str:
-    """Empty where the model has given none, or something else than a text."""
+    """The argument if it is a text, else empty."""
     value = arguments.get(name, "")
     return value if isinstance(value, str) else ""

@@ -1,9 +1,9 @@
-"""Pending updates: short summaries that wait for the main session, each seen by it exactly once.
+"""Pending updates: short summaries for the main session, which sees each exactly once.
 
-The main session takes them in three steps, so that a crash between any two loses and doubles
-nothing. `pop_pending_updates` claims all that wait; the claim is written down elsewhere before the
-waiting ones are gone. Then either the engine has taken the prompt and the claim is `committed`, or
-it has not and the claim is `restored`. Both may be repeated until the next pop.
+The main session takes them in three steps, so that a crash between any two loses and repeats
+nothing. `pop_pending_updates` claims all pending updates; the claim is stored elsewhere before they
+are removed. Then the claim is `committed` if the engine has taken the prompt, or `restored` if it
+has not. Both may be repeated until the next pop.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MAX_PENDING_UPDATES = 10
 
 @dataclass(frozen=True, slots=True)
 class PendingUpdate:
-    """`id` tells apart two updates of the same text; entries written by hand may lack one."""
+    """`id` distinguishes updates with the same text; entries written by hand may lack one."""
 
     ts: datetime
     message: str
@@ -29,9 +29,9 @@ class PendingUpdate:
 
 @dataclass(frozen=True, slots=True)
 class PendingUpdates:
-    """What waits, oldest first, and how many earlier ones gave way since the last pop.
+    """The pending updates, oldest first; `omitted` counts those dropped since the last pop.
 
-    `since` names the first of those that gave way, if any did.
+    `since` names the first dropped update, if any was.
     """
 
     entries: tuple[PendingUpdate, ...] = ()
@@ -39,7 +39,7 @@ class PendingUpdates:
     since: str | None = None
 
     def appended(self, update: PendingUpdate) -> tuple[PendingUpdates, tuple[PendingUpdate, ...]]:
-        """With `update` at the end, and the updates that gave way to it.
+        """With `update` at the end, and the updates that were dropped for it.
 
         One place of the full number is kept for the line that tells how many are missing.
         """
@@ -71,17 +71,17 @@ class PendingUpdates:
         return self.since or (self.entries[0].name if self.entries else None)
 
     def _still_holds(self, claim: PendingUpdates) -> bool:
-        # Claiming takes everything at once. So where the first update since the last pop is still
-        # the first one of the claim, the process died before the claim left the file, and what
-        # stands here is the claim and all that was appended since.
+        # A claim takes all updates at once. So if the first update since the last pop is still the
+        # first one of the claim, the process died before the claim left the file, and the file
+        # holds the claim and all that was appended since.
         return self._first == claim._first
 
 
 def pop_pending_updates(pending: PendingUpdates) -> tuple[PendingUpdates, PendingUpdates]:
-    """What is left to wait (nothing), and the claim."""
+    """The remaining updates (none), and the claim."""
     return PendingUpdates(), pending
 
 
 def omission_notice(omitted: int) -> str:
-    """The line that stands first when earlier updates gave way."""
+    """The first line when earlier updates were dropped."""
     return f"({omitted} earlier update(s) omitted — cap reached)"

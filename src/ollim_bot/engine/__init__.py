@@ -1,1 +1,1 @@
-"""The Claude Agent SDK behind the seam to the agent."""
+"""The Claude Agent SDK behind `AgentEngine`."""

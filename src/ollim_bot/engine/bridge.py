@@ -1,4 +1,4 @@
-"""A `Toolset` in the engine's own terms: in-process servers, and the hooks that ask its gates."""
+"""Translates a `Toolset` for the SDK: in-process servers, and hooks that call its gates."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from claude_agent_sdk import (
 )
 from claude_agent_sdk.types import HookEvent, HookJSONOutput
 
-from ollim_bot.agent import Refusal, Tool, ToolCall, Toolset
 from ollim_bot.domain.shell_words import quoted, shell_words
 from ollim_bot.errors import OllimError
+from ollim_bot.ports import Refusal, Tool, ToolCall, Toolset
 
-# A gate may be waiting for a person. One that takes longer than this refuses.
+# A gate may wait for a person; after this time it refuses.
 _LONGEST_GATE = 24 * 60 * 60.0
 
-# If we allowed these, the engine would not check the path itself. Left to it, it looks again where
-# the path leads, so that a link that was put there after our gate had looked opens nothing.
+# If a hook allowed these, the engine would not check the path itself. Left to the engine, it checks
+# the path again, so that a link placed there after our gate had looked opens nothing.
 _LEFT_TO_THE_ENGINE = frozenset({"Read", "Glob", "Grep"})
 
 _logger = logging.getLogger(__name__)
@@ -49,12 +49,12 @@ def _sdk_tool(tool: Tool) -> SdkMcpTool[Any]:
             answer = await tool.run(arguments)
         except OllimError as told:
             return _content(str(told), is_error=True)
-        except Exception:  # the model must hear of it, whatever a tool raised
+        except Exception:  # the model must be told of any failure of a tool
             _logger.exception("The tool %s failed", tool.name)
             return _content(f"{tool.name} failed. Do not try it again now.", is_error=True)
         return _content(answer.text, is_error=answer.is_error)
 
-    # Without both of these keys, the SDK takes a schema for a list of parameters.
+    # Without both of these keys, the SDK reads a schema as a list of parameters.
     schema = {"type": "object", "properties": {}, **tool.schema}
     return SdkMcpTool(tool.name, tool.description, schema, run)
 
@@ -66,10 +66,10 @@ def _content(text: str, *, is_error: bool) -> dict[str, Any]:
 def hooks(
     toolset: Toolset, refused: MutableMapping[str, str], programs: Programs
 ) -> dict[HookEvent, list[HookMatcher]]:
-    """The gate before every call, and the question before every end.
+    """The hooks that call `gate` before every call, and `may_end` before every end.
 
-    The reason of each refused call is left in `refused`, by the id of the call. A command that is
-    let through is run by its program from `programs`, with exactly the words that were judged.
+    `refused` receives the reason of each refused call, by the id of the call. An allowed command is
+    run by its program from `programs`, with exactly the words that the gate judged.
     """
 
     async def before_call(call: HookInput, _: str | None, __: HookContext) -> HookJSONOutput:
@@ -77,7 +77,7 @@ def hooks(
         tool, given = call["tool_name"], call["tool_input"]
         verdict = await _verdict(toolset, call)
         if verdict is None and tool == "Bash":
-            command = await asyncio.to_thread(programs.as_judged, str(given.get("command", "")))
+            command = await asyncio.to_thread(programs.resolved, str(given.get("command", "")))
             if not isinstance(command, Refusal):
                 return _decision("allow", arguments={**given, "command": command})
             verdict = command
@@ -87,7 +87,7 @@ def hooks(
         return _decision("deny", verdict.reason)
 
     async def before_end(_: HookInput, __: str | None, ___: HookContext) -> HookJSONOutput:
-        reason = await _what_is_missing(toolset)
+        reason = await _reason_to_go_on(toolset)
         return {"decision": "block", "reason": reason} if reason else {}
 
     return {
@@ -100,32 +100,31 @@ async def _verdict(toolset: Toolset, call: Mapping[str, Any]) -> Refusal | None:
     name = call["tool_name"]
     try:
         return await toolset.gate(ToolCall(name, call["tool_input"], "agent_id" in call))
-    except Exception:  # a gate that cannot tell is a closed one
+    except Exception:  # a gate that fails must refuse
         _logger.exception("The gate failed at a call of %s", name)
         return Refusal(f"{name} could not be checked, so it was not run.")
 
 
-async def _what_is_missing(toolset: Toolset) -> str | None:
+async def _reason_to_go_on(toolset: Toolset) -> str | None:
     try:
         return await toolset.may_end()
-    except Exception:  # a turn must be able to end
+    except Exception:  # a failing check must not keep a turn from ending
         _logger.exception("Whether the turn may end could not be found out")
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """The programs that the agent's commands may mean: those of `path`, seen from `folder`."""
+    """The programs that the agent's commands may name: those of `path`, seen from `folder`."""
 
     path: str
     folder: Path
 
-    def as_judged(self, command: str) -> str | Refusal:
-        """The command so that no shell changes a word of it, nor what its first word means.
+    def resolved(self, command: str) -> str | Refusal:
+        """The command, quoted so that no shell changes a word of it or the meaning of the first.
 
         The gate reads plain words. A shell would look for aliases, functions and file names in
-        them, as its own settings and the user's say; quoted, and begun with the path of a program,
-        they reach that program as they were judged.
+        them; quoted, and begun with the path of a program, they reach that program unchanged.
         """
         words = shell_words(command)
         if not words:

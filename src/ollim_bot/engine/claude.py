@@ -1,32 +1,37 @@
-"""The engine: Claude, through the SDK and its program."""
+"""The Claude engine, run through the SDK and its program."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections import ChainMap
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from uuid import uuid4
 
-from ollim_bot.agent import SessionSpec, StoredSession, Toolset, Trace
 from ollim_bot.domain.provider import CLAUDE, Provider
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.engine.connection import Connection
 from ollim_bot.engine.options import options_for
 from ollim_bot.engine.session import Answered, ClaudeSession
-from ollim_bot.engine.transcripts import Transcripts, private_file
-from ollim_bot.errors import SessionLost
+from ollim_bot.engine.transcripts import Transcripts
+from ollim_bot.errors import EngineError, SessionLost
+from ollim_bot.ports import SessionSpec, StoredSession, Toolset, Trace
+
+_PRIVATE_PREFIX = "for-the-engine-"
+_LONGEST_PRIVATE_SECONDS = 3600.0
 
 
 class ClaudeEngine:
-    """`environment` is what the program gets on top of ours; `cli` is how it is started.
+    """`environment` is added to ours for the program; `cli` is the program to start.
 
-    `provider` is whom it asks then: what a turn costs and why it failed is said of that one.
-    `answered` is called whenever it has answered.
-    `folder` is private: prompts lie there for a moment, since others can read a command line.
+    `provider` is the service that it then asks; costs and failures are reported for that one.
+    `answered` is called after each completed answer. `folder` is private: prompts are files there
+    for a moment, since others can read a command line.
     """
 
     def __init__(
@@ -68,13 +73,13 @@ class ClaudeEngine:
     async def _connect(
         self, tools: Toolset, refused: dict[str, str], spec: SessionSpec
     ) -> Connection:
-        """Where a session with the id `begin` exists already, that one goes on."""
+        """Resume the session with the id `begin` if it exists already."""
         start = partial(self._start, tools, refused)
         if spec.resume is None and spec.begin is not None and await self.knows(spec.begin):
             try:
                 return await start(replace(spec, resume=spec.begin))
             except SessionLost:
-                # Its record is empty: nothing to resume, and yet the engine does not reuse the id.
+                # An empty record cannot be resumed, but the engine does not reuse its id either.
                 return await start(replace(spec, begin=None))
         return await start(spec)
 
@@ -83,7 +88,7 @@ class ClaudeEngine:
     ) -> Connection:
         earlier = spec.resume or spec.branch_of
         if earlier is not None:
-            await asyncio.to_thread(self._transcripts.mend, earlier)
+            await asyncio.to_thread(self._transcripts.repair, earlier)
         async with private_file(self._folder, spec.system_prompt) as prompt:
             options = options_for(
                 spec,
@@ -94,3 +99,40 @@ class ClaudeEngine:
                 cli=self._cli,
             )
             return await Connection.open(options)
+
+
+@asynccontextmanager
+async def private_file(folder: Path, text: str) -> AsyncIterator[Path]:
+    """A file that only we can read, removed when the context is left. Raises `EngineError`."""
+    path = folder / f"{_PRIVATE_PREFIX}{uuid4().hex}"
+    try:
+        await asyncio.to_thread(_write, path, text)
+    except OSError as refused:
+        reason = f"{folder}: {refused.strerror}."
+        raise EngineError(f"The engine could not be started: {reason}") from refused
+    try:
+        yield path
+    finally:
+        await asyncio.to_thread(_remove, path)
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _remove_stale(path.parent)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(handle, "wb") as file:
+        file.write(text.encode("utf-8", "replace"))
+
+
+def _remove_stale(folder: Path) -> None:
+    """Remove files that a crash left behind."""
+    longest_ago = time.time() - _LONGEST_PRIVATE_SECONDS
+    for path in folder.glob(f"{_PRIVATE_PREFIX}*"):
+        with suppress(OSError):
+            if path.stat().st_mtime < longest_ago:
+                path.unlink()
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink()

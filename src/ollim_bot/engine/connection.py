@@ -1,4 +1,4 @@
-"""One process of the engine: started, always read, and closed within bounds."""
+"""One process of the engine: started, read continuously, and closed within a time limit."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from claude_agent_sdk import (
 from ollim_bot.engine.launcher import PROGRAM_MISSING
 from ollim_bot.errors import EngineError, SessionLost
 
-# The SDK raises bare `Exception`s of its own for requests that are refused or not answered; where
-# nothing of the engine's may get out, all of them are caught, and logged.
+# The SDK raises bare `Exception`s for requests that are refused or not answered; where no error of
+# the engine may get out, all of them are caught and logged.
 
 _INTERRUPT_LIMIT = 2.0
 _CLOSE_LIMIT = 4.0
-_LAST_WORDS = 20
+_STDERR_LINES = 20
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
-    """Comes after the last message of a process."""
+class EngineExited:
+    """Follows the last message of a process."""
 
 
 class Connection:
-    """Reads all messages into `inbox`, without limit: an engine that nobody reads stands still."""
+    """Reads all messages into an unbounded queue: an engine whose output is not read blocks."""
 
-    def __init__(self, client: ClaudeSDKClient, last_words: deque[str]) -> None:
-        self.inbox: asyncio.Queue[Message | Gone] = asyncio.Queue()
+    def __init__(self, client: ClaudeSDKClient, stderr_tail: deque[str]) -> None:
+        self.messages: asyncio.Queue[Message | EngineExited] = asyncio.Queue()
         self._client = client
-        self._last_words = last_words
+        self._stderr_tail = stderr_tail
         self._closing: asyncio.Task[None] | None = None
         self._is_gone = False
         self._reader = asyncio.create_task(self._read())
@@ -51,8 +51,8 @@ class Connection:
     @classmethod
     async def open(cls, options: ClaudeAgentOptions) -> Self:
         """Raises `SessionLost`, or `EngineError` if no engine can be started."""
-        last_words: deque[str] = deque(maxlen=_LAST_WORDS)
-        client = ClaudeSDKClient(replace(options, stderr=last_words.append))
+        stderr_tail: deque[str] = deque(maxlen=_STDERR_LINES)
+        client = ClaudeSDKClient(replace(options, stderr=stderr_tail.append))
         try:
             await client.connect()
         except CLINotFoundError as error:
@@ -60,18 +60,18 @@ class Connection:
         except Exception as error:  # the SDK raises more kinds than it names
             if options.resume and isinstance(error, ResultError):
                 raise SessionLost(options.resume) from error
-            _logger.warning("The engine did not start: %s %s", error, "\n".join(last_words))
+            _logger.warning("The engine did not start: %s %s", error, "\n".join(stderr_tail))
             raise EngineError("The engine did not start. Run `ollim-bot doctor`.") from error
-        return cls(client, last_words)
+        return cls(client, stderr_tail)
 
     @property
     def is_alive(self) -> bool:
         return self._closing is None and not self._is_gone
 
-    def forget(self) -> None:
-        """Empty the inbox of what came after the last turn was over."""
-        while not self.inbox.empty():
-            self.inbox.get_nowait()
+    def drain(self) -> None:
+        """Drop the messages that came after the end of the last turn."""
+        while not self.messages.empty():
+            self.messages.get_nowait()
 
     async def send(self, message: Mapping[str, Any]) -> None:
         async def only() -> AsyncIterator[dict[str, Any]]:
@@ -79,50 +79,50 @@ class Connection:
 
         try:
             await self._client.query(only())
-        except BaseException as error:  # cancelled too: nobody knows how much the engine got
-            self.abandon()
+        except BaseException as error:  # also if cancelled: it is unknown how much was sent
+            self.begin_close()
             if isinstance(error, ClaudeSDKError):
                 raise EngineError("The engine is gone.") from error
             raise
 
     async def interrupt(self) -> None:
-        """If the engine does not listen, it is closed."""
+        """Interrupt the turn; close the process if it does not respond."""
         try:
             async with asyncio.timeout(_INTERRUPT_LIMIT):
                 await self._client.interrupt()
-        except Exception:  # whatever it is, the turn has to end
+        except Exception:  # the turn has to end after any error
             _logger.warning("The engine did not take an interrupt", exc_info=True)
-            self.abandon()
+            self.begin_close()
 
-    def abandon(self) -> None:
-        """Begin to close; whoever waits for the inbox soon gets `Gone`."""
+    def begin_close(self) -> None:
+        """Begin to close; a reader of `messages` soon gets `EngineExited`."""
         if self._closing is None:
             self._closing = asyncio.create_task(self._close())
 
     async def close(self) -> None:
-        """A process that hangs is left to be killed in a while; nobody has to wait for that."""
-        self.abandon()
+        """Close, waiting a few seconds at most; the SDK kills a hanging process later."""
+        self.begin_close()
         if self._closing is not None:
             await asyncio.wait({self._closing}, timeout=_CLOSE_LIMIT)
 
     async def _close(self) -> None:
-        # In the middle of a turn, a process would not see for seconds that its input has ended.
+        # During a turn, a process would notice only after seconds that its input has ended.
         with suppress(Exception):
             async with asyncio.timeout(_INTERRUPT_LIMIT):
                 await self._client.interrupt()
         try:
             await self._client.disconnect()
-        except Exception:  # it is being left: nothing of it may hurt what comes next
+        except Exception:  # no error of a closing process may reach the next one
             _logger.warning("The engine was not closed in good order", exc_info=True)
 
     async def _read(self) -> None:
         try:
             async for message in self._client.receive_messages():
-                self.inbox.put_nowait(message)
-        except Exception:  # however it died, whoever waits has to be told
+                self.messages.put_nowait(message)
+        except Exception:  # readers must be told of any death
             if self._closing is None:
-                words = "\n".join(self._last_words)
+                words = "\n".join(self._stderr_tail)
                 _logger.warning("The engine died. Its last words: %s", words, exc_info=True)
         finally:
             self._is_gone = True
-            self.inbox.put_nowait(Gone())
+            self.messages.put_nowait(EngineExited())

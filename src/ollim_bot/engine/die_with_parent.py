@@ -1,7 +1,7 @@
-"""Becomes the program that its arguments name, and has the kernel end it with its parent.
+"""Runs the program that its arguments name, which the kernel kills when its parent dies.
 
-The parent is the thread that started this program, so that has to be one that stays: the event
-loop's. Should it be gone before the kernel is asked, then the program finds its input closed.
+The parent is the thread that started this script, so it must be one that stays: the thread of the
+event loop. If it dies before the kernel is asked, the program finds its input closed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the owner is told when a turn fails, and how to tell one failure from another."""
+"""Classifies the failures of a turn, and words them for the owner."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from claude_agent_sdk import ResultMessage
 
 from ollim_bot.domain.events import FailureKind, TurnFailure
-from ollim_bot.domain.provider import Access, Provider
+from ollim_bot.domain.provider import ModelAccess, Provider
 from ollim_bot.domain.text import shortened
 
 _LONGEST_DETAIL = 200
@@ -31,31 +31,31 @@ SENTENCES: Mapping[FailureKind, str] = {
     FailureKind.OTHER: "The answer failed. Try again.",
 }
 
-_BY_ACCESS: Mapping[tuple[Access, FailureKind], str] = {
-    (Access.KEY, FailureKind.LOGIN): (
+_BY_ACCESS: Mapping[tuple[ModelAccess, FailureKind], str] = {
+    (ModelAccess.KEY, FailureKind.LOGIN): (
         "Claude refused the login. Look at `ANTHROPIC_API_KEY`, then start the bot again."
     ),
-    (Access.OWN_SERVER, FailureKind.LOGIN): (
+    (ModelAccess.OWN_SERVER, FailureKind.LOGIN): (
         "{name} refused the login. Look at `ANTHROPIC_API_KEY` and `ANTHROPIC_BASE_URL`, then "
         "start the bot again."
     ),
-    (Access.OWN_SERVER, FailureKind.BILLING): (
+    (ModelAccess.OWN_SERVER, FailureKind.BILLING): (
         "The account at {name} has no credit left. Add some, then send it again."
     ),
-    (Access.OWN_SERVER, FailureKind.OVERLOADED): (
+    (ModelAccess.OWN_SERVER, FailureKind.OVERLOADED): (
         "{name} is overloaded. Try again in a few minutes."
     ),
-    (Access.OWN_SERVER, FailureKind.UNREACHABLE): (
+    (ModelAccess.OWN_SERVER, FailureKind.UNREACHABLE): (
         "{name} could not be reached. See whether it runs and `ANTHROPIC_BASE_URL` is right, then "
         "try again."
     ),
-    (Access.OWN_SERVER, FailureKind.MODEL_UNKNOWN): (
+    (ModelAccess.OWN_SERVER, FailureKind.MODEL_UNKNOWN): (
         "{name} cannot use the chosen model. Choose another one with `/model`."
     ),
-    (Access.BUILT_IN, FailureKind.OVERLOADED): (
+    (ModelAccess.BUILT_IN, FailureKind.OVERLOADED): (
         "The offline model could not answer. Try again, or use `/restart`."
     ),
-    (Access.BUILT_IN, FailureKind.UNREACHABLE): (
+    (ModelAccess.BUILT_IN, FailureKind.UNREACHABLE): (
         "The offline model could not be reached. Try again, or use `/restart`."
     ),
 }
@@ -84,7 +84,7 @@ def failure(kind: FailureKind) -> TurnFailure:
 
 
 def failure_of(result: ResultMessage, error: str | None, provider: Provider) -> TurnFailure:
-    """`error` is what the last message of the turn called its failure, if it did."""
+    """`error` is the failure code in the last message of the turn, if it had one."""
     kind = _kind(result, error)
     if kind is FailureKind.OTHER and (detail := _detail(result)):
         return TurnFailure(kind, f"The answer failed: {detail}")

@@ -1,4 +1,4 @@
-"""Starts the engine's program so that it dies with the bot, however the bot dies."""
+"""Starts the engine's program so that it dies with the bot, also when the bot is killed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ollim_bot.engine import die_with_parent
 from ollim_bot.environment import program_path
-from ollim_bot.plain_files import Largest, read_file
+from ollim_bot.plain_files import SizeLimit, read_file
 
 PROGRAM_MISSING = "The Claude program is missing. Install ollim-bot again."
 
@@ -22,8 +22,8 @@ _logger = logging.getLogger(__name__)
 
 
 def cli_path() -> Path | None:
-    """The program that comes with the SDK, else the one that is installed."""
-    # To import the SDK takes longer than most of what its program is asked to do.
+    """The program that is part of the SDK, else the installed one."""
+    # Importing the SDK takes longer than most requests to its program.
     sdk = find_spec("claude_agent_sdk")
     for folder in (sdk and sdk.submodule_search_locations) or ():
         bundled = Path(folder) / "_bundled" / "claude"
@@ -34,10 +34,10 @@ def cli_path() -> Path | None:
 
 
 def launcher(folder: Path) -> Path | None:
-    """Write the launcher into `folder` and give its path; None leaves the SDK to its own ways.
+    """Write the launcher into `folder`; returns its path, or None to let the SDK start the program.
 
-    Only Linux can tie a process to its parent. Elsewhere an engine whose bot was killed in the
-    middle of a turn goes on for some seconds, until it finds nobody at the other end.
+    Only Linux can tie a process to its parent. On other systems, an engine whose bot was killed in
+    the middle of a turn runs on for some seconds, until it finds its pipe closed.
     """
     cli = cli_path()
     if sys.platform != "linux" or cli is None:
@@ -51,10 +51,10 @@ def launcher(folder: Path) -> Path | None:
 
 
 def _is_written(path: Path, command: list[str]) -> bool:
-    """Whether it says so now; a full disk need not keep the one from the last start from use."""
+    """Whether the launcher is in place; on a full disk the one from the last start still counts."""
     text = f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n'
     with suppress(OSError):
-        if read_file(path, Largest.NOTE) == text.encode():
+        if read_file(path, SizeLimit.NOTE) == text.encode():
             return True
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:

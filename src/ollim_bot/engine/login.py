@@ -1,4 +1,4 @@
-"""The owner's sign-in at Claude."""
+"""The owner's login at Claude."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ollim_bot.errors import EngineError
 
 _SILENT = "The Claude program did not say whether you are signed in. Install ollim-bot again."
 
-# The program takes settings and hooks from the current folder, whosever that is.
+# The program reads settings and hooks from the current folder, which others may have written.
 _NOWHERE = "/"
 _LONGEST_WAIT = 15.0
 _QUIET = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
@@ -28,7 +28,7 @@ _logger = logging.getLogger(__name__)
 async def login_status(
     environment: Mapping[str, str], *, cli: Path | None = None, limit: float = _LONGEST_WAIT
 ) -> LoginStatus:
-    """Ask the program, in this whole environment. Raises `EngineError` if it cannot tell."""
+    """Ask the program, in exactly this environment. Raises `EngineError` if it cannot tell."""
     answer = await _answer(cli or _program(), environment, limit)
     try:
         return _status(json.loads(answer))
@@ -38,7 +38,7 @@ async def login_status(
 
 
 def log_in(environment: Mapping[str, str], *, cli: Path | None = None) -> bool:
-    """Leave the terminal to the program until the person has signed in, or has not."""
+    """Give the terminal to the program until the login has succeeded or failed."""
     return _in_terminal(cli or _program(), "login", environment)
 
 

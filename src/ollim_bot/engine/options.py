@@ -1,4 +1,4 @@
-"""How the engine is started: everything that it is told on its command line and around it."""
+"""The options and the environment that the engine is started with."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from pathlib import Path
 from claude_agent_sdk import ClaudeAgentOptions
 from claude_agent_sdk.types import McpServerConfig, ThinkingConfig
 
-from ollim_bot.agent import SessionSpec, Toolset
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.engine.bridge import Programs, hooks, in_process_servers
 from ollim_bot.environment import python_places, search_path
+from ollim_bot.ports import SessionSpec, Toolset
 
 # One line of the engine's output is one message; an answer may be long.
 _LONGEST_MESSAGE = 16 * 1024 * 1024
 
 _SETTINGS = {
-    # A skill's command lines would be run without any hook being asked.
+    # The command lines of a skill would run without a hook.
     "disableSkillShellExecution": True,
     "attribution": {"commit": "", "pr": ""},
-    # A second wall behind the gate: these hold even where a hook lets a call through.
+    # A second check behind the gate: these rules hold even if a hook allows a call.
     "permissions": {
         "deny": [
             "Read(./state/**)",
@@ -42,22 +42,22 @@ _SETTINGS = {
 }
 
 _ENGINE_VARIABLES = {
-    # A provider that does not answer is noticed within a minute and given up within three.
+    # A provider that does not answer is noticed within a minute and abandoned within three.
     "API_TIMEOUT_MS": "50000",
     "CLAUDE_BYTE_STREAM_IDLE_TIMEOUT_MS": "25000",
     "CLAUDE_CODE_MAX_RETRIES": "2",
-    # Else our tools may hide behind a search, which costs the model a request.
+    # Otherwise the model may have to search for our tools, which costs a request.
     "ENABLE_TOOL_SEARCH": "false",
-    # A turn is over when the engine says that it is idle.
+    # A turn ends when the engine reports that it is idle.
     "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",
-    # A prompt is written down before the model hears of it, so that a record without it is proof.
+    # A prompt is recorded before it is sent to the model, so that a record without it is proof.
     "CLAUDE_CODE_EAGER_FLUSH": "1",
-    # What is promised or remembered by the engine itself dies with its process.
+    # Tasks and memories of the engine itself would be lost with its process.
     "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
     "CLAUDE_CODE_DISABLE_CRON": "1",
     "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
     "CLAUDE_CODE_DISABLE_WORKFLOWS": "1",
-    # The files that these notes and mentions name would be read without any hook being asked.
+    # Files named in these notes and mentions would be read without a hook.
     "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
     "CLAUDE_CODE_DISABLE_FILE_MENTIONS": "1",
     "CLAUDE_CODE_DISABLE_BUNDLED_SKILLS": "1",
@@ -80,14 +80,14 @@ def options_for(
     refused: MutableMapping[str, str],
     cli: Path | None = None,
 ) -> ClaudeAgentOptions:
-    """No rule allows a tool beforehand, so that a call is made only when the gate lets it.
+    """No rule allows a tool in advance, so each call needs the gate.
 
-    `prompt` is the file with the system prompt, which is read once, at the start.
+    `prompt` is the file with the system prompt, which the engine reads once, at the start.
     """
     servers: dict[str, McpServerConfig] = {**in_process_servers(toolset)}
     return ClaudeAgentOptions(
-        # Without a snapshot, a resumed session gets the prompt of today. The SDK has no way to say
-        # so together with a file, but the preset says it, and the file takes the preset's place.
+        # Without a snapshot, a resumed session gets the present prompt. The SDK cannot say so
+        # together with a file, but the preset can, and the file replaces the preset.
         system_prompt={"type": "preset", "preset": "claude_code", "snapshot": False},
         extra_args={"system-prompt-file": str(prompt)},
         cwd=spec.working_directory,
@@ -118,11 +118,11 @@ def _programs(environment: Mapping[str, str], folder: Path) -> Programs:
 def child_environment(
     given: Mapping[str, str], inherited: Mapping[str, str], commands: Path
 ) -> dict[str, str]:
-    """What the engine gets on top of the environment of this process, which it inherits.
+    """The variables that the engine gets on top of the inherited environment.
 
-    Our secrets are emptied, since they cannot be taken away. `commands` is the folder where the
-    agent finds `ollim-bot`; `given` is the provider's, and what `ollim-bot` has to know. Nothing
-    in it leads into the folder that happens to be current.
+    Our secrets are set empty, since inherited variables cannot be removed. `commands` is the folder
+    where the agent finds `ollim-bot`; `given` has the variables of the provider and of `ollim-bot`.
+    No value refers to the current folder.
     """
     emptied = {name: "" for name in inherited if _OUR_SECRETS.match(name)}
     path = ":".join(filter(None, [str(commands), search_path(inherited.get("PATH", ""))]))
@@ -139,10 +139,10 @@ def child_environment(
 
 
 def _without_proxy(inherited: Mapping[str, str]) -> dict[str, str]:
-    """The built-in model is on this machine, where no proxy could reach it."""
+    """The built-in model runs on this machine, where no proxy could reach it."""
     named = ",".join(inherited.get(name, "") for name in _NO_PROXY)
     hosts = [host.strip() for host in named.split(",") if host.strip()]
-    # A lone star stands for all hosts; in a list, it would stand for none.
+    # A lone star means all hosts; in a list, it would mean none.
     all_hosts = hosts if "*" in hosts else [*hosts, *_THIS_MACHINE]
     return dict.fromkeys(_NO_PROXY, ",".join(dict.fromkeys(all_hosts)))
 

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ollim_bot.agent import Image, Prompt, SessionSpec
 from ollim_bot.domain.events import (
     AgentEvent,
     Compacted,
@@ -21,59 +20,14 @@ from ollim_bot.domain.events import (
 from ollim_bot.domain.provider import CLAUDE, Provider
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.engine.connection import Connection, Gone
+from ollim_bot.engine.connection import Connection, EngineExited
 from ollim_bot.engine.failures import failure
 from ollim_bot.engine.stream import TurnReader
 from ollim_bot.errors import EngineError, SessionLost
+from ollim_bot.ports import Image, Prompt, SessionSpec
 
 # How long an interrupted turn may take to end before its process is closed.
-_PATIENCE = 5.0
-
-
-class Turn:
-    """Ends by itself, by `interrupt`, or with its process."""
-
-    def __init__(self, connection: Connection, reader: TurnReader) -> None:
-        self._connection = connection
-        self._reader = reader
-        self._is_interrupted = False
-        self._alarm: asyncio.TimerHandle | None = None
-
-    @property
-    def is_over(self) -> bool:
-        return self._reader.is_over
-
-    async def events(self) -> list[AgentEvent]:
-        """Those of the next message."""
-        message = await self._connection.inbox.get()
-        if isinstance(message, Gone):
-            return list(self._reader.died(interrupted=self._is_interrupted))
-        return list(self._reader.read(message))
-
-    async def interrupt(self) -> None:
-        if self.is_over or self._is_interrupted:
-            return
-        self._is_interrupted = True
-        loop = asyncio.get_running_loop()
-        self._alarm = loop.call_later(_PATIENCE, self._connection.abandon)
-        await self._connection.interrupt()
-
-    async def finish(self) -> list[AgentEvent]:
-        """Bring the turn to its end, whatever it takes; gives the events that nobody has read."""
-        unheard: list[AgentEvent] = []
-        try:
-            await self.interrupt()
-            while not self.is_over:
-                unheard += await self.events()
-        except BaseException:  # cancelled too: its rest must not meet the next turn
-            self._connection.abandon()
-            raise
-        finally:
-            if self._alarm is not None:
-                self._alarm.cancel()
-        return unheard
-
-
+_INTERRUPT_SECONDS = 5.0
 Answered = Callable[[], Awaitable[None]]
 
 
@@ -93,16 +47,16 @@ class ClaudeSession:
         self._provider = provider
         self._start = start
         self._refused = refused
-        # The last session id that the engine is known to have a record of.
+        # The last session id of which the engine certainly has a record.
         self._stored = spec.resume
         self._usage = Usage()
-        # Each process counts its cost from zero; this is that of those before it.
+        # Each process counts its cost from zero; this is the sum of the earlier ones.
         self._spent_before = 0.0
         self._connection: Connection | None = None
         self._is_outdated = False
         self._is_closed = False
         self._one_at_a_time = asyncio.Lock()
-        self._turn: Turn | None = None
+        self._turn: EngineTurn | None = None
         self._is_interrupted = False
 
     @property
@@ -124,7 +78,7 @@ class ClaudeSession:
     async def reconfigure(
         self, *, model: str | None, thinking: Thinking, system_prompt: str
     ) -> None:
-        """By a new process: a change in place would be noted in the conversation."""
+        """Takes effect in a new process: a change in place would appear in the conversation."""
         spec = replace(self._spec, model=model, thinking=thinking, system_prompt=system_prompt)
         self._is_outdated |= spec != self._spec
         self._spec = spec
@@ -138,13 +92,13 @@ class ClaudeSession:
         except SessionLost:
             if self._spec.resume == self._stored:
                 raise
-            # The process died before it had stored a word of the session that it began.
+            # The process died before it had recorded anything of its new session.
             self._spec = replace(self._spec, resume=self._stored)
             self._connection = await self._start(self._spec)
         return self._connection
 
     async def close(self) -> None:
-        """End a turn that runs, and the process."""
+        """End the running turn, and the process."""
         self._is_closed = True
         await self.interrupt()
         await self._disconnect()
@@ -172,10 +126,10 @@ class ClaudeSession:
                         yield event
             finally:
                 self._turn = None
-                for unheard in await turn.finish():
-                    self._note(unheard)
+                for unread in await turn.finish():
+                    self._note(unread)
 
-    async def _begun(self, message: Mapping[str, Any]) -> Turn | TurnEnded:
+    async def _begun(self, message: Mapping[str, Any]) -> EngineTurn | TurnEnded:
         try:
             connection = await self._connected()
             if self._is_interrupted:
@@ -186,7 +140,7 @@ class ClaudeSession:
         except EngineError:
             return self._failed(FailureKind.ENGINE_DIED)
         reader = TurnReader(self._refused, self._usage, self._spent_before, self._provider)
-        return Turn(connection, reader)
+        return EngineTurn(connection, reader)
 
     async def _connected(self) -> Connection:
         if self._is_closed:
@@ -194,7 +148,7 @@ class ClaudeSession:
         if self._is_outdated or self._connection is None or not self._connection.is_alive:
             await self._disconnect()
             return await self.connect()
-        self._connection.forget()
+        self._connection.drain()
         return self._connection
 
     def _failed(self, kind: FailureKind) -> TurnEnded:
@@ -213,6 +167,50 @@ class ClaudeSession:
                 self._usage = usage
                 if told is None or told.kind is not FailureKind.ENGINE_DIED:
                     self._stored = self._spec.resume
+
+
+class EngineTurn:
+    """One turn, which ends by itself, by `interrupt`, or with its process."""
+
+    def __init__(self, connection: Connection, reader: TurnReader) -> None:
+        self._connection = connection
+        self._reader = reader
+        self._is_interrupted = False
+        self._alarm: asyncio.TimerHandle | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self._reader.is_over
+
+    async def events(self) -> list[AgentEvent]:
+        """The events of the next message."""
+        message = await self._connection.messages.get()
+        if isinstance(message, EngineExited):
+            return list(self._reader.died(interrupted=self._is_interrupted))
+        return list(self._reader.read(message))
+
+    async def interrupt(self) -> None:
+        if self.is_over or self._is_interrupted:
+            return
+        self._is_interrupted = True
+        loop = asyncio.get_running_loop()
+        self._alarm = loop.call_later(_INTERRUPT_SECONDS, self._connection.begin_close)
+        await self._connection.interrupt()
+
+    async def finish(self) -> list[AgentEvent]:
+        """End the turn in any case; returns the events that were not read."""
+        unread: list[AgentEvent] = []
+        try:
+            await self.interrupt()
+            while not self.is_over:
+                unread += await self.events()
+        except BaseException:  # also if cancelled: its messages must not reach the next turn
+            self._connection.begin_close()
+            raise
+        finally:
+            if self._alarm is not None:
+                self._alarm.cancel()
+        return unread
 
 
 def _user_message(content: object, *, is_verbatim: bool) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Reads the messages of the SDK as agent events."""
+"""Translates the messages of the SDK into agent events."""
 
 from __future__ import annotations
 
@@ -50,87 +50,7 @@ from ollim_bot.domain.provider import CLAUDE, Price, Provider
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.engine.failures import TAKEN_BEFORE, failure, failure_of
 
-
-class StreamedText:
-    """What was shown since the last whole piece. Only a whole piece is final."""
-
-    def __init__(self) -> None:
-        self._shown = ""
-
-    def more(self, text: str) -> Iterator[AgentEvent]:
-        self._shown += text
-        yield TextStreamed(text)
-
-    def whole(self, text: str) -> Iterator[AgentEvent]:
-        if self._shown != text:
-            yield from self.withdrawn()
-        self._shown = ""
-        yield TextCompleted(text)
-
-    def withdrawn(self) -> Iterator[AgentEvent]:
-        if self._shown:
-            self._shown = ""
-            yield TextWithdrawn()
-
-
 _SUBAGENT = "local_agent"
-
-
-@dataclass(frozen=True, slots=True)
-class _Subagent:
-    call_id: str | None
-    description: str
-
-
-class Calls:
-    """`refused` has the reasons of the calls that were not let through, by their ids."""
-
-    def __init__(self, refused: Mapping[str, str]) -> None:
-        self._refused = refused
-        self._tools: dict[str, str] = {}
-        self._subagents: dict[str, _Subagent] = {}
-
-    def started(self, block: ToolUseBlock) -> Iterator[AgentEvent]:
-        self._tools[block.id] = block.name
-        yield ToolStarted(block.id, block.name, block.input)
-
-    def ended(self, block: ToolResultBlock) -> Iterator[AgentEvent]:
-        call_id = block.tool_use_id
-        tool = self._tools.pop(call_id, "")
-        for task_id in [key for key, agent in self._subagents.items() if agent.call_id == call_id]:
-            yield from self.subagent_over(task_id)
-        if call_id in self._refused:
-            yield ToolRefused(call_id, tool, self._refused[call_id])
-        elif block.is_error:
-            yield ToolFailed(call_id, _text(block))
-        else:
-            yield ToolEnded(call_id)
-
-    def subagent_started(self, task: TaskStartedMessage) -> Iterator[AgentEvent]:
-        if task.task_type == _SUBAGENT:
-            # A subagent in the background is not over when its call is.
-            in_background = task.data.get("is_backgrounded") is True
-            call_id = None if in_background else task.tool_use_id
-            self._subagents[task.task_id] = _Subagent(call_id, task.description)
-            yield SubagentProgressed(task.task_id, task.description)
-
-    def subagent_progressed(self, task: TaskProgressMessage) -> Iterator[AgentEvent]:
-        if task.task_id in self._subagents:
-            yield SubagentProgressed(task.task_id, task.description)
-
-    def subagent_over(self, task_id: str) -> Iterator[AgentEvent]:
-        agent = self._subagents.pop(task_id, None)
-        if agent is not None:
-            yield SubagentProgressed(task_id, agent.description, is_over=True)
-
-
-def _text(block: ToolResultBlock) -> str:
-    if isinstance(block.content, str):
-        return block.content
-    parts: Sequence[Mapping[str, object]] = block.content or ()
-    return "\n".join(str(part["text"]) for part in parts if part.get("type") == "text")
-
-
 _NOTHING_USED = Usage()
 _INTERRUPTED = ("aborted_streaming", "aborted_tools")
 
@@ -138,7 +58,7 @@ _INTERRUPTED = ("aborted_streaming", "aborted_tools")
 class TurnReader:
     """The state of one turn. It is over when a result has come and the engine is idle again.
 
-    There may be several results: when work in the background ends, the engine goes on by itself.
+    There may be several results: when background work ends, the engine goes on by itself.
     """
 
     def __init__(
@@ -153,7 +73,7 @@ class TurnReader:
         self._spent_before = spent_before
         self._provider = provider
         self._text = StreamedText()
-        self._calls = Calls(refused)
+        self._calls = ToolCallTracker(refused)
         self._session: str | None = None
         self._model = ""
         self._error: str | None = None
@@ -162,7 +82,7 @@ class TurnReader:
         self._is_running = True
 
     def read(self, message: Message) -> Iterator[AgentEvent]:
-        """What a subagent says is left out: it is told to the agent, not to the owner."""
+        """Skips the words of subagents, which are for the agent and not for the owner."""
         match message:
             case StreamEvent(parent_tool_use_id=None):
                 yield from self._streamed(message.event)
@@ -262,7 +182,7 @@ class TurnReader:
         return not self._has_begun and self._result is None
 
     def _not_taken(self) -> Iterator[AgentEvent]:
-        """The engine answers no prompt twice, and says nothing about it."""
+        """The engine answers no prompt twice, and reports nothing about it."""
         self.is_over = True
         yield TurnEnded(EndCause.FAILED, failure=TAKEN_BEFORE, usage=self.usage)
 
@@ -287,6 +207,83 @@ class TurnReader:
             yield TurnEnded(EndCause.FAILED, failure=told, usage=self.usage)
         else:
             yield TurnEnded(EndCause.COMPLETED, result.result or "", usage=self.usage)
+
+
+class StreamedText:
+    """The text streamed since the last whole piece. Only a whole piece is final."""
+
+    def __init__(self) -> None:
+        self._shown = ""
+
+    def more(self, text: str) -> Iterator[AgentEvent]:
+        self._shown += text
+        yield TextStreamed(text)
+
+    def whole(self, text: str) -> Iterator[AgentEvent]:
+        if self._shown != text:
+            yield from self.withdrawn()
+        self._shown = ""
+        yield TextCompleted(text)
+
+    def withdrawn(self) -> Iterator[AgentEvent]:
+        if self._shown:
+            self._shown = ""
+            yield TextWithdrawn()
+
+
+@dataclass(frozen=True, slots=True)
+class _Subagent:
+    call_id: str | None
+    description: str
+
+
+class ToolCallTracker:
+    """`refused` has the reasons of refused calls, by their ids."""
+
+    def __init__(self, refused: Mapping[str, str]) -> None:
+        self._refused = refused
+        self._tools: dict[str, str] = {}
+        self._subagents: dict[str, _Subagent] = {}
+
+    def started(self, block: ToolUseBlock) -> Iterator[AgentEvent]:
+        self._tools[block.id] = block.name
+        yield ToolStarted(block.id, block.name, block.input)
+
+    def ended(self, block: ToolResultBlock) -> Iterator[AgentEvent]:
+        call_id = block.tool_use_id
+        tool = self._tools.pop(call_id, "")
+        for task_id in [key for key, agent in self._subagents.items() if agent.call_id == call_id]:
+            yield from self.subagent_over(task_id)
+        if call_id in self._refused:
+            yield ToolRefused(call_id, tool, self._refused[call_id])
+        elif block.is_error:
+            yield ToolFailed(call_id, _text(block))
+        else:
+            yield ToolEnded(call_id)
+
+    def subagent_started(self, task: TaskStartedMessage) -> Iterator[AgentEvent]:
+        if task.task_type == _SUBAGENT:
+            # A background subagent goes on after its call has ended.
+            in_background = task.data.get("is_backgrounded") is True
+            call_id = None if in_background else task.tool_use_id
+            self._subagents[task.task_id] = _Subagent(call_id, task.description)
+            yield SubagentProgressed(task.task_id, task.description)
+
+    def subagent_progressed(self, task: TaskProgressMessage) -> Iterator[AgentEvent]:
+        if task.task_id in self._subagents:
+            yield SubagentProgressed(task.task_id, task.description)
+
+    def subagent_over(self, task_id: str) -> Iterator[AgentEvent]:
+        agent = self._subagents.pop(task_id, None)
+        if agent is not None:
+            yield SubagentProgressed(task_id, agent.description, is_over=True)
+
+
+def _text(block: ToolResultBlock) -> str:
+    if isinstance(block.content, str):
+        return block.content
+    parts: Sequence[Mapping[str, object]] = block.content or ()
+    return "\n".join(str(part["text"]) for part in parts if part.get("type") == "text")
 
 
 def _compacted(session: str, metadata: Mapping[str, Any]) -> Compacted:

@@ -1,1 +1,1 @@
-"""The built-in model: a Messages API server on loopback, answering by rules or by a script."""
+"""The built-in model: a Messages API server on loopback that answers by rules or by a script."""

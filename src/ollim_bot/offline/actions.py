@@ -1,4 +1,4 @@
-"""What the built-in model does with its tools."""
+"""The tool calls and answers of the built-in model."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from ollim_bot.errors import BadPhrase
 from ollim_bot.offline import texts
 from ollim_bot.offline.messages import CallTool, Part, Say, ToolResult
 from ollim_bot.offline.situation import SHELL, Situation
-from ollim_bot.offline.vocabulary import Cancel, Remind, Repeat, Unsure, Wish
+from ollim_bot.offline.vocabulary import AmbiguousIntent, Cancel, Remind, Repeat, ScheduleIntent
 
 _MOST_SHOWN = 15
-
 _REMINDER = re.compile(
     r"- (?P<id>\S+) · (?P<when>[^·\n]+?)(?P<paused> · paused)? · (?P<title>.*) \([^()\n]*\)"
 )
@@ -43,10 +42,16 @@ _FILLING = frozenset(
         "it",
     ]
 )
+ADD_REMINDER = "mcp__discord__add_reminder"
+LIST_REMINDERS = CallTool("mcp__discord__list_reminders")
+CANCEL_REMINDER = "mcp__discord__cancel_reminder"
+_REMINDER_SET = re.compile(r"Reminder \S+ set: (?P<when>.+)\. File: .*", re.DOTALL)
+_DISTANCE = re.compile(r" \([^()]*\)$")
+_WHERE_IT_IS = re.compile(r"id \S+, file .*")
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedJob:
     """A job of a list; `when` is its next moment in words."""
 
     id: str
@@ -54,29 +59,29 @@ class Listed:
     title: str
 
     def is_about(self, subject: str) -> bool:
-        """Whether every word that says something about the subject is in its text."""
+        """Whether its title has every significant word of the subject."""
         wanted = _words(subject) - _FILLING or _words(subject)
         return bool(wanted) and wanted <= _words(self.title)
 
 
-def reminders_in(listed: str) -> tuple[Listed, ...]:
+def reminders_in(listed: str) -> tuple[ListedJob, ...]:
     return tuple(_found(_REMINDER, listed.splitlines()))
 
 
-def routines_in(listed: str) -> tuple[Listed, ...]:
+def routines_in(listed: str) -> tuple[ListedJob, ...]:
     return tuple(_found(_ROUTINE, listed.splitlines()))
 
 
 def other_lines(listed: str) -> tuple[str, ...]:
-    """What else a list says: that there are none, or what is wrong with a file."""
+    """The other lines of a list: that it is empty, or what is wrong with a file."""
     lines = (line for line in listed.splitlines() if line.strip())
     return tuple(
         line for line in lines if not _REMINDER.fullmatch(line) and not _ROUTINE.fullmatch(line)
     )
 
 
-def matching(jobs: Iterable[Listed], subject: str) -> tuple[Listed, ...]:
-    """Those that may be meant: the one of that id or that very text, else all that are about it."""
+def matching(jobs: Iterable[ListedJob], subject: str) -> tuple[ListedJob, ...]:
+    """The jobs that may be meant: the one with that id or title, else all about the subject."""
     known = tuple(jobs)
     exact = [job for job in known if subject.lower() in (job.id.lower(), job.title.lower())]
     if len(exact) == 1:
@@ -84,7 +89,7 @@ def matching(jobs: Iterable[Listed], subject: str) -> tuple[Listed, ...]:
     return tuple(job for job in known if not subject or job.is_about(subject))
 
 
-def shown(jobs: Sequence[Listed], *, with_ids: bool = False) -> str:
+def shown(jobs: Sequence[ListedJob], *, with_ids: bool = False) -> str:
     lines = [f"- {job.when}: {job.title}" for job in jobs[:_MOST_SHOWN]]
     if with_ids:
         lines = [f"{line} (`cancel {job.id}`)" for line, job in zip(lines, jobs, strict=False)]
@@ -92,45 +97,36 @@ def shown(jobs: Sequence[Listed], *, with_ids: bool = False) -> str:
     return "\n".join([*lines, f"and {more} more"] if more else lines)
 
 
-def _found(form: re.Pattern[str], lines: Iterable[str]) -> Iterator[Listed]:
+def _found(form: re.Pattern[str], lines: Iterable[str]) -> Iterator[ListedJob]:
     for line in lines:
         if row := form.fullmatch(line):
             when = f"{row['when']}, paused" if row.groupdict().get("paused") else row["when"]
-            yield Listed(row["id"], when, row["title"])
+            yield ListedJob(row["id"], when, row["title"])
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(_WORD.findall(text.casefold()))
 
 
-ADD_REMINDER = "mcp__discord__add_reminder"
-LIST_REMINDERS = CallTool("mcp__discord__list_reminders")
-CANCEL_REMINDER = "mcp__discord__cancel_reminder"
-
-_REMINDER_SET = re.compile(r"Reminder \S+ set: (?P<when>.+)\. File: .*", re.DOTALL)
-_DISTANCE = re.compile(r" \([^()]*\)$")
-_WHERE_IT_IS = re.compile(r"id \S+, file .*")
-
-
-def ran(*words: str) -> CallTool:
-    """One of our own commands; each word is quoted, so that a shell reads nothing into it."""
+def shell_call(*words: str) -> CallTool:
+    """One of our own commands, with each word quoted, so that a shell expands nothing."""
     return CallTool(SHELL, {"command": shlex.join(["ollim-bot", *words])})
 
 
-LIST_ROUTINES = ran("routine", "list")
+LIST_ROUTINES = shell_call("routine", "list")
 
 
-def step_to(wish: Wish, situation: Situation) -> Part:
-    """The next thing to do or to say about a wish."""
-    match wish:
-        case Unsure():
-            return Say(wish.reason)
+def next_step(intent: ScheduleIntent, situation: Situation) -> Part:
+    """The next call or answer for an intent."""
+    match intent:
+        case AmbiguousIntent():
+            return Say(intent.reason)
         case Remind():
-            return _remind(wish, situation)
+            return _remind(intent, situation)
         case Repeat():
-            return _repeat(wish, situation)
+            return _repeat(intent, situation)
         case Cancel():
-            return _cancel(wish, situation)
+            return _cancel(intent, situation)
 
 
 def show_reminders(situation: Situation) -> Part:
@@ -149,14 +145,14 @@ def show_upcoming(situation: Situation) -> Part:
     return Say("\n\n".join(part.text for part in parts if isinstance(part, Say)))
 
 
-def _remind(wish: Remind, situation: Situation) -> Part:
-    arguments = {"prompt": wish.task, **_arguments(wish.when), "foreground": False}
+def _remind(intent: Remind, situation: Situation) -> Part:
+    arguments = {"prompt": intent.task, **_arguments(intent.when), "foreground": False}
     call = CallTool(ADD_REMINDER, arguments)
-    done = _acted(call, situation)
+    done = _outcome_once(call, situation)
     if not isinstance(done, ToolResult):
         return done
     found = _REMINDER_SET.fullmatch(done.text)
-    return Say(texts.reminder_set(wish.task, _moment_of(found["when"])) if found else done.text)
+    return Say(texts.reminder_set(intent.task, _moment_of(found["when"])) if found else done.text)
 
 
 def _arguments(when: str) -> dict[str, object]:
@@ -167,19 +163,19 @@ def _arguments(when: str) -> dict[str, object]:
     return {"delay_minutes": int(minutes) if minutes.is_integer() else minutes}
 
 
-def _repeat(wish: Repeat, situation: Situation) -> Part:
-    # In one word with its flag, a text may begin with a dash.
-    call = ran("routine", "add", f"--message={wish.message}", "--cron", wish.cron)
-    done = _acted(call, situation)
+def _repeat(intent: Repeat, situation: Situation) -> Part:
+    # Joined to its flag, because the text may begin with a dash.
+    call = shell_call("routine", "add", f"--message={intent.message}", "--cron", intent.cron)
+    done = _outcome_once(call, situation)
     if not isinstance(done, ToolResult):
         return done
     lines = [line for line in done.text.splitlines() if not _WHERE_IT_IS.fullmatch(line)]
     said = "\n".join(lines).strip()
-    is_a_reminder = wish.message.startswith("remind me ")
+    is_a_reminder = intent.message.startswith("remind me ")
     return Say(said if is_a_reminder else f"{said}\n{texts.ONLY_ITS_WORDS}")
 
 
-def _acted(call: CallTool, situation: Situation) -> ToolResult | CallTool | Say:
+def _outcome_once(call: CallTool, situation: Situation) -> ToolResult | CallTool | Say:
     """As `_outcome`, for a call that must not be made twice."""
     outcome = situation.outcome(call)
     if situation.prompt.may_have_acted and (outcome is None or outcome.is_error):
@@ -190,34 +186,34 @@ def _acted(call: CallTool, situation: Situation) -> ToolResult | CallTool | Say:
 def _outcome(
     call: CallTool, situation: Situation, failure: Callable[[str], str]
 ) -> ToolResult | CallTool | Say:
-    """The call if it was not made yet, else what came of it; or what to say instead."""
+    """The call if it was not made yet, else its result; or what to say instead."""
     outcome = situation.outcome(call)
     if outcome is None:
         return call if call.name in situation.tools else Say(texts.NOT_HERE)
     return Say(failure(outcome.text)) if outcome.is_error else outcome
 
 
-def _cancel(wish: Cancel, situation: Situation) -> Part:
-    """Look first, and take back only what is meant beyond doubt."""
-    found: list[tuple[JobKind, Listed]] = []
-    for kind in [wish.kind] if wish.kind else _LISTINGS:
+def _cancel(intent: Cancel, situation: Situation) -> Part:
+    """List the jobs first, and cancel only the one that is meant beyond doubt."""
+    found: list[tuple[JobKind, ListedJob]] = []
+    for kind in [intent.kind] if intent.kind else _LISTINGS:
         listing = _LISTINGS[kind]
         listed = _outcome(listing.call, situation, texts.not_seen)
         if not isinstance(listed, ToolResult):
             return listed
-        found += [(kind, job) for job in matching(listing.jobs_in(listed.text), wish.subject)]
+        found += [(kind, job) for job in matching(listing.jobs_in(listed.text), intent.subject)]
     if len(found) == 1:
-        return _take_back(*found[0], situation)
+        return _cancel_job(*found[0], situation)
     if found:
         return Say(texts.several_match(shown([job for _, job in found], with_ids=True)))
-    return Say(texts.none_matches(wish.kind or JobKind.REMINDER, wish.subject))
+    return Say(texts.none_matches(intent.kind or JobKind.REMINDER, intent.subject))
 
 
-def _take_back(kind: JobKind, job: Listed, situation: Situation) -> Part:
+def _cancel_job(kind: JobKind, job: ListedJob, situation: Situation) -> Part:
     call = (
         CallTool(CANCEL_REMINDER, {"reminder_id": job.id})
         if kind is JobKind.REMINDER
-        else ran("routine", "cancel", job.id)
+        else shell_call("routine", "cancel", job.id)
     )
     done = _outcome(call, situation, texts.not_cancelled)
     if not isinstance(done, ToolResult):
@@ -226,16 +222,16 @@ def _take_back(kind: JobKind, job: Listed, situation: Situation) -> Part:
 
 
 def _moment_of(when: str) -> str:
-    """Without how far away it is: a moment is named once."""
+    """Without the distance from now."""
     return _DISTANCE.sub("", when)
 
 
 @dataclass(frozen=True, slots=True)
 class _Listing:
-    """How the jobs of one kind are listed by a tool, and shown to the owner."""
+    """How a tool lists the jobs of one kind, and how they are shown to the owner."""
 
     call: CallTool
-    jobs_in: Callable[[str], tuple[Listed, ...]]
+    jobs_in: Callable[[str], tuple[ListedJob, ...]]
     head: str
     nothing: str
 

@@ -1,4 +1,4 @@
-"""What the owner wants of a schedule: remind, repeat, or cancel."""
+"""Reads from a message what the owner wants of the schedule: remind, repeat, or cancel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ollim_bot.domain.phrases.durations import NUMBERS, Unclear, normalized
 from ollim_bot.errors import BadPhrase
 from ollim_bot.offline import texts, vocabulary
 from ollim_bot.offline.phrasings import is_courteous
-from ollim_bot.offline.vocabulary import Cancel, Remind, Repeat, Unsure, Wish
+from ollim_bot.offline.vocabulary import AmbiguousIntent, Cancel, Remind, Repeat, ScheduleIntent
 
 POLITELY = (
     r"(?:(?:please|pls|plz) |(?:can|could|would) (?:you|u) (?:(?:please|pls|plz) )?"
@@ -26,14 +26,73 @@ _FRAME = re.compile(
     re.IGNORECASE,
 )
 _LINKS = ("to", "that", "about", "of")
-# The names of days and months that are words of another kind too.
+# Names of days and months that are also other words.
 _ALSO_A_WORD = frozenset({"sun", "sat", "may", "march", "mar", "wed"})
-
 _Split = tuple[list[str], str, list[str]]
+_CANCEL_VERB = rf"{POLITELY}?(?:cancel|delete|remove|drop|take back)"
+_KIND = r"(?P<kind>reminder|routine)"
+_ID = r"(?P<subject>[0-9a-f]{8})"
+_CANCEL_FORMS = tuple(
+    re.compile(rf"{_CANCEL_VERB} {form}", re.IGNORECASE)
+    for form in (
+        _ID,
+        rf"(?:the |my |that )?{_KIND}(?P<subject>)",
+        rf"(?:the |my |that )?{_KIND} (?:with (?:the )?id )?{_ID}",
+        rf"(?:the |my |that )?{_KIND} (?:about|to|for|of|that) (?P<subject>.+)",
+        rf"(?:the |my |that )(?P<subject>.+) {_KIND}",
+        rf"(?P<subject>.+) {_KIND}",
+    )
+)
+_CANCEL_REQUEST = re.compile(rf"{_CANCEL_VERB}\b.*\b(?:reminders?|routines?)\b.*", re.IGNORECASE)
+_SEVERAL = re.compile(
+    r"\b(?:and|or|all|both|every|each|any|everything|but|reminders?|routines?)\b|[,;&+.]",
+    re.IGNORECASE,
+)
+_DAY_NAMES = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
+_DAY = rf"(?:{'|'.join(_DAY_NAMES)})"
+_SEPARATOR = r"(?: and |, and |, | )(?:every |each |on )?"
+_DAYS = re.compile(
+    r"(?P<daily>(?:every|each)(?: single)? day|everyday|daily)"
+    r"|(?P<weekdays>(?:every|each) (?:weekday|workday|working day)|(?:on )?weekdays)"
+    rf"|(?:every|each) (?P<named>{_DAY}(?:{_SEPARATOR}{_DAY})*)"
+    rf"|(?:on )?(?P<plural>{_DAY}s(?:{_SEPARATOR}{_DAY}s)*)"
+    r"|(?:every|each)(?= (?:morning|afternoon|evening|night)\b)"
+)
+_PART = re.compile(rf"({'|'.join(PARTS)})\b")
+_INTERVAL = re.compile(
+    rf"(?:every|each) (?:(?P<count>\d+|{'|'.join(NUMBERS)}) )?(?P<unit>minute|hour)s?"
+)
+# Only in these hours does an hour without am or pm mean the 24-hour clock beyond doubt.
+_DAYTIME = range(7, 13)
+_SHORTEST_MINUTES = 5
+_ORDER = re.compile(
+    rf"{POLITELY}?(?P<verb>(?:remind|ask|tell|show|give|send|message|ping|nudge|wish"
+    r"|prompt) me) (?P<rest>.+)",
+    re.IGNORECASE,
+)
+_REMINDED = re.compile(r"(?:to|that|about|of) \S.*", re.IGNORECASE)
+# A longer text is not a single order.
+_LONGEST = 400
+_PIECES = re.compile(r"(?<=[.,!?;…])\s+")
+_OPENING = re.compile(
+    r"(?:(?:hi|hey|hello|yo|ok|okay|alright|so|well|um|oh|ah|please|pls|plz|and|also|now|then|ollim"
+    r"|ollim[- ]bot|bot|good (?:morning|afternoon|evening))\b[\s,.!:]*)+",
+    re.IGNORECASE,
+)
+_CLOSING = re.compile(
+    r"(?:[\s,]+(?:please|pls|plz|thanks|thank you|thx|ty))+[\s.!]*$", re.IGNORECASE
+)
+# After these words, thanks and greetings belong to the task.
+_SAYING = re.compile(
+    r"\b(?:say(?:ing)?|writ(?:e|ing)|tell(?:ing)?|text|send|reply|answer|wish|greet|thank|message"
+    r"|note|card|post|email|mail)\b",
+    re.IGNORECASE,
+)
+_ASKED = re.compile(r"(?:can|could|would) (?:you|u)\b", re.IGNORECASE)
 
 
-def reminding(text: str, now: datetime) -> Remind | Unsure | None:
-    """None if it is no wish to be reminded."""
+def reminder_intent(text: str, now: datetime) -> Remind | AmbiguousIntent | None:
+    """None if the text does not ask for a reminder."""
     frame = _FRAME.search(text)
     if frame is None:
         return None
@@ -47,7 +106,7 @@ def reminding(text: str, now: datetime) -> Remind | Unsure | None:
     return _moment_in_front(words, now) or _linked(words, now)
 
 
-def _linked(words: Sequence[str], now: datetime) -> Remind | Unsure | None:
+def _linked(words: Sequence[str], now: datetime) -> Remind | AmbiguousIntent | None:
     if not words or words[0].lower() not in _LINKS:
         return None
     return _moment_behind(words[0].lower(), words[1:], now)
@@ -55,29 +114,29 @@ def _linked(words: Sequence[str], now: datetime) -> Remind | Unsure | None:
 
 def _moment_before(
     before: Sequence[str], words: Sequence[str], now: datetime
-) -> Remind | Unsure | None:
+) -> Remind | AmbiguousIntent | None:
     """`In 10 minutes, remind me to …`."""
     if not vocabulary.tells_time(before) or not vocabulary.names_time(" ".join(before)):
         return None
     if not words or words[0].lower() not in _LINKS:
-        return Unsure(texts.LINK if words else texts.SAY_WHAT)
+        return AmbiguousIntent(texts.LINK if words else texts.SAY_WHAT)
     if vocabulary.names_time(" ".join(words)):
-        return Unsure(texts.MOMENT_FIRST)
-    return _remind_wish(before, words[1:], now)
+        return AmbiguousIntent(texts.MOMENT_FIRST)
+    return _checked_reminder(before, words[1:], now)
 
 
-def _moment_in_front(words: Sequence[str], now: datetime) -> Remind | Unsure | None:
+def _moment_in_front(words: Sequence[str], now: datetime) -> Remind | AmbiguousIntent | None:
     splits = [split for split in _splits(words) if vocabulary.tells_time(split[0])]
     for head, _, task in splits:
         if _problem(head, now) is None:
-            return _remind_wish(head, task, now)
+            return _checked_reminder(head, task, now)
     if splits:
         head, _, task = splits[0]
-        return _remind_wish(head, task, now)
+        return _checked_reminder(head, task, now)
     if words and _problem(words, now) is None:
-        return Unsure(texts.SAY_WHAT)
+        return AmbiguousIntent(texts.SAY_WHAT)
     starts_with_time = any(_problem(words[:end], now) is None for end in range(1, len(words)))
-    return Unsure(texts.LINK) if starts_with_time else None
+    return AmbiguousIntent(texts.LINK) if starts_with_time else None
 
 
 def _splits(words: Sequence[str]) -> Iterator[_Split]:
@@ -91,49 +150,55 @@ def _splits(words: Sequence[str]) -> Iterator[_Split]:
             yield head, "", list(words[place:])
 
 
-def _moment_behind(link: str, words: Sequence[str], now: datetime) -> Unsure | Remind | None:
-    """`remind me to call mum at 5pm`: only where the moment can be of nothing in the task."""
+def _moment_behind(
+    link: str, words: Sequence[str], now: datetime
+) -> AmbiguousIntent | Remind | None:
+    """`remind me to call mum at 5pm`: only where the moment cannot belong to the task itself."""
     for start in range(1, len(words)):
         if _problem(words[start:], now) is None:
             task, when = words[:start], words[start:]
             return (
-                Unsure(texts.MOMENT_FIRST)
-                if _clings(link, task, when)
-                else _remind_wish(when, task, now)
+                AmbiguousIntent(texts.MOMENT_FIRST)
+                if _may_belong_to_task(link, task, when)
+                else _checked_reminder(when, task, now)
             )
     for start in range(1, len(words)):
         when = words[start:]
         if vocabulary.tells_time(when) and vocabulary.names_time(" ".join(when)):
-            return Unsure(_problem(when, now) or texts.MOMENT_FIRST)
+            return AmbiguousIntent(_problem(when, now) or texts.MOMENT_FIRST)
     if not words:
         return None
-    return Unsure(texts.MOMENT_FIRST if vocabulary.names_time(" ".join(words)) else texts.WHEN)
+    return AmbiguousIntent(
+        texts.MOMENT_FIRST if vocabulary.names_time(" ".join(words)) else texts.WHEN
+    )
 
 
-def _clings(link: str, task: Sequence[str], when: Sequence[str]) -> bool:
+def _may_belong_to_task(link: str, task: Sequence[str], when: Sequence[str]) -> bool:
     """Whether the moment may be when something in the task takes place."""
     is_length = when[0].lower() == "in" or when[-1].lower() == "now"
     if link == "that" or (link != "to" and not is_length):
         return True
-    return when[0].lower() in _ALSO_A_WORD or vocabulary.holds_a_moment_of_its_own(" ".join(task))
+    return when[0].lower() in _ALSO_A_WORD or vocabulary.may_own_the_moment(" ".join(task))
 
 
-def _remind_wish(when: Sequence[str], words: Sequence[str], now: datetime) -> Remind | Unsure:
-    """With the moment `when`, unless something about the task leaves a doubt."""
+def _checked_reminder(
+    when: Sequence[str], words: Sequence[str], now: datetime
+) -> Remind | AmbiguousIntent:
+    """The reminder at the moment `when`, unless something about the task is doubtful."""
     phrase, task = " ".join(when).rstrip(",:"), " ".join(words)
     if problem := _problem(when, now):
-        return Unsure(problem)
-    if vocabulary.is_nothing(task):
-        return Unsure(texts.SAY_WHAT)
+        return AmbiguousIntent(problem)
+    if vocabulary.names_no_task(task):
+        return AmbiguousIntent(texts.SAY_WHAT)
     if vocabulary.is_more_than_one(task) or _FRAME.search(task) or "\\" in task:
-        return Unsure(texts.ONE_AT_A_TIME)
+        return AmbiguousIntent(texts.ONE_AT_A_TIME)
     if vocabulary.is_negated(task):
-        return Unsure(texts.DOUBT)
+        return AmbiguousIntent(texts.DOUBT)
     if vocabulary.names_rhythm(task):
-        return Unsure(texts.RHYTHM)
+        return AmbiguousIntent(texts.RHYTHM)
     has_other_day = vocabulary.names_day(task) and not _has_day(phrase)
     if has_other_day or vocabulary.names_length(task) or _starts_with_time(words):
-        return Unsure(texts.MOMENT_FIRST)
+        return AmbiguousIntent(texts.MOMENT_FIRST)
     return Remind(task, phrase)
 
 
@@ -149,7 +214,7 @@ def _starts_with_time(words: Sequence[str]) -> bool:
 
 
 def _problem(words: Sequence[str], now: datetime) -> str | None:
-    """Why the words are not one moment ahead; None if they are."""
+    """Why the words are not one future moment; None if they are."""
     try:
         parse_moment(" ".join(words).rstrip(",:"), now)
     except BadPhrase as refused:
@@ -157,82 +222,37 @@ def _problem(words: Sequence[str], now: datetime) -> str | None:
     return None
 
 
-_VERB = rf"{POLITELY}?(?:cancel|delete|remove|drop|take back)"
-_KIND = r"(?P<kind>reminder|routine)"
-_ID = r"(?P<subject>[0-9a-f]{8})"
-_FORMS = tuple(
-    re.compile(rf"{_VERB} {form}", re.IGNORECASE)
-    for form in (
-        _ID,
-        rf"(?:the |my |that )?{_KIND}(?P<subject>)",
-        rf"(?:the |my |that )?{_KIND} (?:with (?:the )?id )?{_ID}",
-        rf"(?:the |my |that )?{_KIND} (?:about|to|for|of|that) (?P<subject>.+)",
-        rf"(?:the |my |that )(?P<subject>.+) {_KIND}",
-        rf"(?P<subject>.+) {_KIND}",
-    )
-)
-_OF_THIS_KIND = re.compile(rf"{_VERB}\b.*\b(?:reminders?|routines?)\b.*", re.IGNORECASE)
-_MANY = re.compile(
-    r"\b(?:and|or|all|both|every|each|any|everything|but|reminders?|routines?)\b|[,;&+.]",
-    re.IGNORECASE,
-)
-
-
-def cancelling(text: str) -> Cancel | Unsure | None:
-    """None if nothing of ours is to be taken back."""
-    for form in _FORMS:
+def cancel_intent(text: str) -> Cancel | AmbiguousIntent | None:
+    """None if the text does not cancel a job."""
+    for form in _CANCEL_FORMS:
         if found := form.fullmatch(text):
             kind = found.groupdict().get("kind")
-            return _cancel_wish(JobKind(kind.lower()) if kind else None, found["subject"].strip())
-    return Unsure(texts.ONE_AT_A_TIME) if _OF_THIS_KIND.fullmatch(text) else None
+            return _checked_cancel(
+                JobKind(kind.lower()) if kind else None, found["subject"].strip()
+            )
+    return AmbiguousIntent(texts.ONE_AT_A_TIME) if _CANCEL_REQUEST.fullmatch(text) else None
 
 
-def _cancel_wish(kind: JobKind | None, subject: str) -> Cancel | Unsure:
-    if _MANY.search(subject) or vocabulary.is_more_than_one(subject):
-        return Unsure(texts.ONE_AT_A_TIME)
+def _checked_cancel(kind: JobKind | None, subject: str) -> Cancel | AmbiguousIntent:
+    if _SEVERAL.search(subject) or vocabulary.is_more_than_one(subject):
+        return AmbiguousIntent(texts.ONE_AT_A_TIME)
     if vocabulary.is_negated(subject):
-        return Unsure(texts.WHICH_ONE)
+        return AmbiguousIntent(texts.WHICH_ONE)
     return Cancel(kind, subject)
 
 
-_NAMES = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
-_DAY = rf"(?:{'|'.join(_NAMES)})"
-_SEPARATOR = r"(?: and |, and |, | )(?:every |each |on )?"
-_DAYS = re.compile(
-    r"(?P<daily>(?:every|each)(?: single)? day|everyday|daily)"
-    r"|(?P<weekdays>(?:every|each) (?:weekday|workday|working day)|(?:on )?weekdays)"
-    rf"|(?:every|each) (?P<named>{_DAY}(?:{_SEPARATOR}{_DAY})*)"
-    rf"|(?:on )?(?P<plural>{_DAY}s(?:{_SEPARATOR}{_DAY}s)*)"
-    r"|(?:every|each)(?= (?:morning|afternoon|evening|night)\b)"
-)
-_PART = re.compile(rf"({'|'.join(PARTS)})\b")
-_INTERVAL = re.compile(
-    rf"(?:every|each) (?:(?P<count>\d+|{'|'.join(NUMBERS)}) )?(?P<unit>minute|hour)s?"
-)
-# An hour without am or pm means the 24-hour clock only where nobody would mean the other one.
-_DAYTIME = range(7, 13)
-_SHORTEST = 5
-
-_ORDER = re.compile(
-    rf"{POLITELY}?(?P<verb>(?:remind|ask|tell|show|give|send|message|ping|nudge|wish"
-    r"|prompt) me) (?P<rest>.+)",
-    re.IGNORECASE,
-)
-_REMINDED = re.compile(r"(?:to|that|about|of) \S.*", re.IGNORECASE)
-
-
-def repeating(text: str) -> Repeat | Unsure | None:
-    """None if nothing in it is to come again and again, or nobody is told to do it."""
+def routine_intent(text: str) -> Repeat | AmbiguousIntent | None:
+    """None if the text names no repetition, or gives no order."""
     if not vocabulary.names_rhythm(text) and not _has_rhythm(text):
         return None
     for rhythm, order, is_behind in _arrangements(text):
         cron = _cron(rhythm)
         if cron is None or (is_behind and not _ORDER.fullmatch(order)):
             continue
-        is_doubtful = is_behind and vocabulary.holds_a_moment_of_its_own(order)
-        return Unsure(texts.RHYTHM_FIRST) if is_doubtful else _repeat_wish(order, cron)
+        is_doubtful = is_behind and vocabulary.may_own_the_moment(order)
+        return AmbiguousIntent(texts.RHYTHM_FIRST) if is_doubtful else _checked_routine(order, cron)
     is_order = _ORDER.fullmatch(text) or text.lower().startswith(("every ", "each ", "daily "))
-    return Unsure(texts.RHYTHM) if is_order and _ORDER.search(text) else None
+    return AmbiguousIntent(texts.RHYTHM) if is_order and _ORDER.search(text) else None
 
 
 def _has_rhythm(text: str) -> bool:
@@ -242,7 +262,8 @@ def _has_rhythm(text: str) -> bool:
 def _arrangements(text: str) -> Iterator[tuple[str, str, bool]]:
     """Every way to cut the text into a rhythm and an order, the longest rhythms first.
 
-    And whether the rhythm stands behind the order, where it may belong to something in it.
+    The third value says whether the rhythm follows the order, where it may belong to something in
+    the order.
     """
     words = text.split()
     for end in range(len(words) - 1, 0, -1):
@@ -257,34 +278,34 @@ def _arrangements(text: str) -> Iterator[tuple[str, str, bool]]:
             yield " ".join(inner[:end]), f"{order['verb']} {rest}", False
 
 
-def _repeat_wish(words: str, cron: str | Unsure) -> Repeat | Unsure:
+def _checked_routine(words: str, cron: str | AmbiguousIntent) -> Repeat | AmbiguousIntent:
     order = _ORDER.fullmatch(words)
     if order is None:
-        return Unsure(texts.ORDER)
-    if isinstance(cron, Unsure):
+        return AmbiguousIntent(texts.ORDER)
+    if isinstance(cron, AmbiguousIntent):
         return cron
     rest, verb = order["rest"], order["verb"].lower()
     if verb == "remind me" and not _REMINDED.fullmatch(rest):
-        return Unsure(texts.ORDER)
-    if vocabulary.is_nothing(rest.partition(" ")[2] or rest):
-        return Unsure(texts.SAY_WHAT)
+        return AmbiguousIntent(texts.ORDER)
+    if vocabulary.names_no_task(rest.partition(" ")[2] or rest):
+        return AmbiguousIntent(texts.SAY_WHAT)
     if vocabulary.is_more_than_one(rest) or "\\" in rest:
-        return Unsure(texts.ONE_AT_A_TIME)
+        return AmbiguousIntent(texts.ONE_AT_A_TIME)
     if vocabulary.is_negated(rest):
-        return Unsure(texts.DOUBT)
+        return AmbiguousIntent(texts.DOUBT)
     has_other_time = vocabulary.names_rhythm(rest) or vocabulary.names_clock(rest)
     if has_other_time or _names_other_day(rest):
-        return Unsure(texts.RHYTHM)
+        return AmbiguousIntent(texts.RHYTHM)
     return Repeat(f"{verb} {rest}", cron)
 
 
 def _names_other_day(rest: str) -> bool:
-    """What is asked for each day may well be about that day."""
+    """A daily question may be about that very day."""
     return vocabulary.names_day(re.sub(r"\b(?:today|tomorrow|tonight)\b", "", rest, flags=re.I))
 
 
-def _cron(words: str) -> str | Unsure | None:
-    """None if the words are no rhythm."""
+def _cron(words: str) -> str | AmbiguousIntent | None:
+    """None if the words are not a rhythm."""
     phrase = normalized(words)
     if every := _INTERVAL.fullmatch(phrase):
         return _interval(every)
@@ -300,12 +321,12 @@ def _cron(words: str) -> str | Unsure | None:
     return _at(before or behind, _days(found), part[1] if part else "")
 
 
-def _interval(every: re.Match[str]) -> str | Unsure:
+def _interval(every: re.Match[str]) -> str | AmbiguousIntent:
     count = every["count"] or "1"
     number = NUMBERS.get(count) or int(count)
-    whole, shortest = (24, 1) if every["unit"] == "hour" else (60, _SHORTEST)
+    whole, shortest = (24, 1) if every["unit"] == "hour" else (60, _SHORTEST_MINUTES)
     if not shortest <= number < whole or whole % number:
-        return Unsure(texts.RHYTHM)
+        return AmbiguousIntent(texts.RHYTHM)
     step = "*" if number == 1 else f"*/{number}"
     return f"0 {step} * * *" if every["unit"] == "hour" else f"{step} * * * *"
 
@@ -316,68 +337,47 @@ def _days(found: re.Match[str]) -> str:
     named = found["named"] or found["plural"]
     if not named:
         return "*"
-    return ",".join(str(place) for place, name in enumerate(_NAMES) if name in named)
+    return ",".join(str(place) for place, name in enumerate(_DAY_NAMES) if name in named)
 
 
-def _at(words: str, days: str, part: str) -> str | Unsure | None:
+def _at(words: str, days: str, part: str) -> str | AmbiguousIntent | None:
     try:
         time = read_time(words)
     except Unclear:
-        return Unsure(texts.RHYTHM)
+        return AmbiguousIntent(texts.RHYTHM)
     if time is None:
         if words:
             return None
         if not part:
-            return Unsure(texts.RHYTHM_WITHOUT_TIME)
+            return AmbiguousIntent(texts.RHYTHM_WITHOUT_TIME)
         time = ClockTime((PARTS[part].usual,))
     hours = [hour for hour in time.hours if not part or hour in PARTS[part].hours]
     is_open = len(hours) > 1 and hours[0] not in _DAYTIME
     # The midnight of a day can be its start or its end.
     if not hours or is_open or time.second or (hours[0] == MIDNIGHT and days != "*"):
-        return Unsure(texts.RHYTHM)
+        return AmbiguousIntent(texts.RHYTHM)
     return f"{time.minute} {hours[0] % 24} * * {days}"
 
 
-# Nobody wishes for one thing in more characters than these.
-_LONGEST = 400
-
-_PIECES = re.compile(r"(?<=[.,!?;…])\s+")
-_OPENING = re.compile(
-    r"(?:(?:hi|hey|hello|yo|ok|okay|alright|so|well|um|oh|ah|please|pls|plz|and|also|now|then|ollim"
-    r"|ollim[- ]bot|bot|good (?:morning|afternoon|evening))\b[\s,.!:]*)+",
-    re.IGNORECASE,
-)
-_CLOSING = re.compile(
-    r"(?:[\s,]+(?:please|pls|plz|thanks|thank you|thx|ty))+[\s.!]*$", re.IGNORECASE
-)
-# Behind these, thanks and greetings are what is to be said.
-_QUOTES = re.compile(
-    r"\b(?:say(?:ing)?|writ(?:e|ing)|tell(?:ing)?|text|send|reply|answer|wish|greet|thank|message"
-    r"|note|card|post|email|mail)\b",
-    re.IGNORECASE,
-)
-_ASKED = re.compile(r"(?:can|could|would) (?:you|u)\b", re.IGNORECASE)
-
-
-def wish_of(text: str, now: datetime) -> Wish | None:
-    """None if there is none; `Unsure` if there is one, but not all of the text is clear."""
+def schedule_intent(text: str, now: datetime) -> ScheduleIntent | None:
+    """None if there is no intent; `AmbiguousIntent` if part of the text is unclear."""
     if len(text) > _LONGEST:
         return None
     lines = [" ".join(line.split()) for line in text.splitlines()]
     spoken = [line for line in lines if line and not is_courteous(line)]
-    wishes = [wish for wish in (_of_line(line, now) for line in spoken) if wish]
-    if len(spoken) == 1 or not wishes:
-        return wishes[0] if wishes else None
-    return Unsure(texts.ONE_AT_A_TIME)
+    intents = [intent for intent in (_of_line(line, now) for line in spoken) if intent]
+    if len(spoken) == 1 or not intents:
+        return intents[0] if intents else None
+    return AmbiguousIntent(texts.ONE_AT_A_TIME)
 
 
-def _of_line(line: str, now: datetime) -> Wish | None:
+def _of_line(line: str, now: datetime) -> ScheduleIntent | None:
     core = _without_courtesies(line)
     words = core.rstrip(" .!?…")
-    wish = cancelling(words) or repeating(words) or reminding(words, now)
-    if wish and core.endswith("?") and not _ASKED.match(core):
-        return Unsure(texts.ASKED_OR_TOLD)
-    return wish
+    intent = cancel_intent(words) or routine_intent(words) or reminder_intent(words, now)
+    if intent and core.endswith("?") and not _ASKED.match(core):
+        return AmbiguousIntent(texts.ASKED_OR_TOLD)
+    return intent
 
 
 def _without_courtesies(line: str) -> str:
@@ -396,4 +396,4 @@ def _without_courtesies(line: str) -> str:
 
 
 def _quotes(text: str) -> bool:
-    return _QUOTES.search(text) is not None
+    return _SAYING.search(text) is not None

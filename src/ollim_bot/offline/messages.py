@@ -9,18 +9,21 @@ from typing import Protocol
 
 Block = Mapping[str, object]
 _REMARKS = ("<system-reminder>", "[Image: source:")
+Json = dict[str, object]
+# Clients return a thinking block only if it has a signature.
+_SIGNATURE = "b2ZmbGluZQ=="
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a conversation; plain text stands as a single text block."""
+    """One message of a conversation; plain text is a single text block."""
 
     role: str
     blocks: tuple[Block, ...]
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What was said, without the remarks that the client adds to it."""
+        """The texts of the message, without the remarks that the client adds."""
         texts = (str(block.get("text", "")) for block in self.of_type("text"))
         return tuple(text for text in texts if not text.lstrip().startswith(_REMARKS))
 
@@ -51,22 +54,22 @@ class ModelRequest:
 
     @property
     def last_user_text(self) -> str:
-        """What was said last; empty if the last message only brings results of tools.
+        """The last text; empty if the last message only has results of tools.
 
-        Messages in a row are handed over as one: an interrupted prompt, the note that it was
-        interrupted and the next prompt. So only the last text counts.
+        The client joins consecutive messages: an interrupted prompt, the note about the
+        interruption and the next prompt. So only the last text counts.
         """
         texts = self._last.texts if self._last.role == "user" else ()
         return texts[-1] if texts else ""
 
     @property
     def tool_results(self) -> tuple[ToolResult, ...]:
-        """The results that the last message brings."""
+        """The results in the last message."""
         return self._last.tool_results
 
     @property
     def _last(self) -> Message:
-        # The client adds its own remarks as messages of the system, also behind the last one.
+        # The client adds its own remarks as system messages, also after the last message.
         spoken = [message for message in self.messages if message.role != "system"]
         return (spoken or self.messages)[-1]
 
@@ -110,7 +113,7 @@ Part = Say | Think | CallTool
 class Reply:
     """An answer, streamed in pieces of `chunk` characters with `pace` seconds between them.
 
-    Counts and the reason to stop that are not given follow from the request and the parts.
+    Token counts and the stop reason, if not given, follow from the request and the parts.
     """
 
     parts: tuple[Part, ...]
@@ -137,7 +140,7 @@ class Fail:
 
 @dataclass(frozen=True, slots=True)
 class Hang:
-    """Not a byte until the client goes away or the server stops."""
+    """No byte until the client disconnects or the server stops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,14 +159,14 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class EndWithoutStop:
-    """The stream ends in good order, but the message in it never does."""
+    """The stream ends properly, but without the end of its message."""
 
     after: Reply
 
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """A stream that is no stream of events."""
+    """A stream that does not consist of events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,16 +180,13 @@ class SseError:
 Failure = Fail | Hang | Stall | Cut | EndWithoutStop | Garbage | SseError
 
 
-class Model(Protocol):
+class ChatModel(Protocol):
     def reply(self, request: ModelRequest) -> Reply | Failure:
         """Called once for each request, also for those that the client repeats."""
 
 
-Json = dict[str, object]
-
-
 @dataclass(frozen=True, slots=True)
-class Event:
+class ServerSentEvent:
     name: str
     fields: Json
 
@@ -196,8 +196,8 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
-    """A reply on its way to a client, with the id and the model's name that it carries."""
+class WireReply:
+    """A reply in wire format, with its message id and the model's name."""
 
     reply: Reply
     id: str
@@ -217,36 +217,38 @@ class Outgoing:
         return tokens(sum(map(_length, self.reply.parts))) if given is None else given
 
     def message(self) -> Json:
-        """The whole answer at once."""
+        """The whole answer as one object."""
         blocks = [self._block(number, part) for number, part in enumerate(self.reply.parts)]
         return self._envelope(blocks, self.stop_reason, self.output_tokens)
 
-    def opening(self) -> Event:
-        return Event("message_start", {"message": self._envelope([], None, 0)})
+    def opening(self) -> ServerSentEvent:
+        return ServerSentEvent("message_start", {"message": self._envelope([], None, 0)})
 
-    def complete(self) -> Iterator[Event]:
+    def complete(self) -> Iterator[ServerSentEvent]:
         yield from self.unstopped()
         delta = {"stop_reason": self.stop_reason, "stop_sequence": None}
-        yield Event("message_delta", {"delta": delta, "usage": self._usage(self.output_tokens)})
-        yield Event("message_stop", {})
+        yield ServerSentEvent(
+            "message_delta", {"delta": delta, "usage": self._usage(self.output_tokens)}
+        )
+        yield ServerSentEvent("message_stop", {})
 
-    def unstopped(self) -> Iterator[Event]:
-        """All that is said, but not that it is the end."""
+    def unstopped(self) -> Iterator[ServerSentEvent]:
+        """All events except those that end the message."""
         yield self.opening()
         for number, part in enumerate(self.reply.parts):
             yield from self._part(number, part)
 
-    def torn(self) -> Iterator[Event]:
-        """All that is said, up to the end of the last block, which stays open."""
-        last = Event("content_block_stop", {"index": len(self.reply.parts) - 1})
+    def unfinished(self) -> Iterator[ServerSentEvent]:
+        """All events before the end of the last block, which stays open."""
+        last = ServerSentEvent("content_block_stop", {"index": len(self.reply.parts) - 1})
         return (event for event in self.unstopped() if event != last)
 
-    def _part(self, number: int, part: Part) -> Iterator[Event]:
+    def _part(self, number: int, part: Part) -> Iterator[ServerSentEvent]:
         block = self._block(number, _emptied(part))
-        yield Event("content_block_start", {"index": number, "content_block": block})
+        yield ServerSentEvent("content_block_start", {"index": number, "content_block": block})
         for delta in _deltas(part, self.reply.chunk):
-            yield Event("content_block_delta", {"index": number, "delta": delta})
-        yield Event("content_block_stop", {"index": number})
+            yield ServerSentEvent("content_block_delta", {"index": number, "delta": delta})
+        yield ServerSentEvent("content_block_stop", {"index": number})
 
     def _block(self, number: int, part: Part) -> Json:
         match part:
@@ -281,12 +283,8 @@ class Outgoing:
         }
 
 
-# Clients hand a thought back only if it is signed.
-_SIGNATURE = "b2ZmbGluZQ=="
-
-
 def tokens(characters: int) -> int:
-    """A rough count, the same each time: four characters to a token."""
+    """A rough, constant estimate: four characters to a token."""
     return max(1, characters // 4)
 
 

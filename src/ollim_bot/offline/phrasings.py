@@ -1,4 +1,4 @@
-"""How people phrase what the built-in model understands."""
+"""The phrasings that the built-in model understands."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Intent(StrEnum):
     DONE = auto()
 
 
-# What is polite and asks for nothing.
+# Polite words that ask for nothing.
 COURTESIES = frozenset({Intent.GREETING, Intent.THANKS, Intent.FAREWELL})
 
 SHORTHANDS: Mapping[str, str] = {
@@ -79,7 +79,7 @@ _FAREWELL = (
     r"|have a (?:nice|good|great|lovely) (?:day|evening|night|weekend|one))"
 )
 
-# What may come in front of a courtesy and behind it, or stand alone beside it.
+# Words before or after a courtesy, or in a clause of their own.
 PLEASANTRY = (
     r"(?:ok|great|perfect|cool|nice|awesome|excellent|lovely|wonderful|got it|i see|ah|oh"
     r"|sorry|excuse me|pardon|um|hm|hmm|well|so|please|then|now"
@@ -88,7 +88,7 @@ PLEASANTRY = (
     rf"|{_GREETING}|{_THANKS})"
 )
 
-# How the bot may be called, set apart by commas.
+# Names of the bot, in a clause of their own.
 NAME = r"(?:ollim|ollim bot|ollim-bot|bot)"
 
 _TELL_ME = (
@@ -96,7 +96,7 @@ _TELL_ME = (
     r"|i (?:would like|want) to know|i wonder|(?:just )?(?:wondering|curious))"
 )
 
-# What may come in front of a question, and behind it.
+# Words before a question, and after it.
 OPENING = (
     r"(?:ok|so|well|um|hm|hmm|oh|ah|and|also|please|sorry|excuse me|by the way|btw"
     rf"|{_GREETING}|{_TELL_ME})"
@@ -235,11 +235,11 @@ PHRASINGS: Mapping[Intent, tuple[str, ...]] = {
 }
 
 
-# Nobody says one of these things in more words.
+# A longer text is none of these phrasings.
 _LONGEST = 200
 
 _APOSTROPHES = re.compile(r"['’ʼ`´]")
-# Those that change nothing of what is said; any other is something that is not understood.
+# Emoji that do not change the meaning; any other makes a text not understood.
 _SMILES = re.compile(
     r"(?<!\S)(?:[:;]-?[)d]|<3|x|xx)(?!\S)|[😀😁😃😄😇😉😊😌😍😴🙂🙏👋👍🌙❤✨\ufe0f🏻-🏿]"
 )
@@ -264,8 +264,8 @@ _PATTERNS: Mapping[Intent, re.Pattern[str]] = {
 _PLEASANTRIES = re.compile(rf"{NAME}|{PLEASANTRY}(?: {PLEASANTRY})*")
 
 
-def meant(text: str) -> tuple[Intent, ...]:
-    """What a message says or asks, in its order; nothing if any part of it is not understood."""
+def intents_in(text: str) -> tuple[Intent, ...]:
+    """The intents of a message in order; empty if any part of it is not understood."""
     if len(text) > _LONGEST:
         return ()
     found: list[Intent] = []
@@ -278,7 +278,7 @@ def meant(text: str) -> tuple[Intent, ...]:
 
 
 def is_courteous(text: str) -> bool:
-    """Whether all of it is polite and asks for nothing."""
+    """Whether the whole text is polite and asks for nothing."""
     if len(text) > _LONGEST:
         return False
     found = [_of_clause(clause) for clause in _clauses(text)]
@@ -286,7 +286,7 @@ def is_courteous(text: str) -> bool:
 
 
 def _foremost(intents: tuple[Intent, ...]) -> tuple[Intent, ...]:
-    """Courtesies go without saying where something is asked, a greeting where anything else is."""
+    """Without courtesies if something is asked, without greetings if anything else is said."""
     questions = tuple(intent for intent in intents if intent not in COURTESIES)
     others = tuple(intent for intent in intents if intent is not Intent.GREETING)
     return questions or others or intents
@@ -301,7 +301,7 @@ def _clauses(text: str) -> Iterator[str]:
 
 
 def _of_clause(clause: str) -> tuple[Intent, ...] | None:
-    """None if it is not understood; nothing if it only is polite."""
+    """None if it is not understood; empty if it is only polite."""
     whole = _of_words(clause)
     parts = [part.strip() for part in _AND.split(clause)]
     if whole is not None or len(parts) == 1:

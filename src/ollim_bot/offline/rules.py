@@ -9,131 +9,34 @@ from datetime import UTC, datetime
 
 from ollim_bot.domain.text import shortened
 from ollim_bot.offline import texts
-from ollim_bot.offline.actions import show_reminders, show_routines, show_upcoming, step_to
-from ollim_bot.offline.intents import wish_of
+from ollim_bot.offline.actions import next_step, show_reminders, show_routines, show_upcoming
+from ollim_bot.offline.intents import schedule_intent
 from ollim_bot.offline.messages import CallTool, ModelRequest, Part, Reply, Say
-from ollim_bot.offline.phrasings import COURTESIES, Intent, meant
+from ollim_bot.offline.phrasings import COURTESIES, Intent, intents_in
 from ollim_bot.offline.situation import Situation, said_by_owner, situation_of
 from ollim_bot.offline.vocabulary import Remind, Repeat
 
-
-def side_answer(request: ModelRequest) -> Reply | None:
-    """A harmless answer to what is no part of a conversation; None for everything else."""
-    if request.max_tokens == 1:
-        return Reply((Say("ok"),))
-    if _asks_for_title(request):
-        return Reply((Say(json.dumps({"title": "Conversation"})),))
-    if request.tools == ("web_search",):
-        return Reply((Say("Nothing was found: there is no web search here."),))
-    return None
-
-
-def asks_for_summary(request: ModelRequest) -> bool:
-    """Whether the engine wants to go on with a summary in place of the conversation."""
-    text = request.last_user_text
-    return "create a detailed summary" in text and "<summary>" in text
-
-
-def summary(text: str) -> Reply:
-    """The form in which the engine accepts one at the first try."""
-    return Reply((Say(f"<analysis>\n</analysis>\n<summary>\n{text}\n</summary>"),))
-
-
-def _asks_for_title(request: ModelRequest) -> bool:
-    """A title is the only thing that is wanted as an object of one field."""
-    value: object = request.body
-    for step in ("output_config", "format", "schema", "properties"):
-        value = value.get(step) if isinstance(value, Mapping) else None
-    return isinstance(value, Mapping) and list(value) == ["title"]
-
-
 PING = "mcp__discord__ping_user"
 REPORT = "mcp__discord__report_updates"
-
-# What the instructions of a job say where it may not do something, or has done it before.
+# Sentences of a job's instructions that forbid something, or mark a follow-up.
 _NO_PINGS = "`ping_user` and `discord_embed` are switched off"
 _NO_REPORTS = "`report_updates` is not available in this job"
 _FOLLOWS_UP = "Say in a ping that it is a follow-up."
 _TOPIC = re.compile(r"Topic: *([^\n]+)")
-
-
-def remind(situation: Situation) -> Part:
-    """Ping the text of the reminder, then report that this was done, or why it was not."""
-    return _told(situation, situation.prompt.task)
-
-
-def run_routine(situation: Situation) -> Part:
-    """A routine that only reminds can be done; any other is reported as not done."""
-    task = situation.prompt.task
-    if reminded := texts.REMIND_ME.fullmatch(task):
-        return _told(situation, reminded["of"])
-    return _reported(situation, texts.routine_not_done(task))
-
-
-def _told(situation: Situation, task: str) -> Part:
-    if _NO_PINGS in situation.prompt.instructions:
-        return _reported(situation, texts.reminder_unsaid(task))
-    if situation.may_call(PING):
-        is_again = _FOLLOWS_UP in situation.prompt.instructions
-        return CallTool(PING, {"message": texts.follow_up(task) if is_again else task})
-    ping = situation.outcomes.get(PING)
-    if ping is None:
-        return Say(texts.reminder_due(task))
-    if ping.is_error:
-        return _reported(situation, texts.reminder_not_told(task, ping.text))
-    return _reported(situation, texts.reminder_told(task))
-
-
-def take_webhook(situation: Situation) -> Part:
-    return _reported(situation, texts.webhook_not_read(situation.prompt.subject))
-
-
-def open_fork(situation: Situation) -> Part:
-    text = situation.prompt.text
-    if topic := _TOPIC.match(text):
-        return Say(texts.fork_about(topic[1].rstrip(" .")))
-    return Say(texts.FORK_RESUMED if "earlier session" in text else texts.FORK_WITHOUT_TOPIC)
-
-
-def hear_program(situation: Situation) -> Part:
-    """Where the program asks for a report, give one."""
-    if "report_updates" in situation.prompt.text:
-        return _reported(situation, texts.FORK_REPORT)
-    return Say(texts.PROGRAM_SPOKE)
-
-
-def _reported(situation: Situation, text: str) -> Part:
-    if situation.may_call(REPORT) and _NO_REPORTS not in situation.prompt.instructions:
-        return CallTool(REPORT, {"message": text})
-    return Say(texts.DONE if REPORT in situation.outcomes else text)
-
-
-TAGGED: Mapping[str, Callable[[Situation], Part]] = {
-    "reminder-bg": remind,
-    "routine-bg": run_routine,
-    "webhook": take_webhook,
-    "reminder": lambda situation: Say(texts.reminder_due(situation.prompt.said_in_turn)),
-    "routine": lambda situation: Say(texts.routine_due(situation.prompt.said_in_turn)),
-    "fork-started": open_fork,
-    "fork-timeout": lambda situation: _reported(situation, texts.FORK_IDLE),
-    "system": hear_program,
-}
-
-
 _REMEMBERED = 5
 _LONGEST_MEMORY = 120
-# How the prompt begins that the owner sends by `/setup` and by a button.
+# The beginning of the prompt that `/setup` and its button send.
 _SET_UP = (
     "Set me up: I want you to know what you need to be of use to me, by a few short questions."
 )
 _POINTING = re.compile(r"\b(?:this|that)\b", re.IGNORECASE)
 _STANDING_FOR_IT = re.compile(r"\b(?:this|that|it|these|those|them)\b", re.IGNORECASE)
-# Where no clock is seen, nothing is promised, but a wish is still told from other words.
+# Without a clock nothing is scheduled, but a schedule intent is still recognised.
 _ANY_MOMENT = datetime(2000, 1, 1)
 
 
 class OfflineModel:
-    """The same request always gets the same answer."""
+    """Gives equal requests equal answers."""
 
     def reply(self, request: ModelRequest) -> Reply:
         aside = side_answer(request)
@@ -153,29 +56,29 @@ def _part(situation: Situation) -> Part:
 def _by_words(situation: Situation) -> Part:
     if situation.prompt.text.startswith(_SET_UP):
         return Say(texts.SET_UP)
-    intents = meant(situation.prompt.text)
+    intents = intents_in(situation.prompt.text)
     if not intents:
-        return _by_wish(situation)
+        return _by_schedule_intent(situation)
     if _may_be_about_something_else(situation, intents):
         return Say(texts.NOT_UNDERSTOOD)
     return _together([_ANSWERS[intent](situation) for intent in intents])
 
 
-def _by_wish(situation: Situation) -> Part:
+def _by_schedule_intent(situation: Situation) -> Part:
     prompt = situation.prompt
-    wish = wish_of(prompt.text, (prompt.moment or _ANY_MOMENT).replace(tzinfo=UTC))
-    if wish is None:
+    intent = schedule_intent(prompt.text, (prompt.moment or _ANY_MOMENT).replace(tzinfo=UTC))
+    if intent is None:
         return Say(texts.NOT_UNDERSTOOD)
     if prompt.moment is None:
         return Say(texts.NO_CLOCK)
-    is_job = isinstance(wish, Remind | Repeat)
+    is_job = isinstance(intent, Remind | Repeat)
     if is_job and prompt.points_elsewhere and _STANDING_FOR_IT.search(prompt.text):
         return Say(texts.SAY_WHAT)
-    return step_to(wish, situation)
+    return next_step(intent, situation)
 
 
 def _together(parts: Sequence[Part]) -> Part:
-    """What has to be done first; when nothing has, all that is to be said."""
+    """The first call that is needed; if none is, all answers together."""
     calls = [part for part in parts if isinstance(part, CallTool)]
     return calls[0] if calls else Say("\n\n".join(_said(part) for part in parts))
 
@@ -218,14 +121,107 @@ _ANSWERS: Mapping[Intent, Callable[[Situation], Part]] = {
 
 
 def _with_news(situation: Situation, part: Part) -> tuple[Part, ...]:
-    """With what the main session was told to mention, once, at the beginning of its turn."""
+    """With the updates to mention, once, at the beginning of the turn."""
     updates = situation.prompt.updates
     if not updates or situation.outcomes:
         return (part,)
-    news = texts.meanwhile(updates)
+    news = texts.updates_to_mention(updates)
     return (Say(f"{news}\n\n{part.text}"),) if isinstance(part, Say) else (Say(news), part)
 
 
 def _in_short(said: tuple[str, ...]) -> tuple[str, ...]:
     newest = (" ".join(text.split()) for text in said[-_REMEMBERED:])
     return tuple(shortened(text, _LONGEST_MEMORY) for text in newest)
+
+
+def side_answer(request: ModelRequest) -> Reply | None:
+    """A neutral answer to a request outside the conversation; None for any other request."""
+    if request.max_tokens == 1:
+        return Reply((Say("ok"),))
+    if _asks_for_title(request):
+        return Reply((Say(json.dumps({"title": "Conversation"})),))
+    if request.tools == ("web_search",):
+        return Reply((Say("Nothing was found: there is no web search here."),))
+    return None
+
+
+def asks_for_summary(request: ModelRequest) -> bool:
+    """Whether the engine asks for a summary to replace the conversation."""
+    text = request.last_user_text
+    return "create a detailed summary" in text and "<summary>" in text
+
+
+def summary(text: str) -> Reply:
+    """A summary in the form that the engine accepts at the first try."""
+    return Reply((Say(f"<analysis>\n</analysis>\n<summary>\n{text}\n</summary>"),))
+
+
+def _asks_for_title(request: ModelRequest) -> bool:
+    """Only a request for a title asks for an object with this one field."""
+    value: object = request.body
+    for step in ("output_config", "format", "schema", "properties"):
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return isinstance(value, Mapping) and list(value) == ["title"]
+
+
+def remind(situation: Situation) -> Part:
+    """Ping the text of the reminder, then report that it was sent, or why not."""
+    return _told(situation, situation.prompt.task)
+
+
+def run_routine(situation: Situation) -> Part:
+    """Deliver a routine that only reminds; report any other as not done."""
+    task = situation.prompt.task
+    if reminded := texts.REMIND_ME.fullmatch(task):
+        return _told(situation, reminded["of"])
+    return _reported(situation, texts.routine_not_done(task))
+
+
+def _told(situation: Situation, task: str) -> Part:
+    if _NO_PINGS in situation.prompt.instructions:
+        return _reported(situation, texts.reminder_unsaid(task))
+    if situation.may_call(PING):
+        is_again = _FOLLOWS_UP in situation.prompt.instructions
+        return CallTool(PING, {"message": texts.follow_up(task) if is_again else task})
+    ping = situation.outcomes.get(PING)
+    if ping is None:
+        return Say(texts.reminder_due(task))
+    if ping.is_error:
+        return _reported(situation, texts.reminder_not_told(task, ping.text))
+    return _reported(situation, texts.reminder_told(task))
+
+
+def take_webhook(situation: Situation) -> Part:
+    return _reported(situation, texts.webhook_not_read(situation.prompt.subject))
+
+
+def open_fork(situation: Situation) -> Part:
+    text = situation.prompt.text
+    if topic := _TOPIC.match(text):
+        return Say(texts.fork_about(topic[1].rstrip(" .")))
+    return Say(texts.FORK_RESUMED if "earlier session" in text else texts.FORK_WITHOUT_TOPIC)
+
+
+def hear_program(situation: Situation) -> Part:
+    """Report where the program asks for a report."""
+    if "report_updates" in situation.prompt.text:
+        return _reported(situation, texts.FORK_REPORT)
+    return Say(texts.PROGRAM_SPOKE)
+
+
+def _reported(situation: Situation, text: str) -> Part:
+    if situation.may_call(REPORT) and _NO_REPORTS not in situation.prompt.instructions:
+        return CallTool(REPORT, {"message": text})
+    return Say(texts.DONE if REPORT in situation.outcomes else text)
+
+
+TAGGED: Mapping[str, Callable[[Situation], Part]] = {
+    "reminder-bg": remind,
+    "routine-bg": run_routine,
+    "webhook": take_webhook,
+    "reminder": lambda situation: Say(texts.reminder_due(situation.prompt.said_in_turn)),
+    "routine": lambda situation: Say(texts.routine_due(situation.prompt.said_in_turn)),
+    "fork-started": open_fork,
+    "fork-timeout": lambda situation: _reported(situation, texts.FORK_IDLE),
+    "system": hear_program,
+}

@@ -1,4 +1,4 @@
-"""A model that replies from a script, in place of the rules."""
+"""A model that replies from a script."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Predicate = Callable[[ModelRequest], bool]
 
 
 class ScriptedModel:
-    """Rules come first, the newest before the older; then the queue; then the default answer.
+    """Rules come first, newest first; then the queue; then the default answer.
 
-    What the engine asks for its own ends (a title, a probe of its quota) is answered harmlessly,
-    is kept apart and uses up nothing of the script. A compaction is part of the conversation, but
-    where no rule fits it gets a short summary and leaves the queue alone.
+    Requests that the engine makes for itself (a title, a quota probe) get a neutral answer, are
+    listed apart and use nothing of the script. A compaction is part of the conversation, but where
+    no rule fits it gets a short summary and leaves the queue alone.
     """
 
     def __init__(self, default: str = "ok") -> None:
@@ -40,7 +40,7 @@ class ScriptedModel:
         return self
 
     def when(self, condition: str | Predicate, answer: Answer) -> Self:
-        """Every request that fits gets this answer; a text is looked for in its last message."""
+        """Every request that fits gets this answer; a text fits if its last message contains it."""
         self._rules.appendleft((_contains(condition), answer))
         return self
 
@@ -53,8 +53,8 @@ class ScriptedModel:
         self._announce()
         return self._chosen(request)
 
-    async def seen(self, number: int, within: float = 10.0) -> ModelRequest:
-        """Wait until so many requests have come, `within` seconds at most, and give the last."""
+    async def seen(self, number: int, within: float = 60.0) -> ModelRequest:
+        """Wait until `number` requests have come, `within` seconds at most; returns the last."""
         arrived = asyncio.Event()
         self._arrivals.append((number, arrived))
         self._announce()

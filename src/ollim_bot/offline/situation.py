@@ -1,4 +1,4 @@
-"""What a request asks for, read from its prompt."""
+"""Parses the prompt of a request into the situation that the rules answer."""
 
 from __future__ import annotations
 
@@ -27,21 +27,31 @@ _ASIDE = re.compile(
     r"(?:(?:> ?.*(?:\n|$))+|Attached files:\n(?:- .*(?:\n|$))+"
     r"|Data, not the owner's words: .*\n<(untrusted-[0-9a-f]+)>\n(?s:.*?)\n</\1>)\n*"
 )
-
-# The two ways in which the program asks for the answer that a restart has cut off: with the words
-# of the owner, or without them where they stand in the conversation already.
+# The program asks to continue an answer that a restart cut off: with the owner's words, or without
+# them if the conversation already has them.
 _CUT_OFF = "The program was restarted"
 _THE_WORDS = "\nWhat the owner had written:\n\n"
 _ALREADY = "\nThese tools had already been called:\n"
+# Texts that the engine itself adds to the person's words.
+_SUMMED_UP = "This session is being continued from a previous conversation"
+_ENGINE_SPEAKS = (
+    "Stop hook feedback:",
+    "[Request interrupted by user",
+    _SUMMED_UP,
+    "<local-command-",
+    "<command-name>",
+)
+SHELL = "Bash"
+_OUR_SUMMARY = re.compile(rf"^{re.escape(SAID_LAST)}\n(?P<lines>(?:- .+(?:\n|$))+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class SpokenPrompt:
+class ParsedPrompt:
     """`tag` is empty where the owner speaks; `updates` are those that are to be mentioned.
 
     `points_elsewhere`: it came with a quote, a file or an image, and may be about that. `moment` is
-    when it was written, on the clocks of `zone`. `may_have_acted`: tools were called for it before
-    the program was restarted, and it may not be seen what came of that.
+    when it was written, in `zone`. `may_have_acted`: tools were called for it before the program
+    was restarted, and their results may be missing.
     """
 
     text: str
@@ -55,34 +65,34 @@ class SpokenPrompt:
 
     @property
     def task(self) -> str:
-        """The body of a background job: what comes after the instructions of the program."""
+        """The body of a background job, after the program's instructions."""
         _, mark, task = f"\n{self.text}".partition(f"\n{_TASK}\n")
         return (task if mark else self.text.rstrip().rpartition("\n\n")[2]).strip()
 
     @property
     def instructions(self) -> str:
-        """What the program says about a background job, before its body."""
+        """The program's instructions of a background job, before its body."""
         return self.text[: -len(self.task)] if self.task else self.text
 
     @property
     def said_in_turn(self) -> str:
-        """The body of a job that comes in the conversation."""
+        """The body of a job that runs in the conversation."""
         return _taken(_CHAIN, self.text)[1].strip()
 
     @property
     def asks_to_go_on(self) -> bool:
-        """With what was asked before: its answer was cut off."""
+        """Whether it asks to continue an answer that was cut off."""
         return self.tag == "system" and self.text.startswith(_CUT_OFF)
 
 
-def read_prompt(text: str) -> SpokenPrompt:
+def read_prompt(text: str) -> ParsedPrompt:
     tag, rest = _taken(_TAG, text)
     _, rest = _taken(_MARK, rest)
     stamp, rest = _taken(_TIMESTAMP, rest.lstrip("\n"))
     updates, rest = _taken(_UPDATES, rest)
     name, body = _speaker(tag["name"] if tag else "", rest.lstrip("\n"))
     said = _without_asides(body)
-    return SpokenPrompt(
+    return ParsedPrompt(
         text=said.strip(),
         tag=name,
         subject=(tag["subject"] or "") if tag else "",
@@ -95,13 +105,13 @@ def read_prompt(text: str) -> SpokenPrompt:
 
 
 def _taken(pattern: re.Pattern[str], text: str) -> tuple[re.Match[str] | None, str]:
-    """What stands at the beginning, and the rest."""
+    """The match at the beginning, and the rest."""
     found = pattern.match(text)
     return found, text[found.end() :] if found else text
 
 
 def _speaker(tag: str, body: str) -> tuple[str, str]:
-    """The words of the owner that the program hands on again are the owner's."""
+    """Words of the owner that the program repeats count as the owner's."""
     if tag == "system" and body.startswith(_CUT_OFF) and _THE_WORDS in body:
         return "", body.partition(_THE_WORDS)[2]
     return tag, body
@@ -132,33 +142,20 @@ def _to_mention(updates: re.Match[str] | None) -> tuple[str, ...]:
     return tuple(_UPDATE.findall(updates["lines"]))
 
 
-# What the engine itself puts among the words of the person.
-_SUMMED_UP = "This session is being continued from a previous conversation"
-_ENGINE_SPEAKS = (
-    "Stop hook feedback:",
-    "[Request interrupted by user",
-    _SUMMED_UP,
-    "<local-command-",
-    "<command-name>",
-)
-SHELL = "Bash"
-_OUR_SUMMARY = re.compile(rf"^{re.escape(SAID_LAST)}\n(?P<lines>(?:- .+(?:\n|$))+)", re.MULTILINE)
-
-
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """`outcomes` are the results of the tools that were called in this turn, by what was called.
+    """`outcomes` are the results of this turn's tool calls, by call.
 
-    `said_before` is what the owner said before this, oldest first.
+    `said_before` is what the owner said earlier, oldest first.
     """
 
-    prompt: SpokenPrompt
+    prompt: ParsedPrompt
     tools: tuple[str, ...]
     outcomes: Mapping[str, ToolResult]
     said_before: tuple[str, ...] = ()
 
     def may_call(self, tool: str) -> bool:
-        """Whether the tool is there and was not tried in this turn yet."""
+        """Whether the tool exists and was not tried in this turn yet."""
         return tool in self.tools and tool not in self.outcomes
 
     def outcome(self, call: CallTool) -> ToolResult | None:
@@ -173,15 +170,15 @@ def situation_of(request: ModelRequest) -> Situation:
 
 
 def said_by_owner(request: ModelRequest) -> tuple[str, ...]:
-    """Everything that the owner has said in the conversation, oldest first."""
+    """Everything that the owner said in the conversation, oldest first."""
     spoken = (message.texts for message in request.messages if message.role == "user")
     return tuple(said for texts in spoken for text in texts for said in _of_owner(text))
 
 
-def _to_answer(prompts: Sequence[tuple[int, SpokenPrompt]]) -> tuple[int, SpokenPrompt]:
-    """The last prompt; or if it only asks to go on, the one before, with its own news."""
+def _to_answer(prompts: Sequence[tuple[int, ParsedPrompt]]) -> tuple[int, ParsedPrompt]:
+    """The last prompt; if it only asks to go on, the one before with the updates of both."""
     if not prompts:
-        return 0, SpokenPrompt("")
+        return 0, ParsedPrompt("")
     asked = [(start, prompt) for start, prompt in prompts if not prompt.asks_to_go_on]
     _, last = prompts[-1]
     if not last.asks_to_go_on or not asked:
@@ -198,7 +195,7 @@ def _to_answer(prompts: Sequence[tuple[int, SpokenPrompt]]) -> tuple[int, Spoken
 
 
 def _of_owner(text: str) -> Iterator[str]:
-    """A summary of ours still has what was said before it."""
+    """What the owner said in a text; a summary of ours keeps the earlier words."""
     if text.startswith(_SUMMED_UP):
         for summary in _OUR_SUMMARY.finditer(text):
             yield from (line.removeprefix("- ") for line in summary["lines"].splitlines())
@@ -209,7 +206,7 @@ def _of_owner(text: str) -> Iterator[str]:
 
 
 def _prompts(messages: Sequence[Message]) -> list[tuple[int, str]]:
-    """Each with the number of its message; one message may bring several."""
+    """Each prompt with the number of its message; one message may have several."""
     return [
         (number, text)
         for number, message in enumerate(messages)
@@ -229,7 +226,7 @@ def _outcomes(messages: Iterable[Message]) -> Iterable[tuple[str, ToolResult]]:
 
 
 def _called(tool: str, arguments: object) -> str:
-    """The tool; for the shell, with its command, which says what is done."""
+    """The tool; for the shell with its command, which tells calls apart."""
     if tool != SHELL or not isinstance(arguments, Mapping):
         return tool
     return f"{tool}({arguments.get('command')})"

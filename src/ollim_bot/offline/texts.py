@@ -1,4 +1,4 @@
-"""What the offline model says, in one place."""
+"""The texts of the offline model."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def none_matches(noun: str, subject: str) -> str:
     return f"There is no {noun}{about}. {_NOTHING_DONE} `what is coming up` shows them all."
 
 
-def meanwhile(updates: tuple[str, ...]) -> str:
+def updates_to_mention(updates: tuple[str, ...]) -> str:
     return "\n".join(["Meanwhile:", *(f"- {update}" for update in updates)])
 
 

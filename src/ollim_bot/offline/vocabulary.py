@@ -1,4 +1,4 @@
-"""The words by which the built-in model knows times, rhythms and wishes."""
+"""The schedule intents of the built-in model, and the words that it recognises them by."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ollim_bot.domain.phrases.durations import NUMBERS
 
 @dataclass(frozen=True, slots=True)
 class Remind:
-    """`when` is one moment ahead, in words that the tools understand."""
+    """`when` is one future moment, in words that the tools understand."""
 
     task: str
     when: str
@@ -28,7 +28,7 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """`subject` is an id or words of the text; empty for the only one there is.
+    """`subject` is an id or words of the title; empty for the only job there is.
 
     `kind` is None where only an id was named.
     """
@@ -38,13 +38,13 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
-class Unsure:
-    """A wish that nothing is done about; `reason` says what to write instead."""
+class AmbiguousIntent:
+    """An intent that is not carried out; `reason` says what to write instead."""
 
     reason: str
 
 
-Wish = Remind | Repeat | Cancel | Unsure
+ScheduleIntent = Remind | Repeat | Cancel | AmbiguousIntent
 
 
 _WEEKDAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
@@ -59,7 +59,7 @@ _VAGUE = (
     r"|next|last|coming|ago|around|about|by|before|after|yesterday|or|so)"
 )
 
-# Every word of a phrase that tells a time, well or badly, is one of these.
+# Every word of a phrase for a time, correct or not, is one of these.
 _TIME_WORD = re.compile(
     rf"\d\S*|{_NUMBER}|{_UNIT}|{_WEEKDAY}|(?:mon|tues?|wed|thur?s?|fri|sat|sun)|{_MONTH}|{_VAGUE}"
     r"|in|at|on|the|an?|and|of|half|quarter|quarters|past|to|from|now|this|today|tomorrow|tonight"
@@ -81,7 +81,7 @@ _RHYTHM_NAMED = re.compile(_RHYTHM, re.IGNORECASE)
 _CLOCK_NAMED = re.compile(_CLOCK, re.IGNORECASE)
 _TIME_NAMED = re.compile("|".join((_DAY, _RHYTHM, _CLOCK, _LOOSE)), re.IGNORECASE)
 
-# What stands before a moment may be a part of it, or the moment a part of that.
+# A word before a moment that may belong to the moment, or the moment to it.
 _DANGLING = re.compile(
     r"(?:.* )?(?:for|from|until|till|by|before|after|since|on|at|to|and|or|of|about|around|in|near"
     r"|with|next|every|each|this|last|the|an?|my|your|our|his|her|their|its|that|which|who|whose"
@@ -93,7 +93,7 @@ _BROKEN_OFF = re.compile(
     r"(?:.* )?(?:and|or|to|the|an?|of|my|your|for|with|that|than|is|are|stop|without|as|but)",
     re.IGNORECASE,
 )
-# A moment behind one of these may be when it takes place.
+# A moment after one of these may be when the event takes place.
 _EVENTS = re.compile(
     r"\b(?:meetings?|appointments?|(?:inter)?views?|shows?|flights?|trains?|bus|plane|part(?:y|ies)"
     r"|dinner|lunch|breakfast|brunch|class|lessons?|lectures?|course|seminar|workshop|webinar"
@@ -140,7 +140,7 @@ _ONLY_POINTS = re.compile(
 
 
 def tells_time(words: Sequence[str]) -> bool:
-    """Whether all of it is meant to tell a time, and may fail to."""
+    """Whether every word may be part of a time, correct or not."""
     return bool(words) and all(_TIME_WORD.fullmatch(word.rstrip(",.")) for word in words)
 
 
@@ -157,7 +157,7 @@ def names_clock(text: str) -> bool:
 
 
 def names_length(text: str) -> bool:
-    """A time from now on."""
+    """Whether it names a time from now, as in `in 20 minutes`."""
     return _LENGTH.search(text) is not None
 
 
@@ -165,27 +165,27 @@ def names_rhythm(text: str) -> bool:
     return _RHYTHM_NAMED.search(text) is not None
 
 
-def holds_a_moment_of_its_own(task: str) -> bool:
-    """Whether a moment behind the task could belong to something in it."""
+def may_own_the_moment(task: str) -> bool:
+    """Whether a moment after the task could belong to something in the task."""
     if not task or _DANGLING.fullmatch(task):
         return True
     return any(found.search(task) for found in (_EVENTS, _CLAUSE, _TIME_NAMED))
 
 
 def is_negated(text: str) -> bool:
-    """Or doubted, or bound to a condition."""
+    """Whether it negates, doubts or sets a condition."""
     return _NEGATION.search(text) is not None
 
 
 def is_more_than_one(task: str) -> bool:
-    """Whether something else may be asked for in it."""
+    """Whether it may ask for a second thing."""
     if _SECOND.search(task) or _NEXT_SENTENCE.search(task):
         return True
     linked = _LINKED.search(task) is not None
     return linked and (names_clock(task) or names_rhythm(task))
 
 
-def is_nothing(task: str) -> bool:
+def names_no_task(task: str) -> bool:
     """Whether it leaves open what is meant, or breaks off."""
     if not any(char.isalnum() for char in task):
         return True

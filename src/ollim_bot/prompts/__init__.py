@@ -1,1 +1,1 @@
-"""Text for the agent, made by pure functions."""
+"""Texts for the agent, made by pure functions."""

@@ -1,4 +1,4 @@
-"""The owner's first words in a prompt, without what the program put around them."""
+"""The owner's first words in a prompt, without the program's additions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ollim_bot.prompts.context import (
 from ollim_bot.prompts.turns import THE_WORDS, TOPIC
 
 _LONGEST = 60
-# How the engine itself begins a conversation that it has made shorter.
+# The engine begins a compacted conversation with this sentence.
 _SUMMED_UP = "This session is being continued from a previous conversation"
 
 _ABOVE = re.compile(
@@ -41,7 +41,7 @@ _ASIDE = re.compile(
 
 
 def first_words(prompt: str) -> str:
-    """On one line, 60 characters at most; empty where the owner said nothing."""
+    """On one line, 60 characters at most; empty if the owner said nothing."""
     if prompt.startswith(_SUMMED_UP):
         return ""
     rest = _without(_ABOVE, prompt)
@@ -55,7 +55,7 @@ def first_words(prompt: str) -> str:
 
 
 def _said_in_fork(prompt: str) -> str:
-    """Its topic, or what the owner said to open it."""
+    """The topic of the fork, or the words with which the owner opened it."""
     task, _, rest = prompt.partition("\n")
     return task.removeprefix(TOPIC) if task.startswith(TOPIC) else _without(_ABOVE, rest)
 

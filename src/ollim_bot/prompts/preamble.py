@@ -35,7 +35,7 @@ _ORDERED = (
     "That ping is never refused, and costs nothing of the budget."
 )
 _PAID = "Beyond that, one ping is set aside for this run, which you set yourself in an earlier one."
-# Where a task of several paragraphs begins.
+# Marks the beginning of the task, which may have several paragraphs.
 TASK = "YOUR TASK:"
 
 _NO_CHAIN = Chain()
@@ -43,10 +43,10 @@ _NO_CHAIN = Chain()
 
 @dataclass(frozen=True, slots=True)
 class Briefing:
-    """`budget` is a status line and `schedule` comes from `upcoming_lines`; empty is left out.
+    """`budget` is a status line, `schedule` comes from `upcoming_lines`; empty parts are omitted.
 
-    `must` is what the owner has ordered: whether to ping is not for the run to weigh. `is_paid`:
-    one ping of the budget is set aside for it.
+    `must`: the owner ordered this message, so the run does not decide whether to ping. `is_paid`:
+    one ping of the budget is reserved for the run.
     """
 
     report: ReportMode
@@ -84,7 +84,7 @@ def build_bg_preamble(briefing: Briefing) -> str:
 
 
 def upcoming_lines(upcoming: UpcomingSchedule, budget: PingBudget) -> str:
-    """The tasks around this one, and what time adds to the budget meanwhile; empty if none."""
+    """The tasks around this one, and the refills of the budget until the last; empty if none."""
     if not upcoming.entries:
         return ""
     return joined(
@@ -97,7 +97,7 @@ def upcoming_lines(upcoming: UpcomingSchedule, budget: PingBudget) -> str:
 
 
 def chain_section(briefing: Briefing) -> str:
-    """Empty for a job that is no chain; names only what the run may do and has to decide."""
+    """Empty for a job that is not a chain; names only what the run may do and has to decide."""
     chain = briefing.chain
     if chain.max == 0:
         return ""

@@ -1,4 +1,4 @@
-"""Prompts of forks, jobs, and turns that go on after a crash."""
+"""The prompts of forks, jobs, and turns that continue after a crash."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ from ollim_bot.prompts.context import (
 from ollim_bot.prompts.preamble import Briefing, chain_section
 
 TOPIC = "Topic: "
-
 _NO_TOPIC = "No topic yet. Say in one short sentence that you are here, and wait for the owner."
 _RESUMED = "This goes on from an earlier session. Wait for the owner's words below, or ask."
 _IDLE = (
@@ -39,6 +38,16 @@ _REPORT = (
     "The owner wants to end this fork with a report. Call `report_updates` now, with one or two "
     "sentences on what came of it, and nothing else."
 )
+THE_WORDS = "What the owner had written:"
+_CUT_OFF = "The program was restarted in the middle of your answer. Part of it may be lost."
+_NEVER_TAKEN = "The program was restarted while the message below was being answered."
+_ALREADY = "These tools had already been called:"
+_NOT_AGAIN = (
+    "Do not call them again, unless you can see that a call did not work. Where it matters, look "
+    "at what is there now before you act."
+)
+_FINISH = "Finish the answer now, so that it can be understood by itself."
+_LONGEST_LABEL = 300
 
 
 def fork_prompt(now: datetime, topic: str = "", updates: str = "") -> str:
@@ -48,7 +57,7 @@ def fork_prompt(now: datetime, topic: str = "", updates: str = "") -> str:
 
 
 def resumed_fork_prompt(now: datetime, began: datetime, words: str, updates: str = "") -> str:
-    """The first prompt of a fork from an earlier session, with what the owner replied."""
+    """The first prompt of a fork from an earlier session, with the owner's reply."""
     stale = f"[stale-fork: {age(began, now)}]"
     head = joined("\n", f"{FORK_STARTED} {stale} {_RESUMED}", timestamp(now), updates)
     return joined("\n\n", head, words)
@@ -63,12 +72,12 @@ def report_prompt(now: datetime, updates: str = "") -> str:
 
 
 def button_words(prompt: str) -> str:
-    """A click, where it is the first thing that is said in a fork."""
+    """A click that opens a fork."""
     return f"{BUTTON} {neutralised(prompt)}"
 
 
 def button_prompt(prompt: str, now: datetime, updates: str = "") -> str:
-    """A click that sends a stored prompt, which may hold words of a stranger."""
+    """A click that sends a stored prompt, which may contain a stranger's words."""
     head = joined("\n", BUTTON, timestamp(now), updates)
     return joined("\n\n", head, neutralised(prompt))
 
@@ -76,14 +85,14 @@ def button_prompt(prompt: str, now: datetime, updates: str = "") -> str:
 def background_prompt(
     job: Job, now: datetime, *, preamble: str, updates: str = "", late_since: datetime | None = None
 ) -> str:
-    """Ends with the task of the job. `preamble` ends with a line that says where it begins."""
+    """Ends with the task of the job. The last line of `preamble` announces the task."""
     tag = job_tag(kind_of(job), job.spec.id, background=True)
     head = joined("\n", joined(" ", tag, _late(late_since, now)), timestamp(now), updates)
     return joined("\n\n", head, preamble, neutralised(job.spec.message))
 
 
 def foreground_prompt(turn: JobTurn, now: datetime, updates: str = "") -> str:
-    """A turn of the main conversation; of all instructions only those of a chain are needed."""
+    """A job in the main conversation, which needs only the instructions of a chain."""
     tag = job_tag(turn.kind, turn.job, background=False)
     head = joined("\n", joined(" ", tag, _late(turn.late_since, now)), timestamp(now), updates)
     chain = chain_section(Briefing(ReportMode.FREELY, allow_ping=True, chain=turn.chain))
@@ -91,27 +100,13 @@ def foreground_prompt(turn: JobTurn, now: datetime, updates: str = "") -> str:
 
 
 def _late(since: datetime | None, now: datetime) -> str:
-    """On the clocks of `now`; with the day, if it was another one."""
+    """In the zone of `now`; with the day, if it was another one."""
     if since is None:
         return ""
     local = since.astimezone(now.tzinfo)
     day = f"{WEEKDAYS[local.weekday()]} {local.day} {MONTHS[local.month - 1]} "
     moment = clock(local) if local.date() == now.date() else day + clock(local)
     return f"[late: was scheduled for {moment}, running now]"
-
-
-THE_WORDS = "What the owner had written:"
-
-_CUT_OFF = "The program was restarted in the middle of your answer. Part of it may be lost."
-_NEVER_TAKEN = "The program was restarted while the message below was being answered."
-_ALREADY = "These tools had already been called:"
-_NOT_AGAIN = (
-    "Do not call them again, unless you can see that a call did not work. Where it matters, look "
-    "at what is there now before you act."
-)
-_FINISH = "Finish the answer now, so that it can be understood by itself."
-
-_LONGEST_LABEL = 300
 
 
 def continued_prompt(
@@ -123,8 +118,8 @@ def continued_prompt(
 ) -> str:
     """For a turn that was cut off after `tools` had been called.
 
-    `again` are the messages of the turn where the engine never took its prompt, and so has to be
-    told what they said.
+    `again` are the messages of the turn if the engine never took its prompt and has to be told
+    them.
     """
     words = owner_words(again)
     body = joined(
@@ -139,7 +134,7 @@ def continued_prompt(
 
 
 def _labels(tools: Iterable[ToolCalled]) -> list[str]:
-    """One line for each call; the same call several times is one line that says so."""
+    """One line for each call; equal calls are one line with their number."""
     counted = Counter(map(_label, tools))
     return [label if times == 1 else f"{label} ({times} times)" for label, times in counted.items()]
 

@@ -7,11 +7,11 @@ from datetime import tzinfo
 from ollim_bot.conversation.assembly import Talk
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Clock
-from ollim_bot.schedule.dispatch import Dispatch
+from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.hand_edits import HandEdits
-from ollim_bot.schedule.job_index import JobBook
+from ollim_bot.schedule.job_index import JobIndex
 from ollim_bot.schedule.run_requests import RunRequests
-from ollim_bot.schedule.scheduler import Outlook, Scheduler
+from ollim_bot.schedule.scheduler import Scheduler, UpcomingReader
 from ollim_bot.schedule.watcher import Events, Watcher, file_events
 from ollim_bot.store.run_requests import RequestFolder
 from ollim_bot.store.store import Store
@@ -29,9 +29,9 @@ def assemble_schedule(
     *,
     events: Events = file_events,
 ) -> Scheduler:
-    """`events` is how the system tells of changed files."""
-    book = JobBook(paths, clock, talk.notices, edits)
-    dispatch = Dispatch(
+    """`events` yields the changes of files that the system reports."""
+    index = JobIndex(paths, clock, talk.notices, edits)
+    dispatch = Dispatcher(
         stores,
         store,
         talk.foreground,
@@ -39,9 +39,9 @@ def assemble_schedule(
         talk.reminders,
         talk.notices,
         clock,
-        Outlook(book, clock, zone, paths.root),
+        UpcomingReader(index, clock, zone, paths.root),
+        talk.manual_runs,
     )
     watcher = Watcher(paths, clock, talk.notices.tell, events=events)
     requests = RunRequests(RequestFolder(paths), stores, dispatch, clock)
-    talk.by_hand.served_by(dispatch.run_now)
-    return Scheduler(stores, book, watcher, dispatch, talk.notices, clock, zone, requests)
+    return Scheduler(stores, index, watcher, dispatch, talk.notices, clock, zone, requests)

@@ -1,24 +1,37 @@
-"""Begins due occurrences, each exactly once, and ends them in the ledger."""
+"""Starts due occurrences, each exactly once, and brings each to its end in the ledger."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC
 from functools import partial
+from typing import assert_never
 
 from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.conversation.background_attempt import Try
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs
+from ollim_bot.conversation.jobs.manual_runs import ManualRuns
 from ollim_bot.conversation.jobs.reminders import ReminderDelivery
 from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.patient_ledger import PatientLedger
-from ollim_bot.domain.catch_up import late_since
-from ollim_bot.domain.facts import Facts
+from ollim_bot.domain.decision import (
+    Abandon,
+    Circumstances,
+    Decision,
+    GiveUp,
+    Miss,
+    Progress,
+    RunInBackground,
+    RunInForeground,
+    Settle,
+    Skip,
+    decide,
+    needs_ping_token,
+)
 from ollim_bot.domain.forward_schedule import UpcomingSchedule
-from ollim_bot.domain.jobs import Job, Reminder, Routine, kind_of
+from ollim_bot.domain.jobs import Job, Reminder
 from ollim_bot.domain.occurrences import (
     MAX_ATTEMPTS,
     LedgerRow,
@@ -27,20 +40,20 @@ from ollim_bot.domain.occurrences import (
     SkipReason,
 )
 from ollim_bot.domain.orders import Order
-from ollim_bot.domain.run_history import DELIVERED, Recovery, RunStory
-from ollim_bot.domain.runs import late_label
+from ollim_bot.domain.run_history import RunStory
 from ollim_bot.domain.schedule import JobKey, key_of
-from ollim_bot.domain.session_use import answers
 from ollim_bot.errors import StorageError
 from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock
+from ollim_bot.schedule.circumstances import CircumstanceReader, DueOccurrence, SkipWishes
+from ollim_bot.schedule.must_reminders import MustReminders
 from ollim_bot.store.store import Store
 from ollim_bot.stores import Stores
 
 NOT_READY = "The agent was not ready in time, so here it is as you wrote it."
 WAS_CUT_OFF = "The bot was stopped before the agent could say it, so here it is as you wrote it."
 
-# What the ledger says of whatever ends without having been begun.
+# What the ledger says of an occurrence that ends without a run.
 NOT_RUN: Mapping[str, object] = {"silent_because": "it was not run"}
 
 _WHY: Mapping[OccurrenceState, str] = {
@@ -49,10 +62,14 @@ _WHY: Mapping[OccurrenceState, str] = {
     OccurrenceState.SKIPPED: "The agent could not be asked, so here it is as you wrote it.",
     OccurrenceState.INTERRUPTED: "The agent was stopped, so here it is as you wrote it.",
 }
+_CLAIMED = Progress(OccurrenceState.DUE)
+_BETWEEN_TRIES = 5.0
+
+_logger = logging.getLogger(__name__)
 
 
 def why_plainly(state: OccurrenceState) -> str:
-    """Why a reminder comes from the program; empty where the agent just did not say it."""
+    """Why the program delivers a reminder; empty where the agent just did not say it."""
     return _WHY.get(state, "")
 
 
@@ -67,164 +84,15 @@ def given_up(title: str) -> str:
     return f"“{title}” was cut off by restarts again and again, and was given up."
 
 
-def cost_cap(dollars: float) -> str:
+def cost_cap(dollars: str) -> str:
     return (
-        f"Today has cost ${dollars:.2f} or more, so jobs do not ask the model until tomorrow. "
+        f"Today has cost ${dollars} or more, so jobs do not ask the model until tomorrow. "
         "`/config daily_cost_cap` changes that."
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
-    """One due moment of one job."""
-
-    job: Job
-    occurrence: Occurrence
-    late_since: datetime | None = None
-
-    @classmethod
-    def by_hand(cls, job: Job, now: datetime) -> Work:
-        return cls(job, Occurrence.by_hand(kind_of(job), job.spec.id, now))
-
-    @property
-    def goes_alone(self) -> bool:
-        """Whether it is left out while another run of its job goes on."""
-        return isinstance(self.job, Routine) or self.occurrence.manual
-
-    @property
-    def ordered(self) -> Reminder | None:
-        """The reminder, if it has to be delivered whatever happens."""
-        is_ordered = isinstance(self.job, Reminder) and self.job.must
-        return self.job if is_ordered and isinstance(self.job, Reminder) else None
-
-
-class DailyCosts:
-    def __init__(self, stores: Stores, store: Store, clock: Clock) -> None:
-        self._stores = stores
-        self._store = store
-        self._clock = clock
-
-    async def cap_reached(self) -> float | None:
-        """The cap, if today has cost as much; None if there is none, or it is not reached."""
-        cap = (await asyncio.to_thread(self._stores.config.read)).daily_cost_cap
-        if cap is None:
-            return None
-        return cap if await self._today() >= cap else None
-
-    async def _today(self) -> float:
-        """In dollars, of the conversation and of all runs."""
-        midnight = self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
-        logged = await self._store.read(lambda tx: tx.messages.since(midnight))
-        said = answers([each.message for each in logged])
-        talk = sum(message.spent.cost_usd for message in said if message.spent)
-        ended = (await asyncio.to_thread(self._stores.ledger.read, midnight)).entries
-        costs = (row.facts.get("cost_usd") for row in ended if row.occurrence is not None)
-        return talk + sum(float(cost) for cost in costs if isinstance(cost, int | float))
-
-
-_logger = logging.getLogger(__name__)
-
-
-class Skips:
-    def __init__(self, stores: Stores) -> None:
-        self._stores = stores
-
-    async def has(self, occurrence: Occurrence) -> bool:
-        return (await asyncio.to_thread(self.read)).is_skipped(occurrence)
-
-    def read(self) -> Facts:
-        """Nothing is skipped where that cannot be known: better once too often than not at all."""
-        try:
-            return Facts(self._stores.memory.read())
-        except StorageError:
-            _logger.warning("What is to be skipped cannot be read", exc_info=True)
-            return Facts({})
-
-    async def forget(self, occurrence: Occurrence) -> None:
-        """It has been left out; a later moment that was skipped meanwhile stays so."""
-
-        def step(raw: Mapping[str, object]) -> tuple[Mapping[str, object], None]:
-            facts = Facts(raw)
-            is_this = facts.is_skipped(occurrence)
-            job = f"{occurrence.kind}:{occurrence.job_id}"
-            return (facts.without_skip(job) if is_this else facts).raw, None
-
-        try:
-            await asyncio.to_thread(self._stores.memory.transact, step)
-        except StorageError:  # the moment is over, so it does no harm
-            _logger.warning("A skip could not be forgotten", exc_info=True)
-
-
-# How long the agent may take to be ready with what the owner has ordered.
-_PATIENCE = timedelta(seconds=60)
-_BETWEEN_TRIES = 5.0
-
-
-class OwedReminders:
-    """There is one order for each due moment, whoever is at it."""
-
-    def __init__(self, delivery: ReminderDelivery, ledger: PatientLedger, clock: Clock) -> None:
-        self._delivery = delivery
-        self._ledger = ledger
-        self._clock = clock
-        self._orders: dict[Occurrence, Order] = {}
-
-    def order_of(self, work: Work) -> Order | None:
-        """None if it need not be delivered whatever happens."""
-        return self._orders.setdefault(work.occurrence, Order()) if work.ordered else None
-
-    async def note_delivery(self, work: Work, order: Order, story: RunStory) -> None:
-        """Take the order if it was carried out before a crash."""
-        if story.delivery is not None or await self._delivery.was_said(work.occurrence):
-            order.take()
-
-    async def until_too_late(self, work: Work) -> None:
-        """Returns when the agent is not waited for any longer."""
-        now = self._clock.now().astimezone(UTC)
-        due = work.occurrence.scheduled_at or now
-        latest = max(due, now - _PATIENCE / 2) + _PATIENCE
-        await self._clock.sleep((latest - now).total_seconds())
-
-    async def show(self, work: Work, order: Order) -> None:
-        """Although nothing can be written down; it is owed nevertheless."""
-        assert work.ordered is not None
-        await self._delivery.flash(work.ordered, work.occurrence, order)
-
-    async def deliver(self, work: Work, order: Order, reason: str) -> None:
-        """Returns when it is delivered, by whomever; `reason` says why the program does it."""
-        assert work.ordered is not None
-        since = work.late_since
-        while not await self._delivery.deliver(
-            work.ordered, work.occurrence, order, self._labelled(reason, since)
-        ):
-            await self._clock.sleep(_BETWEEN_TRIES)
-            since = late_since(work.occurrence, self._clock.now())
-
-    async def settle(self, work: Work, order: Order | None, reason: str) -> None:
-        """It has its end row; what had to be delivered is, and then the file goes."""
-        if order is not None:
-            since = late_since(work.occurrence, self._clock.now())
-            await self.deliver(replace(work, late_since=since), order, reason)
-            await self._ledger.append(LedgerRow(self._clock.now(), DELIVERED, work.occurrence))
-            self._orders.pop(work.occurrence, None)
-        if isinstance(work.job, Reminder) and not work.occurrence.manual:
-            await self.put_away(work.job)
-
-    async def put_away(self, reminder: Reminder) -> None:
-        """Its moment has come to its end."""
-        await asyncio.to_thread(self._delivery.take_away, reminder)
-
-    def _labelled(self, reason: str, since: datetime | None) -> str:
-        if since is None:
-            return reason
-        return f"{late_label(since, self._clock.now())} {reason}".rstrip()
-
-
-_PAUSES = (5.0, 30.0)
-
-
-class Dispatch:
-    """A job never raises out of here, and none waits for another.
+class Dispatcher:
+    """Runs each occurrence in a task of its own, which raises nothing and waits for no other job.
 
     `upcoming` tells what is due around an occurrence.
     """
@@ -239,6 +107,7 @@ class Dispatch:
         notices: Notices,
         clock: Clock,
         upcoming: Callable[[Occurrence], UpcomingSchedule],
+        manual_runs: ManualRuns,
     ) -> None:
         self._stores = stores
         self._foreground = foreground
@@ -246,201 +115,147 @@ class Dispatch:
         self._notices = notices
         self._clock = clock
         self._upcoming = upcoming
-        self._costs = DailyCosts(stores, store, clock)
-        self._skips = Skips(stores)
+        self._manual_runs = manual_runs
+        self._reader = CircumstanceReader(stores, store, foreground, background, clock)
+        self._skips = SkipWishes(stores)
         self._ledger = PatientLedger(stores, notices, clock)
-        self._owed = OwedReminders(delivery, self._ledger, clock)
-        self._going: dict[asyncio.Task[None], JobKey] = {}
+        self._must = MustReminders(delivery, self._ledger, clock)
+        self._running: dict[asyncio.Task[None], JobKey] = {}
 
-    def fire(self, work: Work) -> asyncio.Event:
-        """Unless somebody else has claimed it. Returns what is set when anybody has."""
+    def claim_and_start(self, due: DueOccurrence) -> asyncio.Event:
+        """Claim the occurrence and start it, unless another process has claimed it.
+
+        The returned event is set once it is claimed, by us or by another process.
+        """
         claimed = asyncio.Event()
-        self._begin(work, self._fire(work, claimed))
+        self._in_task(due, self._claim_and_run(due, claimed))
         return claimed
 
-    def begin(self, work: Work) -> None:
-        """What was claimed already."""
-        is_running = key_of(work.job) in self._going.values()
-        order = Order() if work.ordered else None
-        self._begin(work, self._first(work, order, is_running=is_running))
+    def start_claimed(self, due: DueOccurrence) -> None:
+        """Start an occurrence whose claim the caller has written."""
+        is_running = key_of(due.job) in self._running.values()
+        order = self._must.order_of(due)
+        self._in_task(due, self._run_to_end(due, order, _CLAIMED, is_running=is_running))
 
-    def run_now(self, job: Job) -> bool:
-        """By hand; False if it is running already."""
-        if key_of(job) in self._going.values():
-            return False
-        self.fire(Work.by_hand(job, self._clock.now()))
-        return True
+    def resume(self, due: DueOccurrence, story: RunStory) -> None:
+        """Go on with an occurrence that the last stop of the program left without an end."""
+        self._in_task(due, self._resume(due, story))
 
-    def go_on(self, work: Work, story: RunStory) -> None:
-        """With what the last stop of the program has left without an end."""
-        self._begin(work, self._go_on(work, story))
+    async def serve_manual_runs(self) -> None:
+        """Start what the owner asks for by button, until cancelled."""
+        while True:
+            job = await self._manual_runs.take()
+            self.claim_and_start(DueOccurrence.by_hand(job, self._clock.now()))
+
+    async def decide_at_start(
+        self, job: Job | None, occurrence: Occurrence, given: Circumstances
+    ) -> Decision:
+        """What becomes of an unfinished occurrence, before anything of it is resumed."""
+        return decide(job, await self._reader.at_start(occurrence, given))
+
+    async def remove_file(self, reminder: Reminder) -> None:
+        await self._must.remove_file(reminder)
 
     async def close(self) -> None:
-        """Leave what goes on as it is: the next start goes on with it."""
-        for task in self._going:
+        """Cut off all occurrences; the next start resumes them."""
+        for task in self._running:
             task.cancel()
-        if self._going:
-            await asyncio.wait(self._going)
+        if self._running:
+            await asyncio.wait(self._running)
 
-    def _begin(self, work: Work, doing: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(self._safely(work, doing))
-        self._going[task] = key_of(work.job)
-        task.add_done_callback(lambda done: self._going.pop(done, None))
+    def _in_task(self, due: DueOccurrence, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(self._logged(due, work))
+        self._running[task] = key_of(due.job)
+        task.add_done_callback(self._forget)
+        self._manual_runs.note_start(key_of(due.job))
 
-    async def _safely(self, work: Work, doing: Coroutine[None, None, None]) -> None:
-        with log_fields(run=work.occurrence.id):
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._manual_runs.note_end(self._running.pop(task))
+
+    async def _logged(self, due: DueOccurrence, work: Coroutine[None, None, None]) -> None:
+        with log_fields(run=due.occurrence.id):
             try:
-                await doing
-            except Exception:  # whatever becomes of one job, the others go on
+                await work
+            except Exception:  # a fault of one job must not reach the others
                 _logger.exception("A job failed in the program itself")
 
-    async def _fire(self, work: Work, claimed: asyncio.Event) -> None:
-        is_running = key_of(work.job) in self._others()
-        order = self._owed.order_of(work)
-        is_ours = await self._claimed(work, order)
+    async def _claim_and_run(self, due: DueOccurrence, claimed: asyncio.Event) -> None:
+        is_running = key_of(due.job) in self._others()
+        order = self._must.order_of(due)
+        is_ours = await self._claim(due, order)
         claimed.set()
         if is_ours:
-            await self._first(work, order, is_running=is_running)
+            await self._run_to_end(due, order, _CLAIMED, is_running=is_running)
         else:
-            await self._put_in_order(work)
-
-    async def _first(self, work: Work, order: Order | None, *, is_running: bool) -> None:
-        """It is claimed, and `is_running` says whether the one before it goes on."""
-        if await self._is_left_out(work):
-            return
-        if is_running and work.goes_alone:
-            await self._end(work, OccurrenceState.SKIPPED, {"reason": SkipReason.OVERLAP.value})
-        else:
-            await self._do(work, order, first=1)
-
-    async def _is_left_out(self, work: Work) -> bool:
-        """Whether the owner has skipped it; then that is its end."""
-        if not await self._skips.has(work.occurrence):
-            return False
-        await self._end(work, OccurrenceState.SKIPPED, {"reason": SkipReason.POLICY.value})
-        await self._skips.forget(work.occurrence)
-        return True
-
-    async def _put_in_order(self, work: Work) -> None:
-        """A reminder that a crash has cut off after its last row: it is delivered, and goes."""
-        if not isinstance(work.job, Reminder) or key_of(work.job) in self._others():
-            return
-        if work.occurrence.manual:
-            return
-        history = await asyncio.to_thread(self._stores.recent_history)
-        story = history.stories.get(work.occurrence)
-        if story is None or story.is_left_out or story.delivery is not None:
-            await self.put_away(work.job)
-        elif story.end is not None:
-            await self._go_on(work, story)
-
-    async def put_away(self, reminder: Reminder) -> None:
-        """Its moment has come to its end."""
-        await self._owed.put_away(reminder)
-
-    async def has_plans_for(self, work: Work) -> bool:
-        """Whether it stands in the line of the conversation, or the owner wants it left out."""
-        is_in_line = not work.job.spec.background and self._foreground.has(work.occurrence)
-        return is_in_line or await self._skips.has(work.occurrence)
+            await self._settle_ended(due)
 
     def _others(self) -> set[JobKey]:
-        """What goes on beside the task that asks."""
-        return {key for task, key in self._going.items() if task is not asyncio.current_task()}
+        """The jobs of all running occurrences except the caller's."""
+        return {key for task, key in self._running.items() if task is not asyncio.current_task()}
 
-    async def _claimed(self, work: Work, order: Order | None) -> bool:
-        """Without the ledger nothing is run; but what the owner has ordered comes."""
-        facts = {"job": work.job.spec.title}
-        due = work.occurrence.scheduled_at
+    async def _claim(self, due: DueOccurrence, order: Order | None) -> bool:
+        """False if it was claimed before. On a full disk, wait; a `must` reminder is shown."""
+        facts = {"job": due.job.spec.title}
+        scheduled = due.occurrence.scheduled_at
         while True:
             now = self._clock.now()
-            # A clock that was set back meanwhile does not make it early.
-            found_at = now if due is None else max(now.astimezone(UTC), due)
+            # The clock may have been set back since: a claim is never earlier than its moment.
+            found_at = now if scheduled is None else max(now.astimezone(UTC), scheduled)
             try:
                 return await asyncio.to_thread(
-                    self._stores.claims.claim, work.occurrence, found_at, facts
+                    self._stores.claims.claim, due.occurrence, found_at, facts
                 )
             except StorageError as refused:
                 if order is not None:
-                    await self._owed.show(work, order)
+                    await self._must.show(due, order)
                 await self._ledger.wait_for_room(refused)
 
-    async def _go_on(self, work: Work, story: RunStory) -> None:
-        order = self._owed.order_of(work)
+    async def _settle_ended(self, due: DueOccurrence) -> None:
+        """Finish a reminder that a crash cut off after its end row: deliver it, remove its file."""
+        if not isinstance(due.job, Reminder) or due.occurrence.manual:
+            return
+        if key_of(due.job) in self._others():
+            return
+        history = await asyncio.to_thread(self._stores.recent_history)
+        story = history.stories.get(due.occurrence)
+        if story is None or story.is_left_out or story.delivery is not None:
+            await self.remove_file(due.job)
+        elif story.end is not None:
+            await self._resume(due, story)
+
+    async def _resume(self, due: DueOccurrence, story: RunStory) -> None:
+        order = self._must.order_of(due)
         if order is not None:
-            await self._owed.note_delivery(work, order, story)
-        verdict = story.recovery
-        if verdict is None:
-            await self._owed.settle(work, order, "")
-            return
-        if verdict.ends_as is not None:
-            await self._cut_off(work, verdict)
-            await self._owed.settle(work, order, WAS_CUT_OFF)
-            return
-        if story.state is OccurrenceState.DUE and await self._is_left_out(work):
-            return
-        if story.state is OccurrenceState.RUNNING and work.job.spec.background:
-            await self._row(work, OccurrenceState.CUT_OFF.value, {})
-        await self._do(work, order, first=story.attempts + 1)
+            await self._must.note_delivery(due, order, story)
+        await self._run_to_end(due, order, story.progress, is_running=False)
 
-    async def _cut_off(self, work: Work, verdict: Recovery) -> None:
-        """Told before the ledger says so: a crash in between leads here again."""
-        assert verdict.ends_as is not None
-        title = work.job.spec.title
-        is_interrupted = verdict is Recovery.INTERRUPT
-        sentence = interrupted(title) if is_interrupted else given_up(title)
-        while await self._notices.tell(sentence, key=f"cut off {work.occurrence.id}"):
-            await self._clock.sleep(_BETWEEN_TRIES)
-        await self._end(work, verdict.ends_as, {"error": sentence})
-
-    async def _do(self, work: Work, order: Order | None, *, first: int) -> None:
-        run = asyncio.create_task(self._run(work, order, first))
-        is_ringing = asyncio.Event()
-        alarm = asyncio.create_task(self._alarm(work, order, is_ringing))
+    async def _run_to_end(
+        self, due: DueOccurrence, order: Order | None, progress: Progress, *, is_running: bool
+    ) -> None:
+        run = asyncio.create_task(self._carry_out(due, order, progress, is_running=is_running))
+        is_delivering = asyncio.Event()
+        alarm = asyncio.create_task(self._deliver_at_deadline(due, order, is_delivering))
         try:
-            state = await run
-            if is_ringing.is_set():
-                # It may be in the middle of a delivery, which is not over before it has arrived.
+            why = await run
+            if is_delivering.is_set():
                 await alarm
-            await self._owed.settle(work, order, why_plainly(state))
+            if why is not None:
+                await self._must.settle(due, order, why)
         finally:
             for task in (run, alarm):
                 task.cancel()
             await asyncio.wait({run, alarm})
 
-    async def _run(self, work: Work, order: Order | None, first: int) -> OccurrenceState:
-        cap = None if work.occurrence.manual else await self._costs.cap_reached()
-        if cap is not None:
-            await self._end(work, OccurrenceState.SKIPPED, {"reason": SkipReason.COST_CAP.value})
-            today = f"{self._clock.now():%Y-%m-%d}"
-            await self._notices.tell(cost_cap(cap), key=f"cost cap {today}")
-            return OccurrenceState.SKIPPED
-        if not work.job.spec.background:
-            state = await self._foreground.run(
-                work.job, work.occurrence, late_since=work.late_since
-            )
-            if state is OccurrenceState.DONE and order is not None:
-                order.take()
-            return state
-        for number in range(first, MAX_ATTEMPTS + 1):
-            is_last = number == MAX_ATTEMPTS
-            upcoming = partial(self._upcoming, work.occurrence)
-            this = Try(number, work.late_since, order, not is_last, upcoming)
-            # Whoever stops this leaves the run to whoever owns it.
-            state = await asyncio.shield(self._background.start(work.job, work.occurrence, this))
-            if state is not OccurrenceState.ATTEMPT_FAILED:
-                return state
-            await self._clock.sleep(_PAUSES[min(number, len(_PAUSES)) - 1])
-        return OccurrenceState.FAILED
-
-    async def _alarm(self, work: Work, order: Order | None, is_ringing: asyncio.Event) -> None:
-        """What was ordered comes in time, whatever the agent does."""
+    async def _deliver_at_deadline(
+        self, due: DueOccurrence, order: Order | None, is_delivering: asyncio.Event
+    ) -> None:
         if order is None:
             return
-        await self._owed.until_too_late(work)
-        is_ringing.set()
-        await self._owed.deliver(work, order, NOT_READY)
-        if not work.job.spec.background:
-            await self._withdraw(work.occurrence)
+        await self._must.until_deadline(due)
+        is_delivering.set()
+        await self._must.deliver(due, order, NOT_READY)
+        if not due.job.spec.background:
+            await self._withdraw(due.occurrence)
 
     async def _withdraw(self, occurrence: Occurrence) -> None:
         while True:
@@ -449,9 +264,98 @@ class Dispatch:
             except StorageError as refused:
                 await self._ledger.wait_for_room(refused)
 
-    async def _end(self, work: Work, state: OccurrenceState, facts: Mapping[str, object]) -> None:
-        named = {"job": work.job.spec.title, **NOT_RUN}
-        await self._row(work, state.value, {**named, **facts})
+    async def _carry_out(
+        self, due: DueOccurrence, order: Order | None, progress: Progress, *, is_running: bool
+    ) -> str | None:
+        """Decide and act until the end row is written.
 
-    async def _row(self, work: Work, state: str, facts: Mapping[str, object]) -> None:
-        await self._ledger.append(LedgerRow(self._clock.now(), state, work.occurrence, facts))
+        Returns why the program delivers a `must` reminder that no run has delivered; None if the
+        occurrence was not wanted.
+        """
+        given = await self._reader.read(due, progress, is_running=is_running)
+        while True:
+            decision = await self._decide(due, given)
+            match decision:
+                case RunInForeground():
+                    return why_plainly(await self._run_in_foreground(due, order))
+                case RunInBackground():
+                    await self._note_cut_off(due, given.progress)
+                    state = await self._run_in_background(due, order, decision)
+                    if state is not OccurrenceState.ATTEMPT_FAILED:
+                        return why_plainly(state)
+                    given = await self._reader.after_failure(due, given, decision.attempt)
+                case Skip():
+                    await self._note_cut_off(due, given.progress)
+                    await self._skip(due, decision)
+                    is_owed = decision.delivers_plainly
+                    return why_plainly(OccurrenceState.SKIPPED) if is_owed else None
+                case GiveUp():
+                    await self._give_up(due, decision)
+                    return WAS_CUT_OFF
+                case Settle():
+                    return ""
+                case Miss() | Abandon():
+                    raise AssertionError(f"{decision} is carried out before dispatch")
+                case _:
+                    assert_never(decision)
+
+    async def _decide(self, due: DueOccurrence, given: Circumstances) -> Decision:
+        decision = decide(due.job, given)
+        needs_token = needs_ping_token(due.job, is_manual=given.is_manual)
+        if isinstance(decision, RunInBackground) and needs_token:
+            has_token = await self._background.reserve_ping(due.occurrence)
+            decision = decide(due.job, given._replace(has_ping_token=has_token))
+        return decision
+
+    async def _run_in_foreground(self, due: DueOccurrence, order: Order | None) -> OccurrenceState:
+        state = await self._foreground.run(due.job, due.occurrence, late_since=due.late_since)
+        if state is OccurrenceState.DONE and order is not None:
+            order.take()
+        return state
+
+    async def _run_in_background(
+        self, due: DueOccurrence, order: Order | None, run: RunInBackground
+    ) -> OccurrenceState:
+        if run.pause:
+            await self._clock.sleep(run.pause.total_seconds())
+        upcoming = partial(self._upcoming, due.occurrence)
+        may_fail = run.attempt < MAX_ATTEMPTS
+        this = Try(run.attempt, due.late_since, order, may_fail, upcoming)
+        # The run belongs to the background runs, which end it in their own time.
+        return await asyncio.shield(self._background.start(due.job, due.occurrence, this))
+
+    async def _skip(self, due: DueOccurrence, skip: Skip) -> None:
+        match skip.reason:
+            case SkipReason.INVALID_TOOLS | SkipReason.MISSING_SKILL | SkipReason.BUDGET:
+                await self._background.skip(due.job, due.occurrence, skip)
+                return
+        await self._end(due, OccurrenceState.SKIPPED, {"reason": skip.reason.value})
+        if skip.reason is SkipReason.POLICY:
+            await self._skips.forget(due.occurrence)
+        elif skip.reason is SkipReason.COST_CAP:
+            today = f"{self._clock.now():%Y-%m-%d}"
+            await self._notices.tell(cost_cap(skip.detail), key=f"cost cap {today}")
+
+    async def _give_up(self, due: DueOccurrence, decision: GiveUp) -> None:
+        """Tell before the end row is written: a crash in between leads here again."""
+        title = due.job.spec.title
+        is_interrupted = decision.state is OccurrenceState.INTERRUPTED
+        sentence = interrupted(title) if is_interrupted else given_up(title)
+        while await self._notices.tell(sentence, key=f"cut off {due.occurrence.id}"):
+            await self._clock.sleep(_BETWEEN_TRIES)
+        await self._end(due, decision.state, {"error": sentence})
+
+    async def _note_cut_off(self, due: DueOccurrence, progress: Progress) -> None:
+        if progress.state is OccurrenceState.RUNNING:
+            await self._append(due, OccurrenceState.CUT_OFF, {})
+
+    async def _end(
+        self, due: DueOccurrence, state: OccurrenceState, facts: Mapping[str, object]
+    ) -> None:
+        await self._append(due, state, {"job": due.job.spec.title, **NOT_RUN, **facts})
+
+    async def _append(
+        self, due: DueOccurrence, state: OccurrenceState, facts: Mapping[str, object]
+    ) -> None:
+        row = LedgerRow(self._clock.now(), state.value, due.occurrence, facts)
+        await self._ledger.append(row)

@@ -1,4 +1,4 @@
-"""Changes of shared files that a person made, noted in the history."""
+"""Notes the changes of shared files that a person made by hand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ollim_bot.ports import Clock, Journal
 
-# Whoever writes says so at once; the agent's writes are spoken for when its call has ended.
+# A writer notes its change at once; a write of the agent is noted when its call has ended.
 _GRACE_SECONDS = 3.0
 _REMEMBERED_SECONDS = 60.0
 
@@ -17,7 +17,7 @@ _Fingerprint = tuple[int, int, int] | None
 
 
 class HandEdits:
-    """A `Journal` to be given to all who write. What is seen and nobody notes was done by hand."""
+    """A `Journal` for all writers of the program. A change that none notes was made by hand."""
 
     def __init__(self, journal: Journal, root: Path, clock: Clock) -> None:
         self._journal = journal
@@ -37,13 +37,16 @@ class HandEdits:
         self._journal.note(path, message)
 
     def saw(self, paths: Iterable[Path]) -> None:
-        """These files below the root were written or removed, by somebody."""
+        """Remember that these files below the root were written or removed."""
         now = self._clock.monotonic()
         with self._lock:
             self._seen.update((path, now) for path in paths)
 
     def settle(self) -> float | None:
-        """Note what nobody has spoken for in a while; how many seconds the next has to wait."""
+        """Journal the changes that no writer has noted in time.
+
+        Returns in how many seconds the next change is old enough; None if there is none.
+        """
         now = self._clock.monotonic()
         with self._lock:
             ripe = [path for path, at in self._seen.items() if now - at >= _GRACE_SECONDS]
@@ -56,13 +59,13 @@ class HandEdits:
         return min(waits, default=None)
 
     def _is_ours(self, path: Path) -> bool:
-        """Whether it is still what it was when it was noted."""
+        """Whether the file is as it was when a writer noted it."""
         place = _place(path)
         return place in self._noted and self._noted[place][1] == _fingerprint(place)
 
 
 def _place(path: Path) -> Path:
-    """The same for all who name the file, whatever links they came by."""
+    """One path for all names of a file, with the links of its folder resolved."""
     return Path(os.path.realpath(path.parent), path.name)
 
 

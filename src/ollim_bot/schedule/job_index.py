@@ -35,7 +35,7 @@ SECONDS_TO_COME_BACK = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class BookedJob:
+class IndexedJob:
     job: Job
     path: Path
 
@@ -52,7 +52,7 @@ class BookedJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class FileState:
     """One job file, and what it held when it was last there.
 
     `job` is its newest right version, which counts as long as there is no newer one. `since` is
@@ -84,16 +84,16 @@ class Page:
     def shown(self) -> str:
         return f"{self.path.parent.name}/{self.path.name}"
 
-    def turned(self, reading: JobReading[Any], now: float, *, touched: bool) -> Page:
+    def after_reading(self, reading: JobReading[Any], now: float, *, touched: bool) -> FileState:
         if reading == self.reading and not (touched or self.is_away):
             return self
-        return Page(self.path, reading, reading.job or self.job, now)
+        return FileState(self.path, reading, reading.job or self.job, now)
 
-    def away(self, now: float) -> Page:
+    def away(self, now: float) -> FileState:
         return self if self.is_away else replace(self, is_away=True, since=now)
 
 
-class Mistake(NamedTuple):
+class FileProblem(NamedTuple):
     """`key` names what is wrong; the sentence may change with time."""
 
     key: str
@@ -101,71 +101,71 @@ class Mistake(NamedTuple):
     stands_at: float
 
 
-def turned(
-    pages: Mapping[str, Page],
+def states_after(
+    files: Mapping[str, FileState],
     folder: Path,
     readings: Mapping[str, JobReading[Any]],
     touched: Container[str],
     kept: Mapping[str, Job],
     now: float,
-) -> dict[str, Page]:
-    """The pages of a folder by file name, after another look at it.
+) -> dict[str, FileState]:
+    """The files of a folder by file name, after another look at it.
 
     `touched` are the files that were written since. `kept` are the last good versions of files
     that are wrong when they are first seen.
     """
-    after: dict[str, Page] = {}
+    after: dict[str, FileState] = {}
     for name, reading in readings.items():
-        page = pages.get(name)
-        if page is None:
-            after[name] = Page(folder / name, reading, reading.job or kept.get(name), now)
+        file = files.get(name)
+        if file is None:
+            after[name] = FileState(folder / name, reading, reading.job or kept.get(name), now)
         else:
-            after[name] = page.turned(reading, now, touched=name in touched)
-    for name in pages.keys() - readings.keys():
-        gone = pages[name].away(now)
+            after[name] = file.after_reading(reading, now, touched=name in touched)
+    for name in files.keys() - readings.keys():
+        gone = files[name].away(now)
         if now < gone.since + SECONDS_TO_COME_BACK:
             after[name] = gone
     return after
 
 
-def claims(pages: Iterable[Page]) -> dict[str, list[Page]]:
-    """The pages that claim each id: those that are right, else those that once were."""
-    claimed: dict[str, list[Page]] = {}
-    for page in pages:
-        if page.job is not None:
-            claimed.setdefault(page.job.spec.id, []).append(page)
+def claimants(files: Iterable[FileState]) -> dict[str, list[FileState]]:
+    """The files that claim each id: those that are right, else those that once were."""
+    claimed: dict[str, list[FileState]] = {}
+    for file in files:
+        if file.job is not None:
+            claimed.setdefault(file.job.spec.id, []).append(file)
     for job_id, rivals in claimed.items():
         if len(rivals) > 1:
-            claimed[job_id] = [page for page in rivals if page.is_right] or rivals
+            claimed[job_id] = [file for file in rivals if file.is_right] or rivals
     return claimed
 
 
-def first(rivals: Sequence[Page], before: BookedJob | None) -> Page:
+def holder_of(rivals: Sequence[FileState], before: IndexedJob | None) -> FileState:
     """The one that had the id before, else the first by name."""
     if before is None or len(rivals) == 1:
         return rivals[0]
-    return next((page for page in rivals if page.path == before.path), rivals[0])
+    return next((file for file in rivals if file.path == before.path), rivals[0])
 
 
-def mistake_of(page: Page) -> Mistake | None:
-    if not page.reading.problems:
+def problem_of(file: FileState) -> FileProblem | None:
+    if not file.reading.problems:
         return None
-    problems = "; ".join(problem.sentence(page.shown) for problem in page.reading.problems)
+    problems = "; ".join(problem.sentence(file.shown) for problem in file.reading.problems)
     end = (
         "It does not run until it is mended."
-        if page.job is None
+        if file.job is None
         else "Until it is mended, the version before stays in use."
     )
-    return Mistake(page.shown, f"{_ended(problems)} {end}", page.since + SECONDS_TO_MEND)
+    return FileProblem(file.shown, f"{_ended(problems)} {end}", file.since + SECONDS_TO_MEND)
 
 
-def doubled(rivals: Sequence[Page], holder: Page) -> Mistake:
+def duplicate_problem(rivals: Sequence[FileState], holder: FileState) -> FileProblem:
     """Of an id that several right files claim."""
     assert holder.job is not None
-    job_id, files = holder.job.spec.id, [page.shown for page in rivals]
+    job_id, files = holder.job.spec.id, [file.shown for file in rivals]
     sentence = f"{DuplicateId(job_id, files)} Until then, {holder.shown} is in use."
-    stands_at = max(page.since for page in rivals) + SECONDS_TO_MEND
-    return Mistake(f"{kind_of(holder.job)} {job_id}", sentence, stands_at)
+    stands_at = max(file.since for file in rivals) + SECONDS_TO_MEND
+    return FileProblem(f"{kind_of(holder.job)} {job_id}", sentence, stands_at)
 
 
 def _ended(sentence: str) -> str:
@@ -173,12 +173,12 @@ def _ended(sentence: str) -> str:
 
 
 Readings = Mapping[str, JobReading[Any]]
-Pages = Mapping[JobKind, Mapping[str, Page]]
+FileStates = Mapping[JobKind, Mapping[str, FileState]]
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """What was found in the folders: the readings of each kind by file name.
+class FolderSnapshot:
+    """What the folders hold at one look: the readings of each kind by file name.
 
     A kind whose folder could not be listed is in `refusals` instead, with a sentence. `touched` has
     the names of files that were written or removed since the look before, whether or not they say
@@ -189,80 +189,84 @@ class Sight:
     refusals: Mapping[JobKind, str] = field(default_factory=dict)
     touched: Mapping[JobKind, Set[str]] = field(default_factory=dict)
 
-    def shows_the_same_as(self, other: Sight) -> bool:
-        """Quickly told, as a look that finds nothing new returns the readings of the one before."""
+    def shows_the_same_as(self, other: FolderSnapshot) -> bool:
+        """Compares by identity: a look that finds nothing new returns the readings of the last."""
         return self.refusals == other.refusals and all(
             other.readings.get(kind) is readings for kind, readings in self.readings.items()
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
-    """`settles_at` is when time alone will change something."""
+class IndexState:
+    """The jobs and problems after a look. At `settles_at`, time alone changes something."""
 
-    sight: Sight | None = None
-    pages: Pages = field(default_factory=lambda: {kind: {} for kind in FORMS})
-    jobs: Mapping[JobKey, BookedJob] = field(default_factory=dict)
-    mistakes: Sequence[Mistake] = ()
-    refusals: Mapping[JobKind, Mistake] = field(default_factory=dict)
+    snapshot: FolderSnapshot | None = None
+    files: FileStates = field(default_factory=lambda: {kind: {} for kind in FORMS})
+    jobs: Mapping[JobKey, IndexedJob] = field(default_factory=dict)
+    problems: Sequence[FileProblem] = ()
+    refusals: Mapping[JobKind, FileProblem] = field(default_factory=dict)
     settles_at: float | None = None
 
     def after(
         self,
-        sight: Sight,
+        snapshot: FolderSnapshot,
         folders: Mapping[JobKind, Path],
         last_good: Mapping[JobKind, Mapping[str, Job]],
         now: float,
-    ) -> Contents:
-        """What follows from another look. `last_good` counts for files not seen before."""
+    ) -> IndexState:
+        """The state after another look. `last_good` serves files that were not seen before."""
         has_settled = self.settles_at is not None and now >= self.settles_at
-        if self.sight is not None and sight.shows_the_same_as(self.sight) and not has_settled:
+        if (
+            self.snapshot is not None
+            and snapshot.shows_the_same_as(self.snapshot)
+            and not has_settled
+        ):
             return self
-        pages = dict(self.pages)
-        for kind, readings in sight.readings.items():
-            own, folder, kept = self.pages[kind], folders[kind], last_good[kind]
-            touched = sight.touched.get(kind, frozenset())
-            pages[kind] = turned(own, folder, readings, touched, kept, now)
-        refusals = self._refusals(sight, folders, now)
-        jobs, doubles = self._assigned(pages)
-        every = [page for own in pages.values() for page in own.values()]
-        wrong = [mistake for page in every if (mistake := mistake_of(page))]
-        mistakes = [*refusals.values(), *wrong, *doubles]
-        moments = [mistake.stands_at for mistake in mistakes]
-        moments += [page.settles_at for page in every if page.settles_at is not None]
+        files = dict(self.files)
+        for kind, readings in snapshot.readings.items():
+            own, folder, kept = self.files[kind], folders[kind], last_good[kind]
+            touched = snapshot.touched.get(kind, frozenset())
+            files[kind] = states_after(own, folder, readings, touched, kept, now)
+        refusals = self._refusals(snapshot, folders, now)
+        jobs, doubles = self._assigned(files)
+        every = [file for own in files.values() for file in own.values()]
+        wrong = [problem for file in every if (problem := problem_of(file))]
+        problems = [*refusals.values(), *wrong, *doubles]
+        moments = [problem.stands_at for problem in problems]
+        moments += [file.settles_at for file in every if file.settles_at is not None]
         settles_at = min((moment for moment in moments if moment > now), default=None)
-        return Contents(sight, pages, jobs, mistakes, refusals, settles_at)
+        return IndexState(snapshot, files, jobs, problems, refusals, settles_at)
 
     def _refusals(
-        self, sight: Sight, folders: Mapping[JobKind, Path], now: float
-    ) -> dict[JobKind, Mistake]:
+        self, snapshot: FolderSnapshot, folders: Mapping[JobKind, Path], now: float
+    ) -> dict[JobKind, FileProblem]:
         return {
             kind: self.refusals.get(kind)
-            or Mistake(str(folders[kind]), sentence, now + SECONDS_TO_MEND)
-            for kind, sentence in sight.refusals.items()
+            or FileProblem(str(folders[kind]), sentence, now + SECONDS_TO_MEND)
+            for kind, sentence in snapshot.refusals.items()
         }
 
-    def _assigned(self, pages: Pages) -> tuple[dict[JobKey, BookedJob], list[Mistake]]:
+    def _assigned(self, files: FileStates) -> tuple[dict[JobKey, IndexedJob], list[FileProblem]]:
         """Each id to the one file that has it, and what to say of the others."""
-        jobs: dict[JobKey, BookedJob] = {}
-        doubles: list[Mistake] = []
-        for kind, own in pages.items():
-            for job_id, rivals in claims(own.values()).items():
+        jobs: dict[JobKey, IndexedJob] = {}
+        doubles: list[FileProblem] = []
+        for kind, own in files.items():
+            for job_id, rivals in claimants(own.values()).items():
                 key = JobKey(kind, job_id)
                 before = self.jobs.get(key)
-                holder = first(rivals, before)
-                jobs[key] = _booked(holder, before)
+                holder = holder_of(rivals, before)
+                jobs[key] = _indexed(holder, before)
                 if len(rivals) > 1 and holder.is_right:
-                    doubles.append(doubled(rivals, holder))
+                    doubles.append(duplicate_problem(rivals, holder))
         return jobs, doubles
 
 
-def _booked(page: Page, before: BookedJob | None) -> BookedJob:
-    """The same object where nothing is different, which is the quickest to compare."""
-    assert page.job is not None
-    if before is not None and before.job is page.job and before.path is page.path:
+def _indexed(file: FileState, before: IndexedJob | None) -> IndexedJob:
+    """The same object where nothing differs, which compares fastest."""
+    assert file.job is not None
+    if before is not None and before.job is file.job and before.path is file.path:
         return before
-    return BookedJob(page.job, page.path)
+    return IndexedJob(file.job, file.path)
 
 
 _Fingerprint = tuple[int, int, int]
@@ -277,7 +281,7 @@ class SharedFiles:
         self._known: dict[Path, _Fingerprint] | None = None
 
     def touched(self) -> Set[Path]:
-        """What was written or removed since it was asked last; nothing at the first time."""
+        """The files written or removed since the last call; none at the first call."""
         known, found = self._known, dict(self._found())
         self._known = found
         if known is None or known == found:
@@ -311,7 +315,7 @@ _logger = logging.getLogger(__name__)
 
 
 class JobFiles:
-    """The folders of one data directory, for one who looks at them again and again."""
+    """Reads the job folders of one data directory again and again."""
 
     def __init__(self, paths: DataPaths, disk: Disk) -> None:
         self.folders = {
@@ -328,7 +332,7 @@ class JobFiles:
         }
         self._kept: dict[JobKind, dict[str, Job]] = {}
 
-    def look(self) -> Sight:
+    def look(self) -> FolderSnapshot:
         if not self._kept:
             self._kept = {kind: self._copies_of(kind) for kind in FORMS}
         readings: dict[JobKind, Readings] = {}
@@ -343,10 +347,10 @@ class JobFiles:
                 readings[kind] = look.readings
                 if look.touched:
                     touched[kind] = look.touched
-        return Sight(readings, refusals, touched)
+        return FolderSnapshot(readings, refusals, touched)
 
-    def touched(self, sight: Sight) -> Iterator[Path]:
-        for kind, names in sight.touched.items():
+    def touched(self, snapshot: FolderSnapshot) -> Iterator[Path]:
+        for kind, names in snapshot.touched.items():
             yield from (self.folders[kind] / name for name in sorted(names))
 
     @property
@@ -354,23 +358,23 @@ class JobFiles:
         """What files that are wrong now held when they were right, by file name."""
         return self._kept
 
-    def keep_last_good(self, contents: Contents, now: float) -> None:
-        """For the files that are wrong now, and not just for a moment."""
-        for kind in contents.pages.keys() - contents.refusals.keys():
+    def keep_last_good(self, state: IndexState, now: float) -> None:
+        """Keep copies for the files that are wrong for longer than a moment."""
+        for kind in state.files.keys() - state.refusals.keys():
             try:
-                self._keep(kind, contents.pages[kind], now)
+                self._keep(kind, state.files[kind], now)
             except StorageError:  # it stays in use all the same, only not beyond a restart
                 _logger.warning("The last good %s could not be kept", kind, exc_info=True)
 
-    def _keep(self, kind: JobKind, pages: Mapping[str, Page], now: float) -> None:
+    def _keep(self, kind: JobKind, files: Mapping[str, FileState], now: float) -> None:
         kept, copies = self._kept[kind], self._copies[kind]
-        for name in [name for name in kept if name not in pages or pages[name].is_right]:
+        for name in [name for name in kept if name not in files or files[name].is_right]:
             copies.drop(name)
             del kept[name]
-        for name, page in pages.items():
-            if page.job is not None and page.is_wrong_at(now) and kept.get(name) != page.job:
-                copies.keep(name, page.job)
-                kept[name] = page.job
+        for name, file in files.items():
+            if file.job is not None and file.is_wrong_at(now) and kept.get(name) != file.job:
+                copies.keep(name, file.job)
+                kept[name] = file.job
 
     def _copies_of(self, kind: JobKind) -> dict[str, Job]:
         try:
@@ -381,13 +385,13 @@ class JobFiles:
 
 
 _MOST_TOLD_AT_ONCE = 5
-# What looking at files that nobody has changed may take of a core.
+# The share of a core that looking at unchanged files may take.
 _MOST_OF_A_CORE = 0.002
 _LONGEST_REST = 60.0
 
 
 class Teller(Protocol):
-    """`Notices`, as far as it matters here: what was told is not told again until forgotten."""
+    """The part of `Notices` that the index uses: a sentence is told once until it is forgotten."""
 
     async def tell(self, sentence: str) -> object: ...
 
@@ -397,15 +401,15 @@ class Teller(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a look has brought. `problems` are the sentences that were told.
+    """What a look has found. `problems` are the sentences that were told.
 
     `look_again_in` says in how many seconds a look finds more, even if no file changes. For
     `rest` seconds none is needed while the system tells of all changes.
     """
 
-    added: Sequence[BookedJob] = ()
-    changed: Sequence[BookedJob] = ()
-    removed: Sequence[BookedJob] = ()
+    added: Sequence[IndexedJob] = ()
+    changed: Sequence[IndexedJob] = ()
+    removed: Sequence[IndexedJob] = ()
     problems: Sequence[str] = ()
     look_again_in: float | None = None
     rest: float = SCAN_SECONDS
@@ -418,11 +422,11 @@ class Changes:
         return bool(self.added or self.changed or self.removed or self.problems)
 
 
-class JobBook:
+class JobIndex:
     """Knows every job of the data directory. `refresh` it whenever a file may have changed.
 
-    A file that is wrong, or away for a moment, leaves its last good version in the book. What is
-    wrong is told when it is no passing state, and again only when it has become something else.
+    A file that is wrong, or absent for a moment, leaves its last good version in the index. A
+    problem is told once it lasts, and again only when it has changed.
     """
 
     def __init__(
@@ -438,53 +442,53 @@ class JobBook:
         self._hand_edits = hand_edits
         self._files = JobFiles(paths, disk or OsDisk())
         self._shared = SharedFiles(paths)
-        self._contents = Contents()
+        self._state = IndexState()
         self._told: dict[str, str] = {}
         self._one_at_a_time = asyncio.Lock()
 
     @property
-    def jobs(self) -> Mapping[JobKey, BookedJob]:
-        return self._contents.jobs
+    def jobs(self) -> Mapping[JobKey, IndexedJob]:
+        return self._state.jobs
 
     @property
     def problems(self) -> Sequence[str]:
-        """All that is wrong now, told or not."""
-        return [mistake.sentence for mistake in self._contents.mistakes]
+        """All problems now, told or not."""
+        return [problem.sentence for problem in self._state.problems]
 
     async def refresh(self) -> Changes:
         async with self._one_at_a_time:
             now, before = self._clock.monotonic(), self.jobs
-            self._contents, waits, took = await asyncio.to_thread(self._looked, now)
-            told = await self._tell(self._contents.mistakes, now)
-            changes = _changes(before, self._contents.jobs, told, min(waits, default=None))
+            self._state, waits, took = await asyncio.to_thread(self._looked, now)
+            told = await self._tell(self._state.problems, now)
+            changes = _changes(before, self._state.jobs, told, min(waits, default=None))
             return replace(changes, rest=rest_after(took))
 
-    def _looked(self, now: float) -> tuple[Contents, list[float], float]:
-        """The contents now, in how many seconds there is more to do, and the CPU seconds that it
+    def _looked(self, now: float) -> tuple[IndexState, list[float], float]:
+        """The state now, the seconds until there is more to do, and the CPU seconds that a look
         takes to find nothing new."""
         began = time.thread_time()
-        before, sight, shared = self._contents, self._files.look(), self._shared.touched()
-        took = 0.0 if sight.touched else time.thread_time() - began
+        before, snapshot, shared = self._state, self._files.look(), self._shared.touched()
+        took = 0.0 if snapshot.touched else time.thread_time() - began
         # What changed before the first look has been committed when the bot started.
-        if before.sight is not None:
-            self._hand_edits.saw((*self._files.touched(sight), *shared))
-        contents = before.after(sight, self._files.folders, self._files.last_good, now)
-        if contents is not before:
-            self._files.keep_last_good(contents, now)
-        settled, edits = contents.settles_at, self._hand_edits.settle()
+        if before.snapshot is not None:
+            self._hand_edits.saw((*self._files.touched(snapshot), *shared))
+        state = before.after(snapshot, self._files.folders, self._files.last_good, now)
+        if state is not before:
+            self._files.keep_last_good(state, now)
+        settled, edits = state.settles_at, self._hand_edits.settle()
         waits = [] if settled is None else [settled - now]
-        return contents, waits if edits is None else [*waits, edits], took
+        return state, waits if edits is None else [*waits, edits], took
 
-    async def _tell(self, mistakes: Sequence[Mistake], now: float) -> Sequence[str]:
-        there = {mistake.key for mistake in mistakes}
+    async def _tell(self, problems: Sequence[FileProblem], now: float) -> Sequence[str]:
+        there = {problem.key for problem in problems}
         for key in self._told.keys() - there:
             await self._teller.forget(self._told.pop(key))
-        new = [m for m in mistakes if now >= m.stands_at and self._told.get(m.key) != m.sentence]
-        for mistake in new:
-            if mistake.key in self._told:
-                await self._teller.forget(self._told[mistake.key])
-            self._told[mistake.key] = mistake.sentence
-        sentences = _in_short([mistake.sentence for mistake in new])
+        new = [m for m in problems if now >= m.stands_at and self._told.get(m.key) != m.sentence]
+        for problem in new:
+            if problem.key in self._told:
+                await self._teller.forget(self._told[problem.key])
+            self._told[problem.key] = problem.sentence
+        sentences = _in_short([problem.sentence for problem in new])
         for sentence in sentences:
             await self._teller.tell(sentence)
         return sentences
@@ -508,8 +512,8 @@ def _in_short(sentences: Sequence[str]) -> Sequence[str]:
 
 
 def _changes(
-    before: Mapping[JobKey, BookedJob],
-    after: Mapping[JobKey, BookedJob],
+    before: Mapping[JobKey, IndexedJob],
+    after: Mapping[JobKey, IndexedJob],
     problems: Sequence[str],
     look_again_in: float | None,
 ) -> Changes:

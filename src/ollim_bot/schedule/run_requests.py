@@ -1,4 +1,4 @@
-"""Starts what the command line asks the running bot for."""
+"""Starts the jobs that the command line asks the running bot to run."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from datetime import timedelta
 from ollim_bot.domain.jobs import Job, JobKind
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock
-from ollim_bot.schedule.dispatch import Dispatch, Work
+from ollim_bot.schedule.circumstances import DueOccurrence
+from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.store.run_requests import RequestFolder, RunRequest
 from ollim_bot.stores import Stores
 
 _BETWEEN_LOOKS = 1.0
-# Nobody waits any more for what is older: its command was killed.
+# The command behind an older request was killed and waits no more.
 _FORGOTTEN = timedelta(minutes=1)
 
 _logger = logging.getLogger(__name__)
 
 
 class RunRequests:
-    """A request goes when its occurrence is claimed, so that no crash loses or doubles it."""
+    """Removes a request once its occurrence is claimed, so that no crash loses or doubles it."""
 
     def __init__(
-        self, folder: RequestFolder, stores: Stores, dispatch: Dispatch, clock: Clock
+        self, folder: RequestFolder, stores: Stores, dispatch: Dispatcher, clock: Clock
     ) -> None:
         self._folder = folder
         self._stores = stores
@@ -44,11 +45,11 @@ class RunRequests:
     async def _serve(self, request: RunRequest) -> None:
         job = await asyncio.to_thread(self._wanted, request)
         if job is not None:
-            await self._dispatch.fire(Work.by_hand(job, request.at)).wait()
+            await self._dispatch.claim_and_start(DueOccurrence.by_hand(job, request.at)).wait()
         await asyncio.to_thread(self._folder.finish, request)
 
     def _wanted(self, request: RunRequest) -> Job | None:
-        """None if nobody wants it any more, or its file is gone."""
+        """None if the request is out of date, or the file of its job is gone."""
         is_old = self._clock.now() - request.at > _FORGOTTEN
         if is_old and not self._folder.is_taken(request):
             return None

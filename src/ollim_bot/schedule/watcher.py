@@ -32,15 +32,15 @@ _LONGEST_BURST = 100
 _PAUSE_AFTER_BURST = 40
 _HEARTBEAT = 250
 
-# The paths of each burst as it comes, and now and then nothing, until the event is set.
+# Yields the paths of each burst of changes, and empty bursts in between, until the event is set.
 Events = Callable[[Iterable[Path], threading.Event], Iterator[Iterable[Path]]]
 
-# Each folder that is there, and what tells it from another that took its place.
-_Ground = Mapping[Path, tuple[int, int]]
+# Each folder that is there, with the identity that tells it from a later folder of its name.
+_Folders = Mapping[Path, tuple[int, int]]
 
 
 def file_events(folders: Iterable[Path], stop: threading.Event) -> Iterator[Iterable[Path]]:
-    """What changes directly in the folders. Raises where the system cannot say."""
+    """The changes directly in the folders. Raises where the system cannot report them."""
     bursts = watch(
         *folders,
         watch_filter=None,
@@ -57,11 +57,11 @@ def file_events(folders: Iterable[Path], stop: threading.Event) -> Iterator[Iter
 
 
 class Watcher:
-    """Says when something in the data directory may have changed: in the folders of jobs and of
-    skills, and in the directory itself.
+    """Reports when the data directory may have changed: the folders of jobs and skills, and the
+    directory itself.
 
-    It is an iterator without end, and never misses a change: one that nobody waited for is said
-    when somebody does. Where the system tells nothing, and in any case, it says so every 10 s.
+    It is an endless iterator and misses no change: a change that comes while no caller waits is
+    reported to the next. It also reports every 10 s, for systems that report nothing.
     """
 
     def __init__(
@@ -87,9 +87,9 @@ class Watcher:
         await self.wait()
 
     async def wait(self, at_most: float = SCAN_SECONDS) -> bool:
-        """Until something may have changed, or the seconds have passed.
+        """Wait until something may have changed, or the seconds have passed.
 
-        True if the system is listened to and has told of nothing.
+        True if the system reports changes and has reported none.
         """
         alarm = asyncio.create_task(self._clock.sleep(at_most))
         stir = asyncio.create_task(self._stirred.wait())
@@ -102,11 +102,11 @@ class Watcher:
         return is_calm
 
     async def run(self) -> None:
-        """Listen to the system until cancelled; without it, there is only the looking."""
+        """Listen to the system until cancelled."""
         while True:
-            ground = await asyncio.to_thread(_ground, self._paths)
+            folders = await asyncio.to_thread(_identities, self._paths)
             try:
-                await self._listen(ground)
+                await self._listen(folders)
             except FileNotFoundError:
                 # A folder went away just before it could be listened to.
                 await self._clock.sleep(_MOMENT)
@@ -114,10 +114,10 @@ class Watcher:
                 await self._say(trouble)
                 await self._clock.sleep(_RETRY_SECONDS)
 
-    async def _listen(self, ground: _Ground) -> None:
-        """Until a folder is another one than it was."""
-        async with self._heard(ground) as moved:
-            checking = asyncio.create_task(self._moved_unheard(ground))
+    async def _listen(self, folders: _Folders) -> None:
+        """Listen until a folder is replaced or goes away."""
+        async with self._heard(folders) as moved:
+            checking = asyncio.create_task(self._moved_unheard(folders))
             try:
                 await asyncio.wait((moved, checking), return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -126,12 +126,12 @@ class Watcher:
                 moved.result()
         self._stirred.set()
 
-    async def _moved_unheard(self, ground: _Ground) -> None:
-        while await asyncio.to_thread(_ground, self._paths) == ground:
+    async def _moved_unheard(self, folders: _Folders) -> None:
+        while await asyncio.to_thread(_identities, self._paths) == folders:
             await self._clock.sleep(SCAN_SECONDS)
 
     @asynccontextmanager
-    async def _heard(self, ground: _Ground) -> AsyncIterator[asyncio.Future[None]]:
+    async def _heard(self, folders: _Folders) -> AsyncIterator[asyncio.Future[None]]:
         """The future is done when a folder has moved, and fails when the events do."""
         loop = asyncio.get_running_loop()
         moved: asyncio.Future[None] = loop.create_future()
@@ -139,17 +139,17 @@ class Watcher:
 
         def hear() -> None:
             try:
-                for number, burst in enumerate(self._events(ground, stop)):
+                for number, burst in enumerate(self._events(folders, stop)):
                     paths = frozenset(burst)
-                    # With the first sign the listening has begun: what came before was not heard.
+                    # Changes from before the first burst were not heard.
                     if paths or number == 0:
                         loop.call_soon_threadsafe(self._hear, moved, paths)
                 if not stop.is_set():
                     raise RuntimeError("it has fallen silent")
-            except Exception as trouble:  # noqa: BLE001 - handed over to the one who waits
+            except Exception as trouble:  # noqa: BLE001 - handed to the waiting task
                 loop.call_soon_threadsafe(_fail, moved, trouble)
 
-        # Its own, since it is in use for as long as the bot runs.
+        # A thread of the pool would be taken for as long as the bot runs.
         thread = threading.Thread(target=hear, name="watcher", daemon=True)
         thread.start()
         try:
@@ -163,11 +163,11 @@ class Watcher:
     def _hear(self, moved: asyncio.Future[None], paths: Set[Path]) -> None:
         self._is_listening = not moved.done()
         self._stirred.set()
-        if not moved.done() and any(map(self._is_ground, paths)):
+        if not moved.done() and any(map(self._is_watched_folder, paths)):
             moved.set_result(None)
 
-    def _is_ground(self, path: Path) -> bool:
-        return path in _folders(self._paths) or path.parent == self._paths.skills
+    def _is_watched_folder(self, path: Path) -> bool:
+        return path in _watched(self._paths) or path.parent == self._paths.skills
 
     async def _say(self, trouble: Exception) -> None:
         if self._is_told:
@@ -180,22 +180,22 @@ class Watcher:
         )
 
 
-def _folders(paths: DataPaths) -> Sequence[Path]:
-    """Each is watched without what lies deeper: `state/` is busy, and nobody's concern here."""
+def _watched(paths: DataPaths) -> Sequence[Path]:
+    """Each is watched without its subfolders: `state/` changes all the time."""
     return paths.root, paths.routines, paths.reminders, paths.webhooks, paths.skills
 
 
-def _ground(paths: DataPaths) -> _Ground:
-    ground: dict[Path, tuple[int, int]] = {}
-    for folder in _folders(paths):
+def _identities(paths: DataPaths) -> _Folders:
+    folders: dict[Path, tuple[int, int]] = {}
+    for folder in _watched(paths):
         with suppress(OSError):
-            ground[folder] = _identity(folder)
+            folders[folder] = _identity(folder)
     with suppress(OSError), os.scandir(paths.skills) as skills:
         for skill in skills:
             with suppress(OSError):
                 if skill.is_dir():
-                    ground[Path(skill.path)] = _identity(Path(skill.path))
-    return ground
+                    folders[Path(skill.path)] = _identity(Path(skill.path))
+    return folders
 
 
 def _identity(folder: Path) -> tuple[int, int]:

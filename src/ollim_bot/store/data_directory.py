@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ollim_bot.errors import WriteFailed
 from ollim_bot.paths import DataPaths
-from ollim_bot.plain_files import Largest, Unfit, open_file
+from ollim_bot.plain_files import SizeLimit, UnsuitableFile, open_file
 from ollim_bot.ports import Disk
 from ollim_bot.store.files import SHARED, FileLock, OsDisk, create_atomically, write_atomically
 
@@ -66,7 +66,7 @@ def _make_files(paths: DataPaths, disk: Disk) -> tuple[str, ...]:
         create_atomically(disk, paths.identity, (TEXTS / "IDENTITY.md").read_bytes(), SHARED)
     try:
         _list_ignored(paths.gitignore, disk)
-    except Unfit as unfit:
+    except UnsuitableFile as unfit:
         return (f"{paths.gitignore.name} is {unfit.reason}. Move it away; a new one is made then.",)
     return ()
 
@@ -99,7 +99,7 @@ def _link(link: Path, target: Path) -> None:
 def _list_ignored(gitignore: Path, disk: Disk) -> None:
     """Add what is missing at the end, so that a person's own `git add -A` is safe."""
     try:
-        text = disk.read(gitignore, Largest.IGNORED).decode("utf-8", "surrogateescape")
+        text = disk.read(gitignore, SizeLimit.IGNORED).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
         text = ""
     present = set(text.splitlines())

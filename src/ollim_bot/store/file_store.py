@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from ollim_bot.errors import NewerFormat, Unreadable
-from ollim_bot.plain_files import Largest, Unfit
+from ollim_bot.plain_files import SizeLimit, UnsuitableFile
 from ollim_bot.ports import Disk
 from ollim_bot.store.files import (
     PRIVATE,
@@ -121,10 +121,10 @@ class FileStore(Generic[T]):
 
     def _load(self) -> tuple[T, tuple[StoreProblem, ...]]:
         try:
-            raw = self._disk.read(self._path, Largest.STATE)
+            raw = self._disk.read(self._path, SizeLimit.STATE)
         except FileNotFoundError:
             return self._codec.missing(), ()
-        except Unfit as unfit:
+        except UnsuitableFile as unfit:
             raise Malformed(unfit.reason) from None
         except OSError as refused:
             reason = refused.strerror or str(refused)

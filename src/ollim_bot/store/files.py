@@ -9,10 +9,13 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ollim_bot.errors import WriteFailed
-from ollim_bot.plain_files import Largest, open_file, opened_file, read_file
-from ollim_bot.ports import Disk
+from ollim_bot.plain_files import SizeLimit, open_file, opened_file, read_file
+
+if TYPE_CHECKING:
+    from ollim_bot.ports import Disk
 
 PRIVATE = 0o600
 SHARED = 0o644
@@ -91,8 +94,8 @@ def _sync(descriptor: int) -> None:
 def write_atomically(disk: Disk, path: Path, data: bytes, mode: int) -> None:
     """Replace the file's content as one step that survives a power cut.
 
-    Whatever fails, the file holds the old content or the new one, whole. An existing file keeps its
-    mode. Only one writer at a time may write a path: callers hold its lock.
+    If a step fails, the file holds the old content or the new one, whole. An existing file keeps
+    its mode. Only one writer at a time may write a path: callers hold its lock.
     """
     with _refusals_as(path), _temporary(disk, path, data, _mode_of(path, mode)) as temporary:
         disk.replace(temporary, path)
@@ -166,7 +169,7 @@ def _mode_of(path: Path, default: int) -> int:
 
 def lines_backwards(path: Path) -> Iterator[bytes]:
     """The lines of a file, the last one first, each without its end; reads no more than asked."""
-    with opened_file(path, most=Largest.LOG) as descriptor:
+    with opened_file(path, most=SizeLimit.LOG) as descriptor:
         end = os.fstat(descriptor).st_size
         later: list[bytes] = []
         while end:
@@ -183,7 +186,7 @@ def lines_backwards(path: Path) -> Iterator[bytes]:
 
 def read_from(path: Path, start: int) -> bytes:
     """What a file holds from the byte `start` on."""
-    with opened_file(path, most=Largest.LOG) as descriptor:
+    with opened_file(path, most=SizeLimit.LOG) as descriptor:
         return _read_at(descriptor, start, max(0, os.fstat(descriptor).st_size - start))
 
 

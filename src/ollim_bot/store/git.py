@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from ollim_bot.environment import program_path, search_path
 from ollim_bot.errors import OllimError
-from ollim_bot.plain_files import Largest, TooLarge, unfitness
+from ollim_bot.plain_files import SizeLimit, TooLarge, unsuitable_file
 
 _SETTINGS = (
     "commit.gpgsign=false",
@@ -82,7 +82,7 @@ class GitFailed(GitTrouble):
 
 
 class GitBusy(GitTrouble):
-    """Another git is at work in the same repository, or the files changed meanwhile."""
+    """Another git is at work in the same repository, or the files changed while git read them."""
 
     def __init__(self, root: Path, words: str) -> None:
         super().__init__(
@@ -231,7 +231,7 @@ class Repository:
         """Put the files into the index. The ones that git will not take are returned, with why."""
         refused: dict[PurePosixPath, str] = {}
         for path in paths:
-            unfit = unfitness(self.git.root / path, Largest.IN_HISTORY)
+            unfit = unsuitable_file(self.git.root / path, SizeLimit.IN_HISTORY)
             if isinstance(unfit, TooLarge):
                 refused[path] = f"it is {unfit.reason}"
         failures = 0
@@ -280,7 +280,7 @@ class Repository:
             folders[:] = [name for name in folders if name != ".git"]
             for name in _READ_BY_GIT.intersection(names):
                 path = Path(folder, name)
-                if unfit := unfitness(path, Largest.IGNORED):
+                if unfit := unsuitable_file(path, SizeLimit.IGNORED):
                     where = path.relative_to(root)
                     raise GitFailed(root, f"{where} is {unfit.reason}; move it away")
 

@@ -8,11 +8,11 @@ from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ollim_bot.domain.shared_files import FileReading, JobFile, OwnersFile
+from ollim_bot.domain.shared_files import FileReading, JobFile, SharedFile
 from ollim_bot.domain.shared_files import JobFolder as Folder
 from ollim_bot.errors import Unreadable
 from ollim_bot.paths import DataPaths
-from ollim_bot.plain_files import Largest
+from ollim_bot.plain_files import SizeLimit
 from ollim_bot.ports import Disk
 from ollim_bot.store import frontmatter
 from ollim_bot.store.document import FIRST_LINE, BadDocument, Document, Field
@@ -41,7 +41,7 @@ def skill_problems(name: str, text: str, document: Document) -> Iterator[FieldPr
     """All that is wrong with the skill `mail/SKILL.md`, which `document` was read from `text`.
 
     The engine reads the file too, in its own way, and acts on further fields: `hooks`, for one,
-    would run commands that nobody is asked about. So a field that is not known here is wrong.
+    would run commands without asking the owner. So a field that is not known here is wrong.
     """
     folder = PurePosixPath(name).parent.name
     for required in ("name", "description"):
@@ -94,7 +94,7 @@ class JobFileChecker:
             name: FolderWatch(paths.root / name, form, self._disk) for name, form in _FORMS.items()
         }
 
-    def text(self, file: OwnersFile) -> str | None:
+    def text(self, file: SharedFile) -> str | None:
         return text_at(self._disk, self._root / str(file))
 
     def read(self, file: JobFile, text: str) -> FileReading:
@@ -127,7 +127,7 @@ def text_at(disk: Disk, path: Path) -> str | None:
     Raises `Unreadable`.
     """
     try:
-        return disk.read(path, Largest.JOB).decode("utf-8", "surrogateescape")
+        return disk.read(path, SizeLimit.JOB).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
         return None
     except OSError as refused:
@@ -140,8 +140,8 @@ def _refuse_bytes(text: str) -> None:
     except UnicodeEncodeError as error:
         line = text.count("\n", 0, error.start) + 1
         raise BadDocument(line, "is not UTF-8 text") from None
-    if size > Largest.JOB:
-        raise BadDocument(None, f"is larger than {Largest.JOB} bytes")
+    if size > SizeLimit.JOB:
+        raise BadDocument(None, f"is larger than {SizeLimit.JOB} bytes")
 
 
 def _sentences(file: JobFile, problems: Sequence[FieldProblem]) -> tuple[str, ...]:

@@ -7,16 +7,18 @@ import time
 from collections.abc import Mapping, Set
 from contextlib import suppress
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from ollim_bot.domain.jobs import Job
 from ollim_bot.errors import Unreadable
-from ollim_bot.plain_files import Largest, NotAFile, TooLarge
-from ollim_bot.ports import Disk
+from ollim_bot.plain_files import NotAFile, SizeLimit, TooLarge
 from ollim_bot.store import frontmatter
 from ollim_bot.store.document import BadDocument
 from ollim_bot.store.files import PRIVATE, remove_durably, write_atomically
 from ollim_bot.store.job_formats import FieldProblem, JobFormat, JobReading
+
+if TYPE_CHECKING:
+    from ollim_bot.ports import Disk
 
 J = TypeVar("J", bound=Job)
 
@@ -87,7 +89,7 @@ class FolderWatch(Generic[J]):
         """Raises `BadDocument` for what can never be a job, `FileNotFoundError` if it is gone."""
         path = self.path / name
         try:
-            raw = self._disk.read(path, Largest.JOB)
+            raw = self._disk.read(path, SizeLimit.JOB)
         except FileNotFoundError:
             if path.is_symlink():
                 raise BadDocument(None, "is a link that leads nowhere") from None
@@ -95,7 +97,7 @@ class FolderWatch(Generic[J]):
         except NotAFile:
             raise BadDocument(None, "is not a file") from None
         except TooLarge:
-            raise BadDocument(None, f"is larger than {Largest.JOB} bytes") from None
+            raise BadDocument(None, f"is larger than {SizeLimit.JOB} bytes") from None
         except OSError as refused:
             reason = refused.strerror or str(refused)
             raise BadDocument(None, f"cannot be read: {reason}") from None

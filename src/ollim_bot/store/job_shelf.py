@@ -6,13 +6,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from ollim_bot.domain.jobs import Job
+from ollim_bot.domain.jobs import Job, ShelfReport, Shelved
 from ollim_bot.domain.text import slug
 from ollim_bot.errors import BadJob, DuplicateId, EditRefused, NotFound
-from ollim_bot.plain_files import Largest
-from ollim_bot.ports import Disk, Journal, ShelfReport, Shelved
+from ollim_bot.plain_files import SizeLimit
 from ollim_bot.store import frontmatter
 from ollim_bot.store.document import BadDocument
 from ollim_bot.store.files import (
@@ -25,6 +24,9 @@ from ollim_bot.store.files import (
 from ollim_bot.store.frontmatter import CannotEdit
 from ollim_bot.store.job_folder import FolderWatch
 from ollim_bot.store.job_formats import FieldProblem, JobFormat, JobReading
+
+if TYPE_CHECKING:
+    from ollim_bot.ports import Disk, Journal
 
 J = TypeVar("J", bound=Job)
 
@@ -219,6 +221,6 @@ def _utf8(text: str) -> bytes:
     except UnicodeEncodeError as error:
         wrong = text[error.start : error.start + 1]
         raise BadJob([f"{wrong!r} is not a character that can be written to a file"]) from None
-    if len(data) > Largest.JOB:
-        raise BadJob([f"a job of {len(data)} bytes is too large; {Largest.JOB} is the most"])
+    if len(data) > SizeLimit.JOB:
+        raise BadJob([f"a job of {len(data)} bytes is too large; {SizeLimit.JOB} is the most"])
     return data

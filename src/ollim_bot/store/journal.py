@@ -43,7 +43,7 @@ class Note(NamedTuple):
 
 
 def is_tracked(relative: PurePath) -> bool:
-    """Whether a file of the data directory may ever be committed, whatever `.gitignore` says."""
+    """Whether a file of the data directory may be committed, before `.gitignore` is asked."""
     if relative == _DATA.session_history:
         return True
     if relative.is_absolute() or any(map(relative.is_relative_to, _NEVER_TRACKED)):
@@ -144,9 +144,9 @@ def open_journal(paths: DataPaths, *, on_problem: Callable[[str], None]) -> GitJ
 class GitJournal:
     """Commits what is noted, in a thread after `start`, or whenever `flush` is called.
 
-    Whatever keeps git from working is told to `on_problem` in a sentence, once, from the thread
-    that met it; the notes wait and are tried again. A note that dies with the process loses only
-    its message: the next `prepare` commits the file.
+    A problem that keeps git from working is told to `on_problem` in a sentence, once, from the
+    thread that met it; the notes wait and are tried again. A note that dies with the process loses
+    only its message: the next `prepare` commits the file.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from ollim_bot.errors import Unreadable
-from ollim_bot.plain_files import Largest, unfitness
+from ollim_bot.plain_files import SizeLimit, unsuitable_file
 from ollim_bot.ports import Disk, LogView
 from ollim_bot.store.file_store import Malformed, StoreProblem, set_aside
 from ollim_bot.store.files import (
@@ -86,7 +86,7 @@ class JsonLines(Generic[T]):
                 self._report(self._unreported.pop())
 
     def _set_aside_if_unfit(self, path: Path) -> None:
-        unfit = None if self._report is None else unfitness(path, Largest.LOG)
+        unfit = None if self._report is None else unsuitable_file(path, SizeLimit.LOG)
         if unfit is not None:
             self._unreported.append(set_aside(self._disk, path, unfit.reason))
 
@@ -147,7 +147,7 @@ class JsonLines(Generic[T]):
     def _content(self, path: Path) -> bytes:
         self._set_aside_if_unfit(path)
         with refusals_as(path), suppress(FileNotFoundError):
-            return self._disk.read(path, Largest.LOG)
+            return self._disk.read(path, SizeLimit.LOG)
         return b""
 
     def _lines_backwards(self) -> Generator[bytes, None, None]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from ollim_bot.domain.sessions import SessionEvent
 from ollim_bot.errors import NewerFormat, StorageError
 from ollim_bot.paths import DataPaths
-from ollim_bot.plain_files import Largest, Unfit
+from ollim_bot.plain_files import SizeLimit, UnsuitableFile
 from ollim_bot.ports import Disk
 from ollim_bot.store.codecs.rows import SESSION_EVENTS
 from ollim_bot.store.connection import Statements
@@ -124,7 +124,7 @@ class Mirrors:
         path = self._state / spec.file
         try:
             content = self._content(path)
-        except Unfit as unfit:
+        except UnsuitableFile as unfit:
             self._report(set_aside(self._disk, path, unfit.reason))
             content = None
             self._stale.add(spec.name)
@@ -197,7 +197,7 @@ class Mirrors:
         path = self._state / HISTORY_FILE
         try:
             content = self._content(path) or b""
-        except Unfit as unfit:
+        except UnsuitableFile as unfit:
             self._report(set_aside(self._disk, path, unfit.reason))
             content = b""
         except OSError as refused:
@@ -218,7 +218,7 @@ class Mirrors:
 
     def _content(self, path: Path) -> bytes | None:
         try:
-            return self._disk.read(path, Largest.STATE)
+            return self._disk.read(path, SizeLimit.STATE)
         except FileNotFoundError:
             return None
 

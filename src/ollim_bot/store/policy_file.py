@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from ollim_bot.domain.tool_policy import ToolPolicy, problems
 from ollim_bot.paths import DataPaths
-from ollim_bot.plain_files import Largest, NotAFile, TooLarge
+from ollim_bot.plain_files import NotAFile, SizeLimit, TooLarge
 from ollim_bot.ports import Disk
 from ollim_bot.store.document import FIRST_LINE, BadDocument
 from ollim_bot.store.files import OsDisk
@@ -61,7 +61,7 @@ class PolicyFile:
 
     def _text(self) -> str:
         try:
-            return self._disk.read(self._path, Largest.POLICY).decode("utf-8-sig")
+            return self._disk.read(self._path, SizeLimit.POLICY).decode("utf-8-sig")
         except FileNotFoundError:
             return ""
         except NotAFile:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ollim_bot.domain.shared_files import Profile
 from ollim_bot.paths import DataPaths
-from ollim_bot.plain_files import Largest, NotAFile, TooLarge
+from ollim_bot.plain_files import NotAFile, SizeLimit, TooLarge
 from ollim_bot.ports import Disk
 from ollim_bot.store.files import OsDisk
 
@@ -94,7 +94,7 @@ class _ProfileFile:
 
     def _bytes(self) -> bytes:
         try:
-            return self._disk.read(self._path, Largest.PROFILE)
+            return self._disk.read(self._path, SizeLimit.PROFILE)
         except FileNotFoundError:
             if self._path.is_symlink():
                 raise _Unusable("is a link that leads nowhere. Mend or remove it.") from None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, NoReturn, TypeVar
 
-from ollim_bot.domain.cards import Inquiries
+from ollim_bot.domain.cards import ButtonPrompts
 from ollim_bot.domain.forks import Fork, ForkMessage
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.runtime_config import RuntimeConfig
@@ -101,7 +101,9 @@ class Records:
         "fork_messages", ForkMessagesCodec(), lambda _: (), "fork_messages.json"
     )
     fork = RecordSpec[Fork | None]("fork", ForkCodec(), lambda _: None, "fork.json")
-    inquiries = RecordSpec("inquiries", InquiriesCodec(), lambda _: Inquiries(), "inquiries.json")
+    inquiries = RecordSpec(
+        "inquiries", InquiriesCodec(), lambda _: ButtonPrompts(), "inquiries.json"
+    )
     budget = RecordSpec("budget", PingBudgetCodec(_unused), PingBudget.full, "ping_budget.json")
     config = RecordSpec("config", RuntimeConfigCodec(), lambda _: RuntimeConfig(), "config.json")
     memory = RecordSpec[Mapping[str, object]]("memory", MemoryCodec(), lambda _: {})

@@ -12,7 +12,7 @@ from pathlib import Path
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.errors import WriteFailed
 from ollim_bot.paths import DataPaths
-from ollim_bot.plain_files import Largest
+from ollim_bot.plain_files import SizeLimit
 from ollim_bot.ports import Disk
 from ollim_bot.store.files import PRIVATE, OsDisk, remove_durably, write_atomically
 
@@ -105,7 +105,7 @@ class RequestFolder:
 
     def _read(self, path: Path) -> RunRequest | None:
         with suppress(OSError, ValueError, KeyError, TypeError):
-            row = json.loads(self._disk.read(path, Largest.NOTE))
+            row = json.loads(self._disk.read(path, SizeLimit.NOTE))
             at = datetime.fromisoformat(row["at"])
             if row["version"] == _VERSION and at.utcoffset() is not None:
                 return RunRequest(path.stem, JobKind(row["kind"]), str(row["job"]), at)

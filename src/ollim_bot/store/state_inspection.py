@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ollim_bot.errors import NewerFormat
 from ollim_bot.paths import DataPaths
-from ollim_bot.plain_files import Largest, Unfit
+from ollim_bot.plain_files import SizeLimit, UnsuitableFile
 from ollim_bot.store.codecs.records import (
     ForkCodec,
     ForkMessagesCodec,
@@ -47,7 +47,7 @@ class Trouble(NamedTuple):
 def stored(path: Path, codec: Codec[T]) -> T:
     """The value; as if there were no file where it cannot be read, which others say."""
     try:
-        return codec.decode(OsDisk().read(path, Largest.STATE))[0]
+        return codec.decode(OsDisk().read(path, SizeLimit.STATE))[0]
     except (OSError, Malformed, FormatIsNewer):
         return codec.missing()
 
@@ -91,7 +91,7 @@ def _logs(paths: DataPaths) -> Mapping[Path, LineCodec[Any]]:
 def _of_value(path: Path, codec: Codec[Any]) -> Iterator[Trouble]:
     shown = f"state/{path.name}"
     try:
-        _, warnings = codec.decode(OsDisk().read(path, Largest.STATE))
+        _, warnings = codec.decode(OsDisk().read(path, SizeLimit.STATE))
     except FileNotFoundError:
         return
     except OSError as refused:
@@ -107,7 +107,7 @@ def _of_value(path: Path, codec: Codec[Any]) -> Iterator[Trouble]:
 
 def _of_log(path: Path, codec: LineCodec[Any]) -> Iterator[Trouble]:
     try:
-        content = OsDisk().read(path, Largest.LOG)
+        content = OsDisk().read(path, SizeLimit.LOG)
     except FileNotFoundError:
         return
     except OSError as refused:
@@ -124,7 +124,7 @@ def _of_log(path: Path, codec: LineCodec[Any]) -> Iterator[Trouble]:
 
 
 def _unreadable(path: Path, refused: OSError) -> Trouble:
-    step = _SET_ASIDE if isinstance(refused, Unfit) else _PERMISSIONS
+    step = _SET_ASIDE if isinstance(refused, UnsuitableFile) else _PERMISSIONS
     return Trouble(f"state/{path.name} cannot be read: {refused.strerror}", step)
 
 

@@ -15,7 +15,7 @@ from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.outgoing import NotSent, Outbox, OutboxRow, Sending
 from ollim_bot.errors import StorageError, Unreadable, WriteFailed
 from ollim_bot.paths import DataPaths
-from ollim_bot.plain_files import Largest, Unfit, read_file
+from ollim_bot.plain_files import SizeLimit, UnsuitableFile, read_file
 from ollim_bot.ports import Disk
 from ollim_bot.store.codecs.records import MemoryCodec
 from ollim_bot.store.codecs.rows import CHAT_MESSAGES, INBOX_ROWS, LEDGER_ROWS, OUTBOX_ROWS
@@ -64,7 +64,7 @@ class TakeOver:
         for name in (*(spec.file for spec in MIRRORED), HISTORY_FILE):
             source = self._paths.state / name
             if source.is_file() and not (self._target() / name).exists():
-                content = read_file(source, Largest.LOG)
+                content = read_file(source, SizeLimit.LOG)
                 write_atomically(self._disk, self._target() / name, content, PRIVATE)
 
     def run(self, tx: Transaction) -> None:
@@ -129,10 +129,10 @@ class TakeOver:
 
     def _content(self, path: Path) -> bytes:
         try:
-            return read_file(path, Largest.LOG)
+            return read_file(path, SizeLimit.LOG)
         except FileNotFoundError:
             return b""
-        except Unfit as unfit:
+        except UnsuitableFile as unfit:
             self._report(set_aside(self._disk, path, unfit.reason))
             return b""
         except OSError as refused:

@@ -18,13 +18,13 @@ from ollim_bot.domain.shared_files import (
     FileChange,
     JobFile,
     JobFolder,
-    OwnersFile,
     ProfileFile,
-    UndoEnd,
+    SharedFile,
+    UndoOutcome,
 )
 from ollim_bot.errors import StorageError, WriteFailed
 from ollim_bot.paths import DataPaths
-from ollim_bot.plain_files import Largest
+from ollim_bot.plain_files import SizeLimit
 from ollim_bot.ports import Disk, Journal
 from ollim_bot.store.files import (
     PRIVATE,
@@ -44,7 +44,7 @@ _KEY = re.compile(r"[0-9a-f]{8}")
 class _UndoEntry(NamedTuple):
     """`after` is a digest of what took the place of `before`."""
 
-    file: OwnersFile
+    file: SharedFile
     before: str | None
     after: str
 
@@ -52,7 +52,7 @@ class _UndoEntry(NamedTuple):
 class UndoStore:
     """One file in `state/undo/` for each change, which goes when it was undone or is 30 days old.
 
-    Whatever is undone is undone under the lock of the file's folder, so once.
+    An undo holds the lock of the file's folder, so it happens once.
 
     What the agent's commands have changed waits in `state/unseen_changes/` until it was shown.
     """
@@ -70,7 +70,7 @@ class UndoStore:
         row = {**_row(change), "after": _digest(change.after)}
         write_atomically(self._disk, self._place(change.key), json.dumps(row).encode(), PRIVATE)
 
-    def text(self, file: OwnersFile) -> str | None:
+    def text(self, file: SharedFile) -> str | None:
         """What it holds now; None if it is not there. Raises `Unreadable`."""
         return text_at(self._disk, self._paths.root / str(file))
 
@@ -107,25 +107,25 @@ class UndoStore:
                 if place.stem.endswith(f"-{key}"):
                     remove_durably(self._disk, place)
 
-    def undo(self, key: str) -> tuple[UndoEnd, OwnersFile | None]:
+    def undo(self, key: str) -> tuple[UndoOutcome, SharedFile | None]:
         former = self._former(key)
         if former is None:
-            return UndoEnd.GONE, None
+            return UndoOutcome.GONE, None
         with FileLock(self._lock_of(former.file)).held():
             # Another click may have been faster.
-            end = UndoEnd.GONE if self._former(key) is None else self._undone(key, former)
+            end = UndoOutcome.GONE if self._former(key) is None else self._undone(key, former)
             return end, former.file
 
-    def _undone(self, key: str, former: _UndoEntry) -> UndoEnd:
+    def _undone(self, key: str, former: _UndoEntry) -> UndoOutcome:
         path, before = self._paths.root / str(former.file), former.before
         now = text_at(self._disk, path)
         if now != before:
             if _digest(now) != former.after:
-                return UndoEnd.CHANGED_SINCE
+                return UndoOutcome.CHANGED_SINCE
             self._put_back(path, before)
             self._journal.note(path, f"undo: {former.file}")
         remove_durably(self._disk, self._place(key))
-        return UndoEnd.REMOVED if before is None else UndoEnd.RESTORED
+        return UndoOutcome.REMOVED if before is None else UndoOutcome.RESTORED
 
     def _put_back(self, path: Path, before: str | None) -> None:
         if before is None:
@@ -137,7 +137,7 @@ class UndoStore:
     def _former(self, key: str) -> _UndoEntry | None:
         """None if it is not there any more, or is not one that this program has written."""
         try:
-            row = json.loads(self._disk.read(self._place(key), Largest.FORMER_JOB))
+            row = json.loads(self._disk.read(self._place(key), SizeLimit.FORMER_JOB))
             file = _file(row)
             before, after = row["before"], row["after"]
         except (OSError, ValueError, KeyError, TypeError):
@@ -156,10 +156,10 @@ class UndoStore:
         return [self._unseen / name for name in sorted(names) if name.endswith(".json")]
 
     def _noted(self, place: Path) -> FileChange | None:
-        """None if it is not one that this program has written, or was shown meanwhile."""
+        """None for a file that this program has not written, or that was shown in between."""
         key = place.stem.rpartition("-")[2]
         with suppress(OSError, ValueError, KeyError, TypeError):
-            row = json.loads(self._disk.read(place, Largest.FORMER_JOB))
+            row = json.loads(self._disk.read(place, SizeLimit.FORMER_JOB))
             file, before, after = _file(row), row["before"], row["after"]
             at = datetime.fromisoformat(row["at"])
             is_right = isinstance(before, str | None) and isinstance(after, str | None)
@@ -180,7 +180,7 @@ class UndoStore:
             if now == change.before != change.after:
                 self.forget(change.key)
 
-    def _lock_of(self, file: OwnersFile) -> Path:
+    def _lock_of(self, file: SharedFile) -> Path:
         top = str(file).partition("/")[0]
         return self._paths.lock_of(self._paths.root / top)
 
@@ -228,7 +228,7 @@ def _row(change: FileChange) -> dict[str, object]:
     return {"version": _VERSION, "folder": folder, "name": name, "before": change.before}
 
 
-def _file(row: dict[str, object]) -> OwnersFile:
+def _file(row: dict[str, object]) -> SharedFile:
     folder, name = str(row["folder"]), str(row["name"])
     return JobFile(JobFolder(folder), name) if folder else ProfileFile(name)
 

@@ -1,1 +1,1 @@
-"""Doubles of the seams, and the contracts that doubles and real things both keep."""
+"""Doubles of the seams, and the contract suites that doubles and real adapters both pass."""

@@ -14,22 +14,21 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from itertools import count
 
-from ollim_bot.chat import Channel, MessagePart, Reception, Status, TurnStart
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.events import AgentEvent
-from ollim_bot.errors import NotSent, Unreachable, Unsure
-from ollim_bot.ports import Clock
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
+from ollim_bot.ports import Channel, ChatService, Clock, MessagePart, Status, TurnStart
 
 _NEWEST = 20
 
 
-class Mishap(StrEnum):
+class DeliveryFault(StrEnum):
     """What befalls a message that is handed over."""
 
     NONE = "none"
     REQUEST_LOST = "it does not arrive, and no answer comes"
     ANSWER_LOST = "it arrives, and no answer comes"
-    LATE = "it arrives when `let_late_ones_in` is called, and no answer comes"
+    LATE = "it arrives when `deliver_late` is called, and no answer comes"
     FAULT = "it arrives, and the program of the channel fails"
     BROKEN_OFF = "it arrives, and the program of the channel is closed"
 
@@ -42,7 +41,7 @@ class Arrival:
     at: datetime
 
 
-class FarService:
+class FakeChatService:
     """Doubles `Channel`, and the service behind it, which lives on when the bot dies.
 
     Its clock is the true one, whatever the bot's says. It forgets a nonce after `remembers`; then
@@ -66,7 +65,7 @@ class FarService:
         self.drafts: dict[str, list[str]] = {}
         self.ends: list[tuple[MessageId, tuple[str, ...]]] = []
         self.edits = 0
-        self.mishaps: deque[Mishap] = deque()
+        self.faults: deque[DeliveryFault] = deque()
         self.is_down = False
         self.refusal = ""
         self.is_hidden = False
@@ -91,7 +90,7 @@ class FarService:
         cuts = range(0, max(1, len(text)), size)
         return [replace(message, text=text[cut : cut + size]) for cut in cuts]
 
-    async def run(self, _: Reception) -> None:
+    async def run(self, _: ChatService) -> None:
         await asyncio.Event().wait()
 
     async def present(self, _: TurnStart, events: AsyncIterator[AgentEvent]) -> None:
@@ -129,7 +128,7 @@ class FarService:
         await self.may_answer.wait()
         known = next((index for index, each in enumerate(self.history) if each.id == ref), None)
         if known is None:
-            raise NotSent("That message is gone.")
+            raise DeliveryFailed("That message is gone.")
         self.history[known] = replace(self.history[known], text=content.text)
 
     async def deliver(self, part: MessagePart) -> str:
@@ -137,19 +136,19 @@ class FarService:
         if self.is_down:
             raise Unreachable("There is no network.")
         if self.refusal:
-            raise NotSent(self.refusal)
-        mishap = self.mishaps.popleft() if self.mishaps else Mishap.NONE
-        if mishap is Mishap.LATE:
+            raise DeliveryFailed(self.refusal)
+        fault = self.faults.popleft() if self.faults else DeliveryFault.NONE
+        if fault is DeliveryFault.LATE:
             self._late.append(part)
-        if mishap in (Mishap.LATE, Mishap.REQUEST_LOST):
-            raise Unsure("No answer came.")
+        if fault in (DeliveryFault.LATE, DeliveryFault.REQUEST_LOST):
+            raise DeliveryUncertain("No answer came.")
         ref = self._let_in(part)
         await self.may_answer.wait()
-        if mishap is Mishap.ANSWER_LOST:
-            raise Unsure("No answer came.")
-        if mishap is Mishap.FAULT:
+        if fault is DeliveryFault.ANSWER_LOST:
+            raise DeliveryUncertain("No answer came.")
+        if fault is DeliveryFault.FAULT:
             raise RuntimeError("a channel with a fault")
-        if mishap is Mishap.BROKEN_OFF:
+        if fault is DeliveryFault.BROKEN_OFF:
             raise asyncio.CancelledError
         return ref
 
@@ -159,23 +158,23 @@ class FarService:
             raise Unreachable("There is no network.")
         await self.may_answer.wait()
         if self.is_hidden:
-            raise Unsure("Nothing can be read.")
+            raise DeliveryUncertain("Nothing can be read.")
         reach = len(self.history) if self.reach is None else self.reach
         for age, each in enumerate(reversed(self.history)):
             if age >= reach:
-                raise Unsure("There came too much after it.")
+                raise DeliveryUncertain("There came too much after it.")
             if age >= _NEWEST and each.at < since:
                 break
             if self._is_same(each, part) and each.id not in others:
                 return each.id
         return None
 
-    def let_late_ones_in(self) -> None:
+    def deliver_late(self) -> None:
         late, self._late = self._late, []
         for part in late:
             self._let_in(part)
 
-    def talk_on(self, messages: int) -> None:
+    def add_foreign(self, messages: int) -> None:
         """Others write there too."""
         for _ in range(messages):
             self.history.append(Arrival(str(next(self._ids)), "", "words", self._clock.now()))
@@ -254,6 +253,6 @@ class ChannelContract(ABC):
         channel = self.make()
         try:
             await channel.edit("1", self.message)
-        except NotSent:
+        except DeliveryFailed:
             return
         raise AssertionError("it was edited")

@@ -13,7 +13,7 @@ _TURNS_TO_SETTLE = 50
 
 
 class ManualClock:
-    """Doubles `Clock`: no time passes but by `advance`, and the wall clock also goes by `jump`."""
+    """Doubles `Clock`. `advance` lets time pass; `jump` moves the wall clock only."""
 
     def __init__(self, start: datetime, zone: tzinfo = UTC) -> None:
         self._start = instant(start, zone).astimezone(UTC)
@@ -41,14 +41,14 @@ class ManualClock:
 
     @property
     def sleeping(self) -> int:
-        """How many are asleep now."""
+        """How many tasks are asleep now."""
         return sum(not wake.done() for _, _, wake in self._sleepers)
 
     async def advance(self, seconds: float) -> None:
         """Let time pass. Sleepers wake one by one, each at its own moment.
 
-        Who wakes runs on until it waits again, as far as that takes no more than a few dozen turns
-        of the event loop; a thread is not waited for.
+        A woken task runs until it waits again, for at most a few dozen turns of the event loop;
+        threads are not waited for.
         """
         if seconds < 0:
             raise ValueError("Time does not go back; `jump` sets the wall clock back.")
@@ -63,7 +63,7 @@ class ManualClock:
         await self._settle()
 
     def jump(self, seconds: float) -> None:
-        """Set the wall clock forward or, with a negative number, back. Nobody wakes by it."""
+        """Set the wall clock forward or, with a negative number, back. No sleeper wakes."""
         self._jumped += timedelta(seconds=seconds)
 
     async def _settle(self) -> None:

@@ -1,6 +1,6 @@
-"""What every store, log and shelf promises, as test classes.
+"""The promises of every store, log and shelf, as test classes.
 
-Derive a class, say how to make the thing, and let a test runner collect it:
+Derive a class, make the adapter, and let a test runner collect it:
 
     class TestMemoryStore(StoreContract):
         def make(self) -> Store[int]:
@@ -125,7 +125,7 @@ class LogContract(ABC):
 
 
 class ClaimsContract(ABC):
-    """`claims` and `ledger` of the stores belong together."""
+    """`claims` and `ledger` of the stores work on the same rows."""
 
     @abstractmethod
     def make(self) -> Stores: ...

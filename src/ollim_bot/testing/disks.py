@@ -52,7 +52,7 @@ class SteppedDisk:
 
 @dataclass(eq=False)
 class _Content:
-    """One file's bytes, apart from its names: as they are, and as a power cut would leave them."""
+    """One file's bytes, apart from its names: current, and as a power cut would leave them."""
 
     data: bytes = b""
     synced: bytes = b""
@@ -60,17 +60,17 @@ class _Content:
 
 @dataclass
 class _Folder:
-    """The names that are surely on disk, and the changes of names since, in order."""
+    """The durable names, and the later changes of names, in order."""
 
     durable: dict[str, _Content] = field(default_factory=dict)
     pending: list[tuple[str, _Content | None]] = field(default_factory=list)
 
 
 class PowerCutDisk:
-    """Works on real files, of which none is there yet, and at `cut` takes their power away.
+    """Works on real files in an empty folder; `cut` leaves them as a power cut would.
 
-    Content that was not synced is gone, torn or there; names that were not synced are as before or
-    as after, in the order of the changes. `luck` decides, so that a seed repeats a cut.
+    Unsynced content is gone, torn or there; unsynced names are as before or as after, in the order
+    of the changes. `luck` decides, so that a seed repeats a cut.
     """
 
     def __init__(self, disk: Disk, luck: random.Random) -> None:
@@ -119,7 +119,7 @@ class PowerCutDisk:
         names.pending.clear()
 
     def cut(self) -> None:
-        """Take the power away: the real files become what would be found afterwards."""
+        """Cut the power: the real files become what would be found afterwards."""
         for path, folder in self._folders.items():
             names = dict(folder.durable)
             survived = self._luck.randint(0, len(folder.pending))

@@ -1,4 +1,4 @@
-"""An engine without a model: it does in each turn what a test has written down for it."""
+"""An engine without a model: each turn plays the script that a test has written."""
 
 from __future__ import annotations
 
@@ -12,15 +12,6 @@ from itertools import count
 from pathlib import Path
 from typing import Self
 
-from ollim_bot.agent import (
-    Prompt,
-    SessionSpec,
-    StoredSession,
-    Tool,
-    ToolCall,
-    Toolset,
-    Trace,
-)
 from ollim_bot.domain.events import (
     AgentEvent,
     EndCause,
@@ -38,7 +29,16 @@ from ollim_bot.domain.events import (
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import SessionLost
-from ollim_bot.ports import Clock
+from ollim_bot.ports import (
+    Clock,
+    Prompt,
+    SessionSpec,
+    StoredSession,
+    Tool,
+    ToolCall,
+    Toolset,
+    Trace,
+)
 from ollim_bot.testing.clock import ManualClock
 
 _LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
@@ -50,8 +50,8 @@ class Says:
 
 
 @dataclass(frozen=True, slots=True)
-class Calls:
-    """A tool of the session by its full name, such as `mcp__discord__ping_user`."""
+class CallsTool:
+    """Calls a tool of the session by its full name, such as `mcp__discord__ping_user`."""
 
     tool: str
     arguments: Mapping[str, object] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Calls:
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """Until the turn is interrupted."""
+    """Waits until the turn is interrupted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +67,14 @@ class Fails:
     kind: FailureKind
 
 
-Step = Says | Calls | Waits | Fails | AgentEvent
+Step = Says | CallsTool | Waits | Fails | AgentEvent
 
 
 class ScriptedEngine:
-    """Doubles `AgentEngine`. Turns take the scripts in order; the last default is one word.
+    """Doubles `AgentEngine`. Turns take the scripts in order; without one, a turn says `ok`.
 
-    `traces` is its record of the prompts, by session and prompt: a test may write into it, or take
-    out of it, what a crash would have.
+    `traces` is its record of prompts, by session and prompt; a test may add or remove entries as a
+    crash would.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -89,7 +89,7 @@ class ScriptedEngine:
         self._calls = count(1)
 
     def then(self, *steps: Step) -> Self:
-        """The next turn does this."""
+        """The next turn plays these steps."""
         self._scripts.append(steps)
         return self
 
@@ -128,7 +128,7 @@ class ScriptedEngine:
         return f"call-{next(self._calls)}"
 
     def store(self, session: SessionId, folder: Path, text: str) -> None:
-        """Keep what was said in a session, which makes it the newest."""
+        """Record a text of the session, which makes it the newest."""
         self.known.add(session)
         _, before = self._stored.pop(session, (folder, None))
         now = self._clock.now()
@@ -196,14 +196,14 @@ class ScriptedSession:
             await self._stop.wait()
         if self._stop.is_set():
             yield TurnEnded(EndCause.INTERRUPTED)
-        elif isinstance(step, Calls):
+        elif isinstance(step, CallsTool):
             async for event in self._call(step):
                 yield event
         elif not isinstance(step, Waits):
             for event in _events(step):
                 yield event
 
-    async def _call(self, call: Calls) -> AsyncIterator[AgentEvent]:
+    async def _call(self, call: CallsTool) -> AsyncIterator[AgentEvent]:
         call_id = self._engine.new_call_id()
         yield ToolStarted(call_id, call.tool, call.arguments)
         refusal = await self.tools.gate(ToolCall(call.tool, call.arguments))
@@ -218,7 +218,7 @@ class ScriptedSession:
 
 
 class _Record:
-    """What is kept of one turn."""
+    """The record of one turn."""
 
     def __init__(self, engine: ScriptedEngine, spec: SessionSpec, prompt: Prompt) -> None:
         assert spec.resume is not None

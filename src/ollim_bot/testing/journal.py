@@ -1,4 +1,4 @@
-"""A journal that only remembers."""
+"""A journal that records its notes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 
 @dataclass(slots=True)
-class RememberingJournal:
-    """Keeps every note, the same one twice if it came twice, in the order of arrival."""
+class RecordingJournal:
+    """Keeps every note in the order of arrival, duplicates included."""
 
     notes: list[tuple[Path, str]] = field(default_factory=list)
 

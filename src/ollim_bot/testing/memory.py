@@ -1,4 +1,4 @@
-"""Stores, logs and shelves without a disk, for tests of what stands on them."""
+"""Stores, logs and shelves in memory, for tests of the code above them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from ollim_bot.domain.cards import Inquiries
+from ollim_bot.domain.cards import ButtonPrompts
 from ollim_bot.domain.forks import Fork
-from ollim_bot.domain.jobs import Job
+from ollim_bot.domain.jobs import Job, ShelfReport, Shelved
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.run_history import claimed_by, claiming_row
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import DuplicateId, NotFound
-from ollim_bot.ports import LogView, ShelfReport, Shelved
+from ollim_bot.ports import LogView
 from ollim_bot.store.job_formats import REMINDERS, ROUTINES, WEBHOOKS, JobFormat
 from ollim_bot.stores import Stores
 
@@ -27,7 +27,7 @@ J = TypeVar("J", bound=Job)
 
 
 def memory_stores(_: datetime) -> Stores:
-    """What `open_stores` gives for a new data directory."""
+    """The equivalent of `open_stores` for a new data directory."""
     no_session: SessionId | None = None
     no_fork: Fork | None = None
     no_facts: Mapping[str, object] = {}
@@ -37,7 +37,7 @@ def memory_stores(_: datetime) -> Stores:
         session_history=MemoryLog(lambda event: event.timestamp),
         updates=MemoryStore(PendingUpdates()),
         fork=MemoryStore(no_fork),
-        inquiries=MemoryStore(Inquiries()),
+        inquiries=MemoryStore(ButtonPrompts()),
         config=MemoryStore(RuntimeConfig()),
         memory=MemoryStore(no_facts),
         ledger=ledger,
@@ -64,7 +64,7 @@ class MemoryStore(Generic[T]):
 
 
 class MemoryLog(Generic[T]):
-    """`moment` says when an entry is from."""
+    """`moment` gives the time of an entry."""
 
     def __init__(self, moment: Callable[[T], datetime]) -> None:
         self._entries: list[T] = []

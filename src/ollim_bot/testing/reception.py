@@ -1,4 +1,4 @@
-"""The core as a surface sees it, without a conversation: a test says what happens."""
+"""The core as a surface sees it, without a conversation: a test decides what happens."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-from ollim_bot.chat import (
+from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, TurnId
+from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
+from ollim_bot.domain.events import AgentEvent, EndCause, TurnEnded
+from ollim_bot.domain.inputs import InputId
+from ollim_bot.ports import (
     ChatSurface,
-    Incoming,
+    Clock,
     IncomingFile,
+    IncomingMessage,
     LogChange,
     Status,
     Surface,
     TurnStart,
 )
-from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, TurnId
-from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
-from ollim_bot.domain.events import AgentEvent, EndCause, TurnEnded
-from ollim_bot.domain.inputs import InputId
-from ollim_bot.ports import Clock
 
 COMMANDS = (
     CommandSpec("clear", "start a new conversation"),
@@ -49,14 +49,14 @@ _IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".gif": "image/gif", ".web
 
 
 class FakeReception:
-    """Doubles `Reception`. What is said goes to all `surfaces`, as the conversation does it.
+    """Doubles `Reception`. Messages go to all `surfaces`, as in the conversation.
 
-    Files that come in are moved into `folder`, which stands for the data directory.
-    `on_message` is called with each message that is new. `waiting` has the inputs that were not
-    taken yet. `answers` is by command, `/model`, and for a click by its `custom_id`. A command is
-    in `calls` when it comes and in `lines` when it is done; a click comes there too and then is in
-    `clicks`. While `may_answer` is cleared, commands, clicks and `looks` at the history hang;
-    `refusal` is raised in place of receiving a message or looking.
+    Incoming files are moved into `folder`, which stands for the data directory. `on_message` is
+    called with each new message. `waiting` has the inputs that no turn has taken yet. `answers` has
+    the answer by command (`/model`) or by the `custom_id` of a button. A command is in `calls` when
+    it arrives and in `lines` when it is done; a click is in `calls` and then in `clicks`. While
+    `may_answer` is cleared, commands, clicks and `looks` at the history hang; `refusal` is raised
+    instead of receiving a message or reading the history.
     """
 
     def __init__(self, clock: Clock, folder: Path) -> None:
@@ -65,7 +65,7 @@ class FakeReception:
         self.messages: list[ChatMessage] = []
         self.refs: dict[tuple[str, str], MessageId] = {}
         self.changes: dict[MessageId, int] = {}
-        self.received: list[Incoming] = []
+        self.received: list[IncomingMessage] = []
         self.waiting: set[InputId] = set()
         self.calls: list[str] = []
         self.looks = 0
@@ -83,7 +83,7 @@ class FakeReception:
         self._numbers = count(1)
         self._turn: FakeTurn | None = None
 
-    async def receive(self, message: Incoming) -> ChatMessage:
+    async def receive(self, message: IncomingMessage) -> ChatMessage:
         if self.refusal is not None:
             raise self.refusal
         known = await self.message(MessageId(message.id))
@@ -221,7 +221,7 @@ class FakeReception:
         return self._status
 
     async def change(self, **fields: object) -> None:
-        """Another status, such as `is_busy=True`."""
+        """Change fields of the status, such as `is_busy=True`."""
         self._status = replace(self._status, **fields)  # type: ignore[arg-type]
         for surface in (*self.surfaces, *self.channels):
             await surface.changed(self._status)
@@ -232,14 +232,14 @@ class FakeReception:
         author: Author = Author.ASSISTANT,
         **fields: object,
     ) -> ChatMessage:
-        """A message that comes by itself; with further fields of a `ChatMessage`."""
+        """Post a message, with further fields of a `ChatMessage`."""
         message_id = MessageId(f"m{next(self._numbers)}")
         message = ChatMessage(message_id, self._clock.now(), author, text, **fields)  # type: ignore[arg-type]
         await self.post(message)
         return message
 
     async def post(self, message: ChatMessage) -> None:
-        """Into the log and to all surfaces; in the place of an earlier one with the same id."""
+        """Add the message to the log, or replace the one with its id, and tell all surfaces."""
         ids = [each.id for each in self.messages]
         if message.id in ids:
             self.messages[ids.index(message.id)] = message
@@ -250,7 +250,7 @@ class FakeReception:
             await surface.post(message, change)
 
     def begin(self, *inputs: MessageId) -> FakeTurn:
-        """A turn begins to be shown; what happens in it is up to the test."""
+        """Begin a turn on all surfaces; the test decides its events."""
         number = next(self._numbers)
         answered = tuple(InputId(each) for each in inputs)
         start = TurnStart(TurnId(f"t{number}"), self._clock.now(), answered)
@@ -272,7 +272,7 @@ class FakeReception:
 
 
 class FakeTurn:
-    """A turn under the test's control: `show` events as they come, then `end` it."""
+    """A turn under the test's control: `show` its events, then `end` it."""
 
     def __init__(self, reception: FakeReception, start: TurnStart) -> None:
         self.start = start
@@ -286,7 +286,7 @@ class FakeTurn:
         ]
 
     async def show(self, *events: AgentEvent) -> None:
-        """Returns when every surface has taken them."""
+        """Return when every surface has taken the events."""
         for event in events:
             for queue in self._queues:
                 queue.put_nowait(event)
@@ -296,7 +296,7 @@ class FakeTurn:
     async def end(
         self, answer: str = "", cause: EndCause = EndCause.COMPLETED
     ) -> ChatMessage | None:
-        """The answer, if there is one, is posted before the last event, as it really is."""
+        """Post the answer, if there is one, before the last event, as the real core does."""
         if self.is_over:
             return None
         self.is_over = True
@@ -313,7 +313,7 @@ class FakeTurn:
         return message
 
     def cancel(self) -> None:
-        """As if the core was stopped in the middle of the turn."""
+        """Stop as if the core was stopped in the middle of the turn."""
         for task in self._tasks:
             task.cancel()
         self._reception.forget(self)

@@ -1,20 +1,20 @@
-"""A surface that shows nothing and remembers all that it was given."""
+"""A surface that shows nothing and records everything."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
 
-from ollim_bot.chat import Reception, Status, TurnStart
 from ollim_bot.domain.chat import Author, ChatMessage, TurnId
 from ollim_bot.domain.events import AgentEvent
+from ollim_bot.ports import ChatService, Status, TurnStart
 
 
 class RecordingSurface:
     """Doubles `ChatSurface`.
 
-    `news` is notified of each thing that is given. `is_broken` makes it raise where it must not, as
-    a surface with a fault would. While `may_go_on` is cleared, it hangs in the middle of a turn.
+    `news` is notified of each recorded event. `is_broken` makes every method raise, as a faulty
+    surface would. While `may_go_on` is cleared, it hangs in the middle of a turn.
     """
 
     def __init__(self, name: str = "recording") -> None:
@@ -23,7 +23,7 @@ class RecordingSurface:
         self.starts: list[TurnStart] = []
         self.events: dict[TurnId, list[AgentEvent]] = {}
         self.statuses: list[Status] = []
-        self.receptions: list[Reception] = []
+        self.receptions: list[ChatService] = []
         self.is_broken = False
         self.may_go_on = asyncio.Event()
         self.may_go_on.set()
@@ -31,13 +31,13 @@ class RecordingSurface:
 
     @property
     def texts(self) -> list[str]:
-        """What was posted, in order."""
+        """The posted texts, in order."""
         return [message.text for message in self.posts]
 
     def posted_by(self, author: Author) -> list[str]:
         return [message.text for message in self.posts if message.author is author]
 
-    async def run(self, reception: Reception) -> None:
+    async def run(self, reception: ChatService) -> None:
         self._fail()
         self.receptions.append(reception)
         await asyncio.Event().wait()

@@ -1,9 +1,8 @@
-"""Which addresses of the web may be fetched: public ones only.
+"""Which web addresses may be fetched: public ones only.
 
-A name is judged by every address that it has at this moment, and the engine asks for them again
-when it fetches. So a server of names that answers differently from one second to the next can still
-lead it astray, as can a proxy, which asks for itself; only to whoever fetches is the last answer
-known. What the engine follows of its own accord is a redirection on the same host.
+A name is judged by every address that it has now, and the engine resolves it again when it fetches.
+So a name server that changes its answers within seconds can still mislead it, as can a proxy, which
+resolves names itself. The engine follows redirections only on the same host.
 """
 
 from __future__ import annotations
@@ -23,22 +22,22 @@ _FORM = re.compile(r"https?://[^/?#\\\s]+(?:[/?#][^\\]*)?", re.IGNORECASE)
 _NETLOC = re.compile(
     r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[^\[\]:%]+))(?::\d{1,4}|:[1-6]\d{4})?"
 )
-# The older rule for names, which is Python's, makes other names of these than the engine's does.
-_READ_IN_TWO_WAYS = re.compile("[\u00df\u1e9e\u03c2\u200c\u200d]")
+# Python's older rules for internationalised names convert these differently than the engine's.
+_AMBIGUOUS = re.compile("[\u00df\u1e9e\u03c2\u200c\u200d]")
 _HOST = re.compile(r"[a-z0-9._-]+")
 _OF_THE_NETWORK = (".localhost", ".local", ".internal", ".home.arpa", ".lan", ".home", ".intranet")
 _PUBLIC_V6 = IPv6Network("2000::/3")
-# Their addresses hold one of version 4, to which they lead.
+# Addresses in these networks contain the IPv4 address that they lead to.
 _WRAPPED = (IPv6Network("2001::/32"), IPv6Network("2002::/16"))
 
 
-_LONGEST_LOOK_UP = 5.0
-_MOST_LOOK_UPS = 8
-_PLACES_TO_LOOK_UP = threading.BoundedSemaphore(_MOST_LOOK_UPS)
+_LONGEST_LOOKUP = 5.0
+_MOST_LOOKUPS = 8
+_LOOKUP_SLOTS = threading.BoundedSemaphore(_MOST_LOOKUPS)
 
 
-class LookedUpLater(Exception):
-    """A resolver raises it where an address is judged for the time being by how it is written."""
+class LookupDeferred(Exception):
+    """Raised by a resolver to judge an address by its spelling only, for now."""
 
 
 def look_up(host: str) -> Sequence[str]:
@@ -48,11 +47,14 @@ def look_up(host: str) -> Sequence[str]:
 
 
 def resolve(
-    host: str, limit: float = _LONGEST_LOOK_UP, resolver: Resolver = look_up
+    host: str, limit: float = _LONGEST_LOOKUP, resolver: Resolver = look_up
 ) -> Sequence[str]:
-    """The same within `limit` seconds. Raises `TimeoutError` after them, or what it raises."""
-    # The system's own look-up cannot be broken off: it is left behind, and there are a few at most.
-    if not _PLACES_TO_LOOK_UP.acquire(timeout=limit):
+    """Look up the name within `limit` seconds.
+
+    Raises `TimeoutError` after them, and the errors of `resolver`.
+    """
+    # The system's lookup cannot be cancelled: the thread is abandoned, and their number is limited.
+    if not _LOOKUP_SLOTS.acquire(timeout=limit):
         raise TimeoutError
     answers: list[Sequence[str] | OSError | ValueError] = []
 
@@ -62,7 +64,7 @@ def resolve(
         except (OSError, ValueError) as refused:
             answers.append(refused)
         finally:
-            _PLACES_TO_LOOK_UP.release()
+            _LOOKUP_SLOTS.release()
 
     thread = threading.Thread(target=ask, name="look-up", daemon=True)
     thread.start()
@@ -75,7 +77,7 @@ def resolve(
 
 
 def address_problem(url: str, resolver: Resolver) -> str | None:
-    """A reason not to fetch; a name that cannot be resolved is one."""
+    """A reason not to fetch, or None; an unresolvable name is a reason."""
     if not _FORM.fullmatch(url):
         return texts.NO_WEB_ADDRESS
     try:
@@ -88,19 +90,19 @@ def address_problem(url: str, resolver: Resolver) -> str | None:
         return texts.NO_WEB_ADDRESS
     except OSError:
         return texts.unknown_address(host)
-    except LookedUpLater:
+    except LookupDeferred:
         return None
     return None if is_public else texts.private_address(host)
 
 
 def _plain_host(netloc: str) -> str:
-    """As the one who fetches will read it; raises `ValueError` if that cannot be told."""
+    """The host as the engine will read it; raises `ValueError` if that is unclear."""
     form = _NETLOC.fullmatch(netloc)
     if form is None:
         raise ValueError(netloc)
     if form["six"]:
         return form["six"]
-    if _READ_IN_TWO_WAYS.search(form["host"]):
+    if _AMBIGUOUS.search(form["host"]):
         raise ValueError(netloc)
     plain = form["host"].encode("idna").decode("ascii").lower()
     if not _HOST.fullmatch(plain):
@@ -122,7 +124,7 @@ def _is_public_host(host: str, resolver: Resolver) -> bool:
 
 
 def _written_address(host: str) -> IPv4Address | IPv6Address | None:
-    """Also in the forms that few know: `127.1`, `0x7f000001`, `2130706433`, `0177.0.0.1`."""
+    """Also in rare notations: `127.1`, `0x7f000001`, `2130706433`, `0177.0.0.1`."""
     if ":" in host:
         return IPv6Address(host)
     try:

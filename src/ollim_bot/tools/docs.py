@@ -10,11 +10,11 @@ from itertools import pairwise
 from math import log
 from pathlib import Path
 
-from ollim_bot.agent import Tool, ToolAnswer
 from ollim_bot.domain.text import shortened
-from ollim_bot.tools.context import arguments, text
+from ollim_bot.ports import ToolAnswer
+from ollim_bot.tools.context import ToolContext
+from ollim_bot.tools.declaration import Arguments, BackgroundUse, OwnTool, arguments, text
 
-_PACKAGE = Path(__file__).resolve().parents[2]
 _MOST_FOUND = 8
 _LONGEST_START = 200
 _SMALL = 3
@@ -25,7 +25,7 @@ _ENDING = re.compile(r"(?:ing|ed|es|s|e)$")
 _WORD = re.compile(r"[^\W_]{2,}")
 
 
-# The words of a section, of its heading, and of its page.
+# The terms of a section's text, of its heading, and of its page's name.
 _Terms = tuple[Set[str], Set[str], Set[str]]
 
 
@@ -39,51 +39,47 @@ class Section:
         return _terms(self.words), _terms(self.heading), _terms(self.page)
 
 
-def docs_folder() -> Path:
-    """In the package where it is installed, beside it in a checkout."""
-    shipped = _PACKAGE / "docs"
-    return shipped if shipped.is_dir() else _PACKAGE.parents[1] / "docs"
+async def _search_docs(context: ToolContext, given: Arguments) -> ToolAnswer:
+    found = await asyncio.to_thread(_found, context.docs, str(given["query"]))
+    if not found:
+        pages = ", ".join(await asyncio.to_thread(_pages, context.docs))
+        return ToolAnswer(f"Nothing was found. There are these pages: {pages}.")
+    return ToolAnswer("\n\n".join(f"{one.page} — {one.heading}\n{_start(one)}" for one in found))
 
 
-def docs_tools(folder: Path | None = None) -> tuple[Tool, Tool]:
-    place = folder or docs_folder()
-    return search_docs(place), read_doc(place)
+SEARCH_DOCS = OwnTool(
+    "search_docs",
+    "Search the documentation of ollim-bot itself.",
+    arguments(["query"], query=text("a few words")),
+    _search_docs,
+    background=BackgroundUse.DEFAULT_PATTERN,
+    changes_something=False,
+    prompt_line=(
+        "`search_docs`, `read_doc`: how ollim-bot itself works. Look there before you explain it."
+    ),
+    server="docs",
+)
 
 
-def search_docs(folder: Path) -> Tool:
-    async def run(given: Mapping[str, object]) -> ToolAnswer:
-        found = await asyncio.to_thread(_found, folder, str(given["query"]))
-        if not found:
-            pages = ", ".join(await asyncio.to_thread(_pages, folder))
-            return ToolAnswer(f"Nothing was found. There are these pages: {pages}.")
-        return ToolAnswer(
-            "\n\n".join(f"{one.page} — {one.heading}\n{_start(one)}" for one in found)
-        )
-
-    return Tool(
-        "search_docs",
-        "Search the documentation of ollim-bot itself.",
-        arguments(["query"], query=text("a few words")),
-        run,
-    )
+async def _read_doc(context: ToolContext, given: Arguments) -> ToolAnswer:
+    page = str(given["page"]).strip().removesuffix(".md")
+    pages = await asyncio.to_thread(_pages, context.docs)
+    if page not in pages:
+        message = f"There is no page {page}. There are: {', '.join(pages)}."
+        return ToolAnswer(message, is_error=True)
+    content = await asyncio.to_thread((context.docs / f"{page}.md").read_text, "utf-8")
+    return ToolAnswer(content)
 
 
-def read_doc(folder: Path) -> Tool:
-    async def run(given: Mapping[str, object]) -> ToolAnswer:
-        page = str(given["page"]).strip().removesuffix(".md")
-        pages = await asyncio.to_thread(_pages, folder)
-        if page not in pages:
-            message = f"There is no page {page}. There are: {', '.join(pages)}."
-            return ToolAnswer(message, is_error=True)
-        content = await asyncio.to_thread((folder / f"{page}.md").read_text, "utf-8")
-        return ToolAnswer(content)
-
-    return Tool(
-        "read_doc",
-        "Read a page of the documentation of ollim-bot itself.",
-        arguments(["page"], page=text("as `search_docs` names it, such as `settings`")),
-        run,
-    )
+READ_DOC = OwnTool(
+    "read_doc",
+    "Read a page of the documentation of ollim-bot itself.",
+    arguments(["page"], page=text("as `search_docs` names it, such as `settings`")),
+    _read_doc,
+    background=BackgroundUse.DEFAULT_PATTERN,
+    changes_something=False,
+    server="docs",
+)
 
 
 def _pages(folder: Path) -> Sequence[str]:
@@ -91,7 +87,7 @@ def _pages(folder: Path) -> Sequence[str]:
 
 
 def _found(folder: Path, query: str) -> Sequence[Section]:
-    """The sections in which most of the words occur, headings and rare words counting more."""
+    """The best sections first; headings and rare words weigh more."""
     sections = [(section, section.terms()) for section in _sections(folder)]
     weights = _weights(_asked(query), [terms for _, terms in sections])
     scored = [(_score(terms, weights), section) for section, terms in sections]
@@ -100,7 +96,7 @@ def _found(folder: Path, query: str) -> Sequence[Section]:
 
 
 def _weights(wanted: Set[str], sections: Sequence[_Terms]) -> Mapping[str, float]:
-    """What stands almost everywhere says next to nothing."""
+    """The rarer a term is among the sections, the more it weighs."""
     numbers = {term: sum(any(term in part for part in one) for one in sections) for term in wanted}
     return {
         term: log(len(sections) / number) + _LEAST for term, number in numbers.items() if number
@@ -116,7 +112,7 @@ def _score(terms: _Terms, weights: Mapping[str, float]) -> float:
 
 
 def _asked(query: str) -> Set[str]:
-    """Small words say something only where there is nothing else."""
+    """Short words count only in a query that has no longer ones."""
     return _phrases(query) or _terms(query)
 
 
@@ -125,7 +121,7 @@ def _terms(text: str) -> Set[str]:
 
 
 def _phrases(text: str) -> Set[str]:
-    """The longer words without their endings, and pairs of them."""
+    """The longer words without their endings, and pairs of neighbours."""
     longer = [word.lower() for word in _WORD.findall(text) if len(word) > _SMALL]
     stems = [_ENDING.sub("", word) for word in longer]
     return {*stems, *map(" ".join, pairwise(stems))}

@@ -6,18 +6,28 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ollim_bot.agent import Tool, ToolAnswer
 from ollim_bot.domain.cards import (
     MOST_BUTTONS,
     MOST_FIELDS,
     Button,
     ButtonStyle,
     Card,
+    CardField,
     Color,
-    Field,
 )
-from ollim_bot.tools.context import ToolContext, arguments, choice, flag, listed, text
-from ollim_bot.tools.messages import CRITICAL, message_of, sent
+from ollim_bot.ports import ToolAnswer
+from ollim_bot.tools.context import ToolContext
+from ollim_bot.tools.declaration import (
+    Arguments,
+    BackgroundUse,
+    OwnTool,
+    arguments,
+    choice,
+    flag,
+    listed,
+    text,
+)
+from ollim_bot.tools.messages import CRITICAL, message_of, send
 
 _FIELD = arguments(
     ["name", "value"],
@@ -33,42 +43,49 @@ _BUTTON = arguments(
 )
 
 
-def discord_embed(bench: ToolContext) -> Tool:
-    async def run(given: Mapping[str, object]) -> ToolAnswer:
-        card = _card(given)
-        if problems := [*card.problems(), *_wrong_actions(card)]:
-            return ToolAnswer(" ".join(problems), is_error=True)
-        card = await asyncio.to_thread(_with_inquiries, bench, card)
-        message = message_of(bench, card.text, card=card)
-        answer = await sent(bench, message, is_critical=given.get("critical") is True)
-        if answer.is_error:
-            await asyncio.to_thread(bench.stores.forget_inquiries, _keys(card))
-        return answer
-
-    # How many fields and buttons is not in the schema, where a refusal would not explain itself.
-    return Tool(
-        "discord_embed",
-        "Show the owner a card: a title, a few lines and some buttons. 6000 characters in all.",
-        arguments(
-            ["title"],
-            title=text("256 characters at most"),
-            description=text("4096 characters at most, markdown"),
-            color=choice("blue unless said otherwise", list(Color)),
-            fields=listed(f"short facts, {MOST_FIELDS} at most", _FIELD),
-            buttons=listed(f"what the owner can do about it, {MOST_BUTTONS} at most", _BUTTON),
-            critical=CRITICAL,
-        ),
-        run,
-    )
+async def _discord_embed(context: ToolContext, given: Arguments) -> ToolAnswer:
+    card = _card(given)
+    if problems := [*card.problems(), *_wrong_actions(card)]:
+        return ToolAnswer(" ".join(problems), is_error=True)
+    card = await asyncio.to_thread(_with_inquiries, context, card)
+    message = message_of(context, card.text, card=card)
+    answer = await send(context, message, is_critical=given.get("critical") is True)
+    if answer.is_error:
+        await asyncio.to_thread(context.stores.forget_inquiries, _keys(card))
+    return answer
 
 
-def _card(given: Mapping[str, object]) -> Card:
+DISCORD_EMBED = OwnTool(
+    "discord_embed",
+    "Show the owner a card: a title, a few lines and some buttons. 6000 characters in all.",
+    # The schema does not limit the number of fields and buttons: its refusal would not say why.
+    arguments(
+        ["title"],
+        title=text("256 characters at most"),
+        description=text("4096 characters at most, markdown"),
+        color=choice("blue unless said otherwise", list(Color)),
+        fields=listed(f"short facts, {MOST_FIELDS} at most", _FIELD),
+        buttons=listed(f"what the owner can do about it, {MOST_BUTTONS} at most", _BUTTON),
+        critical=CRITICAL,
+    ),
+    _discord_embed,
+    background=BackgroundUse.NO_PATTERN,
+    prompt_line=(
+        "`discord_embed`: a card with facts, where a list or a table would be hard to read; "
+        "`send_file`: a file."
+    ),
+)
+
+
+def _card(given: Arguments) -> Card:
     return Card(
         title=str(given["title"]).strip(),
         description=str(given.get("description") or "").strip(),
         color=Color(str(given.get("color") or Color.BLUE)),
         fields=tuple(
-            Field(str(one["name"]).strip(), str(one["value"]).strip(), one.get("inline") is True)
+            CardField(
+                str(one["name"]).strip(), str(one["value"]).strip(), one.get("inline") is True
+            )
             for one in _objects(given.get("fields"))
         ),
         buttons=tuple(_button(one) for one in _objects(given.get("buttons"))),
@@ -79,15 +96,15 @@ def _objects(value: object) -> Sequence[Mapping[str, object]]:
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
-def _button(given: Mapping[str, object]) -> Button:
-    """The prompt behind an `agent:` button is still in `data`; it is stored before it is shown."""
+def _button(given: Arguments) -> Button:
+    """Holds the prompt of an `agent:` button in `data`, until `_with_key` stores it."""
     action, _, data = str(given["action"]).partition(":")
     style = ButtonStyle(str(given.get("style") or ButtonStyle.SECONDARY))
     return Button(str(given["label"]).strip(), action.strip(), data.strip(), style)
 
 
 def _wrong_actions(card: Card) -> Sequence[str]:
-    """The other actions are the program's own: a click on one may approve something."""
+    """Every other action belongs to the program: a click on it may approve something."""
     return [
         f"The action of “{one.label}” has to be `agent:<prompt>`, with a prompt, or `dismiss`."
         for one in card.buttons
@@ -95,16 +112,16 @@ def _wrong_actions(card: Card) -> Sequence[str]:
     ]
 
 
-def _with_inquiries(bench: ToolContext, card: Card) -> Card:
-    return replace(card, buttons=tuple(_with_key(bench, button) for button in card.buttons))
+def _with_inquiries(context: ToolContext, card: Card) -> Card:
+    return replace(card, buttons=tuple(_with_key(context, button) for button in card.buttons))
 
 
-def _with_key(bench: ToolContext, button: Button) -> Button:
+def _with_key(context: ToolContext, button: Button) -> Button:
     if button.action != "agent":
         return button
-    taint = bench.run.taint
+    taint = context.run.taint
     untrusted = taint.sources if taint else ()
-    key = bench.stores.store_inquiry(button.data, bench.clock.now(), untrusted)
+    key = context.stores.store_inquiry(button.data, context.clock.now(), untrusted)
     return replace(button, data=key)
 
 

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ollim_bot.agent import Gate, Refusal, ToolCall
 from ollim_bot.domain.initiative import Setter, setter_of
 from ollim_bot.domain.jobs import Job, JobSpec
 from ollim_bot.domain.permissions import is_allowed
@@ -17,23 +16,31 @@ from ollim_bot.domain.shared_files import SKILL_FILE, JobFolder
 from ollim_bot.domain.taint import Taint, TaintedCall, tainted_call
 from ollim_bot.domain.tool_policy import (
     FILE_ARGUMENTS,
-    MAIN_TOOLS,
     WRITING,
     Pattern,
     relative,
     text_argument,
 )
+from ollim_bot.ports import Gate, Refusal, ToolCall
 from ollim_bot.tools import texts
-from ollim_bot.tools.addresses import LookedUpLater, Resolver, resolve
+from ollim_bot.tools.addresses import LookupDeferred, Resolver, resolve
 from ollim_bot.tools.guards import Guard, address_guard, state_dir_guard
 from ollim_bot.tools.job_validator import written_jobs
 from ollim_bot.tools.path_rules import PathPolicy, is_within, job_files
+from ollim_bot.tools.registry import MAIN_TOOLS, TAINTED_CHANGES
 
 _PROFILE = ("IDENTITY.md", "USER.md")
 
 
+Allowed = Callable[[], Sequence[Pattern]]
+# Decides about a call that no pattern allows; the text is the reason of a refusal.
+Undecided = Callable[[ToolCall, str], Awaitable[Refusal | None]]
+# Returns a reason to refuse a call of the background run, or None.
+JobGuard = Callable[[ToolCall, Setter | None], str | None]
+
+
 class TaintGuard:
-    """`taint` is what the turn that runs now has read; None where that was the owner's words."""
+    """`taint` gives the untrusted text that the current turn has read; None if there is none."""
 
     def __init__(self, root: Path, taint: Callable[[], Taint | None]) -> None:
         self._root = root
@@ -43,10 +50,11 @@ class TaintGuard:
         taint = self._taint()
         if taint is None:
             return None
-        return tainted_call(taint, call.tool, call.arguments, self._changed(call))
+        changed = self._changed(call)
+        return tainted_call(taint, call.tool, call.arguments, changed, TAINTED_CHANGES)
 
     def _changed(self, call: ToolCall) -> Iterator[str]:
-        """Every name below the data directory of what a tool would write, links followed."""
+        """Every name below the data directory of the file that the call writes, links followed."""
         if call.tool not in WRITING:
             return
         path = text_argument(call.arguments, FILE_ARGUMENTS[call.tool])
@@ -60,21 +68,16 @@ class TaintGuard:
         yield from (name for name in _PROFILE if os.path.realpath(self._root / name) == real)
 
 
-Allowed = Callable[[], Sequence[Pattern]]
-
-# Decides about a call that no pattern allows; the text is what to say if it is refused.
-Undecided = Callable[[ToolCall, str], Awaitable[Refusal | None]]
-
-
 async def _refused_as_tainted(_: ToolCall, tainted: TaintedCall) -> Refusal | None:
     return Refusal(tainted.refusal)
 
 
 @dataclass(frozen=True, slots=True)
 class TaintCheck:
-    """Which calls, patterns or not, need the owner's word since untrusted text was read.
+    """Which calls need the owner's decision since untrusted text was read.
 
-    `find` is asked at every call, in a thread; `decide` about those that it finds.
+    `find` is called for every call, in a thread; `decide` for the calls that it finds, whether a
+    pattern allows them or not.
     """
 
     find: Callable[[ToolCall], TaintedCall | None] = lambda _: None
@@ -85,7 +88,7 @@ _NO_TAINT = TaintCheck()
 
 
 def main_tools() -> Sequence[Pattern]:
-    """What is allowed where the owner has said nothing else."""
+    """The patterns without a policy of the owner."""
     return [Pattern.of(text) for text in MAIN_TOOLS]
 
 
@@ -94,7 +97,7 @@ async def _refused(_: ToolCall, objection: str) -> Refusal | None:
 
 
 def main_gate(
-    reach: PathPolicy,
+    policy: PathPolicy,
     *,
     allowed: Allowed = main_tools,
     granted: Allowed = lambda: (),
@@ -103,25 +106,25 @@ def main_gate(
     job_guard: Guard = lambda _: None,
     resolver: Resolver = resolve,
 ) -> Gate:
-    """No pattern and no decision lets a call through that a guard objects to.
+    """The gate of the conversation. No pattern and no decision overrules a guard.
 
-    `allowed` and `granted` are asked at every call, in a thread, so that a change counts at once.
-    `job_guard` knows what may stand in job files. Calls of subagents are judged like all others.
+    `allowed` and `granted` are called for every call, in a thread, so that a change counts at once.
+    `job_guard` checks the content of job files. Calls of subagents are judged like all others.
     """
 
     def judge(call: ToolCall) -> tuple[str | None, str | TaintedCall | None]:
-        """Why a guard refuses it; else the objection that there is to it; else neither."""
-        # A look-up tells others of the name, so it waits until the call is known to be wanted.
-        if reason := guarded(call, _looked_up_later):
+        """The refusal of a guard, or else the objection to the call; both may be None."""
+        # A lookup reveals the name to others, so it comes after the check that the call is allowed.
+        if reason := guarded(call, _lookup_deferred):
             return reason, None
         if tainted := taint.find(call):
             return None, tainted
-        if objection := _objection(call, (*allowed(), *granted()), reach):
+        if objection := _objection(call, (*allowed(), *granted()), policy):
             return None, objection
         return address_guard(call, resolver), None
 
     def guarded(call: ToolCall, look_up: Resolver) -> str | None:
-        return state_dir_guard(call, reach) or job_guard(call) or address_guard(call, look_up)
+        return state_dir_guard(call, policy) or job_guard(call) or address_guard(call, look_up)
 
     async def gate(call: ToolCall) -> Refusal | None:
         reason, objection = await asyncio.to_thread(judge, call)
@@ -129,7 +132,7 @@ def main_gate(
             refusal = await _decided(call, objection, undecided, taint)
             if refusal is not None:
                 return refusal
-            # Whoever decided may have taken minutes, in which a link can be made.
+            # The decision may have taken minutes, in which a link can be made.
             reason = await asyncio.to_thread(guarded, call, resolver)
         return Refusal(reason) if reason else None
 
@@ -144,38 +147,34 @@ async def _decided(
     return await undecided(call, objection)
 
 
-def _looked_up_later(_: str) -> Sequence[str]:
-    raise LookedUpLater
+def _lookup_deferred(_: str) -> Sequence[str]:
+    raise LookupDeferred
 
 
-def _objection(call: ToolCall, allowed: Sequence[Pattern], reach: PathPolicy) -> str | None:
+def _objection(call: ToolCall, allowed: Sequence[Pattern], policy: PathPolicy) -> str | None:
     named = [pattern for pattern in allowed if pattern.names(call.tool)]
-    if is_allowed(named, call.tool, call.arguments, *reach.roots):
+    if is_allowed(named, call.tool, call.arguments, *policy.roots):
         return None
     return texts.not_allowed(call.tool, [str(pattern) for pattern in named])
 
 
-# Gives a reason to refuse a call of the background run.
-JobGuard = Callable[[ToolCall, Setter | None], str | None]
-
-
 class BackgroundTools:
-    """What background runs may use: what the owner's policy says, and what their jobs add to it.
+    """The tools of background runs: the owner's policy, and the additions of their jobs.
 
-    `usual` gives the patterns of the policy as they are now; `job_guard` knows what may stand in
-    job files; `count` notes that a run sets one more, and says why it may not.
+    `usual` gives the current patterns of the policy; `job_guard` checks the content of job files;
+    `count` counts a job that a run sets, and returns why it may not.
     """
 
     def __init__(
         self,
-        reach: PathPolicy,
+        policy: PathPolicy,
         usual: Callable[[], Sequence[str]],
         *,
         job_guard: JobGuard = lambda _, __: None,
         count: Callable[[Setter], str] = lambda _: "",
         resolver: Resolver = resolve,
     ) -> None:
-        self._reach = reach
+        self._policy = policy
         self._usual = usual
         self._job_guard = job_guard
         self._count = count
@@ -186,13 +185,13 @@ class BackgroundTools:
         return (*await asyncio.to_thread(self._usual), *own_tools(job.spec))
 
     async def missing_skills(self, job: Job) -> Sequence[str]:
-        """Those that the job names and nobody could load."""
+        """The skills that the job names and that cannot be loaded."""
         return await asyncio.to_thread(self._missing, job.spec.skills)
 
     def gate(self, run: Run) -> Gate:
-        """A call has to be allowed by what the run began with, and by the policy as it is now.
+        """Both the patterns at the start of the run and the current policy must allow a call.
 
-        So what the owner takes away is gone at once, and what the owner adds is for the next run.
+        So a removed permission ends at once, and an added one is for the next run.
         """
         at_start = _patterns(run.policy.tools)
         own = _patterns(own_tools(run.job.spec)) if run.job is not None else ()
@@ -203,7 +202,7 @@ class BackgroundTools:
             named = [one for one in at_start if one.names(call.tool)]
             if not named or not any(one.names(call.tool) for one in now):
                 return texts.not_in_background(call.tool)
-            if reason := state_dir_guard(call, self._reach) or self._job_guard(call, setter):
+            if reason := state_dir_guard(call, self._policy) or self._job_guard(call, setter):
                 return reason
             if not (self._allows(named, call) and self._allows(now, call)):
                 return texts.not_so_in_background(call.tool, [str(one) for one in named])
@@ -216,15 +215,15 @@ class BackgroundTools:
         return gate
 
     def _one_more(self, call: ToolCall, setter: Setter | None) -> str | None:
-        """A job that is written counts, also if it was there before; a skill does not."""
-        jobs = (file for file in written_jobs(self._reach.root, call) if not file.is_skill)
+        """Count a written job, also an existing one; skills do not count."""
+        jobs = (file for file in written_jobs(self._policy.root, call) if not file.is_skill)
         return None if setter is None or not any(jobs) else self._count(setter) or None
 
     def _allows(self, patterns: Sequence[Pattern], call: ToolCall) -> bool:
-        return is_allowed(patterns, call.tool, call.arguments, *self._reach.roots)
+        return is_allowed(patterns, call.tool, call.arguments, *self._policy.roots)
 
     def _missing(self, names: Sequence[str]) -> Sequence[str]:
-        folder = self._reach.root / JobFolder.SKILLS
+        folder = self._policy.root / JobFolder.SKILLS
         return [
             name
             for name in names
@@ -233,7 +232,7 @@ class BackgroundTools:
 
 
 def own_tools(spec: JobSpec) -> tuple[str, ...]:
-    """The patterns that a job brings along."""
+    """The patterns that a job adds."""
     return (*spec.allowed_tools, *(f"Skill({name} *)" for name in spec.skills))
 
 

@@ -8,25 +8,20 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ollim_bot.agent import ToolCall
 from ollim_bot.domain.agent_caller import (
     PROGRAM,
-    for_the_owner_alone,
     hidden_owners_command,
     owners_command,
+    owners_command_refusal,
 )
 from ollim_bot.domain.shared_files import SKILL_FILE, JobFolder
 from ollim_bot.domain.shell_words import shell_words
 from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, SEARCH_ARGUMENTS, WRITING, text_argument
-from ollim_bot.plain_files import Largest, Unfit, read_file
+from ollim_bot.plain_files import SizeLimit, UnsuitableFile, read_file
+from ollim_bot.ports import ToolCall
 from ollim_bot.tools import texts
 from ollim_bot.tools.addresses import Resolver, address_problem
 from ollim_bot.tools.path_rules import LONGEST_PATH, PathPolicy, files_below, is_within
-
-
-class UnclearEdit(Exception):
-    """It cannot be foreseen what the call would write; `str()` says what to do instead."""
-
 
 _OTHER_FORM = (
     "These arguments are not those of the tool. Give them as texts, and `replace_all` as is."
@@ -34,10 +29,39 @@ _OTHER_FORM = (
 _NOT_EXACT = "`old_string` must stand in {file} exactly so, to the letter. Read it and copy it."
 _NOT_ONCE = "`old_string` stands in {file} {times} times. Make it longer, or set `replace_all`."
 _NO_FILE = "{file} is not there yet. Use `Write`."
+_HOOKS = "hooks"
+_FRONTMATTER_MARK = "---"
+_LINE_ENDS = re.compile(r"\r\n|\r|\n")
+_UNCLEAR = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+_FIELD = re.compile(r"([A-Za-z][\w-]*)[ \t]*:(?:[ \t]|$)")
+# Returns a reason to refuse a call, or None. It reads files, so it is called in a thread.
+Guard = Callable[[ToolCall], str | None]
+# Names that unknown tools may give to a path argument.
+_PATH_ARGUMENTS = ("file_path", "notebook_path", "path", "directory", "folder", "cwd")
+_SUBAGENTS = frozenset({"Agent", "Task"})
+# Checking one takes a tenth of a millisecond.
+_MOST_PATHS = 2000
+_CHANGING_FOLDER = frozenset({"cd", "pushd", "popd"})
+# These search the current folder if no path is given, and which word is a path is unclear.
+_RECURSIVE = {
+    "rgrep": re.compile(""),
+    "ls": re.compile(r"-[A-Za-z0-9]*R|--rec"),
+    **dict.fromkeys(
+        ("grep", "egrep", "fgrep", "zgrep"), re.compile(r"-[A-Za-z0-9]*[rRd]|--(?:rec|der|dir)")
+    ),
+}
+_ADDRESS = re.compile(r"\bhttps?://[^\s'\"]*")
+_BETWEEN_PATHS = re.compile(r"[\s=,:@;|&<>()'\"`$]+")
 
 
-def written(file: str, before: str | None, tool: str, arguments: Mapping[str, object]) -> str:
-    """Raises `UnclearEdit`. `file` is how it is called in what is said."""
+class UnclearEdit(Exception):
+    """The result of the edit cannot be foreseen; `str()` says what to do instead."""
+
+
+def text_after_edit(
+    file: str, before: str | None, tool: str, arguments: Mapping[str, object]
+) -> str:
+    """The text of the file after the call. Raises `UnclearEdit`, whose message names `file`."""
     if tool == "Write":
         return _text(arguments, "content")
     edits = arguments.get("edits") if tool == "MultiEdit" else [arguments]
@@ -61,15 +85,15 @@ def _edited(file: str, before: str | None, edit: Mapping[str, object]) -> str:
         return new
     if before is None:
         raise UnclearEdit(_NO_FILE.format(file=file))
-    # The engine reads all lines as ending alike, and leaves out the mark of the encoding.
+    # The engine normalises line ends and drops the byte order mark.
     text = before.removeprefix("\ufeff").replace("\r\n", "\n")
     times = text.count(old) if old else 0
     if not times:
-        # Not left to the engine, which then tries what looks alike: other quotes, for one.
+        # The engine would then try similar text, such as other quotation marks.
         raise UnclearEdit(_NOT_EXACT.format(file=file))
     if times > 1 and not replaces_all:
         raise UnclearEdit(_NOT_ONCE.format(file=file, times=times))
-    # With nothing in its place, the engine takes away the end of the line too.
+    # When it deletes text, the engine removes the end of the line too.
     takes_line_end = not new and not old.endswith("\n") and f"{old}\n" in text
     return text.replace(f"{old}\n" if takes_line_end else old, new, -1 if replaces_all else 1)
 
@@ -81,45 +105,42 @@ def _text(arguments: Mapping[str, object], name: str) -> str:
     return value
 
 
-_HOOKS = "hooks"
-_MARK = "---"
-_LINE_ENDS = re.compile(r"\r\n|\r|\n")
-_UNCLEAR = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
-_FIELD = re.compile(r"([A-Za-z][\w-]*)[ \t]*:(?:[ \t]|$)")
-
-
 def skill_guard(call: ToolCall, root: Path) -> str | None:
-    """Keeps hooks out of skills: the engine runs their commands and asks nobody.
+    """Keeps hooks out of skills: the engine runs their commands without asking.
 
-    They are looked for before a skill is written, since the engine remembers what once stood
-    there, and before one is used, since others may have written it.
+    A skill is checked before it is written, since the engine remembers earlier content, and before
+    it is used, since other programs may have written it.
     """
     if call.tool == "Skill":
         skills = filter(_is_skill_file, files_below(str(root)))
-        return next(filter(None, (_wrong(path, os.path.realpath(root)) for path in skills)), None)
+        return next(
+            filter(None, (_skill_problem(path, os.path.realpath(root)) for path in skills)), None
+        )
     path = os.path.join(root, str(call.arguments.get(FILE_ARGUMENTS.get(call.tool, ""), "")))
-    if call.tool not in WRITING or not _is_of_a_skill(path, root):
+    if call.tool not in WRITING or not _belongs_to_skill(path, root):
         return None
     try:
-        text = written(os.path.relpath(path, root), _content(path), call.tool, call.arguments)
+        text = text_after_edit(
+            os.path.relpath(path, root), _content(path), call.tool, call.arguments
+        )
     except UnclearEdit as unclear:
         return str(unclear)
-    except Unfit as unfit:
+    except UnsuitableFile as unfit:
         return texts.unfit_file(os.path.relpath(path, root), unfit.reason)
     return texts.NO_HOOKS if may_have_hooks(text) else None
 
 
 def may_have_hooks(text: str) -> bool:
-    """Whether a skill has hooks among its fields; True also where that is unclear."""
+    """Whether a skill has hooks among its fields; True also if that is unclear."""
     first, *others = _LINE_ENDS.split(text.lstrip("\ufeff \t\r\n"))
-    if not first.startswith(_MARK):
+    if not first.startswith(_FRONTMATTER_MARK):
         return False
     lines = [line.rstrip(" \t") for line in others]
-    end = lines.index(_MARK) if _MARK in lines else len(lines)
+    end = lines.index(_FRONTMATTER_MARK) if _FRONTMATTER_MARK in lines else len(lines)
     fields = [line for line in lines[:end] if line and not line.lstrip(" \t").startswith("#")]
-    if first.strip() != _MARK or any(map(_UNCLEAR.search, fields)):
+    if first.strip() != _FRONTMATTER_MARK or any(map(_UNCLEAR.search, fields)):
         return True
-    # Whatever is indented, or an item of a list, belongs to the field before it.
+    # An indented line, or an item of a list, belongs to the field before it.
     top = [line for line in fields if line[0] not in " \t-"]
     if fields and fields[0] not in top:
         return True
@@ -127,16 +148,16 @@ def may_have_hooks(text: str) -> bool:
     return any(name is None or name[1].casefold() == _HOOKS for name in named)
 
 
-def _wrong(path: str, root: str) -> str | None:
-    """Why no skill is used as long as this one is so; also where nobody can look into it."""
+def _skill_problem(path: str, root: str) -> str | None:
+    """Why no skill may be used because of this file, unreadable files included."""
     shown = os.path.relpath(path, root)
     try:
         return texts.skill_with_hooks(shown) if may_have_hooks(_content(path) or "") else None
-    except Unfit as unfit:
+    except UnsuitableFile as unfit:
         return texts.unfit_skill(shown, unfit.reason)
 
 
-def _is_of_a_skill(path: str, root: Path) -> bool:
+def _belongs_to_skill(path: str, root: Path) -> bool:
     real = os.path.realpath(path)
     home = os.path.join(os.path.realpath(root), JobFolder.SKILLS)
     return is_within(real.casefold(), home.casefold()) or _is_skill_file(real)
@@ -147,108 +168,86 @@ def _is_skill_file(path: str) -> bool:
 
 
 def _content(path: str) -> str | None:
-    """None where there is no file that anybody could read. Raises `Unfit` for what is none."""
+    """None if the file is missing or unreadable; raises `UnsuitableFile` for a special one."""
     try:
-        return read_file(path, Largest.SKILL).decode("utf-8", "replace")
-    except Unfit:
+        return read_file(path, SizeLimit.SKILL).decode("utf-8", "replace")
+    except UnsuitableFile:
         raise
     except OSError:
         return None
 
 
-# Gives a reason to refuse a call, or None. It reads files, so it is asked in a thread.
-Guard = Callable[[ToolCall], str | None]
-
-# What tools that are not known here may call a path of theirs.
-_PATH_ARGUMENTS = ("file_path", "notebook_path", "path", "directory", "folder", "cwd")
-
-_SUBAGENTS = frozenset({"Agent", "Task"})
-# To look at one takes a tenth of a millisecond.
-_MOST_PATHS = 2000
-_LEAVING = frozenset({"cd", "pushd", "popd"})
-# These begin where they are run if no path is named, and which word is one cannot be told.
-_GOING_DOWN = {
-    "rgrep": re.compile(""),
-    "ls": re.compile(r"-[A-Za-z0-9]*R|--rec"),
-    **dict.fromkeys(
-        ("grep", "egrep", "fgrep", "zgrep"), re.compile(r"-[A-Za-z0-9]*[rRd]|--(?:rec|der|dir)")
-    ),
-}
-_ADDRESS = re.compile(r"\bhttps?://[^\s'\"]*")
-_BETWEEN_PATHS = re.compile(r"[\s=,:@;|&<>()'\"`$]+")
+def state_dir_guard(call: ToolCall, policy: PathPolicy) -> str | None:
+    """Keeps the agent inside the data directory, and out of the program's own files there."""
+    return _path_problem(call, policy) or skill_guard(call, policy.root) or _subagent_problem(call)
 
 
-def state_dir_guard(call: ToolCall, reach: PathPolicy) -> str | None:
-    """Keeps the agent to the data directory, and out of what in it is the program's own."""
-    return _of_paths(call, reach) or skill_guard(call, reach.root) or _of_subagent(call)
-
-
-def _of_paths(call: ToolCall, reach: PathPolicy) -> str | None:
+def _path_problem(call: ToolCall, policy: PathPolicy) -> str | None:
     if call.tool == "Bash":
-        return _of_command(text_argument(call.arguments, "command"), reach)
+        return _command_problem(text_argument(call.arguments, "command"), policy)
     if call.tool in SEARCH_ARGUMENTS:
         where = text_argument(call.arguments, "path")
         looked_for = text_argument(call.arguments, SEARCH_ARGUMENTS[call.tool])
-        return reach.to_search(where, looked_for, begins_at_glob=call.tool == "Glob")
+        return policy.to_search(where, looked_for, begins_at_glob=call.tool == "Glob")
     if call.tool in FILE_ARGUMENTS:
         path = text_argument(call.arguments, FILE_ARGUMENTS[call.tool])
-        return reach.to_write(path) if call.tool in WRITING else reach.to_read(path)
+        return policy.to_write(path) if call.tool in WRITING else policy.to_read(path)
     named = (
         text_argument(call.arguments, name) for name in _PATH_ARGUMENTS if name in call.arguments
     )
-    return next(filter(None, map(reach.to_write, named)), None)
+    return next(filter(None, map(policy.to_write, named)), None)
 
 
 def address_guard(call: ToolCall, resolver: Resolver) -> str | None:
-    """Keeps what is fetched from the web to the web."""
+    """Keeps web fetches to public addresses."""
     if call.tool != "WebFetch":
         return None
     return address_problem(text_argument(call.arguments, "url"), resolver)
 
 
-def _of_subagent(call: ToolCall) -> str | None:
-    """With `isolation`, git would copy the folder to where nothing else is written."""
+def _subagent_problem(call: ToolCall) -> str | None:
+    """With `isolation`, git would copy the folder to a place outside the data directory."""
     is_apart = call.tool in _SUBAGENTS and bool(call.arguments.get("isolation"))
     return texts.SAME_FOLDER if is_apart else None
 
 
-def _of_command(command: str, reach: PathPolicy) -> str | None:
+def _command_problem(command: str, policy: PathPolicy) -> str | None:
     words = shell_words(command)
     if not words:
         return texts.UNCLEAR_COMMAND
     program, others = words[0], words[1:]
-    if program in _LEAVING:
+    if program in _CHANGING_FOLDER:
         return texts.STAYS_HERE
     if program == PROGRAM:
-        return _of_our_command(others, reach)
+        return _own_command_problem(others, policy)
     if owners := hidden_owners_command(words):
-        return for_the_owner_alone(owners)
+        return owners_command_refusal(owners)
     named = list(dict.fromkeys(path for word in words for path in _paths(word)))
-    # A program may shorten such a path to one that it can open.
+    # A program may shorten a path that is too long to one that it can open.
     if any("/" in path and len(path) > LONGEST_PATH for path in named):
         return texts.TOO_MUCH
-    # Some programs can be told to begin elsewhere, and their paths then begin there too.
-    starts = ["", *(path for path in named if os.path.isdir(os.path.join(reach.root, path)))]
+    # Some programs take a working folder, and resolve their paths from there.
+    starts = ["", *(path for path in named if os.path.isdir(os.path.join(policy.root, path)))]
     if len(starts) * len(named) > _MOST_PATHS:
         return texts.TOO_MUCH
     paths = [os.path.join(start, path) for start in starts for path in named]
     handed_over = [path for path in paths if path != program]
-    reason = reach.to_name(paths) or reach.to_hand_over(handed_over)
-    return reason or (texts.REACHES_TOO_FAR if _goes_down(words) else None)
+    reason = policy.to_name(paths) or policy.to_hand_over(handed_over)
+    return reason or (texts.REACHES_TOO_FAR if _reads_recursively(words) else None)
 
 
-def _of_our_command(words: Sequence[str], reach: PathPolicy) -> str | None:
-    """Our own commands take texts, in which `state` is a word: only a whole one may be a path."""
+def _own_command_problem(words: Sequence[str], policy: PathPolicy) -> str | None:
+    """Arguments of our commands are texts: only a whole word counts as a path."""
     if owners := owners_command(words):
-        return for_the_owner_alone(owners)
+        return owners_command_refusal(owners)
     whole = (*words, *(word.partition("=")[2] for word in words if word.startswith("-")))
     named = (word for word in whole if "/" in word or word.startswith("."))
-    return reach.to_name([word for word in named if len(word) <= LONGEST_PATH])
+    return policy.to_name([word for word in named if len(word) <= LONGEST_PATH])
 
 
-def _goes_down(words: Sequence[str]) -> bool:
-    """Whether a program looks at everything below where it is run."""
-    flag = _GOING_DOWN.get(posixpath.basename(words[0]))
+def _reads_recursively(words: Sequence[str]) -> bool:
+    """Whether the program reads everything below the current folder."""
+    flag = _RECURSIVE.get(posixpath.basename(words[0]))
     return flag is not None and any(flag.match(word) for word in words)
 
 

@@ -1,4 +1,4 @@
-"""The guard of job and skill files: what the agent writes there has to be right."""
+"""Refuses calls that would leave a job or skill file invalid or too powerful."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from ollim_bot.agent import ToolCall
 from ollim_bot.domain.initiative import NOT_ONES_OWN, Setter, objections
 from ollim_bot.domain.permissions import beyond_main
-from ollim_bot.domain.shared_files import FileReading, JobFile, OwnersFile
+from ollim_bot.domain.shared_files import FileReading, JobFile, SharedFile
 from ollim_bot.domain.shell_words import shell_words
 from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, Pattern, text_argument
 from ollim_bot.errors import StorageError
-from ollim_bot.tools.guards import UnclearEdit, written
+from ollim_bot.ports import ToolCall
+from ollim_bot.tools.guards import UnclearEdit, text_after_edit
 from ollim_bot.tools.path_rules import job_files
 
 _WRITING = frozenset({"Write", "Edit", "MultiEdit"})
@@ -26,14 +26,14 @@ _LONE_RETURN = re.compile(r"\r(?!\n)")
 class JobChecker(Protocol):
     """Knows the rules by which job and skill files are read."""
 
-    def text(self, file: OwnersFile) -> str | None:
-        """What the file holds now; None if there is none. Raises `Unreadable`."""
+    def text(self, file: SharedFile) -> str | None:
+        """The present content of the file; None if there is none. Raises `Unreadable`."""
 
     def read(self, file: JobFile, text: str) -> FileReading:
-        """What `text` would be in that file. Changes nothing."""
+        """Parse `text` as that file. Changes nothing."""
 
     def others_with(self, file: JobFile, job_id: str) -> Sequence[str]:
-        """Other files of that folder that have the id."""
+        """Other files of the same folder that have the id."""
 
 
 def written_jobs(root: Path, call: ToolCall) -> Sequence[JobFile]:
@@ -45,8 +45,8 @@ def written_jobs(root: Path, call: ToolCall) -> Sequence[JobFile]:
 class JobValidator:
     """Gives a reason to refuse a call, or None; asked after `state_dir_guard`, in a thread.
 
-    `allowed` is what the main session may use now: what the agent allows a job goes no further. A
-    pattern that stands in the file already stays as it is, whoever allowed it.
+    `allowed` is what the main session may use now: the agent may allow a job no more than that. A
+    pattern that the file has already may stay.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class JobValidator:
 
     def _wrong(self, file: JobFile, call: ToolCall, setter: Setter | None) -> Iterator[str]:
         before = self._checker.text(file)
-        text = written(str(file), before, call.tool, call.arguments)
+        text = text_after_edit(str(file), before, call.tool, call.arguments)
         was = FileReading() if before is None else self._checker.read(file, before)
         will_be = self._checker.read(file, text)
         yield from will_be.problems
@@ -97,7 +97,7 @@ class JobValidator:
             )
 
     def _of_command(self, call: ToolCall) -> Iterator[str]:
-        """What is allowed by way of a command goes no further either."""
+        """The same limit for tools that a command would allow a job."""
         words = shell_words(text_argument(call.arguments, "command")) or ()
         joined = (word.removeprefix(f"{_FLAG}=") for word in words if word.startswith(f"{_FLAG}="))
         apart = (words[at] for at, word in enumerate(words[:-1], 1) if word == _FLAG)
@@ -110,7 +110,7 @@ class JobValidator:
 def _against_initiative(
     was: FileReading, will_be: FileReading, setter: Setter | None
 ) -> Iterable[str]:
-    """What the agent sets by itself says so, and what says so is not made the owner's by it."""
+    """A job set by a background run says so, and the agent may not remove that mark."""
     if setter is None:
         return [] if will_be.set_by == was.set_by else [f"set-by: {NOT_ONES_OWN}"]
     return [] if will_be.job is None else objections(was.job, will_be.job, setter)

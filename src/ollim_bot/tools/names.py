@@ -5,32 +5,35 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from ollim_bot.agent import Tool, ToolAnswer
 from ollim_bot.domain.facts import Facts
-from ollim_bot.tools.context import ToolContext, arguments, text
+from ollim_bot.ports import ToolAnswer
+from ollim_bot.tools.context import ToolContext
+from ollim_bot.tools.declaration import MAIN, Arguments, OwnTool, arguments, text
 
 _LONGEST = 80
 _WHO = {"user_name": "the owner is", "bot_name": "you are"}
 
 
-def update_names(bench: ToolContext) -> Tool:
-    async def run(given: Mapping[str, object]) -> ToolAnswer:
-        if not bench.run.is_main:
-            return ToolAnswer("Names are changed in the main conversation only.", is_error=True)
-        cleaned = {key: " ".join(str(value).split()) for key, value in given.items()}
-        names = {key: name for key, name in cleaned.items() if name}
-        if not names or any(len(name) > _LONGEST for name in names.values()):
-            return ToolAnswer(f"Give a name of up to {_LONGEST} characters.", is_error=True)
-        await asyncio.to_thread(bench.stores.memory.transact, lambda raw: _renamed(raw, names))
-        said = " and ".join(f"{_WHO[key]} called {name}" for key, name in names.items())
-        return ToolAnswer(f"From now on {said}.")
+async def _update_names(context: ToolContext, given: Arguments) -> ToolAnswer:
+    cleaned = {key: " ".join(str(value).split()) for key, value in given.items()}
+    names = {key: name for key, name in cleaned.items() if name}
+    if not names or any(len(name) > _LONGEST for name in names.values()):
+        return ToolAnswer(f"Give a name of up to {_LONGEST} characters.", is_error=True)
+    await asyncio.to_thread(context.stores.memory.transact, lambda raw: _renamed(raw, names))
+    said = " and ".join(f"{_WHO[key]} called {name}" for key, name in names.items())
+    return ToolAnswer(f"From now on {said}.")
 
-    return Tool(
-        "update_names",
-        "Remember what the owner, or the bot, wants to be called.",
-        arguments(user_name=text("the owner's name"), bot_name=text("the bot's name")),
-        run,
-    )
+
+UPDATE_NAMES = OwnTool(
+    "update_names",
+    "Remember what the owner, or the bot, wants to be called.",
+    arguments(user_name=text("the owner's name"), bot_name=text("the bot's name")),
+    _update_names,
+    where=MAIN,
+    elsewhere="Names are changed in the main conversation only.",
+    if_tainted="change what you or it are called",
+    prompt_line="`update_names`: when the owner says what they, or you, want to be called.",
+)
 
 
 def _renamed(

@@ -1,4 +1,4 @@
-"""Which paths a tool call touches, and whether the agent may."""
+"""Which files a tool call touches, and whether the agent may touch them."""
 
 from __future__ import annotations
 
@@ -18,22 +18,32 @@ _STATE = "state"
 _SETTINGS = ".env"
 _HISTORY = ".git"
 _POLICY = "tool-policy.yaml"
-# Also in folders below: the engine looks for skills, commands and servers wherever it works.
+# Also in subfolders: the engine looks for skills, commands and servers wherever it works.
 _ENGINE = ".claude"
 _SERVERS = ".mcp.json"
 # The owner's own tool servers, with their keys.
 _OWN_SERVERS = "mcp.json"
 _SKILL_ORIGINS = ["skills", "skills.lock"]
-# Where the environment of every process can be read, with the secrets in it.
+# The environment of every process can be read there, with its secrets.
 _PROCESSES = "/proc"
+
+
+_OF_JOBS = (JobFolder.ROUTINES, JobFolder.REMINDERS, JobFolder.WEBHOOKS)
+_UNCLEAR_GLOB = re.compile(r"[!\[\]{}(),\\\s]")
+_WILD = re.compile(r"[*?]")
+_NOWHERE = ("/", "/dev/null")
+# No file system allows a longer one.
+LONGEST_PATH = 4096
+# A folder with more entries is refused: checking them takes too long.
+MOST_ENTRIES = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class PathRules:
-    """All paths as they are written, and again as links resolve them.
+    """The open and the protected places, each path as written and with links resolved.
 
-    `homes` is the data directory, and `folders` is all that is open. `elsewhere` are protected
-    places that lie outside of it, each with the name that the agent is told.
+    `homes` is the data directory; `folders` has all open folders. `elsewhere` has protected places
+    outside the data directory, each with the name that the agent is told.
     """
 
     homes: tuple[str, ...]
@@ -55,16 +65,16 @@ class PathRules:
         return any(is_within(place, folder) for folder in self.folders)
 
     def protected_name(self, place: str, *, writing: bool) -> str | None:
-        """What it is that must not be reached there; None if nothing is."""
+        """The name of the protected place that the path reaches; None if it reaches none."""
         for home in self.homes:
             if is_within(place, home):
                 parts = place.removeprefix(home).strip("/").split("/")
-                if name := _protected_name([_plain(part) for part in parts], writing=writing):
+                if name := _protected_name([_folded(part) for part in parts], writing=writing):
                     return name
         return next((name for hidden, name in self.elsewhere if is_within(place, hidden)), None)
 
-    def second_names(self, paths: Iterable[str]) -> Iterator[str]:
-        """Those of the paths that are protected files under another name."""
+    def hard_links_to_protected(self, paths: Iterable[str]) -> Iterator[str]:
+        """The paths that are hard links to protected files."""
         linked = [(path, file) for path in paths if (file := _linked_file(path)) is not None]
         if linked:
             known = {_linked_file(path) for path in self._all_protected()}
@@ -81,19 +91,19 @@ class PathRules:
 
 
 def files_below(start: str) -> Iterator[str]:
-    """Links to folders are not followed, as no search follows them."""
+    """All files below a folder; links to folders are not followed, as no search follows them."""
     for folder, _, files in os.walk(os.path.realpath(start)):
         yield from (os.path.join(folder, name) for name in files)
 
 
-def things_below(start: str) -> Iterator[str]:
-    """Files and folders, and links to either."""
+def entries_below(start: str) -> Iterator[str]:
+    """Files, folders, and links to either."""
     for folder, folders, files in os.walk(os.path.realpath(start)):
         yield from (os.path.join(folder, name) for name in (*folders, *files))
 
 
 def _linked_file(path: str) -> tuple[int, int] | None:
-    """What a path leads to, if that is a file that has several names."""
+    """The identity of the file, if it has several names."""
     try:
         found = os.stat(path)
     except OSError:
@@ -106,8 +116,8 @@ def is_within(place: str, folder: str) -> bool:
     return place == folder or place.startswith(f"{folder.rstrip('/')}/")
 
 
-def _plain(part: str) -> str:
-    """A name as a disk may take it that knows no capitals and no forms of letters."""
+def _folded(part: str) -> str:
+    """Normalise a file name for case-insensitive, Unicode-folding file systems."""
     seen = (char for char in part if unicodedata.category(char) != "Cf")
     return unicodedata.normalize("NFKC", "".join(seen)).casefold().rstrip(". ")
 
@@ -119,7 +129,7 @@ def _protected_name(parts: Sequence[str], *, writing: bool) -> str | None:
         return f"{_HISTORY}/"
     if any(part.startswith(_SETTINGS) for part in parts):
         return _SETTINGS
-    # Attributes have git run filters, and what is ignored is not in the history.
+    # Attributes make git run filters, and ignored files are not in the history.
     if writing and any(part.startswith(_HISTORY) for part in parts):
         return f"{_HISTORY}*"
     if writing and any(part.startswith(_ENGINE) for part in parts):
@@ -133,31 +143,28 @@ def _protected_name(parts: Sequence[str], *, writing: bool) -> str | None:
     return _POLICY if writing and parts == [_POLICY] else None
 
 
-_OF_JOBS = (JobFolder.ROUTINES, JobFolder.REMINDERS, JobFolder.WEBHOOKS)
-
-
 def job_files(root: Path, path: str) -> tuple[JobFile, ...]:
-    """Also those that are links to where it leads. None for a path to anything else."""
+    """The job files that writing to the path would change, through links too."""
     found = (file for place in _places(root, path) for file in _files_at(root, place))
     return tuple(dict.fromkeys(found))
 
 
 def profile_files(root: Path, path: str) -> tuple[ProfileFile, ...]:
-    """The same for the files of the profile."""
+    """The profile files that writing to the path would change, through links too."""
     places = _places(root, path)
     return tuple(each for each in ProfileFile if any(_is_profile(root, each, at) for at in places))
 
 
 def _places(root: Path, path: str) -> tuple[str, ...]:
     whole = os.path.join(root, path)
-    # The engine leaves out `..` before it follows links; a disk does so after.
+    # The engine resolves `..` before links, a file system after them.
     places = (os.path.realpath(os.path.normpath(whole)), os.path.realpath(whole))
     return tuple(dict.fromkeys(places))
 
 
 def _is_profile(root: Path, file: ProfileFile, place: str) -> bool:
     folder, name = os.path.split(place)
-    # Some disks do not tell capitals from small letters, which shows only when the file is there.
+    # On a case-insensitive file system this shows only when the file exists.
     is_named_so = name.casefold() == file.casefold() and _is_same_folder(folder, root)
     return is_named_so or _leads_to(os.path.join(root, file), place)
 
@@ -181,7 +188,7 @@ def _is_job_name(name: str) -> bool:
 
 
 def _is_same_folder(one: str, other: Path) -> bool:
-    """By the disk, which knows whether capitals matter to it; by name where there is none yet."""
+    """Ask the file system, which knows whether case matters; compare names if one is missing."""
     try:
         return os.path.samefile(one, other)
     except OSError:
@@ -189,7 +196,7 @@ def _is_same_folder(one: str, other: Path) -> bool:
 
 
 def _other_names(folder: Path, place: str) -> Iterator[str]:
-    """Names in a folder that are links to a file elsewhere, of either kind."""
+    """Names in a folder that are symbolic or hard links to a file elsewhere."""
     number = _number_of_linked(place)
     for entry in _listed(folder):
         is_candidate = entry.is_symlink() or entry.inode() == number
@@ -222,22 +229,12 @@ def _listed(folder: Path) -> Iterator[os.DirEntry[str]]:
         return
 
 
-_UNCLEAR_GLOB = re.compile(r"[!\[\]{}(),\\\s]")
-_WILD = re.compile(r"[*?]")
-_NOWHERE = ("/", "/dev/null")
-
-# No disk knows a longer one.
-LONGEST_PATH = 4096
-# A folder with more in it is handed over to no program: looking through it takes too long.
-MOST_THINGS = 20_000
-
-
 @dataclass(frozen=True, slots=True)
 class PathPolicy:
-    """`root` is the data directory, where paths begin; `readable` are further folders to read.
+    """Judges paths: each method returns a reason to refuse, or None.
 
-    Each answer is a reason to refuse, or None. A path is judged as it is written and as the disk
-    resolves it, and must be harmless both ways.
+    `root` is the data directory, where relative paths begin; `readable` are further folders to
+    read. A path is judged as written and as resolved, and must be allowed both ways.
     """
 
     root: Path
@@ -245,19 +242,19 @@ class PathPolicy:
 
     @property
     def roots(self) -> tuple[str, str]:
-        """The data directory as it is written, and as the engine names it: without links."""
+        """The data directory as written, and without links, as the engine names it."""
         return str(self.root), os.path.realpath(self.root)
 
     def to_read(self, path: str) -> str | None:
-        return self._judged(path, PathRules.of(self.root, self.readable), writing=False)
+        return self._problem(path, PathRules.of(self.root, self.readable), writing=False)
 
     def to_write(self, path: str) -> str | None:
-        return self._judged(path, PathRules.of(self.root), writing=True)
+        return self._problem(path, PathRules.of(self.root), writing=True)
 
     def to_search(self, where: str, glob: str, *, begins_at_glob: bool) -> str | None:
-        """A search reads all that is below a folder and has a name that fits.
+        """A search reads every file below a folder whose name matches.
 
-        `begins_at_glob`: the search begins in the folder that the glob names.
+        `begins_at_glob` means that the search begins in the folder that the glob names.
         """
         if ".." in glob.split("/") or glob.startswith("~"):
             return texts.UNCLEAR_PATH
@@ -268,90 +265,92 @@ class PathPolicy:
         start = os.path.join(self.root, folder if begins_at_glob else where)
         ending = _ending_of(glob)
         fitting = [path for path in files_below(start) if path.casefold().endswith(ending)]
-        ground = PathRules.of(self.root, self.readable)
-        finds = any(ground.protected_name(path, writing=False) for path in fitting)
-        return texts.REACHES_TOO_FAR if finds or any(ground.second_names(fitting)) else None
+        rules = PathRules.of(self.root, self.readable)
+        finds = any(rules.protected_name(path, writing=False) for path in fitting)
+        return (
+            texts.REACHES_TOO_FAR if finds or any(rules.hard_links_to_protected(fitting)) else None
+        )
 
     def to_name(self, paths: Iterable[str]) -> str | None:
-        """For a command that may do anything with a path, or nothing."""
-        ground = PathRules.of(self.root)
+        """For a command that may use the paths in any way, or not at all."""
+        rules = PathRules.of(self.root)
         leading = [(path, place) for path in paths for place in self._places(path)]
         for _, place in leading:
-            if name := ground.protected_name(place, writing=True):
+            if name := rules.protected_name(place, writing=True):
                 return texts.protected(name)
-        second = next(ground.second_names(place for _, place in leading), None)
+        second = next(rules.hard_links_to_protected(place for _, place in leading), None)
         return next((texts.protected(path) for path, place in leading if place == second), None)
 
     def to_hand_over(self, paths: Iterable[str]) -> str | None:
-        """For a program that may do anything with a path and all that is below it."""
-        ground = PathRules.of(self.root)
-        reasons = (self._handed_over(path, ground) for path in dict.fromkeys(paths))
+        """For a program that may use a path and everything below it in any way."""
+        rules = PathRules.of(self.root)
+        reasons = (self._handed_over(path, rules) for path in dict.fromkeys(paths))
         return next(filter(None, reasons), None)
 
-    def _handed_over(self, path: str, ground: PathRules) -> str | None:
+    def _handed_over(self, path: str, rules: PathRules) -> str | None:
         places = self._places(path)
-        if _is_above(places, ground) or self._holds_a_way_out(places[-1], ground):
+        if _is_above(places, rules) or self._exposes_protected(places[-1], rules):
             return texts.REACHES_TOO_FAR
-        is_far = any(_is_there(place) and not ground.is_open(place) for place in places)
+        is_far = any(_may_exist(place) and not rules.is_open(place) for place in places)
         return texts.outside(path) if is_far else None
 
-    def _holds_a_way_out(self, folder: str, ground: PathRules) -> bool:
-        """Whether something below a folder is protected, or leads to what is."""
+    def _exposes_protected(self, folder: str, rules: PathRules) -> bool:
+        """Whether a file below the folder is protected, or leads to a protected one."""
         if not is_within(folder, os.path.realpath(self.root)):
             return False
         plain: list[str] = []
-        for thing in islice(things_below(folder), MOST_THINGS):
-            is_link = os.path.islink(thing)
-            if self.to_read(thing) if is_link else ground.protected_name(thing, writing=False):
+        for entry in islice(entries_below(folder), MOST_ENTRIES):
+            is_link = os.path.islink(entry)
+            if self.to_read(entry) if is_link else rules.protected_name(entry, writing=False):
                 return True
-            plain.append(thing)
-        return len(plain) == MOST_THINGS or any(ground.second_names(plain))
+            plain.append(entry)
+        return len(plain) == MOST_ENTRIES or any(rules.hard_links_to_protected(plain))
 
-    def _judged(self, path: str, ground: PathRules, *, writing: bool) -> str | None:
-        if not _is_plain(path):
+    def _problem(self, path: str, rules: PathRules, *, writing: bool) -> str | None:
+        if not _is_unambiguous(path):
             return texts.UNCLEAR_PATH
         places = self._places(path)
         for place in places:
-            if name := ground.protected_name(place, writing=writing):
+            if name := rules.protected_name(place, writing=writing):
                 return texts.protected(name)
-        if not all(map(ground.is_open, places)):
+        if not all(map(rules.is_open, places)):
             return texts.outside(path)
-        return texts.protected(path) if any(ground.second_names(places[-1:])) else None
+        return texts.protected(path) if any(rules.hard_links_to_protected(places[-1:])) else None
 
     def _places(self, path: str) -> tuple[str, ...]:
-        """As written, and where it leads; `..` counts before links are followed, and after."""
+        """The path as written, and resolved with `..` applied after links and before them."""
         whole = os.path.join(self.root, path)
         written = os.path.normpath(whole)
         return written, os.path.realpath(whole), os.path.realpath(written)
 
 
-def _is_there(place: str) -> bool:
-    """Whether it exists or could be made; anything else is hardly meant as a path."""
+def _may_exist(place: str) -> bool:
+    """Whether it exists or could be created; other words are hardly meant as paths."""
     folder = os.path.dirname(place)
     is_place = os.path.lexists(place) or (folder != "/" and os.path.isdir(folder))
     return is_place and place not in _NOWHERE
 
 
-def _is_above(places: Sequence[str], ground: PathRules) -> bool:
-    return any(is_within(home, place) for home in ground.homes for place in places)
+def _is_above(places: Sequence[str], rules: PathRules) -> bool:
+    return any(is_within(home, place) for home in rules.homes for place in places)
 
 
-def _is_plain(path: str) -> bool:
-    """Whether nobody could read it as another path: the engine trims spaces and knows `~`."""
+def _is_unambiguous(path: str) -> bool:
+    """Whether the path has one reading only: the engine trims spaces and expands `~`."""
     if not path or len(path) > LONGEST_PATH or path != path.strip() or path.startswith("~"):
         return False
     return not any(unicodedata.category(char) == "Cc" for char in path)
 
 
 def _folder_of(glob: str) -> str:
-    """The folders that a glob names for sure: those before anything that is not plain."""
+    """The folder that a glob surely names: the part before any pattern character."""
     plain = _UNCLEAR_GLOB.split(_WILD.split(glob)[0])[0]
     named = plain.rpartition("/")
     return named[0] or named[1]
 
 
 def _ending_of(glob: str) -> str:
-    """How every name ends that fits; nothing where that is unclear."""
+    """The ending of every name that matches; empty if that is unclear."""
     if _UNCLEAR_GLOB.search(glob):
         return ""
     return _WILD.split(glob)[-1].rpartition("/")[2].casefold()

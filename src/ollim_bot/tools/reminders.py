@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from ollim_bot.agent import Tool, ToolAnswer
 from ollim_bot.domain.initiative import MOST_PER_DAY, MOST_PER_RUN, objections, set_by, setter_of
 from ollim_bot.domain.jobs import Chain, JobSpec, Reminder
 from ollim_bot.domain.moments import describe_with_distance, later
 from ollim_bot.domain.phrases import parse_moment
 from ollim_bot.domain.pings import PingBudget
-from ollim_bot.domain.rehearsal import Circumstances, warnings
+from ollim_bot.domain.rehearsal import Assumptions, warnings
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.errors import DuplicateId, NotFound, StorageError, WrongInput
-from ollim_bot.tools.context import ToolContext, arguments, flag, number, text, whole, whole_of
+from ollim_bot.ports import ToolAnswer
+from ollim_bot.tools.context import ToolContext
+from ollim_bot.tools.declaration import (
+    Arguments,
+    BackgroundUse,
+    OwnTool,
+    arguments,
+    flag,
+    number,
+    text,
+    whole,
+    whole_of,
+)
 
 _MOST_MINUTES = 10 * 365 * 24 * 60
 _ONE_MOMENT = "Say when, in one way: `delay_minutes`, or `run_at`."
@@ -38,97 +49,112 @@ _LIMITS = (
 )
 
 
-def add_reminder(bench: ToolContext) -> Tool:
-    async def run(given: Mapping[str, object]) -> ToolAnswer:
-        reminder = Reminder(_spec(given), _moment(given, bench.clock.now()), _chain(given))
-        setter = setter_of(bench.run)
-        if setter is not None:
-            reminder = set_by(reminder, setter)
-            refusals = [f"{each}." for each in objections(None, reminder, setter)]
-            refusal = " ".join(refusals) or await asyncio.to_thread(
-                bench.stores.count_set, setter, bench.clock.now()
-            )
-            if refusal:
-                return ToolAnswer(refusal, is_error=True)
-        reminder, path = await asyncio.to_thread(_shelved, bench, reminder)
-        when = _when(reminder, bench.clock.now())
-        budget = await bench.poster.budget()
-        warned = await asyncio.to_thread(_warnings, bench, reminder, budget)
-        answer = f"Reminder {reminder.spec.id} set: {when}. File: {path}"
-        return ToolAnswer("\n".join([answer, *warned, *([_BY_ITSELF] if setter else [])]))
-
-    return Tool(
-        "add_reminder",
-        f"Promise something for a moment. Confirm to the owner what this answers. {_LIMITS}",
-        arguments(
-            ["prompt"],
-            prompt=text("what to remind of or to do then, in full"),
-            delay_minutes=number("in how many minutes"),
-            run_at=text("or at which moment: ISO 8601, or words such as `tomorrow 9am`"),
-            description=text("one line for lists"),
-            foreground=flag("true: in the main conversation, not in the background"),
-            max_chain=whole("how many follow-up checks it may set itself", 0),
-            must=flag("whether it is delivered whatever happens"),
-        ),
-        run,
-    )
+async def _add_reminder(context: ToolContext, given: Arguments) -> ToolAnswer:
+    reminder = Reminder(_spec(given), _moment(given, context.clock.now()), _chain(given))
+    setter = setter_of(context.run)
+    if setter is not None:
+        reminder = set_by(reminder, setter)
+        refusals = [f"{each}." for each in objections(None, reminder, setter)]
+        refusal = " ".join(refusals) or await asyncio.to_thread(
+            context.stores.count_set, setter, context.clock.now()
+        )
+        if refusal:
+            return ToolAnswer(refusal, is_error=True)
+    reminder, path = await asyncio.to_thread(_stored, context, reminder)
+    when = _when(reminder, context.clock.now())
+    budget = await context.poster.budget()
+    warned = await asyncio.to_thread(_warnings, context, reminder, budget)
+    answer = f"Reminder {reminder.spec.id} set: {when}. File: {path}"
+    return ToolAnswer("\n".join([answer, *warned, *([_BY_ITSELF] if setter else [])]))
 
 
-def list_reminders(bench: ToolContext) -> Tool:
-    async def run(_: Mapping[str, object]) -> ToolAnswer:
-        report = await asyncio.to_thread(bench.stores.reminders.report)
-        now = bench.clock.now()
-        zone = now.tzinfo or UTC
-        # In UTC: two instants of one zone are compared as its clocks show them.
-        waiting = sorted(report.jobs, key=lambda one: one.item.due(zone).astimezone(UTC))
-        lines = [f"- {_line(one.item, now)} ({_relative(bench, one.path)})" for one in waiting]
-        return ToolAnswer("\n".join([*lines, *report.problems]) or "There are no reminders.")
-
-    return Tool("list_reminders", "All reminders that wait, the next one first.", arguments(), run)
-
-
-def cancel_reminder(bench: ToolContext) -> Tool:
-    async def run(given: Mapping[str, object]) -> ToolAnswer:
-        reminder_id = str(given["reminder_id"]).strip()
-        try:
-            found = await asyncio.to_thread(bench.stores.reminders.get, reminder_id)
-        except NotFound:
-            message = f"There is no reminder {reminder_id}. `list_reminders` shows them all."
-            return ToolAnswer(message, is_error=True)
-        await asyncio.to_thread(bench.stores.reminders.remove, reminder_id)
-        return ToolAnswer(f"Cancelled: {found.item.spec.title}.")
-
-    return Tool(
-        "cancel_reminder",
-        "Take a reminder back.",
-        arguments(["reminder_id"], reminder_id=text("as `list_reminders` shows it")),
-        run,
-    )
+ADD_REMINDER = OwnTool(
+    "add_reminder",
+    f"Promise something for a moment. Confirm to the owner what this answers. {_LIMITS}",
+    arguments(
+        ["prompt"],
+        prompt=text("what to remind of or to do then, in full"),
+        delay_minutes=number("in how many minutes"),
+        run_at=text("or at which moment: ISO 8601, or words such as `tomorrow 9am`"),
+        description=text("one line for lists"),
+        foreground=flag("true: in the main conversation, not in the background"),
+        max_chain=whole("how many follow-up checks it may set itself", 0),
+        must=flag("whether it is delivered whatever happens"),
+    ),
+    _add_reminder,
+    background=BackgroundUse.DEFAULT_PATTERN,
+    prompt_line=(
+        "`add_reminder`, `list_reminders`, `cancel_reminder`: reminders, without the command line."
+    ),
+)
 
 
-def follow_up_chain(bench: ToolContext) -> Tool:
-    async def run(given: Mapping[str, object]) -> ToolAnswer:
-        job = bench.run.job
-        if not isinstance(job, Reminder) or job.chain.max == 0:
-            return ToolAnswer(_NO_CHAIN, is_error=True)
-        if not job.chain.may_follow_up:
-            return ToolAnswer(_LAST_CHECK, is_error=True)
-        follow_up = _follow_up(job, _in_minutes(bench.clock.now(), given["minutes_from_now"]))
-        follow_up, path = await asyncio.to_thread(_shelved, bench, follow_up)
-        earlier, bench.run.follow_up = bench.run.follow_up, follow_up.spec.id
-        if earlier is not None:
-            await asyncio.to_thread(_forget, bench, earlier)
-        return ToolAnswer(f"Next check set: {_when(follow_up, bench.clock.now())}. File: {path}")
-
-    return Tool(
-        "follow_up_chain",
-        "Set the next check of this chain. Without it the chain ends with this check.",
-        arguments(["minutes_from_now"], minutes_from_now=number("in how many minutes")),
-        run,
-    )
+async def _list_reminders(context: ToolContext, _: Arguments) -> ToolAnswer:
+    report = await asyncio.to_thread(context.stores.reminders.report)
+    now = context.clock.now()
+    zone = now.tzinfo or UTC
+    # In UTC: two instants of one zone are compared as its clocks show them.
+    waiting = sorted(report.jobs, key=lambda one: one.item.due(zone).astimezone(UTC))
+    lines = [f"- {_line(one.item, now)} ({_relative(context, one.path)})" for one in waiting]
+    return ToolAnswer("\n".join([*lines, *report.problems]) or "There are no reminders.")
 
 
-def _spec(given: Mapping[str, object]) -> JobSpec:
+LIST_REMINDERS = OwnTool(
+    "list_reminders",
+    "All reminders that wait, the next one first.",
+    arguments(),
+    _list_reminders,
+    background=BackgroundUse.DEFAULT_PATTERN,
+    changes_something=False,
+)
+
+
+async def _cancel_reminder(context: ToolContext, given: Arguments) -> ToolAnswer:
+    reminder_id = str(given["reminder_id"]).strip()
+    try:
+        found = await asyncio.to_thread(context.stores.reminders.get, reminder_id)
+    except NotFound:
+        message = f"There is no reminder {reminder_id}. `list_reminders` shows them all."
+        return ToolAnswer(message, is_error=True)
+    await asyncio.to_thread(context.stores.reminders.remove, reminder_id)
+    return ToolAnswer(f"Cancelled: {found.item.spec.title}.")
+
+
+CANCEL_REMINDER = OwnTool(
+    "cancel_reminder",
+    "Take a reminder back.",
+    arguments(["reminder_id"], reminder_id=text("as `list_reminders` shows it")),
+    _cancel_reminder,
+    background=BackgroundUse.DEFAULT_PATTERN,
+    if_tainted="cancel a reminder",
+)
+
+
+async def _follow_up_chain(context: ToolContext, given: Arguments) -> ToolAnswer:
+    job = context.run.job
+    if not isinstance(job, Reminder) or job.chain.max == 0:
+        return ToolAnswer(_NO_CHAIN, is_error=True)
+    if not job.chain.may_follow_up:
+        return ToolAnswer(_LAST_CHECK, is_error=True)
+    follow_up = _follow_up(job, _in_minutes(context.clock.now(), given["minutes_from_now"]))
+    follow_up, path = await asyncio.to_thread(_stored, context, follow_up)
+    earlier, context.run.follow_up = context.run.follow_up, follow_up.spec.id
+    if earlier is not None:
+        # The last call of a run counts: the chain has one next check.
+        await asyncio.to_thread(_remove_if_there, context, earlier)
+    return ToolAnswer(f"Next check set: {_when(follow_up, context.clock.now())}. File: {path}")
+
+
+FOLLOW_UP_CHAIN = OwnTool(
+    "follow_up_chain",
+    "Set the next check of this chain. Without it the chain ends with this check.",
+    arguments(["minutes_from_now"], minutes_from_now=number("in how many minutes")),
+    _follow_up_chain,
+    background=BackgroundUse.NO_PATTERN,
+)
+
+
+def _spec(given: Arguments) -> JobSpec:
     words = str(given["prompt"]).strip()
     if not words:
         raise WrongInput("A reminder needs words.")
@@ -142,11 +168,11 @@ def _spec(given: Mapping[str, object]) -> JobSpec:
     )
 
 
-def _chain(given: Mapping[str, object]) -> Chain:
+def _chain(given: Arguments) -> Chain:
     return Chain(whole_of(given.get("max_chain")) or 0)
 
 
-def _moment(given: Mapping[str, object], now: datetime) -> datetime:
+def _moment(given: Arguments, now: datetime) -> datetime:
     delay, moment = given.get("delay_minutes"), given.get("run_at") or None
     if (delay is None) == (moment is None):
         raise WrongInput(_ONE_MOMENT)
@@ -162,23 +188,23 @@ def _in_minutes(now: datetime, given: object) -> datetime:
     return later(now, timedelta(minutes=minutes))
 
 
-def _shelved(bench: ToolContext, reminder: Reminder) -> tuple[Reminder, str]:
+def _stored(context: ToolContext, reminder: Reminder) -> tuple[Reminder, str]:
     while True:
         try:
-            path = bench.stores.reminders.add(reminder)
+            path = context.stores.reminders.add(reminder)
         except DuplicateId:
             reminder = replace(reminder, spec=replace(reminder.spec, id=os.urandom(4).hex()))
         else:
-            return reminder, _relative(bench, path)
+            return reminder, _relative(context, path)
 
 
-def _warnings(bench: ToolContext, reminder: Reminder, budget: PingBudget) -> Sequence[str]:
-    """What the owner may want to know about the moment; the reminder stands without it."""
-    stores, now = bench.stores, bench.clock.now()
+def _warnings(context: ToolContext, reminder: Reminder, budget: PingBudget) -> Sequence[str]:
+    """Warnings about the moment; none if the other jobs cannot be read."""
+    stores, now = context.stores, context.clock.now()
     try:
         others: list[ScheduledJob] = [one.item for one in stores.routines.all()]
         others += [one.item for one in stores.reminders.all() if one.item != reminder]
-        at = Circumstances(now, now.tzinfo or UTC, budget, stores.config.read())
+        at = Assumptions(now, now.tzinfo or UTC, budget, stores.config.read())
     except StorageError:
         return ()
     return warnings(reminder, others, at)
@@ -189,10 +215,9 @@ def _follow_up(job: Reminder, moment: datetime) -> Reminder:
     return Reminder(replace(job.spec, id=os.urandom(4).hex()), moment, chain)
 
 
-def _forget(bench: ToolContext, earlier: str) -> None:
-    """A second call in the same run takes the place of the first, unless that is gone already."""
+def _remove_if_there(context: ToolContext, earlier: str) -> None:
     with suppress(NotFound):
-        bench.stores.reminders.remove(earlier)
+        context.stores.reminders.remove(earlier)
 
 
 def _line(reminder: Reminder, now: datetime) -> str:
@@ -206,5 +231,5 @@ def _when(reminder: Reminder, now: datetime) -> str:
     return describe_with_distance(reminder.due(now.tzinfo or UTC), now)
 
 
-def _relative(bench: ToolContext, path: object) -> str:
-    return str(path).removeprefix(f"{bench.root}/")
+def _relative(context: ToolContext, path: object) -> str:
+    return str(path).removeprefix(f"{context.root}/")

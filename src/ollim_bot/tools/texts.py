@@ -1,4 +1,4 @@
-"""What the agent is told when a call of a tool is refused: why, and what to do instead."""
+"""Refusals of tool calls: each says why, and what to do instead."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def outside(path: str) -> str:
 
 def not_in_background(tool: str) -> str:
     instead = "Go on without it"
-    # Where our own tools can be used is decided by what they do, and no list changes that.
+    # A pattern of the owner would not help: our own tools decide by themselves where they work.
     if not tool.startswith("mcp__discord__"):
         instead += "; the owner can allow it, by `allowed-tools` in the file of the job"
     return f"`{tool}` is not available in background runs. {instead}."

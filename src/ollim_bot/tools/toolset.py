@@ -1,70 +1,49 @@
-"""The bot's own tools, put together for one session."""
+"""Puts the tools of one session together."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from ollim_bot.agent import Gate, Refusal, Tool, ToolCall, Toolset
+from ollim_bot.ports import Gate, Refusal, ToolCall, Toolset
 from ollim_bot.tools.context import ToolContext
-from ollim_bot.tools.docs import docs_tools
-from ollim_bot.tools.embed import discord_embed
-from ollim_bot.tools.forks import enter_fork, exit_fork, report_updates, save_context
-from ollim_bot.tools.messages import ping_user, send_file
-from ollim_bot.tools.names import update_names
-from ollim_bot.tools.reminders import add_reminder, cancel_reminder, follow_up_chain, list_reminders
+from ollim_bot.tools.registry import (
+    ENGINE_TOOLS,
+    OWN_TOOLS,
+    changes_something,
+    needs_no_pattern_in_background,
+)
 
-BUILTIN = ("Read", "Write", "Edit", "Glob", "Grep", "Bash", "WebFetch", "WebSearch")
+BUILTIN = tuple(tool.name for tool in ENGINE_TOOLS if tool.is_offered)
 MOST_SENT_BACK = 2
 
-# These decide for themselves, call by call, so that no list has to name them.
-_SELF_GATED = frozenset(
-    f"mcp__discord__{name}"
-    for name in ("ping_user", "discord_embed", "send_file", "report_updates", "follow_up_chain")
-)
 _OWES_A_REPORT = (
     "You must call `report_updates` before you end: say in one or two sentences what the main "
     "session should know."
 )
 
 
-def discord_tools(bench: ToolContext) -> Sequence[Tool]:
-    """The same list in every mode, so that a forked history keeps its prompt cache."""
-    makers = (
-        discord_embed,
-        ping_user,
-        send_file,
-        report_updates,
-        enter_fork,
-        exit_fork,
-        save_context,
-        follow_up_chain,
-        add_reminder,
-        list_reminders,
-        cancel_reminder,
-        update_names,
-    )
-    return [make(bench) for make in makers]
+def toolset(context: ToolContext, gate: Gate) -> Toolset:
+    """The same tools for every kind of run, so that a forked history keeps its prompt cache.
 
-
-def toolset(bench: ToolContext, gate: Gate) -> Toolset:
-    """`gate` judges what is not ours to judge: files, commands, addresses."""
+    `gate` judges the calls that no tool of ours judges itself: files, commands, addresses.
+    """
 
     async def noted(call: ToolCall) -> Refusal | None:
-        refusal = None if _decides_itself(bench, call) else await gate(call)
-        if refusal is None:
-            bench.run.tools_used.append(call.tool)
-        return refusal
+        run = context.run
+        if not (run.policy.kind.is_background and needs_no_pattern_in_background(call.tool)):
+            refusal = await gate(call)
+            if refusal is not None:
+                return refusal
+        context.run.tools_used.append(call.tool)
+        context.run.has_changed_something |= changes_something(call.tool)
+        return None
 
     async def may_end() -> str | None:
-        run = bench.run
+        run = context.run
         if not run.owes_report or run.times_sent_back >= MOST_SENT_BACK:
             return None
         run.times_sent_back += 1
         return _OWES_A_REPORT
 
-    servers = {"discord": discord_tools(bench), "docs": docs_tools()}
+    servers = {
+        server: [tool.bound_to(context) for tool in tools] for server, tools in OWN_TOOLS.items()
+    }
     return Toolset(servers, BUILTIN, noted, may_end)
-
-
-def _decides_itself(bench: ToolContext, call: ToolCall) -> bool:
-    return bench.run.policy.kind.is_background and call.tool in _SELF_GATED

@@ -1,4 +1,4 @@
-"""Examines the installation and reports."""
+"""The values of the doctor: what a check is given, what it finds, and how that is reported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from datetime import datetime
 from enum import StrEnum
 from threading import Thread
 
-from ollim_bot.environment import Place
+from ollim_bot.domain.provider import Provider
+from ollim_bot.environment import Location
 from ollim_bot.errors import OllimError
 from ollim_bot.settings import Settings
 
@@ -21,7 +22,7 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """`next` is the step to take, which everything but a PASS has."""
 
     level: Level
@@ -30,18 +31,18 @@ class Finding:
     next: str = ""
 
 
-def passed(name: str, detail: str) -> Finding:
-    return Finding(Level.PASS, name, detail)
+def passed(name: str, detail: str) -> DoctorFinding:
+    return DoctorFinding(Level.PASS, name, detail)
 
 
-def warned(name: str, detail: str, step: str) -> Finding:
-    """It works, but somebody should know."""
-    return Finding(Level.WARN, name, detail, step)
+def warned(name: str, detail: str, step: str) -> DoctorFinding:
+    """It works, and the owner should know of it."""
+    return DoctorFinding(Level.WARN, name, detail, step)
 
 
-def failed(name: str, detail: str, step: str) -> Finding:
+def failed(name: str, detail: str, step: str) -> DoctorFinding:
     """Something does not work, or will not."""
-    return Finding(Level.FAIL, name, detail, step)
+    return DoctorFinding(Level.FAIL, name, detail, step)
 
 
 def counted(number: int, noun: str) -> str:
@@ -49,18 +50,42 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+class NotApplicable(Exception):
+    """Raised by a check that needs something this installation does not have."""
+
+
 @dataclass(frozen=True, slots=True)
 class DoctorInput:
-    """An installation. `problems` is what is wrong with its settings.
+    """An installation.
 
-    If there are any, `settings` is None; and so is `place`, if it is not clear where the data is.
+    `settings` is None if it has `problems`; `place` is None if even the data directory is unknown.
+    `provider` is the one in use; None if no bot runs in this process.
     """
 
     settings: Settings | None
-    place: Place | None
+    place: Location | None
     problems: Sequence[str]
     environ: Mapping[str, str]
     now: datetime
+    provider: Provider | None = None
+
+    @property
+    def data(self) -> Location:
+        """Raises `NotApplicable` if it is unknown."""
+        if self.place is None:
+            raise NotApplicable
+        return self.place
+
+    @property
+    def valid_settings(self) -> Settings:
+        """Raises `NotApplicable` if the settings have problems."""
+        if self.settings is None:
+            raise NotApplicable
+        return self.settings
+
+    @property
+    def local_now(self) -> datetime:
+        return self.now.astimezone(self.data.zone)
 
 
 _MOST_IN_CHAT = 10
@@ -72,26 +97,26 @@ _LATER = "Run `ollim-bot doctor` when the machine is less busy."
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`look` may take its time and may fail: neither keeps the others from being made."""
+    """`look` may be slow and may raise: the other checks are made all the same."""
 
     name: str
-    look: Callable[[], Iterable[Finding]]
+    look: Callable[[], Iterable[DoctorFinding]]
 
 
 def examined(
     checks: Sequence[Check], patience: float, hide: Callable[[str], str] = str
-) -> list[Finding]:
+) -> list[DoctorFinding]:
     """What the checks found, in their order, within `patience` seconds.
 
-    A check that fails is a finding, as is one that is not done by then. `hide` takes the secrets
-    out of every text.
+    A check that raises, or takes longer, is itself a finding. `hide` takes the secrets out of every
+    text.
     """
-    found: list[Sequence[Finding] | None] = [None] * len(checks)
+    found: list[Sequence[DoctorFinding] | None] = [None] * len(checks)
 
     def look(number: int) -> None:
         found[number] = _looked(checks[number])
 
-    # They mostly wait for others; one that hangs must hold up neither the others nor the exit.
+    # Daemon threads: a check that hangs delays neither the others nor the exit.
     threads = [Thread(target=look, args=(number,), daemon=True) for number in range(len(checks))]
     deadline = time.monotonic() + patience
     for thread in threads:
@@ -105,7 +130,7 @@ def examined(
     ]
 
 
-def report(findings: Sequence[Finding]) -> str:
+def report(findings: Sequence[DoctorFinding]) -> str:
     """A line for each finding, the step to take below it, and the summary."""
     lines = []
     for finding in findings:
@@ -115,7 +140,7 @@ def report(findings: Sequence[Finding]) -> str:
     return "\n".join([*lines, summary(findings)])
 
 
-def shortened(findings: Sequence[Finding]) -> str:
+def shortened(findings: Sequence[DoctorFinding]) -> str:
     """For the chat: what is not right, failures first, and the summary."""
     wrong = sorted(
         (finding for finding in findings if finding.level is not Level.PASS),
@@ -132,7 +157,7 @@ def shortened(findings: Sequence[Finding]) -> str:
     return "\n".join([*lines, "", summary(findings)])
 
 
-def summary(findings: Iterable[Finding]) -> str:
+def summary(findings: Iterable[DoctorFinding]) -> str:
     levels = [finding.level for finding in findings]
     passes, warnings, failures = (levels.count(level) for level in Level)
     return (
@@ -140,21 +165,23 @@ def summary(findings: Iterable[Finding]) -> str:
     )
 
 
-def has_failures(findings: Iterable[Finding]) -> bool:
+def has_failures(findings: Iterable[DoctorFinding]) -> bool:
     return any(finding.level is Level.FAIL for finding in findings)
 
 
-def _looked(check: Check) -> Sequence[Finding]:
+def _looked(check: Check) -> Sequence[DoctorFinding]:
     try:
         return list(check.look())
+    except NotApplicable:
+        return []
     except OllimError as error:
         return [failed(check.name, str(error), _AGAIN)]
-    except Exception as error:  # noqa: BLE001 - what one check stumbles over must not hide the rest
+    except Exception as error:  # noqa: BLE001 - an error in one check must not hide the others
         reason = f"{type(error).__name__}: {error}".rstrip(": ")
         return [failed(check.name, f"could not be checked ({reason})", _FAULT)]
 
 
-def _unfinished(check: Check, patience: float) -> Sequence[Finding]:
+def _unfinished(check: Check, patience: float) -> Sequence[DoctorFinding]:
     return [warned(check.name, f"was not done within {patience:g} s", _LATER)]
 
 

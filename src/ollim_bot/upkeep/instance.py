@@ -1,4 +1,4 @@
-"""One bot at a time: an operating-system lock that no crash and no reused process id can fool."""
+"""One bot at a time, by an operating-system lock that ends with the process that holds it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def single_instance(
 ) -> Iterator[None]:
     """Be the one running bot; raises `AlreadyRunning` if another process is.
 
-    The lock is released by the kernel however the process ends; the file goes at a clean exit. On a
-    full disk it holds as well, and only the number is not known to others. What stands in the place
-    of the file and is none, a link for one, is set aside, and `report` is told so.
+    The lock is released by the kernel however the process ends; the file goes at a clean exit. It
+    holds on a full disk as well; then other processes do not learn the number. A link or a folder
+    in the place of the file is set aside, and `report` is told.
     """
     if unfit := _set_aside_unless_file(pid_file):
         report(unfit)
@@ -34,7 +34,7 @@ def single_instance(
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         yield
     finally:
-        # Removed while still locked, so that nobody else's file can be meant.
+        # Removed while still locked, so that it cannot be another process's file.
         with suppress(FileNotFoundError):
             pid_file.unlink()
         os.close(descriptor)

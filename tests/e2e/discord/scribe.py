@@ -8,9 +8,9 @@ from itertools import cycle
 from textwrap import fill
 
 from devtools.localdiscord.interactions import Interaction
-from devtools.localdiscord.refusals import Json
 from devtools.localdiscord.server import LocalDiscord
 from devtools.localdiscord.state import Message
+from devtools.localdiscord.validation import Json
 
 # What differs from day to day, and what is written in its place.
 _STABLE = (

@@ -10,7 +10,9 @@ from pathlib import Path
 from devtools.localdiscord.interactions import FIRST_ANSWER_WITHIN, Interaction
 from devtools.localdiscord.server import LocalDiscord
 from devtools.localdiscord.state import Message
+from tests.discord.connection_scene import usual_addresses
 from tests.e2e.bot import LIMIT, Bot
+from tests.e2e.inline import InlineBot
 
 from ollim_bot.offline.scripted import ScriptedModel
 from ollim_bot.offline.server import MessagesServer
@@ -106,16 +108,35 @@ async def trouble(bot: Bot) -> str:
 async def talking(
     home: Path, *, settings: Mapping[str, str] | None = None, discord: LocalDiscord | None = None
 ) -> AsyncIterator[Talk]:
-    """A newcomer's bot that has said its welcome. It is gone afterwards."""
+    """A newcomer's bot in a process of its own, which has said its welcome."""
     model = ScriptedModel()
     async with discord or LocalDiscord() as local, MessagesServer(model) as server:
-        account = {"DISCORD_TOKEN": local.token, "DISCORD_API_URL": local.api_url}
-        bot = Bot(home, server.url, {**account, **(settings or {})})
-        talk = Talk(bot, model, local)
-        try:
-            await bot.start()
-            await local.connected(LIMIT)
-            await talk.card(WELCOME)
+        bot = Bot(home, server.url, {**account(local), **(settings or {})})
+        async with _welcomed(Talk(bot, model, local)) as talk:
             yield talk
-        finally:
-            await bot.kill()
+
+
+@asynccontextmanager
+async def talking_inline(home: Path) -> AsyncIterator[Talk]:
+    """The same in this process, with the engine doubled."""
+    model = ScriptedModel()
+    with usual_addresses():
+        async with LocalDiscord() as local:
+            bot = InlineBot(home, model, account(local))
+            async with _welcomed(Talk(bot, model, local)) as talk:
+                yield talk
+
+
+def account(local: LocalDiscord) -> Mapping[str, str]:
+    return {"DISCORD_TOKEN": local.token, "DISCORD_API_URL": local.api_url}
+
+
+@asynccontextmanager
+async def _welcomed(talk: Talk) -> AsyncIterator[Talk]:
+    try:
+        await talk.bot.start()
+        await talk.discord.connected(LIMIT)
+        await talk.card(WELCOME)
+        yield talk
+    finally:
+        await talk.bot.kill()

@@ -200,6 +200,7 @@ async def test_a_question_in_a_fork_says_so_and_ends_with_the_fork(talk: Talk) -
     assert not is_written(talk)
 
 
+@pytest.mark.own_process
 async def test_a_restart_in_the_middle_closes_the_question_and_answers_the_message(
     talk: Talk,
 ) -> None:

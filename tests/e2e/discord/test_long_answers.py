@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import pytest
-from devtools.localdiscord.server import RequestNote
+from devtools.localdiscord.server import RecordedRequest
 from tests.e2e.discord.answers import is_balanced, long_answer, tokens
 from tests.e2e.discord.talk import Talk
 
@@ -27,7 +27,7 @@ class Course:
     pace: float
     asked_at: float
     whole_at: float
-    requests: list[RequestNote]
+    requests: list[RecordedRequest]
 
     @property
     def seconds(self) -> float:

@@ -11,8 +11,8 @@ from typing import BinaryIO
 
 import pytest
 from devtools.localdiscord.server import LocalDiscord
+from tests.discord.connection_scene import usual_addresses
 from tests.discord.input_scene import doing, eventually
-from tests.discord.wire import usual_addresses
 from tests.e2e.discord.talk import Talk
 from tests.engine.scene import spoken
 
@@ -23,8 +23,17 @@ from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.memory import MemoryStore
 from ollim_bot.testing.reception import FakeReception
 
-MANY, SOME = 150, 20
+# Discord gives a hundred messages at a time.
+MANY, SOME = 120, 20
 LOST = "Discord cannot be reached now."
+
+
+@pytest.fixture
+def talk(talk: Talk) -> Talk:
+    """The owner's messages come in a row, and each may be answered before the next is there: on a
+    Discord with the usual allowance that takes a second for each answer."""
+    talk.discord.allowance(1000, 1.0, of=("send", "edit", "delete", "react"))
+    return talk
 
 
 def heard(talk: Talk) -> list[str]:

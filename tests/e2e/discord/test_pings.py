@@ -57,6 +57,7 @@ async def test_a_ping_whose_answer_is_lost_is_one_message(talk: Talk, fault: Fau
     assert checked(talk.bot).returncode == 0
 
 
+@pytest.mark.own_process
 @pytest.mark.parametrize("fault", [AnswerHanging(), Hanging()], ids=["done", "not done"])
 @pytest.mark.parametrize("is_remembered", [True, False], ids=["nonce known", "nonce forgotten"])
 async def test_a_kill_between_the_sending_and_its_answer_is_one_message(
@@ -74,6 +75,7 @@ async def test_a_kill_between_the_sending_and_its_answer_is_one_message(
     await is_confirmed_once(talk)
 
 
+@pytest.mark.own_process
 async def test_a_kill_as_soon_as_the_message_stands_there_is_one_message(talk: Talk) -> None:
     await due(talk)
     await talk.until(lambda: pings(talk))

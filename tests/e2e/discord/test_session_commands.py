@@ -123,6 +123,7 @@ async def test_what_cannot_be_resumed_is_told_to_the_caller_alone(
     assert len(talk.discord.said) == 1
 
 
+@pytest.mark.own_process
 async def test_compact_tells_its_line_at_rest_after_an_answer_and_in_a_fork(talk: Talk) -> None:
     await done(talk, "compact")
     await talk.said("-# There is nothing to compact yet.")
@@ -189,6 +190,7 @@ async def test_setup_asks_the_agent_and_shows_nothing_as_from_the_page(talk: Tal
     assert len(talk.discord.messages) == 2
 
 
+@pytest.mark.own_process
 async def test_a_restart_by_command_comes_back_with_one_greeting(talk: Talk) -> None:
     await talk.ask("my cat is Miso", "Noted.")
     answer = await talk.command("restart")

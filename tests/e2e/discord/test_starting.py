@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 from devtools.localdiscord.server import LocalDiscord
+from tests.discord.connection_scene import usual_addresses
 from tests.e2e.bot import LIMIT, Bot
-from tests.e2e.discord.talk import WELCOME, Talk, talking, trouble
+from tests.e2e.discord.talk import WELCOME, Talk, account, talking, trouble
+from tests.e2e.inline import InlineBot
 
+from ollim_bot.errors import OllimError
 from ollim_bot.offline.scripted import ScriptedModel
-from ollim_bot.offline.server import MessagesServer
 from ollim_bot.surfaces.discord.client import NOT_AUTHORIZED
-from ollim_bot.surfaces.discord.refusals import NO_INTENTS, NO_OWNER, NO_TOKEN
+from ollim_bot.surfaces.discord.errors import NO_INTENTS, NO_OWNER, NO_TOKEN
 
 AWAY = (
     "{api_url} (`DISCORD_API_URL`) does not answer as Discord does. Is it right? "
@@ -44,11 +46,8 @@ def plain(sentence: str) -> str:
     return sentence.replace("`", "")
 
 
-def bot_on(
-    local: LocalDiscord, home: Path, settings: Mapping[str, str], model: str | None = None
-) -> Bot:
-    account = {"DISCORD_TOKEN": local.token, "DISCORD_API_URL": local.api_url}
-    return Bot(home, model, {**account, **settings})
+def bot_on(local: LocalDiscord, home: Path, settings: Mapping[str, str]) -> Bot:
+    return Bot(home, None, {**account(local), **settings})
 
 
 @asynccontextmanager
@@ -57,8 +56,8 @@ async def started(
 ) -> AsyncIterator[Talk]:
     """A bot whose page answers; whether it has come to Discord is not waited for."""
     model = ScriptedModel()
-    async with MessagesServer(model) as server:
-        bot = bot_on(local, home, settings or {}, server.url)
+    bot = InlineBot(home, model, {**account(local), **(settings or {})})
+    with usual_addresses():
         try:
             await bot.start()
             yield Talk(bot, model, local)
@@ -91,13 +90,24 @@ async def test_who_is_not_let_in_without_a_page_ends_with_one_sentence(
     what: str, tmp_path: Path
 ) -> None:
     made, settings, sentence = SHUT_OUT[what]
-    async with made() as local, without_page(bot_on(local, tmp_path, settings)) as process:
+    with usual_addresses():
+        async with made() as local:
+            given = {**account(local), **settings, **NO_PAGE}
+            with pytest.raises(OllimError) as ended:
+                await InlineBot(tmp_path, ScriptedModel(), given).run_to_its_end()
+            assert str(ended.value) == sentence
+            assert ended.value.exit_code == 2
+            assert local.said == []
+
+
+async def test_the_sentence_is_all_that_is_printed_then(tmp_path: Path) -> None:
+    wrong = {"DISCORD_TOKEN": "wrong"}
+    async with LocalDiscord() as local, without_page(bot_on(local, tmp_path, wrong)) as process:
         async with asyncio.timeout(LIMIT):
             out, err = await process.communicate()
         assert process.returncode == 2
-        assert err.decode() == f"{sentence}\n"
-        assert local.said == []
-        assert "Traceback" not in out.decode()
+        assert err.decode() == f"{NO_TOKEN}\n"
+        assert out == b""
 
 
 @pytest.mark.parametrize("what", SHUT_OUT)
@@ -127,7 +137,7 @@ async def test_a_member_of_the_team_is_the_owner_and_the_others_are_strangers(
         assert refused.texts == [NOT_AUTHORIZED]
         assert "let me in" not in talk.model.requests[-1].last_user_text
         assert len(talk.model.requests) == 1
-        assert [each.author for each in local.world.standing(local.world.dm_with(bob))] == [bob]
+        assert [each.author for each in local.state.visible(local.state.dm_with(bob))] == [bob]
 
 
 async def test_a_discord_that_is_not_there_at_the_start_is_tried_until_it_is(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from tests.e2e.discord.held import armed, held
 from tests.e2e.discord.talk import Talk
 
@@ -83,6 +84,7 @@ async def test_a_thought_is_not_shown_and_the_answer_after_it_is(talk: Talk) -> 
     assert answer.texts[0] == "-# Thinking…"
 
 
+@pytest.mark.own_process
 async def test_a_provider_that_is_busy_is_told_while_it_is_asked_again(talk: Talk) -> None:
     busy = Fail(529, "overloaded_error", "busy", retry_after=2)
     talk.model.then(busy, Reply((Say("Now it works."),)))
@@ -91,6 +93,7 @@ async def test_a_provider_that_is_busy_is_told_while_it_is_asked_again(talk: Tal
     assert any(re.search(r"^-# Retrying \(1 of \d+\)…", text) for text in answer.texts)
 
 
+@pytest.mark.own_process
 async def test_a_failure_takes_the_place_of_the_status_line(talk: Talk) -> None:
     talk.model.then(Fail(403, "permission_error", "no"))
     talk.discord.say("hello")
@@ -117,6 +120,7 @@ async def test_a_newer_question_stops_the_answer_and_all_signs_end_with_it(talk:
     assert talk.discord.messages[-1] is answer
 
 
+@pytest.mark.own_process
 async def test_a_compaction_is_told_while_it_lasts(talk: Talk) -> None:
     await talk.ask("hello", "Hi Ada.")
     talk.model.when(lambda request: "summary" in request.last_user_text.lower(), Hang())

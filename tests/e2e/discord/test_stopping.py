@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from devtools.localdiscord.faults import AnswerHanging
 from tests.e2e.discord.talk import Talk
 
@@ -11,6 +12,7 @@ from tests.e2e.discord.talk import Talk
 GRACE = 20.0
 
 
+@pytest.mark.own_process
 async def test_it_ends_in_time_while_discord_does_not_answer(talk: Talk) -> None:
     talk.model.answers("Hi Ada.")
     talk.discord.next_fail("* /channels/*", AnswerHanging(), times=None)

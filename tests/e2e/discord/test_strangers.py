@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from devtools.localdiscord.interactions import Interaction
-from devtools.localdiscord.refusals import Json
 from devtools.localdiscord.state import Message, User
+from devtools.localdiscord.validation import Json
 from tests.e2e.discord.talk import WELCOME, Talk, custom_id, words
 from tests.e2e.discord.test_pings import on_its_way
 
@@ -113,7 +113,7 @@ async def test_no_word_of_others_or_elsewhere_is_heard(talk: Talk) -> None:
         assert not offered.choices
         assert kept(talk.bot.data) == before, (who, in_guild)
         assert len(talk.discord.messages) == said
-        assert not any(each.reactions for each in talk.discord.world.messages.values())
+        assert not any(each.reactions for each in talk.discord.state.messages.values())
         assert not talk.discord.typing
     await talk.ask("hello", "Hi Ada.")
     assert len(talk.model.requests) == 1

@@ -7,24 +7,27 @@ import signal
 import sys
 
 import pytest
-from devtools.localdiscord.faults import AnswerLost, Delayed, Dropped, Fail, Fault
+from devtools.localdiscord.faults import AnswerLost, Delayed, Dropped, ErrorResponse, Fault
 from tests.e2e.discord.answers import sentences
 from tests.e2e.discord.held import held
 from tests.e2e.discord.talk import Talk
-from tests.e2e.test_reminders import remind
+from tests.e2e.test_reminders import left, remind
 from tests.engine.scene import spoken
 
 from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say, Stall
 
 SEND, EDIT = "POST /channels/*/messages", "PATCH /channels/*/messages/*"
 
+# As a run is told what to do.
+TASK = "YOUR TASK:\n\nTime to drink."
+
 FAULTS: list[tuple[str, Fault]] = [
-    (SEND, Fail(429, after=0.2)),
+    (SEND, ErrorResponse(429, after=0.2)),
     (SEND, Dropped()),
     (SEND, AnswerLost()),
     (SEND, Delayed(0.5)),
-    (EDIT, Fail(429, after=0.2)),
-    (EDIT, Fail(429, after=0.2, is_global=True)),
+    (EDIT, ErrorResponse(429, after=0.2)),
+    (EDIT, ErrorResponse(429, after=0.2, is_global=True)),
     (EDIT, Dropped()),
     (EDIT, AnswerLost()),
     (EDIT, Delayed(0.5)),
@@ -64,7 +67,7 @@ async def test_what_goes_wrong_with_one_request_is_made_good(talk: Talk) -> None
 
 @pytest.mark.parametrize("pattern", [SEND, EDIT])
 async def test_a_server_error_in_the_middle_is_made_good(talk: Talk, pattern: str) -> None:
-    talk.discord.next_fail(pattern, Fail(500))
+    talk.discord.next_fail(pattern, ErrorResponse(500))
     text = await answered(talk, "what is tea?")
     await at_rest(talk)
     assert talk.discord.faults_left == []
@@ -110,6 +113,7 @@ async def test_an_interrupt_leaves_what_was_written_with_a_mark(talk: Talk) -> N
     ]
 
 
+@pytest.mark.own_process
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 async def test_when_the_engine_dies_its_words_are_marked_and_the_answer_stands_below(
     talk: Talk,
@@ -156,7 +160,7 @@ async def test_a_ping_in_the_middle_stands_below_the_words_and_moves_nothing(
     """What is not critical waits for the end of the turn."""
     words = {"message": "Drink water.", "critical": critical}
     talk.model.when(is_of_run, Reply((Say("Done."),)))
-    talk.model.when("Time to drink", Reply((CallTool("mcp__discord__ping_user", words),)))
+    talk.model.when(TASK, Reply((CallTool("mcp__discord__ping_user", words),)))
     hold = await held(talk, "One.", "Two.")
     remind(talk.bot, "water", 0, "Time to drink.")
     if critical:
@@ -166,13 +170,14 @@ async def test_a_ping_in_the_middle_stands_below_the_words_and_moves_nothing(
     hold.let_go()
     await talk.said("One.\n\nTwo.")
     pinged = await talk.said_with("Drink water.")
+    await talk.until(lambda: not left(talk.bot))
     await talk.ask("and now", "Here.")
     await at_rest(talk)
     assert standing(talk) == ["go on", "One.\n\nTwo.", pinged.text, "and now", "Here."]
 
 
 def is_of_run(request: ModelRequest) -> bool:
-    return any("Time to drink" in text for text in spoken(request))
+    return any(TASK in text for text in spoken(request))
 
 
 @pytest.mark.parametrize("words", ["", "I write it."])

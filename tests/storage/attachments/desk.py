@@ -9,10 +9,9 @@ from pathlib import Path
 
 from tests.storage.places import DataDirectory, QuickDisk
 
-from ollim_bot.chat import AttachmentKeeper, IncomingFile
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.domain.inputs import InputId
-from ollim_bot.ports import Disk
+from ollim_bot.ports import AttachmentStore, Disk, IncomingFile
 from ollim_bot.store.attachments.files import AttachmentLimits, FileAttachments
 
 
@@ -31,7 +30,7 @@ class Desk:
 
     def keeper(
         self, limits: AttachmentLimits | None = None, disk: Disk | None = None
-    ) -> AttachmentKeeper:
+    ) -> AttachmentStore:
         used = disk or QuickDisk()
         return FileAttachments(self.data.paths, lambda: self.now, disk=used, limits=limits)
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from tests.storage.attachments.desk import Desk
 from tests.storage.attachments.pictures import FORMATS, opened, picture
 
-from ollim_bot.chat import IncomingFile
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.errors import WriteFailed, WrongInput
+from ollim_bot.ports import IncomingFile
 
 PNG = picture("image/png")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.storage.journal.git_repos import Kept, eventually, program
 
-from ollim_bot.testing.journal import RememberingJournal
+from ollim_bot.testing.journal import RecordingJournal
 
 
 def test_notes_become_one_commit(kept: Kept) -> None:
@@ -135,7 +135,7 @@ def test_notes_from_many_threads_all_arrive(kept: Kept) -> None:
 
 
 def test_the_double_remembers_what_was_noted(tmp_path: Path) -> None:
-    journal = RememberingJournal()
+    journal = RecordingJournal()
     journal.note(tmp_path / "a.md", "add a")
     assert journal.notes == [(tmp_path / "a.md", "add a")]
     assert journal.messages == ["add a"]

@@ -9,25 +9,24 @@ from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from ollim_bot.agent import Tool, ToolAnswer
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.jobs import Job, ReportMode
-from ollim_bot.domain.pings import Allowed, Charge, PingBudget, Verdict
+from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingVerdict
 from ollim_bot.domain.runs import Intent, Run, RunKind, RunPolicy
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.errors import NotSent
-from ollim_bot.ports import Clock
+from ollim_bot.errors import DeliveryFailed
+from ollim_bot.ports import Clock, Tool, ToolAnswer
 from ollim_bot.store.store import Store
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.memory import memory_stores
 from ollim_bot.testing.repeating_store import RepeatingStore
 from ollim_bot.tools.context import Arrival, Payment, ToolContext
-from ollim_bot.tools.toolset import discord_tools
+from ollim_bot.tools.registry import OWN_TOOLS
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 16, 9, tzinfo=BERLIN)
-LIMIT = 10.0
+LIMIT = 60.0
 NOWHERE = Path("/nowhere")
 EVERYWHERE = tuple(RunKind)
 BACKGROUND = (RunKind.BACKGROUND, RunKind.ISOLATED)
@@ -50,11 +49,11 @@ class RememberingPoster:
     async def budget(self) -> PingBudget:
         return await self.store.read(lambda tx: tx.budget.get())
 
-    async def send(self, message: ChatMessage, _: Run, pay: Payment | None = None) -> Verdict:
-        verdict: Verdict = Allowed(Charge.NOTHING)
+    async def send(self, message: ChatMessage, _: Run, pay: Payment | None = None) -> PingVerdict:
+        verdict: PingVerdict = PingAllowed(Charge.NOTHING)
         if pay is not None:
             verdict = await self.store.transact(lambda tx: tx.budget.take(pay))
-        if isinstance(verdict, Allowed):
+        if isinstance(verdict, PingAllowed):
             self.paid.set()
             self.sent[message.id] = message, verdict.charge
         return verdict
@@ -67,7 +66,7 @@ class RememberingPoster:
             await self.store.transact(
                 lambda tx: tx.budget.change(lambda budget: self._given_back(budget, charge))
             )
-            raise NotSent("The chat cannot be reached.")
+            raise DeliveryFailed("The chat cannot be reached.")
         self.messages.append(message)
         self.charges.append(charge)
         return Arrival.ON_ITS_WAY if self.is_slow else Arrival.SENT
@@ -84,7 +83,7 @@ class RememberingPoster:
 
 @dataclass
 class Desk:
-    bench: ToolContext
+    context: ToolContext
     poster: RememberingPoster
     clock: ManualClock
     is_busy: bool = False
@@ -95,11 +94,11 @@ class Desk:
 
     @property
     def run(self) -> Run:
-        return self.bench.run
+        return self.context.run
 
     @property
     def stores(self) -> Stores:
-        return self.bench.stores
+        return self.context.stores
 
     @property
     def budget(self) -> PingBudget:
@@ -110,7 +109,8 @@ class Desk:
         self.poster.store.run(lambda tx: tx.budget.put(empty))
 
     def tool(self, name: str) -> Tool:
-        return next(tool for tool in discord_tools(self.bench) if tool.name == name)
+        tools = (tool for some in OWN_TOOLS.values() for tool in some)
+        return next(tool.bound_to(self.context) for tool in tools if tool.name == name)
 
     async def call(self, name: str, **arguments: object) -> ToolAnswer:
         async with asyncio.timeout(LIMIT):
@@ -146,8 +146,8 @@ def desk_of(
     run = Run(policy, NOW, label="Check the mail", job=job, session=SessionId("s-1"))
     stores = stores or memory_stores(NOW)
     poster = RememberingPoster(store or RepeatingStore(lambda: NOW), clock)
-    bench = ToolContext(run, stores, clock, root, poster, lambda: False)
-    desk = Desk(bench, poster, clock)
-    bench.is_busy = lambda: desk.is_busy
-    bench.wants = desk.want
+    context = ToolContext(run, stores, clock, root, poster, lambda: False)
+    desk = Desk(context, poster, clock)
+    context.is_busy = lambda: desk.is_busy
+    context.wants = desk.want
     return desk

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.tools.server.desk import Desk, desk_of
 
-from ollim_bot.agent import ToolAnswer
-from ollim_bot.tools.docs import docs_folder, docs_tools
+from ollim_bot.ports import ToolAnswer
+from ollim_bot.tools.context import docs_folder
 
 PAGES = {
     "settings": "# Settings\n\nAll of them.\n\n## Time zone\n\nWhere you are.\n",
@@ -27,12 +28,18 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
+def reader(folder: Path) -> Desk:
+    desk = desk_of(folder)
+    desk.context.docs = folder
+    return desk
+
+
 async def search(folder: Path, query: str) -> str:
-    return (await docs_tools(folder)[0].run({"query": query})).text
+    return await reader(folder).works("search_docs", query=query)
 
 
 async def read(folder: Path, page: str) -> ToolAnswer:
-    return await docs_tools(folder)[1].run({"page": page})
+    return await reader(folder).call("read_doc", page=page)
 
 
 async def test_a_search_finds_sections_the_best_first(folder: Path) -> None:

@@ -7,7 +7,7 @@ import re
 import pytest
 from tests.tools.server.desk import EVERYWHERE, DeskOf
 
-from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color, Field, Inquiries
+from ollim_bot.domain.cards import Button, ButtonPrompts, ButtonStyle, Card, CardField, Color
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.runs import RunKind
 
@@ -48,7 +48,7 @@ async def test_a_card_has_all_that_was_asked_for(desk: DeskOf) -> None:
         "Mail",
         "Three wait.",
         Color.RED,
-        (Field("From", "Ann", True), Field("Age", "2 d")),
+        (CardField("From", "Ann", True), CardField("Age", "2 d")),
         (Button("Later", "dismiss", style=ButtonStyle.DANGER),),
     )
     assert message.text == "Mail\nThree wait.\nFrom: Ann\nAge: 2 d"
@@ -76,7 +76,7 @@ async def test_a_card_that_nobody_saw_leaves_no_prompts_behind(desk: DeskOf) -> 
     at = desk(allow_ping=False)
     buttons = [{"label": "Yes", "action": "agent:Say yes."}]
     await at.is_refused("discord_embed", title="Ann asks", buttons=buttons)
-    assert at.stores.inquiries.read() == Inquiries()
+    assert at.stores.inquiries.read() == ButtonPrompts()
 
 
 @pytest.mark.parametrize(
@@ -101,5 +101,5 @@ async def test_every_limit_that_a_card_breaks_is_explained_at_once(desk: DeskOf)
     assert "title takes 256 characters at most; this one has 257." in reason
     assert "25 fields at most; this one has 26." in reason
     assert "5 buttons at most; this one has 6." in reason
-    assert at.stores.inquiries.read() == Inquiries()
+    assert at.stores.inquiries.read() == ButtonPrompts()
     assert at.budget.tokens == 5

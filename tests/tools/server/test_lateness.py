@@ -24,7 +24,7 @@ async def test_whatever_a_late_run_says_is_labelled(
     desk: DeskOf, kind: RunKind, name: str, given: dict[str, object]
 ) -> None:
     at = desk(kind)
-    (at.bench.root / "plan.md").write_text("plan")
+    (at.context.root / "plan.md").write_text("plan")
     at.run.late_since = NOW - timedelta(hours=1)
     await at.works(name, **given)
     (message,) = at.poster.messages
@@ -36,7 +36,7 @@ async def test_what_a_run_says_that_began_in_time_bears_no_label(
     desk: DeskOf, name: str, given: dict[str, object]
 ) -> None:
     at = desk()
-    (at.bench.root / "plan.md").write_text("plan")
+    (at.context.root / "plan.md").write_text("plan")
     await at.works(name, **given)
     assert [message.footer for message in at.poster.messages] == [""]
 

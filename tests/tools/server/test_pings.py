@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from tests.tools.server.desk import BACKGROUND, NOW, Desk, DeskOf, desk_of
 
-from ollim_bot.agent import ToolAnswer
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.jobs import JobSpec, Reminder, ReportMode
 from ollim_bot.domain.outgoing import ON_ITS_WAY
 from ollim_bot.domain.pings import Charge, PingBudget
 from ollim_bot.domain.runs import RefusedPing, RunKind
+from ollim_bot.ports import ToolAnswer
 from ollim_bot.testing.repeating_store import RepeatingStore
 
 REPORT = "report_updates"
@@ -111,7 +111,7 @@ async def test_of_many_runs_at_once_exactly_one_gets_the_last_token(tmp_path: Pa
 
 async def test_every_tool_that_speaks_counts_as_the_one_ping(desk: DeskOf) -> None:
     at = desk()
-    (at.bench.root / "plan.md").write_text("plan")
+    (at.context.root / "plan.md").write_text("plan")
     await at.works("send_file", file_path="plan.md")
     await at.is_refused("ping_user", message="hi")
     await at.is_refused("discord_embed", title="hi")
@@ -187,7 +187,7 @@ async def test_what_the_owner_ordered_lets_the_owner_finish_first(
     desk: DeskOf, name: str, given: dict[str, object]
 ) -> None:
     at = desk(must=True)
-    (at.bench.root / "plan.md").write_text("plan")
+    (at.context.root / "plan.md").write_text("plan")
     at.is_busy = True
     call = await waiting(at, name, **given)
     await at.clock.advance(45)
@@ -218,7 +218,7 @@ async def test_after_two_minutes_it_comes_all_the_same(desk: DeskOf) -> None:
 async def test_one_look_in_a_second_is_enough(desk: DeskOf) -> None:
     at = desk(must=True)
     looks = count()
-    at.bench.is_busy = lambda: next(looks) >= 0
+    at.context.is_busy = lambda: next(looks) >= 0
     call = await waiting(at)
     await at.clock.advance(120)
     await call

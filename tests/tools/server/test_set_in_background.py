@@ -19,7 +19,7 @@ PLAN = Routine(JobSpec(id="plan", message="Plan.", background=True), Cron.parse(
 
 def run_of(root: Path, stores: Stores, number: int = 1, *, allow_ping: bool = True) -> Desk:
     at = desk_of(root, job=PLAN, stores=stores, allow_ping=allow_ping)
-    at.bench.run.occurrence = f"routine:plan:2026-11-16T08:0{number}:00Z"
+    at.context.run.occurrence = f"routine:plan:2026-11-16T08:0{number}:00Z"
     return at
 
 
@@ -80,5 +80,5 @@ async def test_in_the_conversation_it_is_what_the_owner_asked_for(desk: DeskOf) 
 async def test_a_run_by_hand_is_bounded_too(tmp_path: Path) -> None:
     stores = memory_stores(NOW)
     at = run_of(tmp_path, stores)
-    at.bench.run = replace(at.bench.run, occurrence="routine:plan:2026-11-16T08:01:00Z:manual")
+    at.context.run = replace(at.context.run, occurrence="routine:plan:2026-11-16T08:01:00Z:manual")
     assert [bool(await set_one(at)) for _ in range(4)] == [False, False, False, True]

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from tests.tools.server.desk import BACKGROUND, EVERYWHERE, NOW, Desk, DeskOf, desk_of
 
-from ollim_bot.agent import Refusal, Tool, ToolCall, Toolset
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.jobs import ReportMode
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
+from ollim_bot.ports import Refusal, Tool, ToolCall, Toolset
 from ollim_bot.tools.toolset import toolset
 
 DISCORD = (
-    "discord_embed", "ping_user", "send_file", "report_updates", "enter_fork", "exit_fork",
-    "save_context", "follow_up_chain", "add_reminder", "list_reminders", "cancel_reminder",
+    "add_reminder", "list_reminders", "cancel_reminder", "follow_up_chain", "discord_embed",
+    "send_file", "ping_user", "report_updates", "enter_fork", "exit_fork", "save_context",
     "update_names",
 )  # fmt: skip
 SELF_GATED = {"discord_embed", "ping_user", "send_file", "report_updates", "follow_up_chain"}
@@ -61,7 +61,7 @@ async def let_through(tools: Toolset) -> set[str]:
 
 
 def shown(desk: Desk) -> object:
-    tools = toolset(desk.bench, everything)
+    tools = toolset(desk.context, everything)
     servers = {
         name: [(tool.name, tool.description, tool.schema) for tool in some]
         for name, some in tools.servers.items()
@@ -70,7 +70,7 @@ def shown(desk: Desk) -> object:
 
 
 def test_the_tools_and_their_parameters_are_these(desk: DeskOf) -> None:
-    servers = toolset(desk().bench, everything).servers
+    servers = toolset(desk().context, everything).servers
     assert [tool.name for tool in servers["discord"]] == list(DISCORD)
     assert [tool.name for tool in servers["docs"]] == ["search_docs", "read_doc"]
     tools = (tool for some in servers.values() for tool in some)
@@ -86,35 +86,48 @@ def test_they_are_shown_alike_in_every_kind_of_run(tmp_path: Path) -> None:
 async def test_in_the_background_what_gates_itself_needs_no_pattern(
     desk: DeskOf, kind: RunKind
 ) -> None:
-    assert await let_through(toolset(desk(kind).bench, nothing)) == SELF_GATED
+    assert await let_through(toolset(desk(kind).context, nothing)) == SELF_GATED
 
 
 @pytest.mark.parametrize("kind", [RunKind.MAIN, RunKind.FORK])
 async def test_in_a_conversation_the_policy_judges_every_call(desk: DeskOf, kind: RunKind) -> None:
-    assert await let_through(toolset(desk(kind).bench, nothing)) == set()
-    assert await let_through(toolset(desk(kind).bench, everything)) == set(DISCORD)
+    assert await let_through(toolset(desk(kind).context, nothing)) == set()
+    assert await let_through(toolset(desk(kind).context, everything)) == set(DISCORD)
 
 
 async def test_the_tools_of_the_engine_are_always_judged(desk: DeskOf) -> None:
-    tools = toolset(desk().bench, nothing)
+    tools = toolset(desk().context, nothing)
     for name in tools.builtin:
         assert await tools.gate(ToolCall(name, {})) == Refusal("not available")
 
 
 async def test_calls_that_were_let_through_are_noted_in_the_run_of_the_turn(desk: DeskOf) -> None:
     at = desk()
-    first, tools = at.run, toolset(at.bench, nothing)
+    first, tools = at.run, toolset(at.context, nothing)
     await tools.gate(ToolCall("mcp__discord__ping_user", {}))
     await tools.gate(ToolCall("Read", {}))
-    at.bench.run = Run(first.policy, NOW)
+    at.context.run = Run(first.policy, NOW)
     await tools.gate(ToolCall("mcp__discord__send_file", {}))
     assert first.tools_used == ["mcp__discord__ping_user"]
     assert at.run.tools_used == ["mcp__discord__send_file"]
 
 
+@pytest.mark.parametrize(
+    ("tool", "has_effects"), [("Read", False), ("mcp__docs__read_doc", False), ("Write", True)]
+)
+async def test_a_run_that_changed_something_has_effects(
+    desk: DeskOf, tool: str, has_effects: bool
+) -> None:
+    at = desk()
+    assert await toolset(at.context, nothing).gate(ToolCall(tool, {})) is not None
+    assert not at.run.has_effects
+    assert await toolset(at.context, everything).gate(ToolCall(tool, {})) is None
+    assert at.run.has_effects is has_effects
+
+
 async def test_a_run_that_owes_a_report_is_sent_back_twice_at_most(desk: DeskOf) -> None:
     at = desk(report=ReportMode.ALWAYS)
-    tools = toolset(at.bench, nothing)
+    tools = toolset(at.context, nothing)
     said = [await tools.may_end() for _ in range(4)]
     assert said[2:] == [None, None]
     assert all("report_updates" in (reason or "") for reason in said[:2])
@@ -124,7 +137,7 @@ async def test_a_run_that_owes_a_report_is_sent_back_twice_at_most(desk: DeskOf)
 
 async def test_a_run_that_has_reported_may_end(desk: DeskOf) -> None:
     at = desk(report=ReportMode.ON_PING)
-    tools = toolset(at.bench, nothing)
+    tools = toolset(at.context, nothing)
     assert await tools.may_end() is None
     await at.works("ping_user", message="hi")
     assert await tools.may_end() is not None
@@ -134,6 +147,6 @@ async def test_a_run_that_has_reported_may_end(desk: DeskOf) -> None:
 
 async def test_whether_a_turn_may_end_is_a_matter_of_its_own_run(desk: DeskOf) -> None:
     at = desk(report=ReportMode.ALWAYS)
-    tools = toolset(at.bench, nothing)
-    at.bench.run = Run(RunPolicy(RunKind.MAIN, ()), NOW, pings=[MessageId("1")])
+    tools = toolset(at.context, nothing)
+    at.context.run = Run(RunPolicy(RunKind.MAIN, ()), NOW, pings=[MessageId("1")])
     assert await tools.may_end() is None

@@ -12,10 +12,10 @@ from tests.storage.places import DataDirectory
 from tests.tools.server.desk import NOW, Desk, desk_of
 from tests.tools.server.test_toolset import PARAMETERS
 
-from ollim_bot.agent import Refusal, ToolCall
 from ollim_bot.domain.jobs import Chain, JobSpec, Reminder, ReportMode
 from ollim_bot.domain.runs import EnterFork, RunKind
 from ollim_bot.offline.messages import CallTool, Reply, Say, ToolResult
+from ollim_bot.ports import Refusal, ToolCall
 from ollim_bot.tools.toolset import BUILTIN, toolset
 
 CARD = {
@@ -95,12 +95,12 @@ async def test_a_reminder_is_added_as_a_file_and_the_model_hears_when_it_comes(
 ) -> None:
     at = at_data(stage, RunKind.MAIN)
     stage.model.then(calling(("add_reminder", {"prompt": "Call mum", "run_at": "tomorrow 9am"})))
-    async with stage.session(toolset(at.bench, everything)) as session:
+    async with stage.session(toolset(at.context, everything)) as session:
         await ask(session, "remind me tomorrow at nine to call mum")
 
     (result,) = told(stage)
     (one,) = at.stores.reminders.all()
-    file = one.path.relative_to(at.bench.root)
+    file = one.path.relative_to(at.context.root)
     expected = f"Reminder {one.item.spec.id} set: tomorrow 9:00 (in 1 d). File: {file}"
     assert (result.text, result.is_error) == (expected, False)
     assert "Call mum" in one.path.read_text()
@@ -109,7 +109,7 @@ async def test_a_reminder_is_added_as_a_file_and_the_model_hears_when_it_comes(
 
 async def test_the_model_is_shown_exactly_these_tools(stage: Scene) -> None:
     at = at_data(stage, RunKind.MAIN)
-    async with stage.session(toolset(at.bench, everything)) as session:
+    async with stage.session(toolset(at.context, everything)) as session:
         await ask(session, "hello")
     ours = {full_name(name) for name in PARAMETERS}
     assert len(ours) == 14
@@ -126,7 +126,7 @@ async def test_every_right_call_of_a_conversation_goes_through(stage: Scene) -> 
         ("add_reminder", {"prompt": "m", "run_at": "in 2 hours", "foreground": True}),
     ]
     stage.model.then(calling(*calls))
-    async with stage.session(toolset(at.bench, everything)) as session:
+    async with stage.session(toolset(at.context, everything)) as session:
         await ask(session, "go")
 
     results = told(stage)
@@ -143,7 +143,7 @@ async def test_a_background_run_pings_follows_up_and_is_sent_back_for_its_report
     at = at_data(stage, RunKind.BACKGROUND, job=CHECK, report=ReportMode.ON_PING)
     ping, follow_up, report = IN_BACKGROUND
     stage.model.then(calling(ping, follow_up), Reply((Say("Done."),)), calling(report))
-    async with stage.session(toolset(at.bench, nothing)) as session:
+    async with stage.session(toolset(at.context, nothing)) as session:
         await ask(session, "check")
 
     assert [one.is_error for one in told(stage)] == [False] * 3
@@ -164,7 +164,7 @@ async def test_wrong_calls_never_reach_the_tool_and_a_refusal_teaches(stage: Sce
             ("discord_embed", too_many),
         )
     )
-    async with stage.session(toolset(at.bench, everything)) as session:
+    async with stage.session(toolset(at.context, everything)) as session:
         await ask(session, "go")
 
     results = told(stage)

@@ -1,221 +1,39 @@
-"""Verbs that change or run a job."""
+"""Adds, changes, cancels and runs jobs."""
 
 from __future__ import annotations
 
-import sys
+import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
-from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from ollim_bot.cli.data import Data, note, open_data, writable
-from ollim_bot.cli.framework import Caller, Given, columns, is_past, plain, print_json, small, title
-from ollim_bot.cli.jobs.fields import (
-    JobNoun,
-    S,
-    approval,
-    cleared,
-    fields_given,
-    message_given,
-    new_job,
-    set_in_background,
-    setter,
-    shelved,
-)
-from ollim_bot.domain.jobs import JobSpec, Late, Reminder, ReportMode
-from ollim_bot.domain.moments import describe
-from ollim_bot.errors import BadJob, NotFound, OllimError, WrongInput
-from ollim_bot.ports import ShelfReport, Shelved
+from ollim_bot.cli.framework import Caller, Given, print_json, small, title
+from ollim_bot.cli.jobs.fields import JobNoun, S, cleared, fields_given, message_given
+from ollim_bot.cli.jobs.views import job_object, promise
+from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
+from ollim_bot.domain.jobs import JobKind, Shelved
+from ollim_bot.errors import BadJob, DuplicateId, NotFound, OllimError, WrongInput
+from ollim_bot.store.job_formats import JobFormat
 from ollim_bot.store.job_shelf import MarkdownShelf
 from ollim_bot.store.run_requests import RequestFolder
 from ollim_bot.upkeep.instance import running_pid
 
-_REPORTS = {
-    ReportMode.ALWAYS: "always",
-    ReportMode.ON_PING: "if it pinged",
-    ReportMode.FREELY: "if it sees fit",
-    ReportMode.BLOCKED: "never",
-}
-_IF_MISSED = {
-    Late.RUN: "it runs late",
-    Late.TELL: "it does not run, and you are told",
-    Late.SKIP: "it does not run",
-}
-
-
-def listing(noun: JobNoun[S], jobs: Sequence[tuple[S, datetime | None]], now: datetime) -> str:
-    """One line for each job."""
-    return columns(
-        [
-            (job.spec.id, _moment(moment, now), title(job.spec.title) + _marks(noun, job))
-            for job, moment in jobs
-        ]
-    )
-
-
-def promise(noun: JobNoun[S], job: S, now: datetime) -> str:
-    return f"{title(job.spec.title)}, {noun.promise(job, now)}."
-
-
-def page(noun: JobNoun[S], job: S, file: str, now: datetime) -> str:
-    """Everything about one job."""
-    facts = [
-        ("id", job.spec.id),
-        *noun.facts(job, now),
-        *_common_facts(job, now),
-        ("file", file),
-    ]
-    table = columns([(f"  {name}", plain(fact)) for name, fact in facts])
-    return f"{title(job.spec.title)}\n{table}\n\n{plain(job.spec.message)}"
-
-
-def _moment(moment: datetime | None, now: datetime) -> str:
-    if moment is None:
-        return "paused"
-    return f"overdue: {describe(moment, now)}" if is_past(moment, now) else describe(moment, now)
-
-
-def _marks(noun: JobNoun[S], job: S) -> str:
-    marks = []
-    if job.spec.background != noun.form.background_by_default:
-        marks.append("background" if job.spec.background else "foreground")
-    if not job.spec.allow_ping:
-        marks.append("silent")
-    if job.spec.set_by:
-        marks.append(f"set by {job.spec.set_by}")
-    if isinstance(job, Reminder) and job.chain.max:
-        marks.append(f"chain {job.chain.depth + 1}/{job.chain.max + 1}")
-    return f"  ({', '.join(marks)})" if marks else ""
-
-
-def _common_facts(job: S, now: datetime) -> Iterator[tuple[str, str]]:
-    spec = job.spec
-    if not spec.enabled:
-        yield "paused", "it does nothing until it is resumed"
-    if spec.background:
-        yield from _background_facts(spec)
-    else:
-        yield "runs", "in the conversation"
-    yield "tools", ", ".join(("the usual ones", *spec.allowed_tools))
-    yield "skills", ", ".join(spec.skills) or "none"
-    yield "time zone", spec.timezone.key if spec.timezone else f"yours ({now.tzinfo})"
-    yield "if missed", _if_missed(job)
-    if spec.set_by:
-        yield "set by", f"{spec.set_by}, by itself: it takes a ping of the budget when it is due"
-    if job.must:
-        yield "delivery", "it comes whatever happens"
-    elif spec.background:
-        yield "delivery", "the bot may decide to stay silent"
-
-
-def _background_facts(spec: JobSpec) -> Iterator[tuple[str, str]]:
-    apart = "without the conversation so far" if spec.isolated else "knowing the conversation"
-    yield "runs", f"in the background, {apart}"
-    yield "model", spec.model or "the usual one"
-    yield "thinking", "adaptive" if spec.thinking else "off"
-    yield "pings", "allowed" if spec.allow_ping else "none (silent)"
-    yield "reports", _REPORTS[spec.update_main_session]
-
-
-def _if_missed(job: S) -> str:
-    if job.spec.late is not None:
-        return _IF_MISSED[job.spec.late]
-    if isinstance(job, Reminder):
-        return _IF_MISSED[Late.RUN]
-    return "it runs late if not much time has passed, else you are told"
-
-
+# Imported where they are used: a listing takes half as long again with them.
 if TYPE_CHECKING:
-    from ollim_bot.ports import Shelved
+    from ollim_bot.domain.initiative import Setter
+    from ollim_bot.domain.occurrences import Occurrence
 
-_WITHOUT_A_CHAIN = {"max-chain": 0, "chain-depth": 0, "chain-parent": None}
-
-
-def job_object(noun: JobNoun[S], shelved: Shelved[S], now: datetime) -> dict[str, object]:
-    job = shelved.item
-    own = {**_WITHOUT_A_CHAIN, **noun.form.own_fields(job)}
-    fields = {
-        name: getattr(job.spec, rule.attribute) if hasattr(job.spec, rule.attribute) else own[name]
-        for name, rule in noun.form.rules.items()
-    }
-    derived = {
-        "must": job.must,
-        "message": job.spec.message,
-        "file": shelved.path,
-        "next": noun.next(job, now),
-    }
-    return fields | derived
-
-
-def page_object(noun: JobNoun[S], shelved: Shelved[S], now: datetime) -> dict[str, object]:
-    """One job with its next three moments."""
-    enabled = shelved.item.spec.enabled
-    upcoming = list(islice(noun.upcoming(shelved.item, now), 3)) if enabled else []
-    return job_object(noun, shelved, now) | {"upcoming": upcoming}
-
-
-def list_jobs(noun: JobNoun[S], given: Given, caller: Caller) -> None:
-    data = open_data(caller)
-    report = noun.shelf(data).report()
-    if "json" in given:
-        _print_report(noun, report, data.now)
-    else:
-        _print_list(noun, report, data.now)
-
-
-def show_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
-    data = open_data(caller)
-    shelved = noun.shelf(data).get(given["job"])
-    if "json" in given:
-        print_json(page_object(noun, shelved, data.now))
-    else:
-        print(page(noun, shelved.item, caller.shown(shelved.path), data.now))
-
-
-def _print_list(noun: JobNoun[S], report: ShelfReport[S], now: datetime) -> None:
-    if report.jobs:
-        jobs = [(shelved.item, moment) for shelved, moment in _by_moment(noun, report, now)]
-        print(listing(noun, jobs, now), flush=True)
-    elif report.problems:
-        print(f"No {noun.name} can run: every file has a problem.", flush=True)
-    else:
-        print(f"No {noun.plural}. Add one: {noun.add_example}", flush=True)
-    for problem in report.problems:
-        print(plain(problem), file=sys.stderr)
-    for warning in report.warnings:
-        note(warning)
-
-
-def _print_report(noun: JobNoun[S], report: ShelfReport[S], now: datetime) -> None:
-    jobs = [job_object(noun, shelved, now) for shelved, _ in _by_moment(noun, report, now)]
-    print_json(
-        {
-            noun.plural: jobs,
-            "problems": list(report.problems),
-            "warnings": list(report.warnings),
-        }
-    )
-
-
-def _by_moment(
-    noun: JobNoun[S], report: ShelfReport[S], now: datetime
-) -> list[tuple[Shelved[S], datetime | None]]:
-    """The jobs with their next moments, the soonest first and the paused ones last."""
-
-    def order(entry: tuple[Shelved[S], datetime | None]) -> tuple[bool, float, str]:
-        shelved, moment = entry
-        return moment is None, moment.timestamp() if moment else 0, shelved.item.spec.id
-
-    return sorted(((shelved, noun.next(shelved.item, now)) for shelved in report.jobs), key=order)
-
-
-_PATIENCE = 5.0
+_WAIT_SECONDS = 5.0
 _BETWEEN_LOOKS = 0.02
 
 
-def run_job(noun: JobNoun[S], given: Given, caller: Caller, *, patience: float = _PATIENCE) -> None:
+def run_job(
+    noun: JobNoun[S], given: Given, caller: Caller, *, wait_seconds: float = _WAIT_SECONDS
+) -> None:
     data = open_data(caller)
     if setter(caller, data) is not None:
         from ollim_bot.domain.initiative import NO_RUN
@@ -224,7 +42,7 @@ def run_job(noun: JobNoun[S], given: Given, caller: Caller, *, patience: float =
     job = noun.shelf(data).get(given["job"]).item
     if running_pid(data.paths.bot_pid) is None:
         raise OllimError("The bot is not running, and only it can run this. Start it: ollim-bot")
-    if not _is_taken(noun, job.spec.id, data, patience):
+    if not _is_taken(noun, job.spec.id, data, wait_seconds):
         raise OllimError(
             "The bot did not answer, so nothing was run. If it is just starting or stopping, "
             "try it again in a moment."
@@ -233,21 +51,17 @@ def run_job(noun: JobNoun[S], given: Given, caller: Caller, *, patience: float =
     print(f"{noun.name.capitalize()} started: {title(job.spec.title)}. {story}", flush=True)
 
 
-def _is_taken(noun: JobNoun[S], job_id: str, data: Data, patience: float) -> bool:
-    """What the bot has not taken in time, it never takes."""
+def _is_taken(noun: JobNoun[S], job_id: str, data: Data, wait_seconds: float) -> bool:
+    """Whether the bot has taken the request in time; otherwise the request is withdrawn."""
     folder = RequestFolder(data.paths)
     request = folder.put(noun.form.kind, job_id, data.now)
-    end = time.monotonic() + patience
+    end = time.monotonic() + wait_seconds
     try:
         while folder.is_waiting(request) and time.monotonic() < end:
             time.sleep(_BETWEEN_LOOKS)
     finally:
         is_withdrawn = folder.withdraw(request)
     return not is_withdrawn
-
-
-if TYPE_CHECKING:
-    from ollim_bot.domain.initiative import Setter
 
 
 def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
@@ -259,18 +73,18 @@ def add_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
     if not fields.keys() >= {*noun.form.required} - {"id"}:
         raise WrongInput(f"Say when: {noun.say_when}. Example: {noun.add_example}")
     _refuse_more_power(fields, (), data, caller)
-    job = new_job(noun.form, fields, message)
+    job = _new_job(noun.form, fields, message)
     by = setter(caller, data)
     with writable(data) as data:
-        job = set_in_background(job, by, data)
-        added = shelved(noun.shelf(data), job, keep_id="id" in fields)
+        job = _set_in_background(job, by, data)
+        added = _added(noun.shelf(data), job, keep_id="id" in fields)
         if "json" in given:
             print_json(job_object(noun, added, data.now))
         else:
             print(_news(noun, "set", added.item, data.now))
             print(f"id {added.item.spec.id}, file {caller.shown(added.path)}", flush=True)
         _warn(added.item, data)
-        _tell_if_asleep(added.item, data)
+        _note_if_bot_is_stopped(added.item, data)
 
 
 def edit_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
@@ -322,30 +136,30 @@ def amend(
     *,
     by: Setter | None = None,
 ) -> None:
-    """Change a job, and repeat what it promises now. `done` says in a word what was done.
+    """Change a job, and print its new promise. `done` is the past participle of the change.
 
-    `by` is the background run that wants it, where one does.
+    `by` is the background run that asks for the change, if one does.
     """
     _known(noun.shelf(data), job_id)
     with writable(data) as data:
         body = None if message is None else message.strip()
-        approve = approval(by, data)
+        approve = _approval(by, data)
         job = noun.shelf(data).amend(job_id, changes, body, approve)
         print(_news(noun, done, job, data.now), flush=True)
-        _tell_if_asleep(job, data)
+        _note_if_bot_is_stopped(job, data)
 
 
 def _fields(
     noun: JobNoun[S], given: Given, own_zone: ZoneInfo | None, now: datetime
 ) -> dict[str, object]:
-    """What was said of the job. Moments in words are meant in its own time zone."""
+    """The given fields of the job. Moments in words are in its own time zone."""
     zone = ZoneInfo(given["timezone"]) if "timezone" in given else own_zone
     when = noun.when_given(given, now.astimezone(zone or now.tzinfo))
     return when | fields_given(given, noun.form.rules)
 
 
 def _known(shelf: MarkdownShelf[S], job_id: str) -> S | None:
-    """None if the file is there, but wrong. Raises `NotFound`."""
+    """None if its file is invalid. Raises `NotFound`."""
     try:
         return shelf.get(job_id).item
     except BadJob:
@@ -355,15 +169,17 @@ def _known(shelf: MarkdownShelf[S], job_id: str) -> S | None:
 def _refuse_more_power(
     fields: Mapping[str, object], kept: Sequence[str], data: Data, caller: Caller
 ) -> None:
-    """What the agent allows a job goes no further than the conversation; `kept` is the owner's."""
+    """The agent allows a job no tool beyond the conversation's; `kept` is what the job had."""
     tools = fields.get("allowed-tools")
     if not isinstance(tools, list) or caller.agent is None:
         return
     from ollim_bot.domain.permissions import beyond_main
     from ollim_bot.domain.tool_policy import Pattern
     from ollim_bot.store.policy_file import PolicyFile
+    from ollim_bot.tools.registry import MAIN_TOOLS
 
-    allowed = [Pattern.of(text) for text in PolicyFile(data.paths, note).read().main]
+    policy = PolicyFile(data.paths, note).read()
+    allowed = [Pattern.of(text) for text in policy.main(MAIN_TOOLS)]
     beyond = beyond_main([tool for tool in tools if tool not in kept], allowed)
     if problems := [f"--allowed-tool: {sentence}" for sentence in beyond]:
         raise WrongInput("\n".join(problems))
@@ -392,6 +208,104 @@ def _warn(job: S, data: Data) -> None:
         note(small(sentence))
 
 
-def _tell_if_asleep(job: S, data: Data) -> None:
+def _note_if_bot_is_stopped(job: S, data: Data) -> None:
     if job.spec.enabled and running_pid(data.paths.bot_pid) is None:
         note("the bot is not running, so nothing comes yet.")
+
+
+def setter(caller: Caller, data: Data) -> Setter | None:
+    """The background run that calls; None for a person, and for the agent in the conversation."""
+    if caller.agent in (None, CONVERSATION):
+        return None
+    from ollim_bot.domain.initiative import Setter
+    from ollim_bot.domain.occurrences import Occurrence
+
+    try:
+        run = Occurrence.parse(caller.agent)
+    except ValueError:
+        raise WrongInput(f"{CALLED_BY} names no run, so nothing was changed.") from None
+    return Setter(run.id, f"{run.kind}:{run.job_id}", _may_ping(run, data))
+
+
+def _set_in_background(job: S, by: Setter | None, data: Data) -> S:
+    """The new job with the limits of its setter, counted.
+
+    Raises `WrongInput` if the setter may not add it.
+    """
+    if by is None:
+        return job
+    from ollim_bot.domain.initiative import objections, set_by
+
+    job = set_by(job, by)
+    _refuse(objections(None, job, by))
+    _count(by, data)
+    return job
+
+
+def _approval(by: Setter | None, data: Data) -> Callable[[S | None, S], None] | None:
+    """A check that raises `WrongInput` if the run may not make this change."""
+    if by is None:
+        return None
+    from ollim_bot.domain.initiative import objections
+
+    def approve(before: S | None, after: S) -> None:
+        if before is None:
+            raise WrongInput("A background run cannot mend a job whose file is wrong.")
+        _refuse(objections(before, after, by))
+        _count(by, data)
+
+    return approve
+
+
+def _refuse(reasons: Iterable[str]) -> None:
+    if found := [f"{reason}." for reason in reasons]:
+        raise WrongInput("\n".join(found))
+
+
+def _count(by: Setter, data: Data) -> None:
+    if refusal := data.stores(note).count_set(by, data.now):
+        raise WrongInput(refusal)
+
+
+def _may_ping(run: Occurrence, data: Data) -> bool:
+    """As the file of its job says; False without a file."""
+    from ollim_bot.store.job_formats import REMINDERS, ROUTINES, WEBHOOKS
+
+    forms: dict[JobKind, tuple[Any, JobFormat[Any]]] = {
+        JobKind.ROUTINE: (data.paths.routines, ROUTINES),
+        JobKind.REMINDER: (data.paths.reminders, REMINDERS),
+        JobKind.WEBHOOK: (data.paths.webhooks, WEBHOOKS),
+    }
+    try:
+        return bool(data.shelf(*forms[run.kind]).get(run.job_id).item.spec.allow_ping)
+    except (NotFound, BadJob, DuplicateId):
+        return False
+
+
+def _new_job(form: JobFormat[S], fields: Mapping[str, object], message: str) -> S:
+    """With a new id unless `fields` has one. Raises `BadJob` with all problems."""
+    _refuse_background_fields(form, fields)
+    return form.made({"id": _new_id(), **fields}, message.strip())
+
+
+def _added(shelf: MarkdownShelf[S], job: S, *, keep_id: bool) -> Shelved[S]:
+    """Add the job to the shelf, with another id if its own is taken and need not be kept."""
+    while True:
+        try:
+            return Shelved(job, shelf.add(job))
+        except DuplicateId:
+            if keep_id:
+                raise
+            job = replace(job, spec=replace(job.spec, id=_new_id()))
+
+
+def _new_id() -> str:
+    return os.urandom(4).hex()
+
+
+def _refuse_background_fields(form: JobFormat[S], fields: Mapping[str, object]) -> None:
+    # The error of the file format would speak of lines instead of flags.
+    if not fields.get("background", form.background_by_default):
+        for name in fields:
+            if form.rules[name].background_only:
+                raise WrongInput(f"{name}: is for background jobs only. Add --background.")

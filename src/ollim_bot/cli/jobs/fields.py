@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from ollim_bot.cli.data import Data, note
-from ollim_bot.cli.framework import Caller, Flags, Given
-from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
-from ollim_bot.domain.jobs import JobKind, Reminder, Routine
+from ollim_bot.cli.data import Data
+from ollim_bot.cli.framework import Flags, Given
+from ollim_bot.domain.jobs import Reminder, Routine
 from ollim_bot.environment import near_zone, zone_named
-from ollim_bot.errors import BadJob, DuplicateId, NotFound, WrongInput
+from ollim_bot.errors import WrongInput
 from ollim_bot.paths import DataPaths
-from ollim_bot.ports import Shelved
 from ollim_bot.store.job_formats import JobFormat
 from ollim_bot.store.job_shelf import MarkdownShelf
 
-# Far below what a job file may hold, in any script.
+# Far below the limit of a job file, in any script.
 LONGEST_MESSAGE = 100_000
 
 
+_EITHER = {"action": "either"}
+S = TypeVar("S", bound=Routine | Reminder)
+
+
 class Flag(NamedTuple):
-    """`field` is the name in the file of what the flag sets."""
+    """`field` is the name, in the file, of the field that the flag sets."""
 
     names: str
     field: str
@@ -39,7 +39,7 @@ class Flag(NamedTuple):
 
 
 def whole_number(text: str) -> int | str:
-    """A number where there is one; what else was typed is refused as a field of the job."""
+    """The number; other text is passed on, and refused as a field of the job."""
     return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else text
 
 
@@ -62,7 +62,6 @@ def _single(text: str) -> str:
     return text
 
 
-_EITHER = {"action": "either"}
 _EACH = {"action": "append", "type": _single}
 
 MESSAGE = Flag(
@@ -107,7 +106,7 @@ def add_flags(parser: Flags, *flags: Flag) -> None:
 
 
 def fields_given(given: Given, fields: Iterable[str]) -> dict[str, object]:
-    """What was said of the job, under the names of the file."""
+    """The given fields, by their names in the file."""
     return {name: given[name] for name in fields if name in given}
 
 
@@ -137,7 +136,7 @@ def _standard_input() -> str:
 
 
 def cleared(given: Given, fields: Iterable[str]) -> dict[str, object]:
-    """The fields to take away."""
+    """The fields to remove."""
     names = [name.lstrip("-").replace("_", "-") for name in given.get("clear", ())]
     known = list(fields)
     for name in names:
@@ -146,13 +145,11 @@ def cleared(given: Given, fields: Iterable[str]) -> dict[str, object]:
     return dict.fromkeys(names)
 
 
-S = TypeVar("S", bound=Routine | Reminder)
-
-
 class JobNoun(ABC, Generic[S]):
-    """Every `now` is in the owner's zone, but for `when_given`: that one is in the job's.
+    """A kind of job on the command line.
 
-    `say_when` shows how the flags say when the job is due.
+    Every `now` is in the owner's zone, except in `when_given`, where it is in the job's. `say_when`
+    shows the flags that say when the job is due.
     """
 
     form: JobFormat[S]
@@ -181,7 +178,7 @@ class JobNoun(ABC, Generic[S]):
 
     @abstractmethod
     def when_given(self, given: Given, now: datetime) -> dict[str, object]:
-        """The fields that say when, or none if the flags do not say."""
+        """The fields that say when; empty if no flag does."""
 
     @abstractmethod
     def upcoming(self, job: S, now: datetime) -> Iterator[datetime]:
@@ -189,110 +186,8 @@ class JobNoun(ABC, Generic[S]):
 
     @abstractmethod
     def promise(self, job: S, now: datetime) -> str:
-        """When it comes, the way a person would repeat it."""
+        """When it is due, in words."""
 
     @abstractmethod
     def facts(self, job: S, now: datetime) -> list[tuple[str, str]]:
-        """What only this kind of job has, by name, in words."""
-
-
-# A listing needs none of the rest, and would take half as long again with it.
-if TYPE_CHECKING:
-    from ollim_bot.domain.initiative import Setter
-    from ollim_bot.domain.occurrences import Occurrence
-    from ollim_bot.store.job_formats import JobFormat
-
-
-def setter(caller: Caller, data: Data) -> Setter | None:
-    """The background run that calls; None for a person, and for the agent in the conversation."""
-    if caller.agent in (None, CONVERSATION):
-        return None
-    from ollim_bot.domain.initiative import Setter
-    from ollim_bot.domain.occurrences import Occurrence
-
-    try:
-        run = Occurrence.parse(caller.agent)
-    except ValueError:
-        raise WrongInput(f"{CALLED_BY} names no run, so nothing was changed.") from None
-    return Setter(run.id, f"{run.kind}:{run.job_id}", _may_ping(run, data))
-
-
-def set_in_background(job: S, by: Setter | None, data: Data) -> S:
-    """The new job as the caller may set it, counted. Raises `WrongInput` where it may not."""
-    if by is None:
-        return job
-    from ollim_bot.domain.initiative import objections, set_by
-
-    job = set_by(job, by)
-    _refuse(objections(None, job, by))
-    _count(by, data)
-    return job
-
-
-def approval(by: Setter | None, data: Data) -> Callable[[S | None, S], None] | None:
-    """Raises `WrongInput` where the caller may not make the second job of the first."""
-    if by is None:
-        return None
-    from ollim_bot.domain.initiative import objections
-
-    def approve(before: S | None, after: S) -> None:
-        if before is None:
-            raise WrongInput("A background run cannot mend a job whose file is wrong.")
-        _refuse(objections(before, after, by))
-        _count(by, data)
-
-    return approve
-
-
-def _refuse(reasons: Iterable[str]) -> None:
-    if found := [f"{reason}." for reason in reasons]:
-        raise WrongInput("\n".join(found))
-
-
-def _count(by: Setter, data: Data) -> None:
-    if refusal := data.stores(note).count_set(by, data.now):
-        raise WrongInput(refusal)
-
-
-def _may_ping(run: Occurrence, data: Data) -> bool:
-    """As its job's file says; where there is none, it may not."""
-    from ollim_bot.store.job_formats import REMINDERS, ROUTINES, WEBHOOKS
-
-    forms: dict[JobKind, tuple[Any, JobFormat[Any]]] = {
-        JobKind.ROUTINE: (data.paths.routines, ROUTINES),
-        JobKind.REMINDER: (data.paths.reminders, REMINDERS),
-        JobKind.WEBHOOK: (data.paths.webhooks, WEBHOOKS),
-    }
-    try:
-        return bool(data.shelf(*forms[run.kind]).get(run.job_id).item.spec.allow_ping)
-    except (NotFound, BadJob, DuplicateId):
-        return False
-
-
-def new_job(form: JobFormat[S], fields: Mapping[str, object], message: str) -> S:
-    """With an id made up, unless `fields` name one. Raises `BadJob` with all that is wrong."""
-    _refuse_background_fields(form, fields)
-    return form.made({"id": _made_up_id(), **fields}, message.strip())
-
-
-def shelved(shelf: MarkdownShelf[S], job: S, *, keep_id: bool) -> Shelved[S]:
-    """Put the job on the shelf, under another id if its own is taken and need not be kept."""
-    while True:
-        try:
-            return Shelved(job, shelf.add(job))
-        except DuplicateId:
-            if keep_id:
-                raise
-            job = replace(job, spec=replace(job.spec, id=_made_up_id()))
-
-
-def _made_up_id() -> str:
-    return os.urandom(4).hex()
-
-
-def _refuse_background_fields(form: JobFormat[S], fields: Mapping[str, object]) -> None:
-    # The file's own complaint would speak of lines, where there are flags.
-    if not fields.get("background", form.background_by_default):
-        for name in fields:
-            if form.rules[name].background_only:
-                raise WrongInput(f"{name}: is for background jobs only. Add --background.")
+        """The facts that only this kind of job has, each with its name."""

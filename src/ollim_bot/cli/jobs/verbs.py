@@ -1,4 +1,4 @@
-"""The verbs that every kind of scheduled job has, as one table."""
+"""The table of verbs that every kind of scheduled job has."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from ollim_bot.cli.framework import Flags, Verb, json_flag
-from ollim_bot.cli.jobs import changes
+from ollim_bot.cli.jobs import changes, views
 from ollim_bot.cli.jobs.fields import COMMON, ID, MESSAGE, JobNoun, S, add_flags
 
 
@@ -23,14 +23,14 @@ def job_verbs(noun: JobNoun[S]) -> Mapping[str, Verb]:
             f"all {noun.plural}, the next one first",
             f"{command} list",
             json_flag,
-            partial(changes.list_jobs, noun),
+            partial(views.list_jobs, noun),
             needs_words=False,
         ),
         "show": Verb(
             "everything about one",
             f"{command} show 3f2a9c1b",
             _show_flags,
-            partial(changes.show_job, noun),
+            partial(views.show_job, noun),
         ),
         "edit": Verb(
             "change one, or mend its file",

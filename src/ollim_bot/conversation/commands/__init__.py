@@ -1,1 +1,1 @@
-"""Slash commands: one table for every surface, and what each of them does."""
+"""Slash commands: one table for every surface, and their handlers."""

@@ -1,10 +1,10 @@
-"""`/routines`, `/reminders` and `/runs`: what is scheduled, and what became of what was."""
+"""`/routines`, `/reminders` and `/runs`: the schedule, and the outcome of past runs."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from ollim_bot.conversation.jobs.echo import Post
@@ -12,6 +12,7 @@ from ollim_bot.conversation.jobs.overview import job_overview, next_moment
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage, numbered_id
 from ollim_bot.domain.facts import Facts
+from ollim_bot.domain.inputs import CommandCall
 from ollim_bot.domain.jobs import Reminder, Routine
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.run_history import History, RunStory
@@ -33,7 +34,7 @@ _NONE = {
 
 
 class JobCommands:
-    """The soonest of the jobs get a card each, which has their buttons; the rest is counted."""
+    """Shows the soonest jobs as cards with their buttons, and counts the others."""
 
     def __init__(
         self, stores: Stores, clock: Clock, post: Post, *, in_fork: Callable[[], bool]
@@ -43,13 +44,13 @@ class JobCommands:
         self._post = post
         self._in_fork = in_fork
 
-    async def routines(self, _: Mapping[str, str]) -> str:
+    async def routines(self, _: CommandCall) -> str:
         return await self._show("routine", self._stores.routines)
 
-    async def reminders(self, _: Mapping[str, str]) -> str:
+    async def reminders(self, _: CommandCall) -> str:
         return await self._show("reminder", self._stores.reminders)
 
-    async def runs(self, _: Mapping[str, str]) -> str:
+    async def runs(self, _: CommandCall) -> str:
         rows = (await asyncio.to_thread(self._stores.ledger.tail, _NEWEST_ROWS)).entries
         stories = [*History.of(rows).stories.values()]
         if not stories:
@@ -81,7 +82,7 @@ class JobCommands:
     def _cards(
         self, shelf: Shelf[Routine] | Shelf[Reminder], now: datetime
     ) -> tuple[Sequence[Card], int, int]:
-        """The soonest first and what is paused last; how many more, and how many wrong files."""
+        """Cards, the soonest first and paused jobs last; how many more jobs, and problems."""
         report, facts = shelf.report(), Facts(self._stores.memory.read())
         jobs: list[ScheduledJob] = [shelved.item for shelved in report.jobs]
 
@@ -96,7 +97,7 @@ class JobCommands:
 
 
 def _rest(kind: str, more: int, problems: int) -> str:
-    """What no card tells; empty if they tell all."""
+    """A line about the jobs without a card; empty if there are none."""
     left = [_counted(more, f"more {kind}", f"more {kind}s")] if more else []
     if problems:
         left.append(_counted(problems, "mistake in a file", "mistakes in files"))

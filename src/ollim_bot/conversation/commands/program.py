@@ -7,34 +7,34 @@ from collections.abc import Awaitable, Callable, Mapping
 from uuid import uuid4
 
 from ollim_bot import __version__
-from ollim_bot.chat import Incoming
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.buttons import Receive
 from ollim_bot.domain.chat import OF_SET_UP
-from ollim_bot.domain.inputs import InputId
+from ollim_bot.domain.inputs import CommandCall, InputId
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.runtime_config import CONFIG_KEYS, PermissionMode, RuntimeConfig
 from ollim_bot.domain.text import nearest
 from ollim_bot.errors import WrongInput
-from ollim_bot.ports import Clock, Store
+from ollim_bot.ports import Clock, IncomingMessage, Store
 from ollim_bot.store.store import Store as StateStore
 
-# What the button of the welcome says, and what the owner is shown to have said.
+# The label of the welcome's button, and what the conversation shows as the owner's words.
 SET_UP = "Set up"
 
 
 class SetUp:
-    """It is asked as if the button of the welcome were pressed, as often as it is wanted."""
+    """Asks the set-up questions, as a click on the button of the welcome does."""
 
     def __init__(self, prompt: str, receive: Receive) -> None:
         self._prompt = prompt
         self._receive = receive
 
-    async def begin(self, surface: str) -> None:
-        """When it returns, it is on disk. Raises `OllimError` if it cannot be kept."""
+    async def begin(self, call: CommandCall) -> str:
+        """Returns when the question is on disk. Raises `OllimError` if it cannot be stored."""
         name = InputId(f"{OF_SET_UP}{uuid4().hex}")
-        await self._receive(Incoming(name, surface, self._prompt, button=SET_UP))
+        await self._receive(IncomingMessage(name, call.surface, self._prompt, button=SET_UP))
+        return ""
 
 
 _KNOWN_MODELS = ("opus", "sonnet", "haiku", "default", "none")
@@ -44,7 +44,8 @@ class SettingCommands:
     def __init__(self, config: Store[RuntimeConfig]) -> None:
         self._config = config
 
-    async def config(self, arguments: Mapping[str, str]) -> str:
+    async def config(self, call: CommandCall) -> str:
+        arguments = call.arguments
         if "key" not in arguments:
             config = await asyncio.to_thread(self._config.read)
             return "\n".join(_line(config, key) for key in CONFIG_KEYS)
@@ -54,7 +55,8 @@ class SettingCommands:
             return f"{_line(config, key)}\nIt takes {CONFIG_KEYS[key].takes}."
         return await self._set(key, arguments["value"])
 
-    async def model(self, arguments: Mapping[str, str]) -> str:
+    async def model(self, call: CommandCall) -> str:
+        arguments = call.arguments
         if "name" not in arguments:
             config = await asyncio.to_thread(self._config.read)
             takes = CONFIG_KEYS["model.main"].takes
@@ -63,7 +65,8 @@ class SettingCommands:
         is_known = arguments["name"].lower() in _KNOWN_MODELS
         return told if is_known else f"{told} It is taken as a full model id."
 
-    async def thinking(self, arguments: Mapping[str, str]) -> str:
+    async def thinking(self, call: CommandCall) -> str:
+        arguments = call.arguments
         if "mode" not in arguments:
             config = await asyncio.to_thread(self._config.read)
             takes = CONFIG_KEYS["thinking.main"].takes
@@ -108,8 +111,9 @@ class PermissionCommands:
     def __init__(self, approvals: Approvals) -> None:
         self._approvals = approvals
 
-    async def permissions(self, arguments: Mapping[str, str]) -> str:
-        """Set the mode that is given, or show what counts; raises `WrongInput`."""
+    async def permissions(self, call: CommandCall) -> str:
+        """Set the given mode, or show the present one; raises `WrongInput`."""
+        arguments = call.arguments
         if "mode" in arguments:
             return await self._set(arguments["mode"])
         mode = await self._approvals.mode()
@@ -142,8 +146,9 @@ class PingCommands:
         self._store = store
         self._clock = clock
 
-    async def ping_budget(self, arguments: Mapping[str, str]) -> str:
-        """Set what is given and show it all; raises `WrongInput`."""
+    async def ping_budget(self, call: CommandCall) -> str:
+        """Set the given limits and show all of them; raises `WrongInput`."""
+        arguments = call.arguments
         now = self._clock.now()
 
         def after(budget: PingBudget) -> PingBudget:
@@ -162,7 +167,7 @@ class PingCommands:
 
 
 def _number(word: str | None, before: int) -> int:
-    """Zero, which no limit can be, for what is not a number."""
+    """The number; 0, which is no valid limit, if the word is none."""
     if word is None:
         return before
     is_number = word.isascii() and word.isdecimal() and len(word) <= _MOST_DIGITS
@@ -175,18 +180,18 @@ def _limits(budget: PingBudget) -> str:
 
 
 class ProgramCommands:
-    """`doctor` looks the whole installation over; `restart` has the whole bot begin anew."""
+    """`doctor` examines the installation; `restart` restarts the whole bot."""
 
     def __init__(self, doctor: Callable[[], Awaitable[str]], restart: Callable[[], None]) -> None:
         self._doctor = doctor
         self._restart = restart
 
-    async def doctor(self, _: Mapping[str, str]) -> str:
+    async def doctor(self, _: CommandCall) -> str:
         return await self._doctor()
 
-    async def version(self, _: Mapping[str, str]) -> str:
+    async def version(self, _: CommandCall) -> str:
         return f"ollim-bot {__version__}"
 
-    async def restart(self, _: Mapping[str, str]) -> str:
+    async def restart(self, _: CommandCall) -> str:
         self._restart()
         return texts.RESTARTING

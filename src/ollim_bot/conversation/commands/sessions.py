@@ -1,4 +1,4 @@
-"""Commands about sessions."""
+"""Commands about the conversation and its sessions."""
 
 from __future__ import annotations
 
@@ -8,38 +8,64 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from ollim_bot.agent import AgentEngine, StoredSession
 from ollim_bot.conversation import texts
+from ollim_bot.conversation.approvals import Approvals
+from ollim_bot.conversation.forks.commands import ForkCommands
 from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.sessions.main_session import MainSession
 from ollim_bot.conversation.turns.runner import TurnRunner
-from ollim_bot.domain.chat import ChatMessage, Spent
+from ollim_bot.domain.chat import ChatMessage, TurnCost
 from ollim_bot.domain.events import EndCause
 from ollim_bot.domain.inputs import CommandCall
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.provider import Price
-from ollim_bot.domain.session_use import answers, began_at, percent_used, stretch, thousands
+from ollim_bot.domain.session_use import (
+    answers,
+    began_at,
+    compacted_history,
+    percent_used,
+    thousands,
+)
 from ollim_bot.domain.sessions import Cause, SessionChange, SessionId
 from ollim_bot.errors import WrongInput
-from ollim_bot.ports import Clock
+from ollim_bot.ports import AgentEngine, Clock, StoredSession
 from ollim_bot.prompts.first_words import first_words
 from ollim_bot.store.store import Store
 from ollim_bot.stores import Stores
 
 
+class ConversationCommands:
+    """Interrupts the running turn, and begins a new conversation."""
+
+    def __init__(
+        self, turns: TurnRunner, approvals: Approvals, forks: ForkCommands, session: MainSession
+    ) -> None:
+        self._turns = turns
+        self._approvals = approvals
+        self._forks = forks
+        self._session = session
+
+    async def stop(self) -> bool:
+        """Whether a turn was running."""
+        return await self._turns.interrupt()
+
+    async def interrupt(self, _: CommandCall) -> str:
+        return "" if await self.stop() else texts.NOTHING_RUNS
+
+    async def clear(self, _: CommandCall) -> str:
+        await self._approvals.reset()
+        await self._forks.discard()
+        return texts.CLEARED if await self._session.clear() else texts.NOTHING_TO_CLEAR
+
+
 class Compaction:
     def __init__(
-        self,
-        stores: Stores,
-        store: Store,
-        forks: Forks,
-        answering: TurnRunner,
-        clock: Clock,
+        self, stores: Stores, store: Store, forks: Forks, turns: TurnRunner, clock: Clock
     ) -> None:
         self._stores = stores
         self._store = store
         self._forks = forks
-        self._answering = answering
+        self._turns = turns
         self._clock = clock
 
     async def run(self, call: CommandCall) -> str:
@@ -48,7 +74,7 @@ class Compaction:
             return texts.NOTHING_TO_COMPACT
         began = await self._began(session_id)
         line = f"/compact {call.arguments.get('instructions', '')}".strip()
-        turn, end = await self._answering.run_command(call.id, line)
+        turn, end = await self._turns.run_command(call.id, line)
         if end.failure is not None:
             return end.failure.sentence
         if turn.compacted is None:
@@ -56,7 +82,9 @@ class Compaction:
         now = self._clock.now()
         logged = await self._store.read(lambda tx: tx.messages.since(began))
         messages = [each.message for each in logged]
-        return str(stretch(session_id, began, now, messages, turn.compacted.tokens_before or 0))
+        return str(
+            compacted_history(session_id, began, now, messages, turn.compacted.tokens_before or 0)
+        )
 
     async def _began(self, session_id: SessionId) -> datetime:
         events = (await asyncio.to_thread(self._stores.session_history.read)).entries
@@ -91,7 +119,7 @@ class SessionCommands:
         self._folder = working_directory
         self._price = price
 
-    async def list(self, _: Mapping[str, str]) -> str:
+    async def list(self, _: CommandCall) -> str:
         stored = (await self._conversations())[:_LISTED]
         if not stored:
             return "There are no earlier conversations."
@@ -105,7 +133,7 @@ class SessionCommands:
         when = self._when(found)
         return f"Back in the conversation of {when}: “{first_words(found.first_prompt)}”."
 
-    async def cost(self, _: Mapping[str, str]) -> str:
+    async def cost(self, _: CommandCall) -> str:
         now = self._clock.now()
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
         logged = await self._store.read(lambda tx: tx.messages.since(midnight))
@@ -129,9 +157,9 @@ class SessionCommands:
         return found[0]
 
     async def _conversations(self) -> Sequence[StoredSession]:
-        """Those that the owner talked in; background runs are left out.
+        """Sessions in which the owner talked; background runs are left out.
 
-        One that begins with no words of the owner has those of what it has branched off from.
+        A session without words of the owner shows those of the session it branched off from.
         """
         events = (await asyncio.to_thread(self._stores.session_history.read)).entries
         background = {event.session_id for event in events if event.event in _BACKGROUND}
@@ -159,7 +187,7 @@ def _spoken(
     prompts: Mapping[SessionId, str],
     parents: Mapping[SessionId, SessionId | None],
 ) -> str:
-    """The first prompt with words of the owner, of it or of those before it; empty if none has."""
+    """The first prompt with the owner's words, of the session or its nearest parent; else empty."""
     seen: set[SessionId] = set()
     at: SessionId | None = session
     while at is not None and at not in seen:
@@ -171,7 +199,7 @@ def _spoken(
 
 
 def _fullness(messages: Sequence[ChatMessage]) -> str:
-    last: Spent | None = next(
+    last: TurnCost | None = next(
         (message.spent for message in reversed(messages) if message.spent), None
     )
     percent = percent_used(last.context, last.window) if last else None

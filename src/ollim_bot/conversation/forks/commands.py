@@ -16,9 +16,9 @@ from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.forks import Discard, Fork, Idleness, Report, Save
+from ollim_bot.domain.forks import Discard, Fork, IdleAction, Report, Save
 from ollim_bot.domain.inbox import Accepted
-from ollim_bot.domain.inputs import CommandCall, Input, InputId, Occasion, ProgramTurn
+from ollim_bot.domain.inputs import CommandCall, Input, InputId, ProgramTurn, ProgramTurnReason
 from ollim_bot.domain.runs import EnterFork, Intent
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import Clock
@@ -49,8 +49,7 @@ class ForkCommands:
         self._inbox = inbox
         self._clock = clock
         self._note = note
-        self.in_line: Mapping[str, Callable[[CommandCall], Awaitable[str]]] = {
-            ENTER: self._enter,
+        self.steps: Mapping[str, Callable[[CommandCall], Awaitable[str]]] = {
             SAVE: self._save,
             REPORT: self._report,
             EXIT: self._exit,
@@ -89,7 +88,7 @@ class ForkCommands:
         if not self._waits(IDLE):
             await self.put(IDLE, fork=fork.id)
 
-    async def _enter(self, call: CommandCall) -> str:
+    async def enter(self, call: CommandCall) -> str:
         fork = self._forks.open
         if fork is not None and fork.id != call.id:
             raise WrongInput(cards.ALREADY_OPEN)
@@ -98,7 +97,7 @@ class ForkCommands:
         fork = await self._forks.enter(
             call.id, topic=topic, idle_minutes=int(idle) if idle else None
         )
-        await self._put_once(self._turn(call, fork, Occasion.FORK_STARTED, topic))
+        await self._put_once(self._turn(call, fork, ProgramTurnReason.FORK_STARTED, topic))
         return ""
 
     async def _save(self, call: CommandCall) -> str:
@@ -125,10 +124,10 @@ class ForkCommands:
             await self._forks.end(Report(self._summary(fork)))
         elif not fork.has_answered:
             raise WrongInput(cards.NOTHING_ANSWERED)
-        elif not self._waits_to_ask(Occasion.FORK_REPORT):
+        elif not self._waits_to_ask(ProgramTurnReason.FORK_REPORT):
             last = self._call(InputId(f"last-{call.id}"), REPORT, fork=fork.id, is_last="yes")
             # In line at once, so that the fork ends even if the agent leaves no summary.
-            await self._put_once(self._turn(call, fork, Occasion.FORK_REPORT), last)
+            await self._put_once(self._turn(call, fork, ProgramTurnReason.FORK_REPORT), last)
         return ""
 
     async def _exit(self, call: CommandCall) -> str:
@@ -142,13 +141,13 @@ class ForkCommands:
             return ""
         now = self._clock.now()
         match fork.verdict(now):
-            case Idleness.PROMPT:
+            case IdleAction.PROMPT:
                 await self._note(cards.idle_note(fork.idle_limit), name=f"fork-idle-{call.id}")
-                await self._put_once(self._turn(call, fork, Occasion.FORK_IDLE))
+                await self._put_once(self._turn(call, fork, ProgramTurnReason.FORK_IDLE))
                 await self._forks.prompted()
-            case Idleness.CLOSE:
+            case IdleAction.CLOSE:
                 await self._forks.end(Report(fork.summary))
-            case Idleness.KEEP:
+            case IdleAction.KEEP:
                 pass
         return ""
 
@@ -157,7 +156,7 @@ class ForkCommands:
         return fork if fork is not None and fork.id == call.arguments.get("fork") else None
 
     def _turn(
-        self, call: CommandCall, fork: Fork, occasion: Occasion, topic: str = ""
+        self, call: CommandCall, fork: Fork, occasion: ProgramTurnReason, topic: str = ""
     ) -> ProgramTurn:
         name = InputId(f"{occasion}-{call.id}")
         return ProgramTurn(name, _NOBODY, self._clock.now(), occasion, fork.id, topic)
@@ -183,7 +182,7 @@ class ForkCommands:
         waiting = self._inbox.state.waiting
         return any(isinstance(each, CommandCall) and each.name == name for each in waiting)
 
-    def _waits_to_ask(self, occasion: Occasion) -> bool:
+    def _waits_to_ask(self, occasion: ProgramTurnReason) -> bool:
         waiting = self._inbox.state.waiting
         return any(isinstance(e, ProgramTurn) and e.occasion is occasion for e in waiting)
 
@@ -268,7 +267,7 @@ class IdleWatch:
         if fork is None:
             await asyncio.Event().wait()
             return
-        while fork.verdict(now := self._clock.now()) is Idleness.KEEP:
+        while fork.verdict(now := self._clock.now()) is IdleAction.KEEP:
             if fork.last_activity > now:
                 # The clock was set back: it must not keep the fork open for as long as that.
                 await self._kept.change(lambda one: one.rested(now))

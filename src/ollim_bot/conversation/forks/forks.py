@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from ollim_bot.agent import AgentEngine
-from ollim_bot.chat import OpenFork
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.forks import cards
 from ollim_bot.conversation.forks.session import ForkSession, ForkState
@@ -26,10 +24,10 @@ from ollim_bot.domain.forks import (
     Save,
     lookup_fork_session,
 )
-from ollim_bot.domain.inputs import Asked, ForkOrigin, OwnerMessage
+from ollim_bot.domain.inputs import ForkOrigin, OwnerMessage, TurnRequest
 from ollim_bot.domain.session_use import fitting_model
 from ollim_bot.domain.sessions import Cause, SessionChange, SessionId
-from ollim_bot.ports import Clock
+from ollim_bot.ports import AgentEngine, Clock, OpenFork
 from ollim_bot.store.store import Store
 from ollim_bot.stores import Stores
 
@@ -198,7 +196,7 @@ class Replies:
         is_expired = found.life is ForkLife.EXPIRED
         return ForkOrigin(found.record.fork_session_id, sent, is_expired)
 
-    async def route(self, asked: Sequence[Asked]) -> tuple[str, ...]:
+    async def route(self, asked: Sequence[TurnRequest]) -> tuple[str, ...]:
         """Open a fork where a reply wants one; gives what has to be said about it."""
         notes: list[str] = []
         for message in asked:

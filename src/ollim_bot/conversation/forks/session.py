@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import datetime
 from uuid import uuid4
 
-from ollim_bot.agent import AgentEngine, AgentSession, SessionSpec, Toolset
 from ollim_bot.conversation.sessions.dialogue import ChatSession, Spec
 from ollim_bot.conversation.sessions.main_session import log_once
 from ollim_bot.domain.chat import ChatMessage
@@ -16,13 +15,13 @@ from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.inbox import InboxRow, Taken
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
-from ollim_bot.domain.tool_policy import MAIN_TOOLS
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import SessionLost
-from ollim_bot.ports import Clock, Log, Store
+from ollim_bot.ports import AgentEngine, AgentSession, Clock, Log, SessionSpec, Store, Toolset
 from ollim_bot.prompts.context import READ_ONLY
 from ollim_bot.store.messages import Sender
 from ollim_bot.stores import Stores
+from ollim_bot.tools.registry import MAIN_TOOLS
 
 
 class ForkState:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from ollim_bot.conversation.buttons import Action, Uses
 from ollim_bot.conversation.jobs.cards import cancelled_card
 from ollim_bot.conversation.jobs.echo import Former, Post
+from ollim_bot.conversation.jobs.manual_runs import ManualRuns
 from ollim_bot.conversation.jobs.overview import (
     CANCEL,
     PAUSE,
@@ -27,32 +28,15 @@ from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.facts import Facts
-from ollim_bot.domain.jobs import Job, JobKind, Reminder, kind_of
+from ollim_bot.domain.jobs import JobKind, Reminder, Shelved, kind_of
 from ollim_bot.domain.moments import describe, describe_with_distance
 from ollim_bot.domain.schedule import ScheduledJob, occurrence_at
 from ollim_bot.domain.shared_files import FileChange, JobFile, JobFolder
 from ollim_bot.domain.snoozing import snoozed_until
 from ollim_bot.errors import OllimError, StorageError, WrongInput
-from ollim_bot.ports import Clock, Shelved
+from ollim_bot.ports import Clock
 from ollim_bot.stores import Stores
 from ollim_bot.tools.job_validator import JobChecker
-
-
-class ByHand:
-    """Whoever runs jobs is put together after the conversation, and says so with `served_by`."""
-
-    def __init__(self) -> None:
-        self._run: Callable[[Job], bool] = lambda _: False
-
-    def served_by(self, run: Callable[[Job], bool]) -> None:
-        """`run` begins a run by hand, or returns False if one of that job goes on already."""
-        self._run = run
-
-    def __call__(self, job: Job) -> bool:
-        return self._run(job)
-
-
-RunNow = Callable[[Job], bool]
 
 _FOLDERS: Mapping[str, JobFolder] = {
     JobKind.ROUTINE: JobFolder.ROUTINES,
@@ -71,10 +55,7 @@ class _Done:
 
 
 class JobButtons:
-    """A card shows its job as it is after the click, with what can be done about it then.
-
-    `run_now` begins a run by hand; False if one of that job goes on already.
-    """
+    """A card shows its job as it is after the click, with what can be done about it then."""
 
     def __init__(
         self,
@@ -83,14 +64,14 @@ class JobButtons:
         former: Former,
         post: Post,
         clock: Clock,
-        run_now: RunNow,
+        manual_runs: ManualRuns,
     ) -> None:
         self._stores = stores
         self._files = files
         self._former = former
         self._post = post
         self._clock = clock
-        self._run_now = run_now
+        self._manual_runs = manual_runs
         self.actions: Mapping[str, Action] = {
             RUN: Action(self._run, Uses.NOTHING),
             PAUSE: self._doing(self._pause),
@@ -106,7 +87,7 @@ class JobButtons:
         except OllimError as refused:
             return CommandAnswer(str(refused), is_error=True)
         title = job.spec.short_title
-        if not self._run_now(job):
+        if not self._manual_runs.request(job):
             return CommandAnswer(f"“{title}” is running already.", is_error=True)
         return CommandAnswer(f"Running now: {title}. `/runs` shows what comes of it.")
 

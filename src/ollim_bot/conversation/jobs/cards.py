@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.jobs import Job, Reminder, Routine, kind_of
 from ollim_bot.domain.moments import describe, describe_with_distance
-from ollim_bot.domain.shared_files import JobFile, OwnersFile, ProfileFile, UndoEnd
+from ollim_bot.domain.shared_files import JobFile, ProfileFile, SharedFile, UndoOutcome
 from ollim_bot.domain.text import as_code, difference, fenced, literal, one_line
 
 UNDO = "undo"
@@ -46,7 +46,7 @@ def cancelled_card(kind: str, title: str, key: str | None, *, was_new: bool = Fa
 
 
 def text_card(
-    file: OwnersFile,
+    file: SharedFile,
     before: str,
     after: str,
     *,
@@ -64,7 +64,7 @@ def text_card(
     return Card(title, "\n".join(described), buttons=_undo(key))
 
 
-def _text_title(file: OwnersFile, *, is_new: bool) -> str:
+def _text_title(file: SharedFile, *, is_new: bool) -> str:
     if isinstance(file, ProfileFile):
         return f"I {'wrote down' if is_new else 'changed'} {_SUBJECTS[file]}: {file}"
     return f"Skill {'added' if is_new else 'changed'}: {PurePosixPath(file.name).parent.name}"
@@ -113,22 +113,22 @@ def _next(routine: Routine, now: datetime) -> Iterator[datetime]:
     return islice(moments(), _MOMENTS)
 
 
-def undone(title: str, end: UndoEnd) -> str:
+def undone(title: str, end: UndoOutcome) -> str:
     """What the owner is answered; `title` is that of the card."""
     name = literal(title.partition(": ")[2])
     match end:
-        case UndoEnd.REMOVED:
+        case UndoOutcome.REMOVED:
             return f"Undone. “{name}” is gone again."
-        case UndoEnd.RESTORED:
+        case UndoOutcome.RESTORED:
             return f"Undone. “{name}” is as it was before."
-        case UndoEnd.CHANGED_SINCE:
+        case UndoOutcome.CHANGED_SINCE:
             return CHANGED_SINCE
-        case UndoEnd.GONE:
+        case UndoOutcome.GONE:
             return NOT_ANY_MORE
 
 
-def for_agent(file: OwnersFile, end: UndoEnd) -> str:
-    what = "was removed again" if end is UndoEnd.REMOVED else "is as it was before"
+def for_agent(file: SharedFile, end: UndoOutcome) -> str:
+    what = "was removed again" if end is UndoOutcome.REMOVED else "is as it was before"
     return f"The owner has undone a change: {one_line(str(file), _LONGEST_TITLE)} {what}."
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from ollim_bot.agent import Gate, Refusal, ToolCall
 from ollim_bot.conversation.jobs.cards import (
     cancelled_card,
     for_agent,
@@ -29,13 +28,13 @@ from ollim_bot.domain.shared_files import (
     FileChange,
     JobFile,
     JobFolder,
-    OwnersFile,
     ProfileFile,
-    UndoEnd,
+    SharedFile,
+    UndoOutcome,
 )
 from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, WRITING
 from ollim_bot.errors import OllimError, StorageError
-from ollim_bot.ports import Clock
+from ollim_bot.ports import Clock, Gate, Refusal, ToolCall
 from ollim_bot.stores import Stores
 from ollim_bot.tools.job_validator import JobChecker
 from ollim_bot.tools.path_rules import job_files, profile_files
@@ -61,7 +60,7 @@ class Former(Protocol):
     def forget(self, key: str) -> None:
         """That one was shown."""
 
-    def undo(self, key: str) -> tuple[UndoEnd, OwnersFile | None]:
+    def undo(self, key: str) -> tuple[UndoOutcome, SharedFile | None]:
         """Put back what was there, once, and only if nobody has changed the file since.
 
         The file is None where it is not known any more.
@@ -77,7 +76,7 @@ class _Watched:
     it is told when the file is gone, `is_known` if what was there at first could be read.
     """
 
-    file: OwnersFile
+    file: SharedFile
     before: str | None
     seen: str | None
     key: str
@@ -123,7 +122,7 @@ class ChangeEcho:
         except StorageError as refused:
             return CommandAnswer(str(refused), is_error=True)
         text = undone(message.card.title if message.card else "", end)
-        if end in (UndoEnd.GONE, UndoEnd.CHANGED_SINCE) or file is None:
+        if end in (UndoOutcome.GONE, UndoOutcome.CHANGED_SINCE) or file is None:
             return CommandAnswer(text, is_error=True)
         await self._tell_agent(for_agent(file, end), button.data)
         return CommandAnswer(text)
@@ -146,7 +145,7 @@ class ChangeWatch:
     def __init__(self, echo: ChangeEcho, by: str) -> None:
         self._echo = echo
         self._by = by
-        self._watched: dict[OwnersFile, _Watched] = {}
+        self._watched: dict[SharedFile, _Watched] = {}
 
     def noting(self, gate: Gate) -> Gate:
         """The same gate, which remembers what a file was before a call that it lets through."""
@@ -207,7 +206,7 @@ class ChangeWatch:
         for file in self._files_at(path):
             self._note(file).is_writing = True
 
-    def _files_at(self, path: str) -> Iterator[OwnersFile]:
+    def _files_at(self, path: str) -> Iterator[SharedFile]:
         yield from job_files(self._echo.root, path)
         yield from profile_files(self._echo.root, path)
 
@@ -222,7 +221,7 @@ class ChangeWatch:
         watched = self._note(JobFile(JobFolder.REMINDERS, found.path.name))
         watched.is_writing = watched.may_go = True
 
-    def _note(self, file: OwnersFile) -> _Watched:
+    def _note(self, file: SharedFile) -> _Watched:
         if file not in self._watched:
             before, is_known = None, True
             try:

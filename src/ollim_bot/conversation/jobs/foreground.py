@@ -12,6 +12,7 @@ from ollim_bot.conversation.background_attempt import Outcome, end_facts
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.conversation.sessions.main_session import main_run
+from ollim_bot.domain.decision import WITHDRAWN
 from ollim_bot.domain.events import Usage
 from ollim_bot.domain.inbox import Accepted, Ended, InputEnd
 from ollim_bot.domain.inputs import InputId, JobTurn
@@ -20,7 +21,6 @@ from ollim_bot.domain.occurrences import (
     LedgerRow,
     Occurrence,
     OccurrenceState,
-    SkipReason,
     may_follow,
 )
 from ollim_bot.domain.run_history import RunStory
@@ -114,9 +114,9 @@ class ForegroundJobs:
             outcome = Outcome(state, replace(usage, cost_usd=0.0), _WHY.get(how, ""))
             facts = end_facts(run, occurrence, outcome, now, attempts=story.attempts)
             if not may_follow(story.state, state):
-                # It was taken back before anybody began with it.
+                # The turn was withdrawn before it began.
                 state = OccurrenceState.SKIPPED
-                facts["reason"] = SkipReason.POLICY.value
+                facts["reason"] = WITHDRAWN.reason.value
             await self._row(turn, state, facts)
         waiting = self._waiting.get(turn.id)
         if waiting is not None and not waiting.done():

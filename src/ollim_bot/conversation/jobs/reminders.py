@@ -13,7 +13,7 @@ from typing import Protocol
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action, Uses
 from ollim_bot.conversation.sessions.main_session import main_run
-from ollim_bot.domain.cards import Button, Inquiries, Inquiry
+from ollim_bot.domain.cards import Button, ButtonPrompt, ButtonPrompts
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.jobs import Reminder
@@ -29,7 +29,7 @@ from ollim_bot.domain.snoozing import (
     root_in,
     snoozed_until,
 )
-from ollim_bot.errors import NotFound, NotKept, NotSent, OllimError, StorageError
+from ollim_bot.errors import DeliveryFailed, NotFound, NotStored, OllimError, StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.store.store import Store
 from ollim_bot.stores import Stores
@@ -52,7 +52,7 @@ class ReminderPoster(Poster, Protocol):
 
 
 class ReminderDelivery:
-    """The one delivery of an order, if nobody else has made it.
+    """Delivers a `must` reminder once, unless it was delivered already.
 
     What was only shown, since the disk is full, is owed until it is in the log.
     """
@@ -75,10 +75,10 @@ class ReminderDelivery:
         try:
             await self._poster.send(message, main_run(self._clock.now()))
             await self._poster.arrival(message.id)
-        except NotKept:
+        except NotStored:
             await self._show(reminder, occurrence)
             return False
-        except NotSent:
+        except DeliveryFailed:
             _logger.warning("A reminder could not be delivered", exc_info=True)
             order.give_back()
             return False
@@ -96,7 +96,7 @@ class ReminderDelivery:
             await self._show(reminder, occurrence)
 
     def take_away(self, reminder: Reminder) -> None:
-        """Only the one that was due: it may have been moved to another moment meanwhile."""
+        """Remove the reminder that was due, unless it was moved to another moment since."""
         try:
             now = self._stores.reminders.get(reminder.spec.id).item
             if now.run_at == reminder.run_at:
@@ -132,9 +132,9 @@ class ReminderDelivery:
     async def _key(self, reminder: Reminder) -> str:
         """Empty where its buttons could do nothing: it is delivered all the same."""
         now = self._clock.now().timestamp()
-        inquiry = Inquiry(os.urandom(4).hex(), note_of(reminder), now)
+        inquiry = ButtonPrompt(os.urandom(4).hex(), note_of(reminder), now)
 
-        def step(known: Inquiries) -> tuple[Inquiries, None]:
+        def step(known: ButtonPrompts) -> tuple[ButtonPrompts, None]:
             return known.stored(inquiry), None
 
         try:
@@ -198,10 +198,10 @@ class ReminderButtons:
                 with suppress(NotFound):
                     self._stores.reminders.remove(shelved.item.spec.id)
 
-    def _taken(self, key: str) -> Inquiry | None:
+    def _taken(self, key: str) -> ButtonPrompt | None:
         now = self._clock.now().timestamp()
 
-        def step(known: Inquiries) -> tuple[Inquiries, Inquiry | None]:
+        def step(known: ButtonPrompts) -> tuple[ButtonPrompts, ButtonPrompt | None]:
             return known.taken(key, now)
 
         return self._stores.inquiries.transact(step)

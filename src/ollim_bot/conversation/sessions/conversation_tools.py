@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from ollim_bot.agent import Gate, Refusal, ToolCall, Toolset
 from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.domain.activity import tool_label
 from ollim_bot.domain.inbox import ToolCalled
-from ollim_bot.ports import Clock
+from ollim_bot.ports import Clock, Gate, Refusal, ToolCall, Toolset
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.toolset import toolset
 
 
 def conversation_tools(
-    bench: ToolContext, gate: Gate, inbox: DurableInbox, clock: Clock
+    context: ToolContext, gate: Gate, inbox: DurableInbox, clock: Clock
 ) -> Toolset:
     """Each call that is let through is on disk before it is made: a crash must not repeat it."""
 
@@ -24,4 +23,4 @@ def conversation_tools(
             await inbox.append(ToolCalled(clock.now(), running.turn, call.tool, label))
         return refusal
 
-    return toolset(bench, recorded)
+    return toolset(context, recorded)

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from datetime import datetime
 
-from ollim_bot.agent import AgentEngine, AgentSession, Prompt, SessionSpec, Toolset, Trace
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import AgentEvent, Compacted, SessionNamed, TurnEnded, Usage
 from ollim_bot.domain.inbox import InboxRow, Taken
@@ -15,7 +14,16 @@ from ollim_bot.domain.runs import Run
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import OllimError
-from ollim_bot.ports import Clock, Log
+from ollim_bot.ports import (
+    AgentEngine,
+    AgentSession,
+    Clock,
+    Log,
+    Prompt,
+    SessionSpec,
+    Toolset,
+    Trace,
+)
 from ollim_bot.store.messages import Sender
 
 _LOOKS = 3

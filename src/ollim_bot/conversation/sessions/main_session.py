@@ -9,19 +9,18 @@ from dataclasses import replace
 from datetime import datetime
 from uuid import uuid4
 
-from ollim_bot.agent import AgentEngine, AgentSession, SessionSpec, Toolset
 from ollim_bot.conversation.sessions.dialogue import ChatSession, Spec
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.inbox import InboxRow, Taken
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.sessions import Cause, Session, SessionChange, SessionEvent, SessionId
-from ollim_bot.domain.tool_policy import MAIN_TOOLS
 from ollim_bot.domain.updates import PendingUpdates, pop_pending_updates
 from ollim_bot.errors import SessionLost
-from ollim_bot.ports import Clock, Log
+from ollim_bot.ports import AgentEngine, AgentSession, Clock, Log, SessionSpec, Toolset
 from ollim_bot.prompts.context import FOR_MAIN
 from ollim_bot.store.messages import MAIN, Sender
 from ollim_bot.stores import Stores
+from ollim_bot.tools.registry import MAIN_TOOLS
 
 # A session begins once; but it may be left and come back to, so only the last word counts there.
 _LOOKED_AT = {SessionChange.SWAPPED: 1}

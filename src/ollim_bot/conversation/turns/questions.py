@@ -8,17 +8,23 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 
-from ollim_bot.agent import Image
-from ollim_bot.chat import AttachmentKeeper
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.inbox import DurableInbox
 from ollim_bot.domain.chat import Attachment, ChatMessage, MessageId
 from ollim_bot.domain.inbox import ToolCalled
-from ollim_bot.domain.inputs import Asked, InputId, JobTurn, Occasion, OwnerMessage, ProgramTurn
+from ollim_bot.domain.inputs import (
+    InputId,
+    JobTurn,
+    OwnerMessage,
+    ProgramTurn,
+    ProgramTurnReason,
+    TurnRequest,
+)
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import Taint, Untrusted, addresses_in
 from ollim_bot.errors import WrongInput
+from ollim_bot.ports import AttachmentStore, Image
 from ollim_bot.prompts.context import owner_prompt, owner_words
 from ollim_bot.prompts.turns import (
     button_prompt,
@@ -42,7 +48,7 @@ class Tainting:
         self._chat = chat
         self._inbox = inbox
 
-    async def of(self, asked: Sequence[Asked]) -> Taint | None:
+    async def of(self, asked: Sequence[TurnRequest]) -> Taint | None:
         """None where the turn answers the owner's own words alone, or what came after them."""
         newest = await self._chat.newest_first()
         messages = [each for each in asked if isinstance(each, OwnerMessage)]
@@ -90,7 +96,7 @@ class TurnInput:
     pictures that could not be read. `notes` are sentences for the owner, about those pictures, say.
     """
 
-    asked: tuple[Asked, ...]
+    asked: tuple[TurnRequest, ...]
     attempt: int = 1
     images: tuple[Image, ...] = ()
     notes: tuple[str, ...] = ()
@@ -143,16 +149,16 @@ class _LeftOut:
 
 
 class TurnInputs:
-    def __init__(self, keeper: AttachmentKeeper) -> None:
+    def __init__(self, keeper: AttachmentStore) -> None:
         self._keeper = keeper
         self._reading: asyncio.Future[list[Image | _LeftOut | None]] | None = None
 
-    async def first(self, asked: tuple[Asked, ...]) -> TurnInput:
+    async def first(self, asked: tuple[TurnRequest, ...]) -> TurnInput:
         return await self._with_pictures(TurnInput(asked))
 
     async def again(
         self,
-        asked: tuple[Asked, ...],
+        asked: tuple[TurnRequest, ...],
         attempt: int,
         tools: tuple[ToolCalled, ...],
         known_in: SessionId | None,
@@ -197,15 +203,15 @@ class TurnInputs:
             return _LeftOut(attachment, texts.picture_unreadable(str(wrong)))
 
 
-def _messages(asked: Iterable[Asked]) -> tuple[OwnerMessage, ...]:
+def _messages(asked: Iterable[TurnRequest]) -> tuple[OwnerMessage, ...]:
     return tuple(each for each in asked if isinstance(each, OwnerMessage))
 
 
 def _program_prompt(turn: ProgramTurn, now: datetime, updates: str) -> str:
     match turn.occasion:
-        case Occasion.FORK_STARTED:
+        case ProgramTurnReason.FORK_STARTED:
             return fork_prompt(now, turn.topic, updates)
-        case Occasion.FORK_IDLE:
+        case ProgramTurnReason.FORK_IDLE:
             return idle_prompt(now, updates)
-        case Occasion.FORK_REPORT:
+        case ProgramTurnReason.FORK_REPORT:
             return report_prompt(now, updates)

@@ -15,7 +15,7 @@ from ollim_bot.conversation.turns.questions import TurnInputs
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.events import Usage
 from ollim_bot.domain.inbox import MOST_ATTEMPTS, Ended, InputEnd, Taken
-from ollim_bot.domain.inputs import Asked, CommandCall, InputId, JobTurn, OwnerMessage
+from ollim_bot.domain.inputs import CommandCall, InputId, JobTurn, OwnerMessage, TurnRequest
 from ollim_bot.ports import Clock
 from ollim_bot.stores import Stores
 
@@ -60,7 +60,7 @@ class Recovery:
             else:
                 await self._give_up_command(commands[0])
 
-    async def _go_on(self, taken: Taken, asked: tuple[Asked, ...]) -> None:
+    async def _go_on(self, taken: Taken, asked: tuple[TurnRequest, ...]) -> None:
         dialogue = self._forks.spoken_in(in_fork=taken.in_fork)
         trace = await dialogue.trace(taken)
         _logger.info(
@@ -85,7 +85,7 @@ class Recovery:
             question = self._questions.again(asked, taken.attempt + 1, tools, known_in)
             await self._answering.ask(asked, question)
 
-    async def _set_aside(self, asked: tuple[Asked, ...]) -> None:
+    async def _set_aside(self, asked: tuple[TurnRequest, ...]) -> None:
         """What the program asked by itself was not the owner's to lose."""
         messages = [each for each in asked if isinstance(each, OwnerMessage)]
         if messages:

@@ -9,8 +9,6 @@ from contextlib import asynccontextmanager
 from typing import Protocol
 from uuid import uuid4
 
-from ollim_bot.agent import Prompt
-from ollim_bot.chat import TurnStart
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.inbox import DurableInbox
@@ -37,19 +35,19 @@ from ollim_bot.domain.events import (
 )
 from ollim_bot.domain.inbox import Ended, InputEnd, Released, Taken
 from ollim_bot.domain.inputs import (
-    Asked,
     CommandCall,
     InputId,
     JobTurn,
-    Occasion,
     OwnerMessage,
     ProgramTurn,
+    ProgramTurnReason,
+    TurnRequest,
 )
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import OllimError
 from ollim_bot.logs import log_fields
-from ollim_bot.ports import Clock
+from ollim_bot.ports import Clock, Prompt, TurnStart
 from ollim_bot.prompts.context import updates_block
 from ollim_bot.tools.context import ToolContext
 
@@ -186,7 +184,7 @@ class TurnRunner:
         self._unwanted: frozenset[InputId] = frozenset()
         self.running: RunningTurn | None = None
 
-    async def ask(self, asked: Sequence[Asked], question: Awaitable[TurnInput]) -> bool:
+    async def ask(self, asked: Sequence[TurnRequest], question: Awaitable[TurnInput]) -> bool:
         """Run a turn to its end, with all that has to be shown and written down about it.
 
         It can be stopped from the first moment on, while the question is still being made, which
@@ -250,7 +248,7 @@ class TurnRunner:
             await self.interrupt()
 
     async def end(
-        self, asked: Sequence[Asked], how: InputEnd, usage: Usage = _NOTHING_USED
+        self, asked: Sequence[TurnRequest], how: InputEnd, usage: Usage = _NOTHING_USED
     ) -> None:
         ids = tuple(each.id for each in asked)
         for each in asked:
@@ -266,7 +264,7 @@ class TurnRunner:
         self.running = turn
         return turn
 
-    def _upcoming(self) -> Iterable[Asked]:
+    def _upcoming(self) -> Iterable[TurnRequest]:
         """What the next turn will be about, where none has begun yet."""
         in_fork = self._forks.open is not None
         inputs = self._inbox.state.taken or self._inbox.state.next_batch(in_fork=in_fork)
@@ -304,7 +302,7 @@ class TurnRunner:
 
     @asynccontextmanager
     async def _limited(
-        self, turn: RunningTurn, dialogue: ChatSession, asked: Sequence[Asked]
+        self, turn: RunningTurn, dialogue: ChatSession, asked: Sequence[TurnRequest]
     ) -> AsyncIterator[None]:
         """No message stops a job, so it must not go on for ever."""
 
@@ -355,7 +353,7 @@ class TurnRunner:
         return False
 
     async def _post_outcome(
-        self, turn: RunningTurn, dialogue: ChatSession, asked: Sequence[Asked], end: TurnEnded
+        self, turn: RunningTurn, dialogue: ChatSession, asked: Sequence[TurnRequest], end: TurnEnded
     ) -> InputEnd:
         turn_id = turn.start.turn
         if end.cause is EndCause.COMPLETED:
@@ -378,12 +376,12 @@ class TurnRunner:
             await self._posting.note(texts.STOPPED, turn_id)
         return InputEnd.STOPPED
 
-    def _ends_with_report(self, asked: Sequence[Asked]) -> bool:
+    def _ends_with_report(self, asked: Sequence[TurnRequest]) -> bool:
         """Whether all that was asked for is there, so that words about it would only be noise."""
         occasions = (each.occasion for each in asked if isinstance(each, ProgramTurn))
         calls = (each for each in self._inbox.state.waiting if isinstance(each, CommandCall))
         is_made = any("summary" in call.arguments for call in calls)
-        return is_made and Occasion.FORK_REPORT in occasions
+        return is_made and ProgramTurnReason.FORK_REPORT in occasions
 
     def _is_superseded(self, turn: RunningTurn) -> bool:
         """Whether a newer message waits; those of a turn that was never taken wait too."""

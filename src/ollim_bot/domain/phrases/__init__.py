@@ -1,7 +1,4 @@
-"""Moments and durations in words: understood as a whole and for certain, or refused with a reason.
-
-Each module opens with its part of the grammar.
-"""
+"""Moments and durations in words: understood completely, or refused with a reason."""
 
 from __future__ import annotations
 

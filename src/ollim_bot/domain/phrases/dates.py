@@ -11,11 +11,11 @@ from typing import NamedTuple
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS
 from ollim_bot.domain.phrases.durations import NUMBERS, SMALL_NUMBERS, Unclear
 
-MIDNIGHT = 24  # where a day ends; where it begins, the hour is 0
+MIDNIGHT = 24  # the end of a day; its beginning is hour 0
 
 
 class ClockTime(NamedTuple):
-    """A time of day; where am or pm is open it has two hours, that of the 24-hour clock first."""
+    """A time of day; without am or pm it has two hours, that of the 24-hour clock first."""
 
     hours: tuple[int, ...]
     minute: int = 0
@@ -56,7 +56,7 @@ def _readings(found: re.Match[str]) -> tuple[int, ...]:
 
 
 def _beside_the_hour(found: re.Match[str]) -> ClockTime:
-    """`half past nine`; the hour of `quarter to nine` is the one before."""
+    """`half past nine`; in `quarter to nine` the hour is the one before."""
     if not 1 <= _hour(found) <= 12:
         raise _no_such_time()
     minute, before = _FRACTIONS[found["fraction"]]
@@ -95,7 +95,7 @@ _TIME_FORMS: tuple[tuple[str, Callable[[re.Match[str]], ClockTime]], ...] = (
 
 
 class PartOfDay(NamedTuple):
-    """The hour that is meant if none is named, and the hours that can be named with it."""
+    """The hour that is meant if none is named, and the hours that fit it."""
 
     usual: int
     hours: range
@@ -152,7 +152,7 @@ def _day_of_month(found: re.Match[str], today: date) -> Sequence[date]:
 
 def _date_without_year(found: re.Match[str], today: date) -> Sequence[date]:
     month, day = _place(found["month"], MONTHS) + 1, int(found["day"])
-    # Nine years hold a 29th of February even around a century without one.
+    # Nine years contain a 29th of February, even around a century without one.
     dates = _real(((today.year + ahead, month, day) for ahead in range(9)), today)
     return _on_weekday(dates, found["weekday"])
 
@@ -171,7 +171,7 @@ def _place(name: str, names: Sequence[str]) -> int:
 
 
 def _real(dates: Iterable[tuple[int, int, int]], since: date = date.min) -> Sequence[date]:
-    """Those of the dates that the calendar has, from `since` on."""
+    """The dates that exist in the calendar, from `since` on."""
     real = []
     for year, month, day in dates:
         with suppress(ValueError):
@@ -183,7 +183,7 @@ def _real(dates: Iterable[tuple[int, int, int]], since: date = date.min) -> Sequ
 
 
 def _on_weekday(dates: Sequence[date], weekday: str | None) -> Sequence[date]:
-    """All dates, or the nearest alone if its weekday is named too, which must be the right one."""
+    """All dates, or only the nearest if its weekday is named too, which must be the right one."""
     if weekday is None:
         return dates
     if dates[0].weekday() != _place(weekday, WEEKDAYS):

@@ -54,8 +54,8 @@ class Unclear(Exception):
         return BadPhrase(text, f"{_shown(text)} {self.why}. Write {examples}.")
 
 
-class Trap(NamedTuple):
-    """Phrases that people try and that are refused for a reason of their own.
+class KnownMistake(NamedTuple):
+    """A phrase that people often try and that is refused with its own reason.
 
     `why` and `examples` may quote the groups of `pattern`.
     """
@@ -65,17 +65,17 @@ class Trap(NamedTuple):
     examples: tuple[str, ...]
 
 
-def trapped(phrase: str, traps: Iterable[Trap]) -> Unclear | None:
-    for trap in traps:
-        if found := re.fullmatch(trap.pattern, phrase):
-            return Unclear(found.expand(trap.why), *map(found.expand, trap.examples))
+def known_mistake(phrase: str, mistakes: Iterable[KnownMistake]) -> Unclear | None:
+    for mistake in mistakes:
+        if found := re.fullmatch(mistake.pattern, phrase):
+            return Unclear(found.expand(mistake.why), *map(found.expand, mistake.examples))
     return None
 
 
 def normalized(text: str) -> str:
-    """`text` in small letters and single spaces, without the punctuation that changes nothing.
+    """`text` in small letters and single spaces, without irrelevant punctuation.
 
-    What is too long to be a phrase becomes the empty one, which no grammar knows.
+    A text that is too long to be a phrase becomes empty, which no grammar accepts.
     """
     words = " ".join(text.casefold().replace("’", "'").split())
     if len(words) > _LONGEST:
@@ -85,7 +85,7 @@ def normalized(text: str) -> str:
 
 
 def _shown(text: str) -> str:
-    """`text` as a sentence can quote it: one short line with nothing a terminal would obey."""
+    """`text` as a sentence can quote it: one short line without control characters."""
     line = " ".join(text[: 4 * _SHOWN].split())
     line = "".join(char if char.isprintable() and char != "`" else "?" for char in line)
     if not line:
@@ -103,26 +103,28 @@ _WORDS = (
 )
 _DECIMAL = r"[0-9]+(?:\.[0-9]+)?"
 _NAME = r"(?:second|sec|minute|min|hour|hr|day|week|wk)s?"
-# A single letter is a unit only after digits: "am" and "a s" are no durations.
+# A single letter is a unit only after digits: "am" and "a s" are not durations.
 _TERM = rf"(?:{_DECIMAL} ?(?:{_NAME}|[smhdw])|(?:an?|{_WORDS}) {_NAME})"
 _NEXT_TERM = rf"(?:(?: and | |(?=[0-9])){_TERM})"
 _WHOLE = rf"[0-9]+|{_WORDS}"
 _UNIT = rf"(?P<unit>{_NAME})"
 
 _EXAMPLES = ("20m", "1h 30m", "2 days")
-_TRAPS = (
-    Trap(
+_KNOWN_MISTAKES = (
+    KnownMistake(
         r"(?:.*[a-z ])?(?P<number>[1-9][0-9]{0,5}(?:\.[0-9]{1,3})?)",
         r"does not say \g<number> what",
         (r"\g<number>m", r"\g<number> min"),
     ),
-    Trap(r"(?:in )?(?:[-–−]|minus ).*|.* ago", "does not lie ahead", _EXAMPLES),
-    Trap(
+    KnownMistake(r"(?:in )?(?:[-–−]|minus ).*|.* ago", "does not lie ahead", _EXAMPLES),
+    KnownMistake(
         rf"(?:in )?(?:{_DECIMAL}|an?|{_WORDS}) ?(?:mos?|months?|y|yrs?|years?)",
         "has no fixed length",
         ("30 days", "52 weeks"),
     ),
-    Trap(r".*\b(?:few|couple|some|several|while|bit|soon|later)\b.*", "is not exact", _EXAMPLES),
+    KnownMistake(
+        r".*\b(?:few|couple|some|several|while|bit|soon|later)\b.*", "is not exact", _EXAMPLES
+    ),
 )
 
 
@@ -141,7 +143,9 @@ def length_of(phrase: str) -> timedelta:
     """As `parse_duration`, for a normalized phrase; raises `Unclear`."""
     seconds = seconds_in(phrase)
     if seconds is None:
-        raise trapped(phrase, _TRAPS) or Unclear("is not a length of time", *_EXAMPLES)
+        raise known_mistake(phrase, _KNOWN_MISTAKES) or Unclear(
+            "is not a length of time", *_EXAMPLES
+        )
     if seconds > LONGEST.total_seconds():
         raise Unclear("is longer than 10 years", *_EXAMPLES)
     length = timedelta(seconds=round(seconds))

@@ -29,7 +29,7 @@ from ollim_bot.domain.phrases.dates import (
     read_day,
     read_time,
 )
-from ollim_bot.domain.phrases.durations import Trap, Unclear, normalized, trapped
+from ollim_bot.domain.phrases.durations import KnownMistake, Unclear, known_mistake, normalized
 
 _DAYTIME = range(7, 13)
 
@@ -39,26 +39,28 @@ _ISO = (
 )
 
 _EXAMPLES = ("tomorrow 9am", "in 20 minutes", "24 dec 18:00")
-_TRAPS = (
-    Trap(
+_KNOWN_MISTAKES = (
+    KnownMistake(
         rf".*\b(?:next|this|coming) {WEEKDAY}\b.*",
         "can be read two ways",
         (r"\g<weekday> 9am", "27 nov 9am"),
     ),
-    Trap(
+    KnownMistake(
         r"(?:.*[^0-9:])?[0-9]+[/.][0-9]+.*",
         "can be read two ways",
         ("24 dec 18:00", "2026-12-24 18:00", "tomorrow 9:30"),
     ),
-    Trap(r".*(?:\b(?:and|or|every|each|daily|weekly)\b|;).*", "is not one moment", _EXAMPLES),
-    Trap(r"(?:right )?now|.*\b(?:yesterday|last|ago)\b.*", "does not lie ahead", _EXAMPLES),
-    Trap(
+    KnownMistake(
+        r".*(?:\b(?:and|or|every|each|daily|weekly)\b|;).*", "is not one moment", _EXAMPLES
+    ),
+    KnownMistake(r"(?:right )?now|.*\b(?:yesterday|last|ago)\b.*", "does not lie ahead", _EXAMPLES),
+    KnownMistake(
         r".*\b(?:soon|later|asap|eventually|some|sometime|someday|around|about|few|couple|while"
         r"|bit|next|week|weekend|month|year|before|after|by)\b.*",
         "is not exact",
         _EXAMPLES,
     ),
-    Trap(
+    KnownMistake(
         r"(?:.* )?(?P<number>[0-9]{1,2})",
         r"leaves open what \g<number> is",
         ("tomorrow at 9", "tomorrow 9am", "tomorrow 21:00"),
@@ -169,7 +171,7 @@ def _next(day: Day, time: ClockTime, hour: int, now: datetime) -> datetime:
 def _instant(wall: datetime, now: datetime) -> datetime:
     if now.tzinfo is None:
         raise ValueError("`now` must have a zone")
-    # In UTC, because Python compares two moments of one zone by their wall-clock times.
+    # In UTC: Python compares two moments of one zone by their wall-clock times.
     return instant(wall, now.tzinfo).astimezone(UTC)
 
 
@@ -186,4 +188,4 @@ def _ahead(moment: datetime, now: datetime) -> datetime:
 def _reason(phrase: str) -> Unclear:
     if durations.seconds_in(phrase):
         return Unclear("is a length of time", f"in {phrase}", "20 minutes from now")
-    return trapped(phrase, _TRAPS) or Unclear("is not understood", *_EXAMPLES)
+    return known_mistake(phrase, _KNOWN_MISTAKES) or Unclear("is not understood", *_EXAMPLES)

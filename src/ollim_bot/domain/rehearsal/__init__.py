@@ -1,14 +1,14 @@
-"""What the jobs would do in the days to come, played through on a clock that is only imagined.
+"""Simulates what the jobs would do in the days to come.
 
-The rules are those of the real schedule: what was missed, what overlaps, how many background runs
-there are at once, and what the ping budget pays for. How long a run takes is a guess.
+The rules are those of the real schedule: what becomes of each occurrence is decided by
+`domain.decision`. How long a run takes is a guess.
 """
 
 from __future__ import annotations
 
 from ollim_bot.domain.rehearsal.findings import MOST_ASKED, Finding, findings, warnings
 from ollim_bot.domain.rehearsal.simulation import (
-    Circumstances,
+    Assumptions,
     Fire,
     Guess,
     Ping,
@@ -18,7 +18,7 @@ from ollim_bot.domain.rehearsal.simulation import (
 
 __all__ = [
     "MOST_ASKED",
-    "Circumstances",
+    "Assumptions",
     "Finding",
     "Fire",
     "Guess",

@@ -21,7 +21,7 @@ from ollim_bot.domain.moments import (
 )
 from ollim_bot.domain.occurrences import OccurrenceState, SkipReason
 from ollim_bot.domain.rehearsal.simulation import (
-    Circumstances,
+    Assumptions,
     Fire,
     Ping,
     Rehearsal,
@@ -259,14 +259,14 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMED]) + f" and {len(names) - _MOST_NAMED} more"
 
 
-# To ask about more would take a second, and whoever has so many knows that they meet.
+# More would take a second to rehearse, and with so many jobs it is known that they meet.
 MOST_ASKED = 1000
 DAYS = 7
 _MOST_DAYS = 3
 
 
 def warnings(
-    job: ScheduledJob, others: Collection[ScheduledJob], given: Circumstances
+    job: ScheduledJob, others: Collection[ScheduledJob], given: Assumptions
 ) -> Sequence[str]:
     """Short sentences; none if all is well, nor where there are very many others."""
     if len(others) > MOST_ASKED:
@@ -296,7 +296,7 @@ def _others_at_its_moment(
 
 
 def _dry_days(
-    job: ScheduledJob, others: Collection[ScheduledJob], given: Circumstances
+    job: ScheduledJob, others: Collection[ScheduledJob], given: Assumptions
 ) -> Sequence[date]:
     """Those on which it is refused itself, or leaves too little to another."""
     if is_ordered(job) or not (job.spec.enabled and job.spec.background and job.spec.allow_ping):

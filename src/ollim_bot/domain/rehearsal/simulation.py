@@ -1,4 +1,4 @@
-"""Plays the schedule of the coming days without doing anything."""
+"""Simulates the schedule of the coming days."""
 
 from __future__ import annotations
 
@@ -9,24 +9,36 @@ from enum import StrEnum
 from heapq import heappop, heappush, merge
 from itertools import count, groupby, islice
 
-from ollim_bot.domain.catch_up import catch_up, is_late
+from ollim_bot.domain.catch_up import catch_up
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.initiative import is_initiative
+from ollim_bot.domain.decision import (
+    BETWEEN_LATE_RUNS,
+    WITHDRAWN,
+    Circumstances,
+    Decision,
+    RunInBackground,
+    RunInForeground,
+    Skip,
+    decide,
+    deliver_by,
+    needs_ping_token,
+    run_priority,
+)
 from ollim_bot.domain.jobs import Reminder, Routine, is_ordered
+from ollim_bot.domain.lateness import is_late
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState, SkipReason
-from ollim_bot.domain.pings import PingBudget, Refused, charged
+from ollim_bot.domain.pings import PingBudget, PingRefused, charged
 from ollim_bot.domain.runs import Run, RunPolicy
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob, key_of, moments_between, next_due, occurrence_at
-from ollim_bot.domain.tool_policy import problems
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
-    """`zone` is the owner's. With `watched_until`, the bot ran until then and is started `now`.
+class Assumptions:
+    """What a rehearsal starts from. `zone` is the owner's.
 
-    `skills` are those that are there; if they are not given, none is missed. `is_skipped` tells
-    what the owner wants left out.
+    With `watched_until`, the bot ran until that moment and starts `now`. `skills` are the skills
+    that exist; None means that all do. `is_skipped` tells what the owner wants skipped.
     """
 
     now: datetime
@@ -39,7 +51,7 @@ class Circumstances:
 
 
 class Ping(StrEnum):
-    """What becomes of the one ping of a run; what was ordered comes whatever happens."""
+    """What becomes of the one ping of a run; a `must` reminder comes in any case."""
 
     NONE = "none"
     SENT = "sent"
@@ -49,7 +61,7 @@ class Ping(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """What nobody can know before: how long each run takes, at whose end it pings once."""
+    """Assumes how long each run takes; it pings once at its end."""
 
     run: timedelta = timedelta(minutes=2)
 
@@ -83,15 +95,13 @@ class Fire:
         return is_ordered(self.job)
 
 
-BETWEEN_LATE_RUNS = timedelta(seconds=5)
-
 Timing = tuple[Cron | datetime, tzinfo]
 
 
 def by_timing(
     jobs: Iterable[ScheduledJob], zone: tzinfo
 ) -> Mapping[Timing, Sequence[ScheduledJob]]:
-    """Those that are due at the same moments together: those are found once for all of them."""
+    """Group the jobs that are due at the same moments, which are then computed once."""
     alike: dict[Timing, list[ScheduledJob]] = {}
     for job in jobs:
         when = job.cron if isinstance(job, Routine) else job.run_at
@@ -102,7 +112,7 @@ def by_timing(
 def coming(
     alike: Mapping[Timing, Sequence[ScheduledJob]], start: datetime, end: datetime, zone: tzinfo
 ) -> Iterator[Fire]:
-    """What is due after `start` and by `end`, by time, then by job, each found when asked for."""
+    """Yield what is due after `start` and by `end`, by time, then by job."""
     groups = [*alike.values()]
     walks = [_walk(number, same[0], start, end, zone) for number, same in enumerate(groups)]
     for at, found in groupby(merge(*walks), key=lambda pair: pair[0]):
@@ -117,9 +127,9 @@ def _walk(
 
 
 def caught_up(
-    alike: Mapping[Timing, Sequence[ScheduledJob]], given: Circumstances
+    alike: Mapping[Timing, Sequence[ScheduledJob]], given: Assumptions
 ) -> tuple[list[Fire], int]:
-    """What a start would do about what was missed, and how much of it gave way."""
+    """What a start does about missed moments, and how many are superseded."""
     if given.watched_until is None:
         return [], 0
     now, zone = given.now.astimezone(UTC), given.zone
@@ -130,9 +140,7 @@ def caught_up(
         if (due := next_due(same[0], watched_until, zone)) is not None and due <= now
         for job in same
     ]
-    plan = catch_up(missing, watched_until, now, zone)
-    if given.is_skipped is not None:
-        plan = plan.handing_on(given.is_skipped)
+    plan = catch_up(missing, watched_until, now, zone, given.is_skipped)
     on_time = [one for one in plan.run if not one.late_since(now)]
     late = [one for one in plan.run if one.late_since(now)]
     fires = [
@@ -153,7 +161,7 @@ def caught_up(
 def _overdue(
     alike: Mapping[Timing, Sequence[ScheduledJob]], watched_until: datetime, zone: tzinfo
 ) -> Iterator[tuple[Reminder, datetime]]:
-    """Reminders of moments that were watched, which are still there."""
+    """Reminders that were due before `watched_until`, whose files are still there."""
     for same in alike.values():
         for job in same:
             if isinstance(job, Reminder):
@@ -162,30 +170,26 @@ def _overdue(
                     yield job, due
 
 
-# How long what was ordered waits for its turn in the conversation.
-_PATIENCE = timedelta(seconds=60)
+class Simulation:
+    """Plays fires in order, each by `decide`.
 
-
-class Play:
-    """Of what happens at the same instant, the fires come first, and the ends of runs later.
-
-    So a run that lasts exactly until the next moment of its job still goes on then: it began a hair
-    after its own.
+    At one instant, fires come before the ends of runs: a run that lasts exactly until the next
+    moment of its job still goes on then, since it began a hair after its own moment.
     """
 
-    def __init__(self, given: Circumstances, length: timedelta) -> None:
+    def __init__(self, given: Assumptions, length: timedelta) -> None:
         self._given = given
         self._budget = given.budget
         self._length = length
         self._order = count()
         self._going: list[tuple[datetime, int, Fire]] = []
-        self._waiting: list[tuple[tuple[bool, datetime], int, Fire]] = []
+        self._waiting: list[tuple[tuple[bool, float], int, Fire]] = []
         self._routines: set[str] = set()
         self._running = 0
         self._conversation_free_at: datetime | None = None
 
     def through(self, fires: Iterable[Fire]) -> None:
-        """Writes into each of them what becomes of it. They are in order."""
+        """Write the outcome into each fire. They come in order."""
         for fire in fires:
             self._end_all(fire.at)
             if fire.state is OccurrenceState.DONE:
@@ -193,50 +197,64 @@ class Play:
         self._end_all(None)
 
     def _fire(self, fire: Fire) -> None:
-        is_skipped = self._given.is_skipped
-        if is_skipped is not None and is_skipped(occurrence_at(fire.job, fire.due)):
-            _skip(fire, SkipReason.POLICY)
-            return
         fire.ping = Ping.ORDERED if fire.is_ordered else Ping.NONE
-        if isinstance(fire.job, Routine) and fire.job.spec.id in self._routines:
-            _skip(fire, SkipReason.OVERLAP)
-        elif not fire.job.spec.background:
-            self._take_turn(fire)
-        elif reason := self._obstacle(fire.job) or self._unpaid(fire):
-            _skip(fire, reason)
-        else:
-            self._go(fire)
-            rank = (not isinstance(fire.job, Reminder), fire.due)
-            heappush(self._waiting, (rank, next(self._order), fire))
-            self._call_up(fire.at)
+        decision = self._decided(fire)
+        match decision:
+            case RunInForeground():
+                self._take_turn(fire)
+            case RunInBackground():
+                self._queue(fire)
+            case Skip():
+                if fire.is_ordered and not decision.delivers_plainly:
+                    fire.ping = Ping.NONE
+                _skip(fire, decision)
+            case _:
+                raise AssertionError(f"{decision} does not follow from a rehearsal")
+
+    def _decided(self, fire: Fire) -> Decision:
+        given = self._circumstances(fire)
+        decision = decide(fire.job, given)
+        if isinstance(decision, RunInBackground) and needs_ping_token(fire.job, is_manual=False):
+            now = fire.at.astimezone(self._given.zone)
+            self._budget, is_paid = self._budget.set_aside(_name(fire), now)
+            fire.ping = Ping.NONE if is_paid else Ping.REFUSED
+            return decide(fire.job, given._replace(has_ping_token=is_paid))
+        return decision
+
+    def _circumstances(self, fire: Fire) -> Circumstances:
+        given, job = self._given, fire.job
+        wish = given.is_skipped
+        return Circumstances(
+            fire.due,
+            fire.at,
+            given.zone,
+            is_skipped=wish is not None and wish(occurrence_at(job, fire.due)),
+            is_running=isinstance(job, Routine) and job.spec.id in self._routines,
+            missing_skills=self._missing_skills(job),
+        )
+
+    def _missing_skills(self, job: ScheduledJob) -> Sequence[str]:
+        there = self._given.skills
+        if there is None or not job.spec.skills:
+            return ()
+        return [name for name in job.spec.skills if name not in there]
 
     def _take_turn(self, fire: Fire) -> None:
-        """In the conversation, one after another; what was ordered comes without it if need be."""
+        """Take the next turn of the conversation, or deliver plainly where that comes too late."""
         starts = max(fire.at, self._conversation_free_at or fire.at)
-        if fire.is_ordered and starts > max(fire.due, fire.at - _PATIENCE / 2) + _PATIENCE:
-            _skip(fire, SkipReason.POLICY)
+        if fire.is_ordered and starts > deliver_by(fire.due, fire.at):
+            _skip(fire, WITHDRAWN)
             return
         self._go(fire)
         fire.starts = starts
         self._conversation_free_at = starts + self._length
         heappush(self._going, (self._conversation_free_at, next(self._order), fire))
 
-    def _obstacle(self, job: ScheduledJob) -> SkipReason | None:
-        if any(problems(tool).errors for tool in job.spec.allowed_tools):
-            return SkipReason.INVALID_TOOLS
-        skills = self._given.skills
-        if skills is not None and not skills >= {*job.spec.skills}:
-            return SkipReason.MISSING_SKILL
-        return None
-
-    def _unpaid(self, fire: Fire) -> SkipReason | None:
-        """What the bot has set by itself sets its ping aside when it is due."""
-        if not is_initiative(fire.job):
-            return None
-        now = fire.at.astimezone(self._given.zone)
-        self._budget, is_paid = self._budget.set_aside(_name(fire), now)
-        fire.ping = Ping.NONE if is_paid else Ping.REFUSED
-        return None if is_paid else SkipReason.BUDGET
+    def _queue(self, fire: Fire) -> None:
+        self._go(fire)
+        rank = run_priority(fire.job, fire.due)
+        heappush(self._waiting, (rank, next(self._order), fire))
+        self._call_up(fire.at)
 
     def _go(self, fire: Fire) -> None:
         if isinstance(fire.job, Routine):
@@ -271,15 +289,15 @@ class Play:
             is_busy=False,
             daily_cap=self._given.config.critical_daily_cap,
         )
-        fire.ping = Ping.REFUSED if isinstance(verdict, Refused) else Ping.SENT
+        fire.ping = Ping.REFUSED if isinstance(verdict, PingRefused) else Ping.SENT
 
 
 def _name(fire: Fire) -> str:
     return occurrence_at(fire.job, fire.due).id
 
 
-def _skip(fire: Fire, reason: SkipReason) -> None:
-    fire.state, fire.reason = OccurrenceState.SKIPPED, reason
+def _skip(fire: Fire, skip: Skip) -> None:
+    fire.state, fire.reason = OccurrenceState.SKIPPED, skip.reason
 
 
 MOST_FIRES = 200_000
@@ -311,7 +329,7 @@ class Rehearsal:
 
 def rehearse(
     jobs: Iterable[ScheduledJob],
-    given: Circumstances,
+    given: Assumptions,
     days: int,
     *,
     guess: Guess | None = None,
@@ -328,7 +346,7 @@ def rehearse(
     is_whole = len(fires) <= most
     if not is_whole:
         end = fires.pop().at
-    Play(given, guess.run).through(fires)
+    Simulation(given, guess.run).through(fires)
     fires.sort(key=lambda fire: fire.due)
     return Rehearsal(
         now=given.now.astimezone(given.zone),

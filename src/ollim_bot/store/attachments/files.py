@@ -15,13 +15,12 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 from unicodedata import category, normalize
 
-from ollim_bot.chat import IncomingFile, OpenAttachment
 from ollim_bot.domain.chat import IMAGES, Attachment
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.errors import WriteFailed, WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import open_file
-from ollim_bot.ports import Disk
+from ollim_bot.ports import Disk, IncomingFile, OpenAttachment
 from ollim_bot.store.attachments.pictures import PictureLimits, Pictures
 from ollim_bot.store.files import PRIVATE, FileLock, OsDisk, create_atomically
 
@@ -236,7 +235,7 @@ class AttachmentLimits:
 
 
 class FileAttachments:
-    """An `AttachmentKeeper`: pictures in `state/attachments`, all other files in `downloads`.
+    """An `AttachmentStore`: pictures in `state/attachments`, all other files in `downloads`.
 
     What was looked at is what is kept: a file is read once, and its bytes are written anew.
     """
@@ -380,7 +379,7 @@ def _file(path: Path) -> BinaryIO:
 
 
 def files_of(root: Path, kept: Path) -> OpenAttachment:
-    """Opens what stands in `kept`, and what is neither hidden nor in `state/`: through no link."""
+    """Opens files in `kept`, and files that are neither hidden nor in `state/`; follows no link."""
 
     def opened(attachment: Attachment) -> BinaryIO:
         path = PurePosixPath(attachment.path)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
 from ollim_bot.domain.browsers import KnownBrowser, KnownBrowsers
-from ollim_bot.domain.cards import Inquiries, Inquiry
+from ollim_bot.domain.cards import ButtonPrompt, ButtonPrompts
 from ollim_bot.domain.forks import Fork, ForkMessage
 from ollim_bot.domain.pings import LARGEST_LIMIT, PingBudget
 from ollim_bot.domain.runtime_config import RuntimeConfig, parse_config
@@ -211,29 +211,29 @@ def _fork_message_json(record: ForkMessage) -> dict[str, object]:
 
 
 class InquiriesCodec:
-    def missing(self) -> Inquiries:
-        return Inquiries()
+    def missing(self) -> ButtonPrompts:
+        return ButtonPrompts()
 
-    def decode(self, raw: bytes) -> tuple[Inquiries, Warnings]:
+    def decode(self, raw: bytes) -> tuple[ButtonPrompts, Warnings]:
         stored = versioned(parse_json(raw))
-        return Inquiries(tuple(_inquiry(key, value) for key, value in stored.items())), ()
+        return ButtonPrompts(tuple(_inquiry(key, value) for key, value in stored.items())), ()
 
-    def encode(self, value: Inquiries) -> bytes:
+    def encode(self, value: ButtonPrompts) -> bytes:
         stored = {each.key: _inquiry_json(each) for each in value.waiting}
         return render_json({"version": FORMAT} | stored)
 
 
-def _inquiry_json(inquiry: Inquiry) -> dict[str, object]:
+def _inquiry_json(inquiry: ButtonPrompt) -> dict[str, object]:
     stored: dict[str, object] = {"prompt": inquiry.prompt, "ts": inquiry.ts}
     return stored | ({"untrusted": list(inquiry.untrusted)} if inquiry.untrusted else {})
 
 
-def _inquiry(key: str, value: object) -> Inquiry:
+def _inquiry(key: str, value: object) -> ButtonPrompt:
     if not re.fullmatch(r"[0-9a-f]{8}", key):
         raise Malformed(f"{key!r} is not a key of 8 hexadecimal characters")
     fields = Fields(value, key)
     untrusted = tuple(fields.texts("untrusted"))
-    return Inquiry(key, fields.text("prompt"), fields.number("ts"), untrusted)
+    return ButtonPrompt(key, fields.text("prompt"), fields.number("ts"), untrusted)
 
 
 class PingBudgetCodec:
@@ -300,7 +300,7 @@ class RuntimeConfigCodec:
 
 
 class MemoryCodec:
-    """Small facts by name, whatever they are."""
+    """Small facts by name, of any JSON type."""
 
     def missing(self) -> Mapping[str, object]:
         return {}

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import lru_cache
 
-from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color, Field
-from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, Spent, TurnId
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, Color
+from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, TurnCost, TurnId
 from ollim_bot.domain.inbox import (
     Accepted,
     Edited,
@@ -24,9 +24,9 @@ from ollim_bot.domain.inputs import (
     Input,
     InputId,
     JobTurn,
-    Occasion,
     OwnerMessage,
     ProgramTurn,
+    ProgramTurnReason,
 )
 from ollim_bot.domain.jobs import Chain, JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
@@ -71,9 +71,9 @@ def card_of(fields: Fields) -> Card:
     )
 
 
-def _field(value: object) -> Field:
+def _field(value: object) -> CardField:
     fields = Fields(value, "a field of a card")
-    return Field(fields.text("name"), fields.text("value"), fields.flag("inline"))
+    return CardField(fields.text("name"), fields.text("value"), fields.flag("inline"))
 
 
 def _button(value: object) -> Button:
@@ -174,13 +174,15 @@ def _attachment(value: object) -> Attachment:
     )
 
 
-def _spent_json(spent: Spent) -> dict[str, object]:
+def _spent_json(spent: TurnCost) -> dict[str, object]:
     stored: dict[str, object] = {"cost_usd": spent.cost_usd, "context": spent.context}
     return stored if spent.window is None else stored | {"window": spent.window}
 
 
-def _spent(fields: Fields) -> Spent:
-    return Spent(fields.number("cost_usd"), fields.whole("context"), fields.whole_or_none("window"))
+def _spent(fields: Fields) -> TurnCost:
+    return TurnCost(
+        fields.number("cost_usd"), fields.whole("context"), fields.whole_or_none("window")
+    )
 
 
 def _encode_session_event(event: SessionEvent) -> bytes:
@@ -465,7 +467,7 @@ def _program_turn(fields: Fields) -> ProgramTurn:
         InputId(fields.text("id")),
         fields.text("surface"),
         fields.moment("at"),
-        fields.choice("occasion", Occasion),
+        fields.choice("occasion", ProgramTurnReason),
         fields.text("fork"),
         fields.text("topic"),
     )

@@ -1,4 +1,4 @@
-"""Work beside the event handlers, tried again where that helps."""
+"""Tasks beside the event handlers, with retries."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
-from ollim_bot.errors import NotSent, Unreachable, Unsure
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.ports import Clock
 
 T = TypeVar("T")
 
 
-class Recent(Generic[T]):
-    """Values by name. When there are too many, the one that was put longest ago is forgotten."""
+LONGEST_PAUSE = 30.0
+_logger = logging.getLogger(__name__)
+
+
+class RecentValues(Generic[T]):
+    """A bounded map; beyond `limit`, the entry that was put longest ago is dropped."""
 
     def __init__(self, limit: int = 300) -> None:
         self._limit = limit
@@ -36,18 +40,13 @@ class Recent(Generic[T]):
             del self._kept[next(iter(self._kept))]
 
 
-LONGEST_PAUSE = 30.0
-
-_logger = logging.getLogger(__name__)
-
-
-def pause_after(failures: int, longest: float = LONGEST_PAUSE) -> float:
-    """How many seconds to wait before something is tried again that failed so often in a row."""
+def retry_delay(failures: int, longest: float = LONGEST_PAUSE) -> float:
+    """How many seconds to wait after so many failures in a row."""
     return 0.0 if failures == 0 else min(longest, 2.0 ** min(failures - 1, 10))
 
 
-async def is_over(task: asyncio.Task[Any], within: float, clock: Clock) -> bool:
-    """Wait for a task, but not longer than so many seconds; the task itself goes on."""
+async def finishes_within(task: asyncio.Task[Any], within: float, clock: Clock) -> bool:
+    """Wait for the task, at most `within` seconds; return whether it is done. It keeps running."""
     if task.done():
         return True
     alarm = asyncio.ensure_future(clock.sleep(within))
@@ -72,21 +71,21 @@ class BackgroundTasks:
             task.cancel()
         return task
 
-    def send_off(self, work: Coroutine[Any, Any, None]) -> None:
-        """Nobody waits for it."""
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run the work in the background."""
         _ = self.begin(work)
 
     async def keep_trying(self, call: Callable[[], Awaitable[None]]) -> bool:
-        """Try until it is done, however long that takes; False if it was refused."""
+        """Try until the call succeeds; return False if it was refused."""
         failures = 0
         while True:
             try:
                 await call()
-            except NotSent:
+            except DeliveryFailed:
                 return False
-            except (Unreachable, Unsure):
+            except (Unreachable, DeliveryUncertain):
                 failures += 1
-                await self._clock.sleep(pause_after(failures))
+                await self._clock.sleep(retry_delay(failures))
             else:
                 return True
 
@@ -94,7 +93,7 @@ class BackgroundTasks:
         self._is_closed = False
 
     async def close(self) -> None:
-        """Break off what is not done yet; until `open`, what is begun is broken off at once."""
+        """Cancel all tasks. Until `open`, new tasks are cancelled at once."""
         self._is_closed = True
         while self._begun:
             for task in self._begun:

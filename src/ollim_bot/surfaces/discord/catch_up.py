@@ -8,11 +8,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from ollim_bot.chat import Reception
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.errors import StorageError, Unreachable
-from ollim_bot.ports import Clock
-from ollim_bot.surfaces.discord.background_tasks import pause_after
+from ollim_bot.ports import ChatService, Clock
+from ollim_bot.surfaces.discord.background_tasks import retry_delay
 from ollim_bot.surfaces.discord.facts import DiscordFacts
 from ollim_bot.surfaces.discord.inbound import Inbound
 from ollim_bot.surfaces.discord.messages import NAME, DmChannel, ReceivedMessage
@@ -20,8 +19,7 @@ from ollim_bot.surfaces.discord.pending_reaction import EYES, PendingReaction
 
 _BETWEEN_POLLS = 120.0
 _LONGEST_PAUSE = 60.0
-# What is older than that and was not announced by Discord never will be; and a message of that age
-# that is not found is really gone.
+# Discord announces no message later than this, and a missing message of this age is deleted.
 _SURELY = timedelta(seconds=30)
 _LOGGED = 500
 _AMENDED = 100
@@ -31,19 +29,19 @@ _BEFORE_ALL = "0"
 _logger = logging.getLogger(__name__)
 
 
-class CatchUp:
-    """Works in rounds: after each (re)connection, and every two minutes.
+class MessageCatchUp:
+    """Reads the channel back in rounds: after each connection, and every two minutes.
 
-    New messages are held back until the first round is done, and again whenever the connection is
-    lost. `reconnect` is called when Discord no longer announces messages.
+    Inbound messages are held back until the first round is done, and again whenever the connection
+    is lost. `reconnect` is called when Discord no longer announces messages.
     """
 
     def __init__(
         self,
         channel: DmChannel,
-        reception: Reception,
+        reception: ChatService,
         inbound: Inbound,
-        eyes: PendingReaction,
+        pending_reaction: PendingReaction,
         facts: DiscordFacts,
         clock: Clock,
         *,
@@ -52,11 +50,11 @@ class CatchUp:
         self._channel = channel
         self._reception = reception
         self._inbound = inbound
-        self._eyes = eyes
+        self._pending_reaction = pending_reaction
         self._facts = facts
         self._clock = clock
         self._reconnect = reconnect
-        # Up to this message everything was read back since the start.
+        # Everything up to this message was read back since the start.
         self._read_to: str | None = None
         self._is_deaf = False
         self._is_repaired = False
@@ -65,19 +63,19 @@ class CatchUp:
         inbound.hold()
 
     def lost(self) -> None:
-        """The connection is gone: before the next message there may be some that were missed."""
+        """Hold inbound messages: earlier ones may be missed while the connection is lost."""
         self._is_connected = False
         self._inbound.hold()
 
     def ready(self) -> None:
-        """The connection is there, new or resumed. A round that still goes on is begun anew."""
+        """Start a round for a new or resumed connection, in place of one that still runs."""
         self._inbound.hold()
         self._is_connected = True
         self._is_deaf = False
         self._is_ready.set()
 
     async def run(self) -> None:
-        """Until cancelled; a round follows each `ready`, and others come by themselves."""
+        """Run until cancelled: a round after each `ready`, and one at each interval."""
         await self._is_ready.wait()
         while True:
             is_poll = not self._is_ready.is_set()
@@ -112,7 +110,7 @@ class CatchUp:
             if is_poll and not is_brought:
                 self._go_on()
             failures += 1
-            await self._clock.sleep(pause_after(failures, _LONGEST_PAUSE))
+            await self._clock.sleep(retry_delay(failures, _LONGEST_PAUSE))
 
     async def _bring(self, *, is_poll: bool) -> None:
         start = self._read_to or await self._facts.last_seen()
@@ -132,7 +130,7 @@ class CatchUp:
             await self._reconnect()
 
     async def _beginning(self) -> str:
-        """At the very first start, what was said before does not need an answer."""
+        """On the very first start, earlier messages need no answer."""
         newest = await self._channel.newest(1)
         start = newest[-1].ref if newest else _BEFORE_ALL
         self._facts.saw(start)
@@ -147,10 +145,10 @@ class CatchUp:
             self._inbound.hold()
 
     async def _amend(self) -> None:
-        """Edits and deletions of messages that still wait may have been missed too."""
+        """Apply missed edits and deletions of messages that still wait."""
         if not self._reception.status.is_busy:
             return
-        # The log first: what stands there was certainly there when Discord is asked.
+        # The log first: its messages were on Discord before Discord is asked.
         logged = await self._logged(_AMENDED)
         newest = await self._channel.newest(_AMENDED)
         there = {seen.ref: seen for seen in newest}
@@ -168,13 +166,15 @@ class CatchUp:
         return is_in_reach and self._clock.now() - message.at > _SURELY
 
     async def _repair(self) -> None:
-        """Once: take away the marks that the bot could not take away before it stopped."""
+        """Once: remove the reactions that the bot could not remove before it stopped."""
         if self._is_repaired:
             return
         newest = await self._channel.newest(_REPAIRED)
-        self._eyes.adopt(seen.ref for seen in newest if seen.is_owners and EYES in seen.marks)
+        self._pending_reaction.adopt(
+            seen.ref for seen in newest if seen.is_owners and EYES in seen.marks
+        )
         if not self._reception.status.is_busy:
-            self._eyes.close_all()
+            self._pending_reaction.close_all()
         self._is_repaired = True
 
     async def _logged(self, limit: int) -> Mapping[str, ChatMessage]:
@@ -183,5 +183,5 @@ class CatchUp:
 
 
 def _is_other_than(seen: ReceivedMessage, message: ChatMessage) -> bool:
-    """Whether the owner has edited it since; what was forwarded cannot be edited."""
+    """Whether the owner has edited it since; a forwarded message cannot be edited."""
     return seen.is_edited and seen.forwarded is None and seen.text != message.text

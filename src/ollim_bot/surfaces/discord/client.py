@@ -1,4 +1,4 @@
-"""The gateway client: connects, listens, and hands on what the owner does."""
+"""The gateway client: logs in, keeps the connection alive, and passes on what the owner does."""
 
 from __future__ import annotations
 
@@ -17,29 +17,46 @@ from discord.http import Route
 from ollim_bot.errors import OllimError, Unreachable
 from ollim_bot.ports import Clock
 from ollim_bot.surfaces.discord.direct_messages import LoggedInClient
-from ollim_bot.surfaces.discord.forms import seen
-from ollim_bot.surfaces.discord.messages import ReceivedMessage
-from ollim_bot.surfaces.discord.refusals import (
+from ollim_bot.surfaces.discord.errors import (
+    DISCORD_ERRORS,
     LONGEST_CALL,
     NO_INTENTS,
     NO_OWNER,
     NO_TOKEN,
     OUT_OF_REACH,
-    TROUBLES,
     NotAdmitted,
     not_in_team,
     writing,
 )
+from ollim_bot.surfaces.discord.messages import ReceivedMessage
+from ollim_bot.surfaces.discord.translation import seen
 
-_LONGEST = 20
+_LONGEST_LOOKUP = 20
 _OK = 200
 
 
-async def point_at(api_url: str | None) -> None:
-    """Let discord.py use another REST base, and the gateway that this one names.
+NOT_AUTHORIZED = "You are not authorized to use this bot."
+ELSEWHERE = "I answer in our direct messages only."
+# discord.py warns of these whenever a client is made, and none of them is needed here.
+_EXPECTED_WARNINGS = ("Guilds intent seems", "PyNaCl is not installed", "davey is not installed")
+_READY_PAUSE = 0.05
+_LONGEST_RATE_LIMIT_WAIT = 30.0
+WATCH_PAUSE = 60.0
+_MOST_SILENCES = 3
+_LONGEST_CLOSE = 5.0
+_UNAUTHORIZED = 401
+_NO_TOKEN_CODE = 4004
+_NO_INTENTS_CODE = 4014
+_CLOSED = "Discord closed the connection."
+_SILENT = "Discord does not answer on its connection any more."
+_logger = logging.getLogger(__name__)
 
-    Nothing is changed if there is no other address. Raises `Unreachable` if it does not answer, and
-    may then be asked again.
+
+async def use_api_url(api_url: str | None) -> None:
+    """Let discord.py use another REST base address, and the gateway that this address names.
+
+    Does nothing if `api_url` is None. Raises `Unreachable` if the address does not answer; it may
+    then be called again.
     """
     if api_url is None:
         return
@@ -51,7 +68,7 @@ async def point_at(api_url: str | None) -> None:
 async def _gateway(base: str) -> yarl.URL:
     try:
         async with (
-            asyncio.timeout(_LONGEST),
+            asyncio.timeout(_LONGEST_LOOKUP),
             aiohttp.ClientSession() as session,
             session.get(f"{base}/gateway") as answer,
         ):
@@ -68,56 +85,45 @@ def _no_answer(base: str) -> str:
     return f"{base} (`DISCORD_API_URL`) does not answer as Discord does. Is it right?"
 
 
-NOT_AUTHORIZED = "You are not authorized to use this bot."
-ELSEWHERE = "I answer in our direct messages only."
-
-# What discord.py warns of whenever a client is made, though nothing of that is needed here.
-_NO_NEWS = ("Guilds intent seems", "PyNaCl is not installed", "davey is not installed")
-_READY_PAUSE = 0.05
-_LONGEST_WAIT_IN_LINE = 30.0
-
-_logger = logging.getLogger(__name__)
-
-
 class Listener(Protocol):
-    """Is told what the owner does in the direct messages with the bot, and nothing else.
+    """Receives what the owner does in the direct messages with the bot.
 
-    Each call is a task of its own. They begin in the order in which things happened, so what has to
-    keep that order must take its place before it waits for anything.
+    Each call runs in a task of its own. The tasks start in the order of the events, so a method
+    that depends on that order must queue its event before it awaits anything.
     """
 
-    async def ready(self, wire: LoggedInClient, *, is_first: bool) -> None:
-        """A connection was made, or Discord begins anew: what happened before has to be read.
+    async def ready(self, session: LoggedInClient, *, is_first: bool) -> None:
+        """A connection was made, or Discord began a new session: earlier events may be missing.
 
-        Comes before all else. `is_first` is for the first time of each connection.
+        Called before all other events. `is_first` is True once for each connection.
         """
 
     async def disconnected(self) -> None:
-        """The socket is gone. What is told next is of the time before `resumed` or `ready`."""
+        """The socket is closed. Events that follow happened before `resumed` or `ready`."""
 
     async def resumed(self) -> None:
-        """The connection was lost for a while, and all that happened meanwhile has been told."""
+        """The lost connection is back, and all events in between have been passed on."""
 
     async def message(self, message: ReceivedMessage) -> None: ...
 
     async def edited(self, ref: str, text: str) -> None:
-        """A message of the owner's."""
+        """The owner edited a message."""
 
     async def deleted(self, ref: str) -> None:
-        """A message, whoever wrote it: Discord does not say."""
+        """A message was deleted. Discord does not say who wrote it."""
 
     async def reaction(self, ref: str, emoji: str) -> None:
-        """The owner has put it below a message."""
+        """The owner added a reaction to a message."""
 
     async def interaction(self, interaction: discord.Interaction) -> None: ...
 
 
 class GatewayClient(discord.Client):
-    """The client. `wire` has to be set after the login; until then, nothing is passed on."""
+    """Passes on only events of the owner, and none before `session` is set, after the login."""
 
     def __init__(self, listener: Listener, trace: aiohttp.TraceConfig) -> None:
         for name in ("discord.client", "discord.state"):
-            logging.getLogger(name).addFilter(_is_news)
+            logging.getLogger(name).addFilter(_is_unexpected)
         intents = discord.Intents.none()
         intents.dm_messages = True
         intents.dm_reactions = True
@@ -128,18 +134,18 @@ class GatewayClient(discord.Client):
             member_cache_flags=discord.MemberCacheFlags.none(),
             chunk_guilds_at_startup=False,
             guild_ready_timeout=_READY_PAUSE,
-            max_ratelimit_timeout=_LONGEST_WAIT_IN_LINE,
+            max_ratelimit_timeout=_LONGEST_RATE_LIMIT_WAIT,
             allowed_mentions=discord.AllowedMentions.none(),
         )
-        self.wire: LoggedInClient | None = None
+        self.session: LoggedInClient | None = None
         self.has_begun = False
         self._listener = listener
 
     async def on_connect(self) -> None:
-        """Told by discord.py before any message, unlike `on_ready`."""
-        if self.wire is not None:
+        """discord.py calls this before any message, unlike `on_ready`."""
+        if self.session is not None:
             is_first, self.has_begun = not self.has_begun, True
-            await self._listener.ready(self.wire, is_first=is_first)
+            await self._listener.ready(self.session, is_first=is_first)
 
     async def on_disconnect(self) -> None:
         await self._listener.disconnected()
@@ -153,9 +159,9 @@ class GatewayClient(discord.Client):
             await self._listener.message(found)
 
     async def on_raw_message_edit(self, event: discord.RawMessageUpdateEvent) -> None:
-        """Discord tells of the preview of a link in the same way: nobody has edited that.
+        """Pass on edits that the owner made.
 
-        What was forwarded cannot be edited, and nobody's words become another's by an edit.
+        Discord reports the preview of a link as an edit too. A forwarded message cannot be edited.
         """
         found = self._owners(event.message)
         if found is not None and found.is_edited and found.forwarded is None:
@@ -178,24 +184,24 @@ class GatewayClient(discord.Client):
             await self._listener.interaction(interaction)
 
     def _owners(self, message: discord.Message) -> ReceivedMessage | None:
-        if self.wire is None or not self._is_ours(message.channel.id):
+        if self.session is None or not self._is_ours(message.channel.id):
             return None
-        found = seen(message, self.wire.owner, self.wire.us)
+        found = seen(message, self.session.owner, self.session.us)
         return found if found is not None and found.is_owners else None
 
     def _is_ours(self, channel_id: int | None) -> bool:
-        return self.wire is not None and channel_id == self.wire.dm
+        return self.session is not None and channel_id == self.session.dm
 
     def _is_owner(self, user_id: int) -> bool:
-        return self.wire is not None and user_id == self.wire.owner
+        return self.session is not None and user_id == self.session.owner
 
 
-def _is_news(record: logging.LogRecord) -> bool:
-    return not str(record.msg).startswith(_NO_NEWS)
+def _is_unexpected(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith(_EXPECTED_WARNINGS)
 
 
 async def _decline(interaction: discord.Interaction, sentence: str) -> None:
-    """Only a command is answered: a button of somebody else's does nothing at all."""
+    """Refuse a command with a sentence. Clicks of other people are ignored."""
     if interaction.type is not discord.InteractionType.application_command:
         return
     try:
@@ -205,23 +211,10 @@ async def _decline(interaction: discord.Interaction, sentence: str) -> None:
         _logger.info("A refusal did not arrive: %s", error)
 
 
-WATCH_PAUSE = 60.0
-
-_MOST_STRIKES = 3
-_LONGEST_CLOSE = 5.0
-_UNAUTHORIZED = 401
-_NO_TOKEN_CODE = 4004
-_NO_INTENTS_CODE = 4014
-_CLOSED = "Discord closed the connection."
-_SILENT = "Discord does not answer on its connection any more."
-
-_log = logging.getLogger(__name__)
-
-
 class DiscordConnection:
-    """To be run once. Until the owner is known, nobody is served.
+    """One connection, to be run once. It serves nothing before the owner is known.
 
-    `owner_id` says who that is if the application belongs to a team.
+    `owner_id` names the owner if the application belongs to a team.
     """
 
     def __init__(
@@ -238,24 +231,24 @@ class DiscordConnection:
         self._client = GatewayClient(listener, trace)
 
     @property
-    def wire(self) -> LoggedInClient | None:
-        """What can be talked through; None before the login and after the end."""
-        return None if self._client.is_closed() else self._client.wire
+    def session(self) -> LoggedInClient | None:
+        """The logged-in client; None before the login and after the end."""
+        return None if self._client.is_closed() else self._client.session
 
     async def run(self) -> None:
         """Serve until cancelled or closed.
 
-        Raises `NotAdmitted` if somebody has to change something first, and `Unreachable` if it
-        cannot be had now or is lost, so that another one is worth a try.
+        Raises `NotAdmitted` if the owner must change a setting first, and `Unreachable` if the
+        connection cannot be made or is lost, so that a new one may succeed.
         """
         try:
-            self._client.wire = await self._logged_in()
+            self._client.session = await self._logged_in()
             await self._serve()
         finally:
             await self.close()
 
     async def reconnect(self) -> None:
-        """Take the socket down; discord.py goes on with a new one, and nothing is missed."""
+        """Close the socket. discord.py resumes with a new one, and no event is missed."""
         socket = self._client.ws
         if self._client.has_begun and socket.open:
             with suppress(TimeoutError):
@@ -263,7 +256,7 @@ class DiscordConnection:
                     await socket.close()
 
     async def close(self) -> None:
-        """Ends within seconds, whatever Discord does."""
+        """Close the client within seconds, even if Discord does not answer."""
         try:
             async with asyncio.timeout(_LONGEST_CLOSE):
                 await self._client.close()
@@ -277,10 +270,10 @@ class DiscordConnection:
                 owner = self._owner()
                 channel = await self._client.create_dm(discord.Object(owner))
                 newest = [each.id async for each in channel.history(limit=1)]
-        except TROUBLES as error:
+        except DISCORD_ERRORS as error:
             raise _not_logged_in(error) from error
         except (KeyError, TypeError) as error:
-            # What discord.py makes of an answer that is not Discord's, of some gate on the way.
+            # discord.py fails like this on an answer of a captive portal or proxy.
             raise Unreachable(OUT_OF_REACH) from error
         assert self._client.user is not None
         return LoggedInClient(self._client, channel.id, owner, self._client.user.id, *newest)
@@ -308,31 +301,31 @@ class DiscordConnection:
             await asyncio.wait(serving)
 
     async def _listen(self) -> None:
-        """discord.py resumes a socket that is lost. If it gets none, this ends.
+        """End when discord.py cannot resume a lost socket.
 
-        It could go on trying by itself, but with pauses of up to 17 minutes.
+        Its own reconnection would pause for up to 17 minutes.
         """
         try:
             await self._client.connect(reconnect=False)
-        except TROUBLES as error:
+        except DISCORD_ERRORS as error:
             raise _not_connected(error) from error
 
     async def _watch(self) -> None:
-        """discord.py notices when nothing comes at all, but not when heartbeats go unanswered.
+        """Reconnect when heartbeats go unanswered, which discord.py does not notice by itself.
 
-        Each answer to one gives another latency, so the same one twice means that none has come.
+        Each answered heartbeat gives a new latency, so an unchanged latency means no answer.
         """
-        strikes, before = 0, math.nan
+        silences, before = 0, math.nan
         while True:
             await self._clock.sleep(WATCH_PAUSE)
             latency = self._client.latency
             is_alive = math.isfinite(latency) and latency != before
-            strikes = 0 if is_alive else strikes + 1
+            silences = 0 if is_alive else silences + 1
             before = latency
-            if strikes >= _MOST_STRIKES:
+            if silences >= _MOST_SILENCES:
                 raise Unreachable(_SILENT)
-            if strikes:
-                _log.warning("Discord did not answer on its connection; a new one is made.")
+            if silences:
+                _logger.warning("Discord did not answer on its connection; a new one is made.")
                 await self.reconnect()
 
 

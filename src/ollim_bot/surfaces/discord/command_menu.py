@@ -12,15 +12,15 @@ import discord
 
 from ollim_bot.domain.commands import Argument, CommandSpec
 from ollim_bot.domain.text import shortened
-from ollim_bot.errors import NotSent, Unreachable, Unsure
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.ports import Clock
-from ollim_bot.surfaces.discord.refusals import writing
+from ollim_bot.surfaces.discord.errors import writing
 
 _LONGEST_ABOUT = 100
 _SLASH_COMMAND = 1
 _STRING = 3
 _BOT_DM = 1
-# Values that can be proposed although the command does not list them: they change all the time.
+# Arguments with proposals although the command lists no choices: their values change.
 _ALSO_COMPLETED = frozenset({("resume", "id")})
 
 _FIRST_PAUSE = 60.0
@@ -30,7 +30,7 @@ _logger = logging.getLogger(__name__)
 
 
 def payload(specs: Sequence[CommandSpec]) -> list[dict[str, Any]]:
-    """The menu as Discord takes it. It proposes values, and leaves it to the core to check them."""
+    """The menu in Discord's form. Discord proposes argument values; the core checks them."""
     return [
         {
             "type": _SLASH_COMMAND,
@@ -44,7 +44,7 @@ def payload(specs: Sequence[CommandSpec]) -> list[dict[str, Any]]:
 
 
 def fingerprint(menu: Sequence[Mapping[str, Any]], application: int) -> str:
-    """The same only for the same menu of the same application."""
+    """A hash of the menu and its application."""
     text = json.dumps([application, *menu], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -56,10 +56,10 @@ async def sync(
     remembered: str | None,
     remember: Callable[[str], None],
 ) -> None:
-    """Put the menu up, unless its fingerprint is the one that is `remembered`.
+    """Upload the menu unless its fingerprint equals the one that is `remembered`.
 
-    Tries until Discord is there or the client, which has to be logged in, is closed. What Discord
-    refuses is left for the next call.
+    The client must be logged in. Retries until Discord accepts the menu or the client is closed; a
+    refusal ends the call.
     """
     application = client.application_id
     assert application is not None, "the client is not logged in"
@@ -72,10 +72,10 @@ async def sync(
         try:
             async with writing():
                 await client.http.bulk_upsert_global_commands(application, menu)
-        except NotSent as error:
+        except DeliveryFailed as error:
             _logger.error("Discord refused the slash commands: %s", error)
             return
-        except (Unreachable, Unsure) as error:
+        except (Unreachable, DeliveryUncertain) as error:
             _logger.warning("The slash commands are not at Discord yet: %s", error)
         else:
             remember(mark)
@@ -95,7 +95,7 @@ def _option(command: str, argument: Argument) -> dict[str, Any]:
 
 
 def _required_first(arguments: Sequence[Argument]) -> list[Argument]:
-    """In their order otherwise. Discord takes no other one."""
+    """Discord requires this order; the order is otherwise kept."""
     return sorted(arguments, key=lambda each: not each.is_required)
 
 

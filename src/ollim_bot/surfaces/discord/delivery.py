@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
-from ollim_bot.chat import MessagePart
 from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.errors import Unsure
-from ollim_bot.ports import Clock
-from ollim_bot.surfaces.discord.background_tasks import Recent
+from ollim_bot.errors import DeliveryUncertain
+from ollim_bot.ports import Clock, MessagePart
+from ollim_bot.surfaces.discord.background_tasks import RecentValues
 from ollim_bot.surfaces.discord.drafts import Drafts
 from ollim_bot.surfaces.discord.messages import (
     DmChannel,
-    Hidden,
+    HistoryHidden,
     OutgoingMessage,
     ReceivedMessage,
 )
-from ollim_bot.surfaces.discord.rendering import dated, letter_of, parts_of, undated
+from ollim_bot.surfaces.discord.rendering import dated, outgoing_of, parts_of, undated
 
 _LOOK_BACK = 100
 _DISCORD_EPOCH = 1_420_070_400_000
@@ -33,7 +32,7 @@ class DiscordDelivery:
         self._channel = channel
         self._drafts = drafts
         self._clock = clock
-        self._shown: Recent[OutgoingMessage] = Recent()
+        self._shown: RecentValues[OutgoingMessage] = RecentValues()
 
     def parts(self, message: ChatMessage) -> Sequence[ChatMessage]:
         return parts_of(message)
@@ -41,7 +40,7 @@ class DiscordDelivery:
     async def take_drafts(
         self, message: ChatMessage, parts: Sequence[ChatMessage]
     ) -> Sequence[str]:
-        drafts = await self._drafts.take_over(message, [letter_of(part) for part in parts])
+        drafts = await self._drafts.take_over(message, [outgoing_of(part) for part in parts])
         refs = []
         for draft in drafts:
             assert draft.ref is not None
@@ -52,33 +51,33 @@ class DiscordDelivery:
 
     async def deliver(self, part: MessagePart) -> str:
         self._drafts.begin(part.content.id)
-        letter = letter_of(part.content)
+        outgoing = outgoing_of(part.content)
         if part.index == 0:
-            letter = dated(letter, part.content.at, self._clock.now())
-        ref = await self._channel.send(letter, part.nonce)
-        self._shown.put(ref, letter)
+            outgoing = dated(outgoing, part.content.at, self._clock.now())
+        ref = await self._channel.send(outgoing, part.nonce)
+        self._shown.put(ref, outgoing)
         return ref
 
     async def find(self, part: MessagePart, since: datetime, others: Collection[str]) -> str | None:
         self._drafts.begin(part.content.id)
-        letter = letter_of(part.content)
+        outgoing = outgoing_of(part.content)
         ours = [each for each in reversed(await self._seen(since)) if each.is_ours]
         same_words = (
             each
             for each in ours
             if each.ref not in others
-            and _says(each, letter)
+            and _says(each, outgoing)
             and not self._drafts.is_draft(each.ref)
         )
         return _first(each for each in ours if each.nonce == part.nonce) or _first(same_words)
 
     async def edit(self, ref: str, content: ChatMessage) -> None:
-        letter = letter_of(content)
-        if self._shown.get(ref) == letter:
+        outgoing = outgoing_of(content)
+        if self._shown.get(ref) == outgoing:
             return
         self._shown.forget(ref)
-        await self._channel.edit(ref, letter)
-        self._shown.put(ref, letter)
+        await self._channel.edit(ref, outgoing)
+        self._shown.put(ref, outgoing)
 
     def discard(self, refs: Sequence[str]) -> None:
         for ref in refs:
@@ -88,14 +87,14 @@ class DiscordDelivery:
         self._drafts.ended(message, refs)
 
     async def _seen(self, since: datetime) -> Sequence[ReceivedMessage]:
-        """Oldest first, all since then, and the newest in any case."""
+        """Oldest first: all messages since then, and the newest in any case."""
         try:
             newest = await self._channel.newest(_LOOK_BACK)
             if len(newest) < _LOOK_BACK or newest[0].at < since:
                 return newest
             return [*await self._channel.after(_ref_at(since)), *newest]
-        except Hidden as hidden:
-            raise Unsure(str(hidden)) from hidden
+        except HistoryHidden as hidden:
+            raise DeliveryUncertain(str(hidden)) from hidden
 
 
 def _first(seen: Iterable[ReceivedMessage]) -> str | None:
@@ -107,7 +106,7 @@ def _ref_at(moment: datetime) -> str:
     return str(max(0, int(moment.timestamp() * 1000) - _DISCORD_EPOCH) << 22)
 
 
-def _says(seen: ReceivedMessage, letter: OutgoingMessage) -> bool:
-    card = "" if letter.card is None else letter.card.text
-    same_words = undated(seen.text).split() == (letter.text or card).split()
-    return same_words and len(seen.files) == len(letter.files)
+def _says(seen: ReceivedMessage, outgoing: OutgoingMessage) -> bool:
+    card = "" if outgoing.card is None else outgoing.card.text
+    same_words = undated(seen.text).split() == (outgoing.text or card).split()
+    return same_words and len(seen.files) == len(outgoing.files)

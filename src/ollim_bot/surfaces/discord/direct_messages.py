@@ -14,14 +14,14 @@ from typing import BinaryIO, TypeVar
 import aiohttp
 import discord
 
-from ollim_bot.chat import OpenAttachment
 from ollim_bot.domain.chat import Attachment
-from ollim_bot.errors import NotSent, Unreachable, Unsure, WriteFailed
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable, WriteFailed
 from ollim_bot.plain_files import open_file
-from ollim_bot.surfaces.discord.forms import embed_of, seen, view_of
+from ollim_bot.ports import OpenAttachment
+from ollim_bot.surfaces.discord.errors import OUT_OF_REACH, reading, writing
 from ollim_bot.surfaces.discord.messages import OutgoingMessage, ReceivedMessage, RemoteFile
 from ollim_bot.surfaces.discord.rate_limits import EditAllowance
-from ollim_bot.surfaces.discord.refusals import OUT_OF_REACH, reading, writing
+from ollim_bot.surfaces.discord.translation import embed_of, seen, view_of
 
 T = TypeVar("T")
 
@@ -32,22 +32,27 @@ _GONE = "`{name}` is not at Discord any more."
 _TOO_LARGE = "`{name}` is too large."
 
 
+_MOST_AT_ONCE = 100
+_NO_FILE = "`{name}` cannot be read any more."
+_NO_MENTIONS = discord.AllowedMentions.none()
+
+
 async def download(file: RemoteFile, target: Path, most: int) -> None:
-    """As `DmChannel.fetch` says. Raises `WriteFailed` where the disk does not take it."""
+    """As `DmChannel.fetch`. Raises `WriteFailed` if the disk refuses the content."""
     try:
         async with _answer(file) as answer:
             await _keep(answer, file, target, most)
-    except BaseException:  # cancelled too: half a file must not be taken for one
+    except BaseException:  # also on cancellation: a partial file must not remain
         await asyncio.to_thread(target.unlink, missing_ok=True)
         raise
 
 
 @asynccontextmanager
 async def _answer(file: RemoteFile) -> AsyncIterator[aiohttp.ClientResponse]:
-    """In a session of its own, so that nothing of the bot's goes to where files are kept."""
+    """Use a session of its own, so that the bot's token is not sent to the file host."""
     async with reading(), aiohttp.ClientSession() as session, session.get(file.url) as answer:
         if answer.status in _GONE_CODES:
-            raise NotSent(_GONE.format(name=file.name))
+            raise DeliveryFailed(_GONE.format(name=file.name))
         if answer.status != _OK:
             raise Unreachable(OUT_OF_REACH)
         yield answer
@@ -59,12 +64,12 @@ async def _keep(answer: aiohttp.ClientResponse, file: RemoteFile, target: Path, 
         async for chunk in answer.content.iter_chunked(_CHUNK):
             size += len(chunk)
             if size > most:
-                raise NotSent(_TOO_LARGE.format(name=file.name))
+                raise DeliveryFailed(_TOO_LARGE.format(name=file.name))
             await _on_disk(target, partial(kept.write, chunk))
 
 
 def _created(target: Path) -> BinaryIO:
-    """In place of one that a crash left behind, and for nobody else to read."""
+    """Replace a file that a crash left behind; only the owner of the process may read it."""
     target.unlink(missing_ok=True)
     return open(open_file(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
@@ -76,14 +81,9 @@ async def _on_disk(target: Path, step: Callable[[], T]) -> T:
         raise WriteFailed(target, f"could not be written: {error.strerror}.") from error
 
 
-_MOST_AT_ONCE = 100
-_NO_FILE = "`{name}` cannot be read any more."
-_NOBODY = discord.AllowedMentions.none()
-
-
 @dataclass(frozen=True, slots=True)
 class LoggedInClient:
-    """A client that is logged in, and the ids of the direct messages, of the owner and of the bot.
+    """A logged-in client, and the ids of the direct messages, the owner and the bot.
 
     `newest` is the last message from before the login; 0 if there was none.
     """
@@ -103,89 +103,89 @@ class LoggedInClient:
 
 
 class DirectMessages:
-    """A `DmChannel`. `wire` gives the connection to use now, None while there is none.
+    """A `DmChannel`. `session` gives the current connection, None while there is none.
 
-    `opened` opens a file that should go with a message.
+    `opened` opens a file that goes with a message.
     """
 
     def __init__(
         self,
-        wire: Callable[[], LoggedInClient | None],
+        session: Callable[[], LoggedInClient | None],
         allowance: EditAllowance,
         opened: OpenAttachment,
     ) -> None:
-        self._current = wire
+        self._current = session
         self._allowance = allowance
         self._opened = opened
 
-    async def send(self, letter: OutgoingMessage, nonce: str) -> str:
-        wire = self._wire()
-        doubts = self._allowance.doubts
+    async def send(self, outgoing: OutgoingMessage, nonce: str) -> str:
+        session = self._session()
+        uncertain_calls = self._allowance.uncertain_calls
         with ExitStack() as stack:
-            files = await self._files(letter.files, stack)
+            files = await self._files(outgoing.files, stack)
             try:
                 async with writing():
-                    message = await wire.channel.send(
-                        letter.text or None,
-                        embeds=_embeds(letter),
+                    message = await session.channel.send(
+                        outgoing.text or None,
+                        embeds=_embeds(outgoing),
                         files=files,
                         nonce=nonce,
-                        allowed_mentions=_NOBODY,
-                        view=_view(letter),  # type: ignore[arg-type]  # None is its default
+                        allowed_mentions=_NO_MENTIONS,
+                        view=_view(outgoing),  # type: ignore[arg-type]  # None is its default
                     )
-            except (NotSent, Unreachable) as error:
-                if self._allowance.doubts == doubts:
+            except (DeliveryFailed, Unreachable) as error:
+                if self._allowance.uncertain_calls == uncertain_calls:
                     raise
-                # discord.py has tried it before, and what came of that is not known.
-                raise Unsure(str(error)) from error
+                # discord.py has tried it before, with an unknown outcome.
+                raise DeliveryUncertain(str(error)) from error
         return str(message.id)
 
-    async def edit(self, ref: str, letter: OutgoingMessage) -> None:
-        wire = self._wire()
+    async def edit(self, ref: str, outgoing: OutgoingMessage) -> None:
+        session = self._session()
         async with writing():
-            await wire.message(ref).edit(
-                content=letter.text or None,
-                embeds=_embeds(letter),
-                view=_view(letter),
-                allowed_mentions=_NOBODY,
+            await session.message(ref).edit(
+                content=outgoing.text or None,
+                embeds=_embeds(outgoing),
+                view=_view(outgoing),
+                allowed_mentions=_NO_MENTIONS,
             )
 
     async def delete(self, ref: str) -> None:
-        wire = self._wire()
+        session = self._session()
         async with writing():
             try:
-                await wire.message(ref).delete()
+                await session.message(ref).delete()
             except discord.NotFound:
                 return
 
     async def mark(self, ref: str, emoji: str) -> None:
-        wire = self._wire()
+        session = self._session()
         async with writing():
-            await wire.message(ref).add_reaction(emoji)
+            await session.message(ref).add_reaction(emoji)
 
     async def unmark(self, ref: str, emoji: str) -> None:
-        wire = self._wire()
+        session = self._session()
         async with writing():
-            await wire.message(ref).remove_reaction(emoji, discord.Object(wire.us))
+            await session.message(ref).remove_reaction(emoji, discord.Object(session.us))
 
     async def show_typing(self) -> None:
-        wire = self._wire()
+        session = self._session()
         async with writing():
-            await wire.channel.typing()
+            await session.channel.typing()
 
     async def newest(self, limit: int) -> Sequence[ReceivedMessage]:
-        wire = self._wire()
+        session = self._session()
         async with reading():
-            history = wire.channel.history(limit=min(limit, _MOST_AT_ONCE))
-            found = [_seen(wire, each) async for each in history]
+            history = session.channel.history(limit=min(limit, _MOST_AT_ONCE))
+            found = [_seen(session, each) async for each in history]
         return [each for each in reversed(found) if each is not None]
 
     async def after(self, ref: str) -> Sequence[ReceivedMessage]:
-        wire = self._wire()
+        session = self._session()
         async with reading():
             since = discord.Object(int(ref))
-            history = wire.channel.history(after=since, limit=None, oldest_first=True)
-            found = [_seen(wire, each) async for each in history]
+            history = session.channel.history(after=since, limit=None, oldest_first=True)
+            found = [_seen(session, each) async for each in history]
         return [each for each in found if each is not None]
 
     async def fetch(self, file: RemoteFile, target: Path, most: int) -> None:
@@ -194,11 +194,11 @@ class DirectMessages:
     def pause_before_edit(self) -> float:
         return self._allowance.pause()
 
-    def _wire(self) -> LoggedInClient:
-        wire = self._current()
-        if wire is None:
+    def _session(self) -> LoggedInClient:
+        session = self._current()
+        if session is None:
             raise Unreachable(OUT_OF_REACH)
-        return wire
+        return session
 
     async def _files(
         self, attachments: Sequence[Attachment], stack: ExitStack
@@ -210,17 +210,17 @@ class DirectMessages:
                 stack.callback(file.close)
                 files.append(discord.File(file, each.name))  # type: ignore[arg-type]  # any will do
             except (OSError, ValueError) as error:
-                raise NotSent(_NO_FILE.format(name=each.name)) from error
+                raise DeliveryFailed(_NO_FILE.format(name=each.name)) from error
         return files
 
 
-def _embeds(letter: OutgoingMessage) -> list[discord.Embed]:
-    return [embed_of(letter.card, letter.card_footer)] if letter.card else []
+def _embeds(outgoing: OutgoingMessage) -> list[discord.Embed]:
+    return [embed_of(outgoing.card, outgoing.card_footer)] if outgoing.card else []
 
 
-def _view(letter: OutgoingMessage) -> discord.ui.View | None:
-    return view_of(letter.card.buttons) if letter.card else None
+def _view(outgoing: OutgoingMessage) -> discord.ui.View | None:
+    return view_of(outgoing.card.buttons) if outgoing.card else None
 
 
-def _seen(wire: LoggedInClient, message: discord.Message) -> ReceivedMessage | None:
-    return seen(message, wire.owner, wire.us)
+def _seen(session: LoggedInClient, message: discord.Message) -> ReceivedMessage | None:
+    return seen(message, session.owner, session.us)

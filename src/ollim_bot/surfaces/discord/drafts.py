@@ -8,24 +8,28 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
 
-from ollim_bot.chat import TurnStart
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.events import EndCause
 from ollim_bot.domain.inputs import InputId
-from ollim_bot.ports import Clock
+from ollim_bot.ports import Clock, TurnStart
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
 from ollim_bot.surfaces.discord.messages import DmChannel, OutgoingMessage
-from ollim_bot.surfaces.discord.rendering import is_small, letter_of, parts_of
-from ollim_bot.surfaces.discord.status_line import Live
+from ollim_bot.surfaces.discord.rendering import is_small, outgoing_of, parts_of
+from ollim_bot.surfaces.discord.status_line import LiveText
+
+# An answer that is delivered this soon is edited into its drafts even if the next turn has begun: a
+# queued question begins at once.
+_SOON = timedelta(seconds=10)
+_LOOK_BACK = 50
 
 
 @dataclass(slots=True, eq=False)
-class Draft:
-    """One message. `shown` is None while it is not known what stands there.
+class DraftMessage:
+    """One draft message. `shown` is None while its content on Discord is unknown.
 
-    `tried_at` is when it was first sent, while it is not known whether it arrived. One that
+    `tried_at` is when it was first sent, while it is unknown whether it arrived. A draft that
     `is_lost` is not drawn any more and cannot be taken over; one that `is_taken` is part of an
-    answer, and no draft any more.
+    answer.
     """
 
     nonce: str
@@ -44,19 +48,19 @@ async def _no_drawing() -> None:
 class TurnDrafts:
     """The drafts of one turn.
 
-    `holder` is the message that takes `taken` of them over; the others go. `delivered` are the
-    messages of the turn whose delivery has ended, and `awaited` those that are still to come once
-    the turn is over. `is_overtaken` means that something was sent below the drafts that they have
-    to follow. `is_over` means that the turn has ended, by `cause`; `is_closed` that it has ended
-    without an answer. `stop` ends the drawing, and returns when no request is under way any more.
+    `holder` is the message that takes `taken` of them over; the others are deleted. `delivered` are
+    the messages of the turn whose delivery has ended, and `awaited` those that are still to come
+    once the turn is over. `is_overtaken` means that a message was sent below the drafts which they
+    have to follow. `is_over` means that the turn has ended, by `cause`; `is_closed` that it has
+    ended without an answer. `stop` ends the drawing, and returns when no request is running.
     """
 
     start: TurnStart
-    live: Live = field(default_factory=Live)
-    drafts: list[Draft] = field(default_factory=list)
+    live: LiveText = field(default_factory=LiveText)
+    drafts: list[DraftMessage] = field(default_factory=list)
     stop: Callable[[], Awaitable[None]] = _no_drawing
     holder: MessageId | None = None
-    taken: Sequence[Draft] = ()
+    taken: Sequence[DraftMessage] = ()
     delivered: set[MessageId] = field(default_factory=set)
     awaited: set[MessageId] = field(default_factory=set)
     cause: EndCause = EndCause.INTERRUPTED
@@ -72,7 +76,7 @@ class TurnDrafts:
 
     @property
     def text(self) -> str:
-        """What was written so far."""
+        """The text that was written so far."""
         pieces = self.live.text
         return "".join(piece.source for piece in pieces.done) + pieces.rest
 
@@ -82,26 +86,26 @@ class TurnDrafts:
 
     @property
     def shows_words(self) -> bool:
-        """Whether the owner may have read words of it by now, and not only status lines."""
+        """Whether the owner may have read words of the answer, not only status lines."""
         shown = [each.shown for each in self.drafts if each.ref is not None]
-        return any(letter is None or not is_small(letter.text) for letter in shown)
+        return any(outgoing is None or not is_small(outgoing.text) for outgoing in shown)
 
     def stands_above(self, ref: str) -> bool:
-        """Whether a draft that was not taken over yet stands above that message."""
+        """Whether a draft that is not taken over is above that message."""
         refs = (each.ref for each in self.drafts if not each.is_taken)
         return any(each is not None and int(each) < int(ref) for each in refs)
 
-    def fitting(self, letters: Sequence[OutgoingMessage]) -> list[Draft]:
-        """The first drafts, as far as each can be edited to show its letter."""
+    def fitting(self, outgoings: Sequence[OutgoingMessage]) -> list[DraftMessage]:
+        """The first drafts, as far as each can be edited to show its part of `outgoing`."""
         fitting = []
-        for draft, letter in zip(self.drafts, letters, strict=False):
-            if draft.ref is None or draft.is_lost or letter.files:
+        for draft, outgoing in zip(self.drafts, outgoings, strict=False):
+            if draft.ref is None or draft.is_lost or outgoing.files:
                 break
             fitting.append(draft)
         return fitting
 
     def cut_off(self) -> tuple[OutgoingMessage, ...]:
-        """What was written so far, as a message that ends there."""
+        """The text so far, marked as cut off."""
         message = ChatMessage(
             MessageId(self.turn),
             self.start.at,
@@ -110,35 +114,29 @@ class TurnDrafts:
             is_cut_off=True,
             in_fork=self.in_fork,
         )
-        return tuple(letter_of(part) for part in parts_of(message))
+        return tuple(outgoing_of(part) for part in parts_of(message))
 
-    def at(self, index: int) -> Draft:
-        """The draft there; a new one if there is none yet."""
+    def at(self, index: int) -> DraftMessage:
+        """The draft at `index`, which may be one past the end: then a new one."""
         if index == len(self.drafts):
-            self.drafts.append(Draft(_nonce(self.turn, self.made)))
+            self.drafts.append(DraftMessage(_nonce(self.turn, self.made)))
             self.made += 1
         return self.drafts[index]
 
-    def torn_off(self, index: int) -> list[Draft]:
-        """Remove the drafts from there on, and give them."""
+    def remove_from(self, index: int) -> list[DraftMessage]:
+        """Remove and return the drafts from `index` on."""
         rest = self.drafts[index:]
         del self.drafts[index:]
         return rest
 
 
 def _nonce(turn: TurnId, number: int) -> str:
-    """Always the same for the same draft, so that even a try that arrives late is known."""
+    """Stable for each draft, so that a late arrival is recognised."""
     return hashlib.blake2s(f"{turn} {number}".encode(), digest_size=12).hexdigest()
 
 
-# An answer that is delivered so soon after it was given takes its drafts over even if the next turn
-# has begun: with questions in line, that one begins at once.
-_SOON = timedelta(seconds=10)
-_LOOK_BACK = 50
-
-
 class DraftMemory(Protocol):
-    """Remembers the ids of drafts across a crash. Returns at once and never fails."""
+    """Remembers the ids of drafts across a crash. Its methods return at once and never fail."""
 
     def add_draft(self, ref: str) -> None: ...
 
@@ -148,190 +146,197 @@ class DraftMemory(Protocol):
 class Drafts:
     """The drafts of all turns.
 
-    An answer takes over the drafts of its turn, part by part. It is sent as new messages, and the
-    drafts are deleted, where it would else be overlooked or out of order: if a newer turn has begun
-    more than a moment ago, all of it; if a draft cannot be edited, that part and the rest.
+    An answer is edited into the drafts of its turn, part by part. It is sent as new messages, and
+    the drafts are deleted, if it would otherwise be overlooked or out of order: the whole answer if
+    a newer turn has run for more than a moment; the part and the rest if a draft cannot be edited.
 
-    Drafts of a turn that still runs move, by being deleted and begun again at the end, when the
-    answer of another turn was sent below them. As long as they show no words, they move below
-    anything that is sent, such as a card that the turn waits for.
+    Drafts of a running turn move to the end, by being deleted and sent again, when the answer of
+    another turn was sent below them. As long as they show no words, they move below every message,
+    such as a card that the turn waits for.
     """
 
     def __init__(
-        self, channel: DmChannel, clock: Clock, errands: BackgroundTasks, memory: DraftMemory
+        self, channel: DmChannel, clock: Clock, background: BackgroundTasks, memory: DraftMemory
     ) -> None:
         self._channel = channel
         self._clock = clock
-        self._errands = errands
+        self._background = background
         self._memory = memory
-        self._sheets: dict[TurnId, TurnDrafts] = {}
+        self._by_turn: dict[TurnId, TurnDrafts] = {}
         self._newest: TurnId | None = None
         self._arriving: MessageId | None = None
         self._last_answer = "0"
 
     def open(self, start: TurnStart) -> TurnDrafts:
-        self._sheets = {
+        self._by_turn = {
             turn: each
-            for turn, each in self._sheets.items()
+            for turn, each in self._by_turn.items()
             if not each.is_closed and (each.drafts or not each.is_over)
         }
-        sheet = self._sheets[start.turn] = TurnDrafts(start)
+        turn_drafts = self._by_turn[start.turn] = TurnDrafts(start)
         self._newest = start.turn
-        return sheet
+        return turn_drafts
 
-    def drawn(self, draft: Draft, ref: str) -> None:
+    def drawn(self, draft: DraftMessage, ref: str) -> None:
         draft.ref = ref
         self._memory.add_draft(ref)
 
     def begin(self, message_id: MessageId) -> None:
-        """A message is being delivered. Messages come one after the other."""
+        """A message is being delivered."""
         if self._arriving != message_id:
+            # Messages come in order: the previous one will not be delivered any more.
             self._give_up(self._arriving)
         self._arriving = message_id
 
     async def take_over(
-        self, message: ChatMessage, letters: Sequence[OutgoingMessage]
-    ) -> Sequence[Draft]:
-        """The drafts that the first of these letters have to be edited into. Drawing stops.
+        self, message: ChatMessage, outgoings: Sequence[OutgoingMessage]
+    ) -> Sequence[DraftMessage]:
+        """Stop drawing and return the drafts to edit the first of `outgoing` into.
 
-        Asked again for the same message, it answers the same.
+        Repeated calls for a message give the same drafts.
         """
         self.begin(message.id)
-        sheet = self._sheet_for(message)
-        if sheet is None:
+        turn_drafts = self._drafts_for(message)
+        if turn_drafts is None:
             return ()
-        await sheet.stop()
-        if sheet.holder is None:
-            sheet.holder = message.id
-            sheet.taken = sheet.fitting(letters) if self._is_current(sheet, message) else ()
-        return sheet.taken
+        await turn_drafts.stop()
+        if turn_drafts.holder is None:
+            turn_drafts.holder = message.id
+            turn_drafts.taken = (
+                turn_drafts.fitting(outgoings) if self._is_current(turn_drafts, message) else ()
+            )
+        return turn_drafts.taken
 
     def ended(self, message: ChatMessage, refs: Sequence[str]) -> None:
-        """The message stands there under `refs`; none if it never will."""
+        """The message is on Discord under `refs`; if there are none, it never will be."""
         self._arriving = None
-        sheet = None if message.turn is None else self._sheets.get(message.turn)
+        turn_drafts = None if message.turn is None else self._by_turn.get(message.turn)
         if refs:
             self._overtake(message, refs[-1])
-        if sheet is None:
+        if turn_drafts is None:
             return
-        sheet.delivered.add(message.id)
-        sheet.awaited.discard(message.id)
-        if sheet.holder == message.id and refs:
-            self._hand_over(sheet, refs)
-        elif sheet.holder == message.id:
+        turn_drafts.delivered.add(message.id)
+        turn_drafts.awaited.discard(message.id)
+        if turn_drafts.holder == message.id and refs:
+            self._hand_over(turn_drafts, refs)
+        elif turn_drafts.holder == message.id:
             self._give_up(message.id)
-        elif sheet.is_over and sheet.holder is None and not sheet.awaited:
-            self._errands.send_off(self._close(sheet, sheet.cause))
+        elif turn_drafts.is_over and turn_drafts.holder is None and not turn_drafts.awaited:
+            self._background.start(self._close(turn_drafts, turn_drafts.cause))
 
     def end(self, turn: TurnId, cause: EndCause, messages: Sequence[MessageId] = ()) -> None:
-        """The turn is over and has added `messages` to the log.
+        """End the turn, which has added `messages` to the log.
 
-        If no answer comes, its words stay only if it was broken off.
+        Without an answer, its words stay only if it was interrupted.
         """
-        sheet = self._sheets.get(turn)
-        if sheet is None:
+        turn_drafts = self._by_turn.get(turn)
+        if turn_drafts is None:
             return
-        sheet.is_over, sheet.cause = True, cause
-        sheet.awaited = {*messages} - sheet.delivered
-        if not sheet.awaited and sheet.holder is None:
-            self._errands.send_off(self._close(sheet, cause))
+        turn_drafts.is_over, turn_drafts.cause = True, cause
+        turn_drafts.awaited = {*messages} - turn_drafts.delivered
+        if not turn_drafts.awaited and turn_drafts.holder is None:
+            self._background.start(self._close(turn_drafts, cause))
         else:
-            self._errands.send_off(_stopped(sheet))
+            self._background.start(_stopped(turn_drafts))
 
-    def must_move(self, sheet: TurnDrafts) -> bool:
-        """Whether its drafts have to move to the end, and nothing is just being delivered."""
-        return self._is_overtaken(sheet) and self._arriving is None
+    def must_move(self, turn_drafts: TurnDrafts) -> bool:
+        """Whether the drafts have to move to the end, and no delivery is in progress."""
+        return self._is_overtaken(turn_drafts) and self._arriving is None
 
     def is_draft(self, ref: str) -> bool:
-        return any(draft.ref == ref for each in self._sheets.values() for draft in each.drafts)
+        return any(draft.ref == ref for each in self._by_turn.values() for draft in each.drafts)
 
     def remove(self, ref: str) -> None:
-        """Take a message away that was a draft, as soon as that is possible."""
-        self.discard([Draft("", ref)])
+        """Delete a message that was a draft as soon as possible, in the background."""
+        self.discard([DraftMessage("", ref)])
 
-    def discard(self, drafts: list[Draft]) -> None:
-        """Take them away, as soon as that is possible."""
+    def discard(self, drafts: list[DraftMessage]) -> None:
+        """Delete them as soon as possible, in the background."""
         for draft in drafts:
             if not draft.is_taken and (draft.ref is not None or draft.tried_at is not None):
-                self._errands.send_off(self._discarded(draft))
+                self._background.start(self._discarded(draft))
 
-    def _sheet_for(self, message: ChatMessage) -> TurnDrafts | None:
-        """The one whose drafts it may take over. A note replaces status lines only, never words."""
-        sheet = None if message.turn is None else self._sheets.get(message.turn)
-        if sheet is None or sheet.holder not in (None, message.id):
+    def _drafts_for(self, message: ChatMessage) -> TurnDrafts | None:
+        """The drafts that the message may take over. A note replaces status lines only."""
+        turn_drafts = None if message.turn is None else self._by_turn.get(message.turn)
+        if turn_drafts is None or turn_drafts.holder not in (None, message.id):
             return None
         is_note = message.author is not Author.ASSISTANT
-        return None if is_note and sheet.has_text and sheet.holder is None else sheet
+        return (
+            None if is_note and turn_drafts.has_text and turn_drafts.holder is None else turn_drafts
+        )
 
-    def _is_current(self, sheet: TurnDrafts, message: ChatMessage) -> bool:
-        if self._is_overtaken(sheet) or sheet.is_closed:
+    def _is_current(self, turn_drafts: TurnDrafts, message: ChatMessage) -> bool:
+        if self._is_overtaken(turn_drafts) or turn_drafts.is_closed:
             return False
         is_soon = self._clock.now() - message.at < _SOON
-        return sheet.turn == self._newest or is_soon
+        return turn_drafts.turn == self._newest or is_soon
 
-    def _is_overtaken(self, sheet: TurnDrafts) -> bool:
-        """Asked anew each time, since drafts that are slow to send get their place late."""
-        return sheet.is_overtaken or sheet.stands_above(self._last_answer)
+    def _is_overtaken(self, turn_drafts: TurnDrafts) -> bool:
+        """Evaluated anew each time, since a slow draft gets its position late."""
+        return turn_drafts.is_overtaken or turn_drafts.stands_above(self._last_answer)
 
-    def _hand_over(self, sheet: TurnDrafts, refs: Sequence[str]) -> None:
-        """These drafts are part of a message from now on; the others go."""
-        for draft in sheet.drafts:
+    def _hand_over(self, turn_drafts: TurnDrafts, refs: Sequence[str]) -> None:
+        """Make these drafts part of a message, and delete the others."""
+        for draft in turn_drafts.drafts:
             if draft.ref is not None and draft.ref in refs:
                 draft.is_taken = True
                 self._memory.remove_draft(draft.ref)
-        self.discard(sheet.drafts)
-        del self._sheets[sheet.turn]
+        self.discard(turn_drafts.drafts)
+        del self._by_turn[turn_drafts.turn]
 
     def _overtake(self, message: ChatMessage, ref: str) -> None:
         """Drafts that stand above the message may have to follow it."""
         if message.turn is not None:
             self._last_answer = ref
             return
-        for each in self._sheets.values():
+        for each in self._by_turn.values():
             # An answer never stands above what it answers, such as a quote from the page.
             is_before = InputId(message.id) in each.start.inputs
             each.is_overtaken |= is_before or not each.shows_words
 
     def _give_up(self, message_id: MessageId | None) -> None:
-        for sheet in self._sheets.values():
-            if message_id is not None and sheet.holder == message_id:
-                sheet.holder = None
-                self._errands.send_off(self._close(sheet, EndCause.INTERRUPTED))
+        for turn_drafts in self._by_turn.values():
+            if message_id is not None and turn_drafts.holder == message_id:
+                turn_drafts.holder = None
+                self._background.start(self._close(turn_drafts, EndCause.INTERRUPTED))
 
-    async def _discarded(self, draft: Draft) -> None:
+    async def _discarded(self, draft: DraftMessage) -> None:
         async def gone() -> None:
             ref = draft.ref or await self._found(draft)
             if ref is not None:
                 await self._channel.delete(ref)
 
-        await self._errands.keep_trying(gone)
+        await self._background.keep_trying(gone)
         if draft.ref is not None:
             self._memory.remove_draft(draft.ref)
 
-    async def _found(self, draft: Draft) -> str | None:
+    async def _found(self, draft: DraftMessage) -> str | None:
         newest = await self._channel.newest(_LOOK_BACK)
         return next((each.ref for each in newest if each.nonce == draft.nonce), None)
 
-    async def _close(self, sheet: TurnDrafts, cause: EndCause) -> None:
-        """Without an answer: of a turn that was completed, nothing was meant to stay."""
-        sheet.is_over = sheet.is_closed = True
-        await sheet.stop()
-        if sheet.holder is not None:
+    async def _close(self, turn_drafts: TurnDrafts, cause: EndCause) -> None:
+        """End without an answer: a completed turn leaves nothing behind."""
+        turn_drafts.is_over = turn_drafts.is_closed = True
+        await turn_drafts.stop()
+        if turn_drafts.holder is not None:
             return
-        letters = () if cause is EndCause.COMPLETED or not sheet.has_text else sheet.cut_off()
-        self.discard(sheet.torn_off(len(letters)))
-        for draft, letter in zip(list(sheet.drafts), letters, strict=False):
-            await self._kept(draft, letter)
+        wanted = (
+            () if cause is EndCause.COMPLETED or not turn_drafts.has_text else turn_drafts.cut_off()
+        )
+        self.discard(turn_drafts.remove_from(len(wanted)))
+        for draft, outgoing in zip(list(turn_drafts.drafts), wanted, strict=False):
+            await self._kept(draft, outgoing)
 
-    async def _kept(self, draft: Draft, letter: OutgoingMessage) -> None:
+    async def _kept(self, draft: DraftMessage, outgoing: OutgoingMessage) -> None:
         ref = draft.ref
         if ref is None:
             self.discard([draft])
         elif not draft.is_taken:
-            if draft.shown != letter:
-                await self._errands.keep_trying(lambda: self._channel.edit(ref, letter))
+            if draft.shown != outgoing:
+                await self._background.keep_trying(lambda: self._channel.edit(ref, outgoing))
             self._memory.remove_draft(ref)
 
 
-async def _stopped(sheet: TurnDrafts) -> None:
-    await sheet.stop()
+async def _stopped(turn_drafts: TurnDrafts) -> None:
+    await turn_drafts.stop()

@@ -1,4 +1,4 @@
-"""What is remembered about Discord across restarts, written without keeping anybody waiting."""
+"""What is remembered about Discord across restarts, written in the background."""
 
 from __future__ import annotations
 
@@ -16,26 +16,25 @@ _logger = logging.getLogger(__name__)
 
 
 class DiscordFacts:
-    """Changes return at once; `run` writes them to disk, all that came meanwhile in one go.
+    """Changes return at once; `run` writes them to disk, all pending ones together.
 
-    Reading gives the newest value, whether it is on disk yet or not. A crash may lose the last
-    changes.
+    Reading gives the newest value, written or not, and raises `StorageError`. A crash may lose the
+    last changes.
     """
 
     def __init__(self, memory: Store[Mapping[str, object]]) -> None:
         self._memory = memory
-        # One for each thing that can change, so that they do not pile up while a disk refuses.
+        # One change per key, so that changes do not pile up while the disk refuses writes.
         self._unwritten: dict[str, _Change] = {}
         self._newest = "0"
         self._is_wanted = asyncio.Event()
         self._one_at_a_time = asyncio.Lock()
 
     async def last_seen(self) -> str | None:
-        """Raises `StorageError`, as all reading does."""
         return (await self._now()).discord_last_seen
 
     def saw(self, ref: str) -> None:
-        """This message, and all before it, need not be looked at again."""
+        """This message, and all before it, need not be read again."""
         newest = self._newest = max(self._newest, ref, key=int)
         self._note("seen", lambda facts: facts.seen_on_discord(newest))
 
@@ -55,14 +54,14 @@ class DiscordFacts:
         self._note(f"draft {ref}", lambda facts: facts.without_draft(ref))
 
     async def run(self) -> None:
-        """Until cancelled. What a disk refused is tried again with what comes next."""
+        """Run until cancelled. A failed write is repeated with the next change."""
         while True:
             await self._is_wanted.wait()
             self._is_wanted.clear()
             await self.flush()
 
     async def flush(self) -> bool:
-        """True if all changes so far are on disk."""
+        """Write the changes; True if all of them are on disk."""
         async with self._one_at_a_time:
             changes = dict(self._unwritten)
             if not changes:

@@ -1,4 +1,4 @@
-"""Messages of the owner, fetched and handed on in order."""
+"""Takes in the owner's messages, with their files, in order."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ollim_bot.chat import Incoming, IncomingFile, Reception
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.taint import Untrusted
-from ollim_bot.errors import NotSent, OllimError, StorageError, Unreachable, Unsure, WriteFailed
-from ollim_bot.ports import Clock
-from ollim_bot.surfaces.discord.background_tasks import Recent, is_over, pause_after
+from ollim_bot.errors import (
+    DeliveryFailed,
+    DeliveryUncertain,
+    OllimError,
+    StorageError,
+    Unreachable,
+    WriteFailed,
+)
+from ollim_bot.ports import ChatService, Clock, IncomingFile, IncomingMessage
+from ollim_bot.surfaces.discord.background_tasks import RecentValues, finishes_within, retry_delay
 from ollim_bot.surfaces.discord.facts import DiscordFacts
 from ollim_bot.surfaces.discord.messages import (
     NAME,
@@ -33,62 +39,81 @@ from ollim_bot.surfaces.discord.split import split
 _REMEMBERED = 1000
 
 
+MOST_BYTES = 25 * 1024 * 1024
+MOST_FILES = 10
+_TRIES = 4
+_LONGEST_NAME = 120
+NOTHING_TO_READ = (
+    "There is nothing in that message that I can read. Say it in words, or send a file."
+)
+NOT_TAKEN = "That message could not be taken in. Write it in other words, or on the page."
+# A message that follows a command, such as `/clear`, waits this many seconds for it to finish, and
+# does not wait for a longer command.
+_COMMAND_FIRST = 1.0
+_LONGEST_PAUSE = 60.0
+_SAID_AFTER = 3
+_logger = logging.getLogger(__name__)
+
+
 @dataclass(slots=True)
-class Arrival:
-    """`seen` is the message as it stands there now, however it stood when it came."""
+class QueuedMessage:
+    """A waiting message; `seen` has its newest text."""
 
     seen: ReceivedMessage
     is_deleted: bool = False
 
 
-class Arrivals:
-    """A line of messages, each once, however often it comes. The first stays until it is `done`.
+class InboundQueue:
+    """The queue of the owner's messages. Each message is queued once, however often it arrives.
 
-    While the line is held, since earlier messages are being looked for, what comes waits apart.
+    The first one stays in the queue until `done`. While the queue is held, since earlier messages
+    are being looked for, new messages wait apart.
     """
 
     def __init__(self) -> None:
-        self._line: list[Arrival] = []
-        self._apart: list[Arrival] = []
+        self._line: list[QueuedMessage] = []
+        self._apart: list[QueuedMessage] = []
         # The newest text of each message that has come, by its id.
-        self._known: Recent[str] = Recent(_REMEMBERED)
-        # Changes while it is held, since what is found may be from before them; None if deleted.
-        self._meanwhile: dict[str, str | None] = {}
+        self._known: RecentValues[str] = RecentValues(_REMEMBERED)
+        # Edits while the queue is held, None for a deletion: found messages may be older.
+        self._changed_while_held: dict[str, str | None] = {}
         self._is_held = False
         self._is_filled = asyncio.Event()
 
     def knows(self, ref: str) -> bool:
-        """Whether it has come, as far as anybody remembers."""
+        """Whether the message was queued before, among the last thousand."""
         return ref in self._known
 
     def add(self, seen: ReceivedMessage) -> None:
         if self.knows(seen.ref):
             return
         self._known.put(seen.ref, seen.text)
-        (self._apart if self._is_held else self._line).append(Arrival(seen))
+        (self._apart if self._is_held else self._line).append(QueuedMessage(seen))
         self._is_filled.set()
 
     def hold(self) -> None:
         self._is_held = True
 
     def release(self, found: Iterable[ReceivedMessage] = ()) -> None:
-        """`found` are those that were looked for; they stand before all that came meanwhile."""
-        new = [Arrival(self._as_it_is_now(each)) for each in found if not self.knows(each.ref)]
+        """Queue the messages that were `found` before those that arrived while it was held."""
+        new = [
+            QueuedMessage(self._as_it_is_now(each)) for each in found if not self.knows(each.ref)
+        ]
         for each in new:
-            each.is_deleted = self._meanwhile.get(each.seen.ref, "") is None
+            each.is_deleted = self._changed_while_held.get(each.seen.ref, "") is None
             self._known.put(each.seen.ref, each.seen.text)
         self._line += sorted((*new, *self._apart), key=lambda each: int(each.seen.ref))
         self._apart.clear()
-        self._meanwhile.clear()
+        self._changed_while_held.clear()
         self._is_held = False
         self._is_filled.set()
 
     def edit(self, ref: str, text: str) -> bool:
-        """False if it says that already, as when Discord has only added a preview."""
+        """Return False if the text is unchanged, as when Discord has only added a preview."""
         if self._known.get(ref) == text:
             return False
         if self._is_held:
-            self._meanwhile[ref] = text
+            self._changed_while_held[ref] = text
         if self.knows(ref):
             self._known.put(ref, text)
         for each in self._all_of(ref):
@@ -97,11 +122,11 @@ class Arrivals:
 
     def delete(self, ref: str) -> None:
         if self._is_held:
-            self._meanwhile[ref] = None
+            self._changed_while_held[ref] = None
         for each in self._all_of(ref):
             each.is_deleted = True
 
-    async def first(self) -> Arrival:
+    async def first(self) -> QueuedMessage:
         while not self._line:
             self._is_filled.clear()
             await self._is_filled.wait()
@@ -113,30 +138,23 @@ class Arrivals:
     def __contains__(self, ref: str) -> bool:
         return bool(self._all_of(ref))
 
-    def _all_of(self, ref: str) -> list[Arrival]:
+    def _all_of(self, ref: str) -> list[QueuedMessage]:
         return [each for each in (*self._line, *self._apart) if each.seen.ref == ref]
 
     def _as_it_is_now(self, seen: ReceivedMessage) -> ReceivedMessage:
-        return replace(seen, text=self._meanwhile.get(seen.ref) or seen.text)
-
-
-MOST_BYTES = 25 * 1024 * 1024
-MOST_FILES = 10
-
-_TRIES = 4
-_LONGEST_NAME = 120
+        return replace(seen, text=self._changed_while_held.get(seen.ref) or seen.text)
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
-    """`notes` has a line for each file that is not here."""
+class FetchedFiles:
+    """`notes` has a line for each file that could not be fetched."""
 
     files: tuple[IncomingFile, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-class Fetching:
-    """`folder` is for nothing else: what a crash left in it is removed."""
+class FileFetcher:
+    """Downloads attachments into `folder`, which holds nothing else: `prepare` empties it."""
 
     def __init__(self, channel: DmChannel, clock: Clock, folder: Path) -> None:
         self._channel = channel
@@ -147,13 +165,13 @@ class Fetching:
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
     @asynccontextmanager
-    async def fetched(self, ref: str, files: Sequence[RemoteFile]) -> AsyncIterator[Fetched]:
-        """The files are gone when it ends, unless they were moved.
+    async def fetched(self, ref: str, files: Sequence[RemoteFile]) -> AsyncIterator[FetchedFiles]:
+        """Download the files; they are removed at the end unless they were moved.
 
-        Raises `WriteFailed` where the disk refuses.
+        Raises `WriteFailed` if the disk refuses them.
         """
         if not files:
-            yield Fetched()
+            yield FetchedFiles()
             return
         folder = self._folder / ref
         try:
@@ -167,7 +185,7 @@ class Fetching:
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
-    async def _fetch_all(self, files: Sequence[RemoteFile], folder: Path) -> Fetched:
+    async def _fetch_all(self, files: Sequence[RemoteFile], folder: Path) -> FetchedFiles:
         here: list[IncomingFile] = []
         notes: list[str] = []
         for number, file in enumerate(files):
@@ -177,17 +195,17 @@ class Fetching:
                 notes.append(f"[{_plain(file.name)} could not be fetched: {problem}]")
             else:
                 here.append(IncomingFile(file.name, target))
-        return Fetched(tuple(here), tuple(notes))
+        return FetchedFiles(tuple(here), tuple(notes))
 
     async def _fetch(self, file: RemoteFile, target: Path) -> str:
-        """What is wrong with it; empty if it is here."""
+        """Return why the file could not be fetched; empty if it was."""
         for tries in range(_TRIES):
-            await self._clock.sleep(pause_after(tries))
+            await self._clock.sleep(retry_delay(tries))
             try:
                 await self._channel.fetch(file, target, MOST_BYTES)
-            except NotSent:
+            except DeliveryFailed:
                 return "not there any more, or too large"
-            except (Unreachable, Unsure):
+            except (Unreachable, DeliveryUncertain):
                 continue
             return ""
         return "Discord does not answer"
@@ -202,23 +220,9 @@ def _problem(file: RemoteFile, number: int) -> str:
 
 
 def _plain(name: str) -> str:
-    """On one line, and without what would end the note."""
+    """One printable line without brackets, which would end the note."""
     kept = "".join(each if each.isprintable() and each not in "[]" else " " for each in name)
     return kept.strip()[-_LONGEST_NAME:] or "file"
-
-
-NOTHING_TO_READ = (
-    "There is nothing in that message that I can read. Say it in words, or send a file."
-)
-NOT_TAKEN = "That message could not be taken in. Write it in other words, or on the page."
-
-# A message that follows a command, such as `/clear`, waits so long for it to be done; but it does
-# not wait for a long command.
-_COMMAND_FIRST = 1.0
-_LONGEST_PAUSE = 60.0
-_SAID_AFTER = 3
-
-_logger = logging.getLogger(__name__)
 
 
 def not_kept_yet(reason: str) -> str:
@@ -228,28 +232,28 @@ def not_kept_yet(reason: str) -> str:
 class Inbound:
     """`message`, `edited` and `deleted` return at once; `run` does the work.
 
-    A message counts as seen when it is on disk, and not before. `folder` is for the files that come
-    with messages, and for nothing else.
+    A message counts as seen only once it is on disk. `folder` is for files of messages and holds
+    nothing else.
     """
 
     def __init__(
         self,
         channel: DmChannel,
-        reception: Reception,
-        eyes: PendingReaction,
+        reception: ChatService,
+        pending_reaction: PendingReaction,
         facts: DiscordFacts,
         clock: Clock,
         folder: Path,
     ) -> None:
         self._channel = channel
         self._reception = reception
-        self._eyes = eyes
+        self._pending_reaction = pending_reaction
         self._facts = facts
         self._clock = clock
-        self._fetching = Fetching(channel, clock, folder)
-        self._arrivals = Arrivals()
+        self._fetching = FileFetcher(channel, clock, folder)
+        self._arrivals = InboundQueue()
         self._changes: asyncio.Queue[tuple[str, str | None]] = asyncio.Queue()
-        self._notes: Recent[str] = Recent()
+        self._notes: RecentValues[str] = RecentValues()
 
     def message(self, seen: ReceivedMessage) -> None:
         if seen.is_owners:
@@ -261,7 +265,7 @@ class Inbound:
 
     def deleted(self, ref: str) -> None:
         self._arrivals.delete(ref)
-        self._eyes.forget(ref)
+        self._pending_reaction.forget(ref)
         if ref not in self._arrivals:
             self._changes.put_nowait((ref, None))
 
@@ -269,15 +273,15 @@ class Inbound:
         return self._arrivals.knows(ref)
 
     def hold(self) -> None:
-        """From now on nothing is taken until `release`: older messages are being looked for."""
+        """Take in no message until `release`: older ones are being looked for."""
         self._arrivals.hold()
 
     def release(self, found: Iterable[ReceivedMessage] = ()) -> None:
-        """Take what was found, and then what has come meanwhile."""
+        """Take in the messages that were `found`, then those that arrived in between."""
         self._arrivals.release(seen for seen in found if seen.is_owners)
 
     async def run(self) -> None:
-        """Until cancelled; when it is run again, it goes on where it was."""
+        """Run until cancelled; a second run continues where the first stopped."""
         await self._fetching.prepare()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._take_changes())
@@ -285,21 +289,21 @@ class Inbound:
                 await self._take(await self._arrivals.first(), group)
                 self._arrivals.done()
 
-    async def _take(self, waiting: Arrival, group: asyncio.TaskGroup) -> None:
+    async def _take(self, waiting: QueuedMessage, group: asyncio.TaskGroup) -> None:
         ref = waiting.seen.ref
         try:
             refusal = await self._outcome(waiting, group)
         except OllimError as wrong:
             refusal = str(wrong)
-        except Exception:  # one that nobody can take must not keep out those behind it
+        except Exception:  # a message that cannot be taken in must not block those behind it
             _logger.exception("A message could not be taken in")
             refusal = NOT_TAKEN
         if refusal:
             group.create_task(self._say(ref, refusal))
         self._facts.saw(ref)
 
-    async def _outcome(self, waiting: Arrival, group: asyncio.TaskGroup) -> str:
-        """What the owner has to be told at once; empty where all is well."""
+    async def _outcome(self, waiting: QueuedMessage, group: asyncio.TaskGroup) -> str:
+        """Return what to tell the owner at once; empty if the message was taken in."""
         seen = waiting.seen
         if waiting.is_deleted:
             return ""
@@ -314,17 +318,17 @@ class Inbound:
             return ""
         if waiting.seen.text != received:
             self._changes.put_nowait((seen.ref, waiting.seen.text))
-        # Asked now, since a quick answer may be over before it was received.
+        # Asked after receiving: a quick answer may have ended already.
         if self._reception.status.is_busy:
-            self._eyes.open(seen.ref)
+            self._pending_reaction.open(seen.ref)
         return ""
 
-    async def _received(self, waiting: Arrival, group: asyncio.TaskGroup) -> str:
-        """Tries until the message is accepted or deleted; gives the text that it then had."""
+    async def _received(self, waiting: QueuedMessage, group: asyncio.TaskGroup) -> str:
+        """Try until the message is accepted or deleted; return the text that was accepted."""
         failures = 0
         while not waiting.is_deleted:
             try:
-                # The files again each time: those that were kept before the disk refused are moved.
+                # Files are fetched again for each try: the last try may have moved some of them.
                 async with self._fetching.fetched(waiting.seen.ref, waiting.seen.files) as fetched:
                     return await self._receive(waiting, fetched)
             except StorageError as full:
@@ -333,10 +337,10 @@ class Inbound:
                 if failures == _SAID_AFTER:
                     words = not_kept_yet(full.reason)
                     group.create_task(self._say(waiting.seen.ref, words))
-            await self._clock.sleep(pause_after(failures, _LONGEST_PAUSE))
+            await self._clock.sleep(retry_delay(failures, _LONGEST_PAUSE))
         return waiting.seen.text
 
-    async def _receive(self, waiting: Arrival, fetched: Fetched) -> str:
+    async def _receive(self, waiting: QueuedMessage, fetched: FetchedFiles) -> str:
         seen = waiting.seen
         if waiting.is_deleted:
             return seen.text
@@ -344,7 +348,7 @@ class Inbound:
         if notes:
             self._notes.put(seen.ref, notes)
         answered, quote = await self._answered(seen)
-        incoming = Incoming(
+        incoming = IncomingMessage(
             input_of(seen.ref),
             NAME,
             _with_notes(seen.text, notes),
@@ -359,7 +363,7 @@ class Inbound:
         return seen.text
 
     async def _answered(self, seen: ReceivedMessage) -> tuple[MessageId | None, str]:
-        """The message that it replies to, or its words if the log does not know it."""
+        """The message that it replies to, or the quoted words if the log lacks it."""
         if seen.reply_to is None:
             return None, ""
         known = await self._reception.by_ref(NAME, seen.reply_to)
@@ -369,7 +373,7 @@ class Inbound:
         return None if forwarded is None else untrusted_of(forwarded, self._clock.now().tzinfo)
 
     def _is_command(self, seen: ReceivedMessage) -> bool:
-        """Only what the owner has typed can be one."""
+        """Only typed text can be a command, never a forwarded message."""
         if seen.forwarded is not None:
             return False
         word = seen.text.partition("\n")[0].partition(" ")[0]
@@ -377,16 +381,16 @@ class Inbound:
         return not seen.files and word in names
 
     async def _begin_command(self, seen: ReceivedMessage, group: asyncio.TaskGroup) -> None:
-        # On disk before it is done: unlike a message, a command that comes again is done again.
+        # Written before the command runs: unlike a message, a repeated command would run twice.
         self._facts.saw(seen.ref)
         await self._facts.flush()
         command = group.create_task(self._command(seen))
-        await is_over(command, _COMMAND_FIRST, self._clock)
+        await finishes_within(command, _COMMAND_FIRST, self._clock)
 
     async def _command(self, seen: ReceivedMessage) -> None:
         try:
             answer = await self._reception.command(NAME, seen.text.strip())
-        except Exception:  # whatever it is, messages go on coming in
+        except Exception:  # a failed command must not stop the intake of messages
             _logger.exception("A command has failed")
             await self._say(seen.ref, NOT_TAKEN)
         else:
@@ -398,10 +402,10 @@ class Inbound:
             failures = 0
             while not await self._has_changed(ref, text):
                 failures += 1
-                await self._clock.sleep(pause_after(failures, _LONGEST_PAUSE))
+                await self._clock.sleep(retry_delay(failures, _LONGEST_PAUSE))
 
     async def _has_changed(self, ref: str, text: str | None) -> bool:
-        """False if that has to be tried again."""
+        """False if the change has to be tried again."""
         try:
             if text is None:
                 await self._reception.withdraw(input_of(ref))
@@ -412,16 +416,16 @@ class Inbound:
         except StorageError:
             _logger.warning("A change of a message waits for the disk", exc_info=True)
             return False
-        except Exception:  # those behind it are no worse for it
+        except Exception:  # a failed change must not block those behind it
             _logger.exception("A change of a message could not be taken in")
         return True
 
     async def _say(self, ref: str, text: str) -> None:
-        """Best effort, and once: Discord knows the nonce if it comes again."""
+        """Try once. The nonce prevents a duplicate if the message arrives again."""
         for number, part in enumerate(split(text) if text else ()):
             try:
                 await self._channel.send(OutgoingMessage(part), f"{ref}-{number}")
-            except (NotSent, Unreachable, Unsure) as lost:
+            except (DeliveryFailed, Unreachable, DeliveryUncertain) as lost:
                 _logger.warning("The owner could not be told about a message: %s", lost)
 
 

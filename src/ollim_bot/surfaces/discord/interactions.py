@@ -12,51 +12,65 @@ import discord
 from discord import InteractionType
 from discord.app_commands import Choice
 
-from ollim_bot.chat import Reception
 from ollim_bot.domain.cards import Button
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
-from ollim_bot.errors import NotSent, OllimError, Unreachable, Unsure, WrongInput
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable, WrongInput
+from ollim_bot.ports import ChatService
+from ollim_bot.surfaces.discord.errors import writing
 from ollim_bot.surfaces.discord.messages import NAME
-from ollim_bot.surfaces.discord.refusals import writing
 from ollim_bot.surfaces.discord.split import split
 
-# Sends the owner a sentence that is kept in no log.
-Say = Callable[[str], Awaitable[None]]
+# Sends the owner a sentence that is not recorded in the message log.
+SendNotice = Callable[[str], Awaitable[None]]
 
 FAILED = "The bot could not do that. Its log says why."
 
 _ALREADY_ACKNOWLEDGED = 40060
 
+UNKNOWN = "This button is from a message that I no longer know."
+# Discord itself waits for three seconds.
+COMPLETION_SECONDS = 2.0
+_MOST_CHOICES = 25
+_LONGEST_CHOICE = 100
+_ACTION = "approve"
+# The last word in the data of the button that the emoji stands for.
+_ANSWERS: Mapping[str, str] = {"✅": "once", "🔓": "always", "❌": "no"}
+# Variation selectors, which Discord may add to an emoji.
+_VARIATIONS = "\ufe0e\ufe0f"
+
 _logger = logging.getLogger(__name__)
 
 
-async def acknowledged(interaction: discord.Interaction, *, thinking: bool = False) -> bool:
-    """Tell Discord that it has arrived, for which there are three seconds.
+async def acknowledge(interaction: discord.Interaction, *, thinking: bool = False) -> bool:
+    """Acknowledge the interaction, for which Discord allows three seconds.
 
-    False where Discord tells the person that the bot did not answer: then nothing may be done
-    behind their back. Where that cannot be known, it counts as acknowledged.
+    False if Discord shows the owner that the bot did not answer: the action must then not be
+    carried out. An unknown outcome counts as acknowledged.
     """
     try:
         async with writing():
             await interaction.response.defer(ephemeral=thinking, thinking=thinking)
-    except (NotSent, Unreachable) as error:
+    except (DeliveryFailed, Unreachable) as error:
         if not _is_repeated(error):
             _logger.warning("An interaction came too late to be acknowledged: %s", error)
             return False
-    except Unsure as error:
+    except DeliveryUncertain as error:
         _logger.info("An acknowledgement may be lost: %s", error)
     return True
 
 
 class EphemeralReplies:
-    """`fallback` takes what Discord does not, such as an answer that took over 15 minutes."""
+    """Answers that only the owner sees, next to the interaction.
 
-    def __init__(self, fallback: Say) -> None:
+    `fallback` sends what Discord no longer accepts, such as an answer after more than 15 minutes.
+    """
+
+    def __init__(self, fallback: SendNotice) -> None:
         self._fallback = fallback
 
     async def answer(self, interaction: discord.Interaction, text: str) -> None:
-        """In the place where the bot is shown as thinking; without a text, that goes away."""
+        """Replace the `thinking` notice with the text; remove the notice if the text is empty."""
         first, *others = split(text) or ("",)
         try:
             async with writing():
@@ -71,7 +85,7 @@ class EphemeralReplies:
             await self._add(interaction, others)
 
     async def add(self, interaction: discord.Interaction, text: str) -> None:
-        """Below the message that was clicked."""
+        """Add the text below the message that was clicked."""
         await self._add(interaction, split(text))
 
     async def _add(self, interaction: discord.Interaction, pieces: Sequence[str]) -> None:
@@ -91,22 +105,19 @@ class EphemeralReplies:
 
 
 def _is_repeated(error: OllimError) -> bool:
-    """Whether an earlier try has arrived after all, whose answer was an error."""
+    """Whether an earlier try arrived although its answer was an error."""
     cause = error.__cause__
     return isinstance(cause, discord.HTTPException) and cause.code == _ALREADY_ACKNOWLEDGED
 
 
-UNKNOWN = "This button is from a message that I no longer know."
-
-
 class ButtonInteractions:
-    def __init__(self, reception: Reception, fallback: Say) -> None:
+    def __init__(self, reception: ChatService, fallback: SendNotice) -> None:
         self._reception = reception
-        self._asides = EphemeralReplies(fallback)
+        self._replies = EphemeralReplies(fallback)
 
     async def clicked(self, interaction: discord.Interaction) -> None:
-        if await acknowledged(interaction):
-            await self._asides.add(interaction, await self._answer(interaction))
+        if await acknowledge(interaction):
+            await self._replies.add(interaction, await self._answer(interaction))
 
     async def _answer(self, interaction: discord.Interaction) -> str:
         ref = "" if interaction.message is None else str(interaction.message.id)
@@ -118,21 +129,14 @@ class ButtonInteractions:
             return (await self._reception.click(NAME, message.id, custom_id)).text
         except OllimError as error:
             return str(error)
-        except Exception:  # whoever has clicked hears of it, whatever it is
+        except Exception:  # the owner must get an answer to every click
             _logger.exception("A click on %s failed", custom_id)
             return FAILED
 
 
-# Discord itself waits for three seconds.
-PATIENCE = 2.0
-
-_MOST_CHOICES = 25
-_LONGEST_CHOICE = 100
-
-
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A command as it came. `focused` is the argument that is being typed."""
+    """A command as Discord sent it. `focused` is the argument that is being typed."""
 
     name: str
     given: Mapping[str, str]
@@ -140,17 +144,19 @@ class _Call:
 
 
 class CommandInteractions:
-    """Each call returns when all is said, which for a command may take as long as a turn."""
+    """Each method returns when the answer is sent, for a command up to the length of a turn."""
 
-    def __init__(self, reception: Reception, fallback: Say, patience: float) -> None:
+    def __init__(
+        self, reception: ChatService, fallback: SendNotice, completion_seconds: float
+    ) -> None:
         self._reception = reception
-        self._asides = EphemeralReplies(fallback)
-        self._patience = patience
+        self._replies = EphemeralReplies(fallback)
+        self._completion_seconds = completion_seconds
 
     async def answer(self, interaction: discord.Interaction) -> None:
-        if await acknowledged(interaction, thinking=True):
+        if await acknowledge(interaction, thinking=True):
             answer = await self._done(_call(interaction))
-            await self._asides.answer(interaction, answer.text)
+            await self._replies.answer(interaction, answer.text)
 
     async def complete(self, interaction: discord.Interaction) -> None:
         """Propose values for the argument that is being typed."""
@@ -167,7 +173,7 @@ class CommandInteractions:
             return await self._reception.command(NAME, self._line(call))
         except OllimError as error:
             return CommandAnswer(str(error), is_error=True)
-        except Exception:  # else the owner would see the bot think for ever
+        except Exception:  # otherwise Discord would show the bot as thinking for ever
             _logger.exception("The command /%s failed", call.name)
             return CommandAnswer(FAILED, is_error=True)
 
@@ -180,7 +186,7 @@ class CommandInteractions:
     async def _values(self, call: _Call) -> Sequence[str]:
         typed = call.given.get(call.focused, "")
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._completion_seconds):
                 values = await self._reception.completions(call.name, call.focused, typed)
         except (OllimError, TimeoutError) as error:
             _logger.info("No proposals for /%s: %s", call.name, error)
@@ -189,7 +195,10 @@ class CommandInteractions:
 
 
 def line_of(spec: CommandSpec, given: Mapping[str, str]) -> str:
-    """The typed line that is read as just these arguments; raises `WrongInput` if none is."""
+    """Write the arguments as a typed line that is parsed back to the same arguments.
+
+    Raises `WrongInput` if there is no such line.
+    """
     said: list[str] = []
     missing = ""
     for argument in spec.arguments:
@@ -214,17 +223,24 @@ def _call(interaction: discord.Interaction) -> _Call:
 
 
 class InteractionRouter:
-    """`fallback` sends the owner, as a message, an answer that Discord no longer takes as one.
+    """Passes each interaction of the owner to the part that answers it.
 
-    Values for an argument that take longer than `patience` seconds are not proposed.
+    `fallback` sends an answer as a message when Discord no longer accepts it as an answer. Argument
+    values that take longer than `completion_seconds` seconds are not proposed.
     """
 
-    def __init__(self, reception: Reception, fallback: Say, *, patience: float = PATIENCE) -> None:
-        self._commands = CommandInteractions(reception, fallback, patience)
+    def __init__(
+        self,
+        reception: ChatService,
+        fallback: SendNotice,
+        *,
+        completion_seconds: float = COMPLETION_SECONDS,
+    ) -> None:
+        self._commands = CommandInteractions(reception, fallback, completion_seconds)
         self._buttons = ButtonInteractions(reception, fallback)
 
     async def arrived(self, interaction: discord.Interaction) -> None:
-        """One of the owner's. Returns when it is answered, which may take as long as a turn."""
+        """Answer one interaction; returns when it is answered, which may take as long as a turn."""
         if interaction.type is InteractionType.application_command:
             await self._commands.answer(interaction)
         elif interaction.type is InteractionType.autocomplete:
@@ -233,22 +249,18 @@ class InteractionRouter:
             await self._buttons.clicked(interaction)
 
 
-_ACTION = "approve"
-# The word with which the data of the button ends that says the same.
-_ANSWERS: Mapping[str, str] = {"✅": "once", "🔓": "always", "❌": "no"}
-# An emoji may come with a mark that asks for its coloured form.
-_VARIATIONS = "\ufe0e\ufe0f"
+class ApprovalReactions:
+    """Reactions to an approval card count as clicks on its buttons.
 
+    `say` tells the owner the answer to a click.
+    """
 
-class Reactions:
-    """`say` tells the owner what came of an answer, where that is worth a word."""
-
-    def __init__(self, reception: Reception, say: Say) -> None:
+    def __init__(self, reception: ChatService, say: SendNotice) -> None:
         self._reception = reception
         self._say = say
 
     async def added(self, ref: str, emoji: str) -> None:
-        """The button that says the same is clicked; where there is none, nothing happens."""
+        """Click the button that the emoji stands for; ignore the reaction if there is none."""
         word = _ANSWERS.get(emoji.strip(_VARIATIONS))
         if word is None:
             return

@@ -1,4 +1,4 @@
-"""The values that pass between us and Discord, and the channel's interface."""
+"""The values that are exchanged with Discord, and the interface of the owner's channel."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _INPUT = "discord-"
 
 
 def input_of(ref: str) -> InputId:
-    """The input that a message of the owner becomes; `ref` is its id on Discord."""
+    """The id of the input that a message of the owner becomes."""
     return InputId(f"{_INPUT}{ref}")
 
 
 def ref_of(input_id: InputId) -> str | None:
-    """The message that an input came from; None if it came from elsewhere."""
+    """The message that an input came from; None if it came from another surface."""
     return input_id.removeprefix(_INPUT) if input_id.startswith(_INPUT) else None
 
 
 @dataclass(frozen=True, slots=True)
 class OutgoingMessage:
-    """One message as Discord takes it: text of 2000 characters at most, a card, ten files.
+    """One message in Discord's limits: text of 2000 characters at most, a card, ten files.
 
     `card_footer` is the small line at the foot of the card.
     """
@@ -43,7 +43,7 @@ class OutgoingMessage:
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """A file that stands at Discord. `size` is what Discord says, `url` where it can be had."""
+    """A file at Discord. `size` is the size that Discord states."""
 
     name: str
     size: int
@@ -52,9 +52,9 @@ class RemoteFile:
 
 @dataclass(frozen=True, slots=True)
 class Forwarded:
-    """What Discord tells of a message that was forwarded. Who wrote it is not among that.
+    """What Discord tells of a forwarded message, which does not include its author.
 
-    `place` is where it stands: `this conversation`, `a server`, `another conversation`.
+    `place` is where the original is: `this conversation`, `a server`, `another conversation`.
     """
 
     place: str
@@ -63,14 +63,13 @@ class Forwarded:
 
 @dataclass(frozen=True, slots=True)
 class ReceivedMessage:
-    """One message as it stands there now.
+    """One message as Discord shows it now.
 
-    `text` is what it says; one of the bot's that has no text says what its first card says.
-    `forwarded` is set where all that it says, and its files, are a message from elsewhere;
-    `quote_forwarded` where that is so of the quote. `nonce` is empty once Discord has forgotten it.
-    `has_buttons` is whether it has any that can be pressed; `marks` are the emojis that the bot
-    itself has put below it. `reply_to` is the id of the message that it replies to, and `quote` is
-    what that one says.
+    `text` is its text; for a message of the bot without text, that of its first card. `forwarded`
+    is set if its words and files are a forwarded message; `quote_forwarded` says the same of the
+    quote. `nonce` is empty once Discord has forgotten it. `has_buttons` is True if a button can be
+    pressed; `marks` are the bot's own reactions. `reply_to` is the id of the message that it
+    replies to, and `quote` the words of that message.
     """
 
     ref: str
@@ -90,44 +89,46 @@ class ReceivedMessage:
     quote_forwarded: Forwarded | None = None
 
 
-class Hidden(Unreachable):
-    """Discord answers, but does not show what stands there."""
+class HistoryHidden(Unreachable):
+    """Discord answers, but does not let the bot read the messages."""
 
 
 class DmChannel(Protocol):
-    """Each call ends within a minute.
+    """The owner's direct messages. Each call ends within a minute.
 
-    Raises `NotSent` where Discord refuses for good (a message that is gone, too), `Unreachable`
-    where it certainly did nothing but may do it later, `Unsure` where the answer was lost. What
-    only reads raises `Unreachable` alone, which is `Hidden` where asking again is of little use.
+    Calls raise `NotSent` if Discord refuses for good (also if the message is gone), `Unreachable`
+    if nothing was done and a later try may succeed, `Unsure` if the outcome is unknown. Calls that
+    only read raise `Unreachable`, or its subclass `HistoryHidden` if another try is of little use.
     """
 
-    async def send(self, letter: OutgoingMessage, nonce: str) -> str:
-        """Gives its id; the same as before where the nonce is remembered."""
+    async def send(self, outgoing: OutgoingMessage, nonce: str) -> str:
+        """Return the id of the message; the earlier id if Discord remembers the nonce."""
 
-    async def edit(self, ref: str, letter: OutgoingMessage) -> None:
-        """The files of a message stay as they are."""
+    async def edit(self, ref: str, outgoing: OutgoingMessage) -> None:
+        """Replace text and card; the files of the message stay."""
 
     async def delete(self, ref: str) -> None:
-        """Nothing happens if it is gone already."""
+        """Do nothing if the message is gone already."""
 
     async def mark(self, ref: str, emoji: str) -> None: ...
 
     async def unmark(self, ref: str, emoji: str) -> None: ...
 
     async def show_typing(self) -> None:
-        """For some ten seconds, or until the next message."""
+        """Show it for some ten seconds, or until the next message."""
 
     async def newest(self, limit: int) -> Sequence[ReceivedMessage]:
         """Oldest first, 100 at most."""
 
     async def after(self, ref: str) -> Sequence[ReceivedMessage]:
-        """All that came after a message, oldest first, however many."""
+        """All messages after `ref`, oldest first."""
 
     async def fetch(self, file: RemoteFile, target: Path, most: int) -> None:
-        """Write its content to `target`. Raises `NotSent` where it is gone or larger than `most`
-        bytes; then there is no `target`."""
+        """Write the content to `target`.
+
+        Raises `NotSent` if the file is gone or larger than `most` bytes; `target` then does not
+        exist.
+        """
 
     def pause_before_edit(self) -> float:
-        """How many seconds an edit that could be left out should wait, so that by Discord's rate
-        limits an edit that matters need not wait."""
+        """How many seconds an optional edit should wait to leave room in the rate limits."""

@@ -1,4 +1,4 @@
-"""The reaction that says a message is being answered."""
+"""The reaction that marks a message as being answered."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
-from ollim_bot.errors import NotSent, Unreachable, Unsure
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.ports import Clock
-from ollim_bot.surfaces.discord.background_tasks import Recent, pause_after
+from ollim_bot.surfaces.discord.background_tasks import RecentValues, retry_delay
 from ollim_bot.surfaces.discord.messages import DmChannel
 
 EYES = "👀"
 
-# Discord takes one mark in a quarter of a second: more of them would come after the answers.
+# Discord accepts one reaction in a quarter of a second: more of them would follow the answers.
 _MOST_WANTED = 5
 _TRIES = 4
 _LONGEST_PAUSE = 60.0
@@ -24,24 +24,24 @@ _logger = logging.getLogger(__name__)
 
 
 class PendingReaction:
-    """Best effort, and never in the way: everything but `run` returns at once.
+    """Sets and removes the reaction, best effort; every method but `run` returns at once.
 
-    A mark is taken away as long as that is possible; to set one, a few tries are enough.
+    Removing is tried without end, setting only a few times.
     """
 
     def __init__(self, channel: DmChannel, clock: Clock) -> None:
         self._channel = channel
         self._clock = clock
         self._wanted: dict[str, None] = {}
-        # Those that may be there too: nobody has said that they are not.
+        # Reactions that are set, or may be.
         self._shown: dict[str, None] = {}
         self._leaving: dict[str, None] = {}
-        self._over: Recent[None] = Recent(_REMEMBERED)
+        self._over: RecentValues[None] = RecentValues(_REMEMBERED)
         self._is_refused = False
         self._work = asyncio.Event()
 
     def open(self, ref: str) -> None:
-        """Only the newest of many get a mark; one whose turn is over gets none."""
+        """Request the reaction, for a few of the newest messages and no answered one."""
         if self._is_refused or ref in self._over or ref in self._shown:
             return
         self._wanted[ref] = None
@@ -50,11 +50,11 @@ class PendingReaction:
         self._work.set()
 
     def adopt(self, refs: Iterable[str]) -> None:
-        """Marks that are there from an earlier life."""
+        """Register reactions that an earlier run of the bot has set."""
         self._shown.update((ref, None) for ref in refs if ref not in self._leaving)
 
     def close(self, refs: Iterable[str]) -> None:
-        """Their turn is over: a mark that was not set yet is never set."""
+        """Remove the reaction of answered messages; one that is not set yet is never set."""
         for ref in tuple(refs):
             self._end(ref)
             if ref in self._shown:
@@ -62,16 +62,16 @@ class PendingReaction:
         self._work.set()
 
     def close_all(self) -> None:
-        """No message waits any more."""
+        """Remove all: no message waits any more."""
         self.close((*self._wanted, *self._shown))
 
     def forget(self, ref: str) -> None:
-        """The message itself is gone."""
+        """The message itself was deleted."""
         self._end(ref)
         self._drop(ref)
 
     async def run(self) -> None:
-        """Until cancelled; when it is run again, it goes on where it was."""
+        """Run until cancelled; a second run continues where the first stopped."""
         while True:
             self._work.clear()
             while self._leaving or self._wanted:
@@ -98,10 +98,10 @@ class PendingReaction:
                 break
             try:
                 return await self._channel.mark(ref, EYES)
-            except (Unreachable, Unsure) as silent:
+            except (Unreachable, DeliveryUncertain) as silent:
                 _logger.debug("A message could not be marked: %s", silent)
-                may_be_there = may_be_there or isinstance(silent, Unsure)
-            except NotSent as refused:
+                may_be_there = may_be_there or isinstance(silent, DeliveryUncertain)
+            except DeliveryFailed as refused:
                 self._drop(ref)
                 return await self._weigh(ref, refused)
             await self._clock.sleep(2.0**tries)
@@ -109,8 +109,8 @@ class PendingReaction:
             self._drop(ref)
         return None
 
-    async def _weigh(self, ref: str, refused: NotSent) -> None:
-        """A message that is gone takes no mark. If it is still there, no message may have one."""
+    async def _weigh(self, ref: str, refused: DeliveryFailed) -> None:
+        """Stop using reactions if Discord refuses one on a message that still exists."""
         try:
             newest = await self._channel.newest(_LOOKED_AT)
         except Unreachable:
@@ -125,11 +125,11 @@ class PendingReaction:
         while ref in self._leaving:
             try:
                 await self._channel.unmark(ref, EYES)
-            except (Unreachable, Unsure) as silent:
+            except (Unreachable, DeliveryUncertain) as silent:
                 _logger.debug("A mark could not be taken away: %s", silent)
                 failures += 1
-                await self._clock.sleep(pause_after(failures, _LONGEST_PAUSE))
+                await self._clock.sleep(retry_delay(failures, _LONGEST_PAUSE))
                 continue
-            except NotSent as refused:
+            except DeliveryFailed as refused:
                 _logger.info("A mark cannot be taken away: %s", refused)
             self._drop(ref)

@@ -10,7 +10,7 @@ import aiohttp
 import yarl
 
 UNKNOWN_PAUSE = 1.2
-# Where one call is all that is allowed at a time, an edit that could be left out is left out.
+# With a limit of one call at a time, optional edits are left out.
 NEVER = 3600.0
 
 _METHODS = frozenset({"POST", "PATCH"})
@@ -25,7 +25,7 @@ class _Window:
     reset_at: float
 
     def next_edit(self, now: float, in_flight: int) -> float:
-        """When the next edit may go that leaves a call over for something that matters."""
+        """When the next optional edit may go and still leave one call for an important message."""
         if self.limit <= 1:
             return now + NEVER
         if now >= self.reset_at:
@@ -35,9 +35,9 @@ class _Window:
 
 
 class EditAllowance:
-    """What Discord allows to be sent and edited in a channel.
+    """Tracks what Discord allows to be sent and edited in a channel.
 
-    It counts the two apart, but discord.py lets them wait in one line: so the tighter one counts.
+    Discord counts the two apart, but discord.py queues them together, so the tighter limit counts.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
@@ -45,18 +45,18 @@ class EditAllowance:
         self._windows: dict[str, _Window] = {}
         self._in_flight = 0
         self._unknown_until = monotonic() + UNKNOWN_PAUSE
-        self._doubts = 0
+        self._uncertain_calls = 0
 
     @property
-    def doubts(self) -> int:
-        """How many calls failed but may have been carried out; discord.py repeats some of them."""
-        return self._doubts
+    def uncertain_calls(self) -> int:
+        """How many calls failed with an unknown outcome; discord.py repeats some of them."""
+        return self._uncertain_calls
 
     def pause(self) -> float:
-        """How many seconds an edit that could be left out should still wait; 0 if it may go now.
+        """How many seconds an optional edit should still wait; 0 if it may go now.
 
-        Then Discord does not refuse it, and there is still room for a call that matters. Ask again
-        after waiting: other calls may have used up the room.
+        Discord then accepts it, with room left for an important call. Ask again after waiting:
+        other calls may have used the room.
         """
         now = self._monotonic()
         if not self._windows:
@@ -68,7 +68,7 @@ class EditAllowance:
 
     def answered(self, method: str, status: int, headers: Mapping[str, str]) -> None:
         self._in_flight -= 1
-        self._doubts += status >= _SERVER_ERROR
+        self._uncertain_calls += status >= _SERVER_ERROR
         now = self._monotonic()
         window = _window(headers, now)
         if window is not None:
@@ -78,10 +78,10 @@ class EditAllowance:
 
     def failed(self, error: BaseException) -> None:
         self._in_flight -= 1
-        self._doubts += not isinstance(error, aiohttp.ClientConnectorError)
+        self._uncertain_calls += not isinstance(error, aiohttp.ClientConnectorError)
 
     def trace(self) -> aiohttp.TraceConfig:
-        """For one client: it learns from all that this one sends and edits."""
+        """A trace for one client, which reports all that the client sends and edits."""
         trace = aiohttp.TraceConfig()
         trace.on_request_start.append(self._on_start)
         trace.on_request_end.append(self._on_end)

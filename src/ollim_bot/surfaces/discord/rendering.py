@@ -1,4 +1,4 @@
-"""Messages and cards as Discord takes them."""
+"""Renders messages and cards within Discord's limits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from ollim_bot.domain.cards import Button, Card, Field
+from ollim_bot.domain.cards import Button, Card, CardField
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.taint import Untrusted
@@ -20,64 +20,9 @@ _SMALL = "-# "
 _MARKUP = re.compile(r"([\\`*_~|<>\[\]:])")
 
 
-def small(line: str) -> str:
-    return f"{_SMALL}{line}"
-
-
-def is_small(text: str) -> bool:
-    """Whether all of its lines are small ones."""
-    return all(line.startswith(_SMALL) for line in text.split("\n"))
-
-
-def without_small(text: str) -> str:
-    """The same words, none of them small."""
-    return "\n".join(line.removeprefix(_SMALL) for line in text.split("\n"))
-
-
-def one_line(text: str, longest: int) -> str:
-    """The words of a text on one line, without characters that cannot be seen."""
-    printable = "".join(char if char.isprintable() else " " for char in text[: 4 * longest])
-    return shortened(" ".join(printable.split()), longest)
-
-
-def without_markup(text: str) -> str:
-    """Escaped, so that each character is shown as it is and an address is no link."""
-    return _MARKUP.sub(r"\\\1", text)
-
-
 _LATE = timedelta(seconds=60)
-_WORDS = "late · written "
-
-
-def dated(letter: OutgoingMessage, written: datetime, now: datetime) -> OutgoingMessage:
-    """With when it was written, if that is longer ago than a minute and there is room for it."""
-    if now.astimezone(UTC) - written.astimezone(UTC) <= _LATE:
-        return letter
-    words = f"{_WORDS}{describe(written.replace(second=0, microsecond=0), now)}"
-    if letter.card is not None:
-        footer = " · ".join(part for part in (words, letter.card_footer) if part)
-        return replace(letter, card_footer=footer)
-    text = "\n".join(part for part in (small(words), letter.text) if part)
-    return replace(letter, text=text) if len(text) <= LONGEST else letter
-
-
-def undated(text: str) -> str:
-    """The words of a message without the line about when it was written."""
-    first, _, rest = text.partition("\n")
-    return rest if first.startswith(small(_WORDS)) else text
-
-
+_LATE_MARK = "late · written "
 FORWARDED = "forwarded message"
-
-
-def untrusted_of(forwarded: Forwarded, zone: tzinfo | None) -> Untrusted:
-    """What is known of it, with its moment on the owner's clock."""
-    at = forwarded.at
-    written = "" if at is None else f", written {at.astimezone(zone):%Y-%m-%d %H:%M}"
-    about = f"a message that the owner forwarded from {forwarded.place} on Discord{written}"
-    return Untrusted(FORWARDED, f"{about}. Discord does not say who wrote it.")
-
-
 _LONGEST_TITLE = 256
 _LONGEST_DESCRIPTION = 4096
 _LONGEST_NAME = 256
@@ -88,13 +33,66 @@ _LONGEST_IN_ALL = 6000
 _MOST_FIELDS = 25
 _MOST_BUTTONS = 25
 _LEFT_OUT = "…"
+FROM_THE_PAGE = "from the page"
+CUT_OFF = "cut off here"
+_MOST_FILES = 10
+_LONGEST_JOB = 100
+_LONGEST_FOOTER = 300
+_NOTHING = "…"
+
+
+def small(line: str) -> str:
+    return f"{_SMALL}{line}"
+
+
+def is_small(text: str) -> bool:
+    """Whether all lines are small ones."""
+    return all(line.startswith(_SMALL) for line in text.split("\n"))
+
+
+def without_small(text: str) -> str:
+    return "\n".join(line.removeprefix(_SMALL) for line in text.split("\n"))
+
+
+def one_line(text: str, longest: int) -> str:
+    """Join the words into one line, without unprintable characters."""
+    printable = "".join(char if char.isprintable() else " " for char in text[: 4 * longest])
+    return shortened(" ".join(printable.split()), longest)
+
+
+def without_markup(text: str) -> str:
+    """Escape the text, so that each character is shown as it is and an address is no link."""
+    return _MARKUP.sub(r"\\\1", text)
+
+
+def dated(outgoing: OutgoingMessage, written: datetime, now: datetime) -> OutgoingMessage:
+    """Add when it was written, if that is more than a minute ago and there is room."""
+    if now.astimezone(UTC) - written.astimezone(UTC) <= _LATE:
+        return outgoing
+    words = f"{_LATE_MARK}{describe(written.replace(second=0, microsecond=0), now)}"
+    if outgoing.card is not None:
+        footer = " · ".join(part for part in (words, outgoing.card_footer) if part)
+        return replace(outgoing, card_footer=footer)
+    text = "\n".join(part for part in (small(words), outgoing.text) if part)
+    return replace(outgoing, text=text) if len(text) <= LONGEST else outgoing
+
+
+def undated(text: str) -> str:
+    """Remove the line that `dated` adds."""
+    first, _, rest = text.partition("\n")
+    return rest if first.startswith(small(_LATE_MARK)) else text
+
+
+def untrusted_of(forwarded: Forwarded, zone: tzinfo | None) -> Untrusted:
+    """Describe the forwarded message, with its time in the owner's zone."""
+    at = forwarded.at
+    written = "" if at is None else f", written {at.astimezone(zone):%Y-%m-%d %H:%M}"
+    about = f"a message that the owner forwarded from {forwarded.place} on Discord{written}"
+    return Untrusted(FORWARDED, f"{about}. Discord does not say who wrote it.")
 
 
 def fitted(card: Card, footer: str) -> Card:
-    """The card as it can be sent with this footer, of some hundred characters.
-
-    What had to be cut ends with `…`.
-    """
+    """Shorten the card to Discord's limits, with this footer. Shortened texts end with `…`."""
     title = shortened(card.title, _LONGEST_TITLE)
     left = _LONGEST_IN_ALL - len(title) - len(footer)
     description = shortened(card.description, min(_LONGEST_DESCRIPTION, left))
@@ -109,11 +107,11 @@ def fitted(card: Card, footer: str) -> Card:
     )
 
 
-def _fields(fields: Sequence[Field], room: int) -> Iterator[Field]:
-    """As many as there is room for; the last one then says how many are missing."""
+def _fields(fields: Sequence[CardField], room: int) -> Iterator[CardField]:
+    """As many fields as fit; the last one then says how many are missing."""
     for number, field in enumerate(fields):
         missing = len(fields) - number
-        rest = Field(_LEFT_OUT, f"{missing} more")
+        rest = CardField(_LEFT_OUT, f"{missing} more")
         fitting = _field(field)
         size = len(fitting.name) + len(fitting.value)
         is_last = missing == 1
@@ -125,15 +123,15 @@ def _fields(fields: Sequence[Field], room: int) -> Iterator[Field]:
         yield fitting
 
 
-def _field(field: Field) -> Field:
-    """A field without a name or a value would be refused."""
+def _field(field: CardField) -> CardField:
+    """Discord refuses a field without a name or a value."""
     name = shortened(field.name, _LONGEST_NAME) if field.name.strip() else _LEFT_OUT
     value = shortened(field.value, _LONGEST_VALUE) if field.value.strip() else _LEFT_OUT
     return replace(field, name=name, value=value)
 
 
 def _buttons(buttons: Sequence[Button]) -> Iterator[Button]:
-    """One whose id is too long, or the same as another's, is shown but cannot be pressed."""
+    """A button whose id is too long or repeated is shown as used."""
     known = set[str]()
     for number, button in enumerate(buttons[:_MOST_BUTTONS]):
         label = shortened(button.label, _LONGEST_LABEL) if button.label.strip() else _LEFT_OUT
@@ -144,19 +142,10 @@ def _buttons(buttons: Sequence[Button]) -> Iterator[Button]:
         yield shown
 
 
-FROM_THE_PAGE = "from the page"
-CUT_OFF = "cut off here"
-
-_MOST_FILES = 10
-_LONGEST_JOB = 100
-_LONGEST_FOOTER = 300
-_NOTHING = "…"
-
-
 def parts_of(message: ChatMessage) -> tuple[ChatMessage, ...]:
-    """The message as Discord can take it, at least one; the same each time it is asked.
+    """Split the message into what Discord accepts, at least one part; always the same parts.
 
-    The text of a part is all that will stand there, with marks and small lines. A card is one part.
+    The text of a part is complete, with marks and small lines. A card is one part.
     """
     texts = ("",) if message.card is not None else _texts(message)
     files = message.attachments
@@ -174,8 +163,8 @@ def parts_of(message: ChatMessage) -> tuple[ChatMessage, ...]:
     )
 
 
-def letter_of(part: ChatMessage) -> OutgoingMessage:
-    """A part as it is sent, and as it is edited into a draft."""
+def outgoing_of(part: ChatMessage) -> OutgoingMessage:
+    """A part in the form that is sent, or edited into a draft."""
     if part.card is None:
         return OutgoingMessage(part.text, files=part.attachments)
     footer = _card_footer(part)
@@ -210,9 +199,9 @@ def _foot(message: ChatMessage) -> list[str]:
 
 
 def _card_footer(message: ChatMessage) -> str:
-    """All in one line. The mark of a job stands here, too, so that the words are the card's own.
+    """One line. It names the job too, so that the card's words are its own.
 
-    A reminder that is named by its own words says them once.
+    The name of a reminder that equals the card's title is left out.
     """
     is_named = message.card is not None and message.card.title == message.job
     parts = [
@@ -226,10 +215,10 @@ def _card_footer(message: ChatMessage) -> str:
 def _line_by_line(
     text: str, marked: Callable[[str], str], head: Sequence[str], foot: Sequence[str]
 ) -> tuple[str, ...]:
-    """Pieces whose every line bears a mark, which takes room."""
+    """Split a text whose every line gets a mark, which takes room."""
     room = LONGEST - sum(len(line) + 1 for line in (*head, *foot))
     pieces: list[str] = []
-    # Of a quarter there is always room for the marks, even if every line had one character only.
+    # A quarter always leaves room for the marks, even if every line has one character only.
     for longest in (room - 40, room * 3 // 4, room // 2, room // 4):
         pieces = [marked(piece) for piece in split(text, longest)]
         if all(len(piece) <= room for piece in pieces):
@@ -247,7 +236,7 @@ def _quoted(text: str) -> str:
 
 
 def _small(text: str) -> str:
-    """Code stays as it is: within a fence the mark would be shown."""
+    """Code stays unmarked: within a fence the mark would be shown."""
     lines: list[str] = []
     fence: Fence | None = None
     for line in text.split("\n"):

@@ -1,4 +1,4 @@
-"""Splits long texts into parts that Discord takes, without breaking their markup."""
+"""Splits long texts into pieces that Discord accepts, without breaking their markup."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from unicodedata import category
 
 _JOINER = "\u200d"
 # Skin tones, flags of regions, the second halves of Hangul syllables and of lone surrogates.
-_CLINGING = (
+_COMBINING = (
     ("\U0001f3fb", "\U0001f3ff"),
     ("\U000e0020", "\U000e007f"),
     ("\u1160", "\u11ff"),
@@ -18,8 +18,26 @@ _CLINGING = (
 _FLAG_LETTERS = ("\U0001f1e6", "\U0001f1ff")
 
 
-def is_seam(text: str, at: int) -> bool:
-    """Whether a new character, as it is seen, begins at `at`."""
+# Discord accepts a fence at any indentation. All kinds of white space count, since Discord removes
+# them at the ends of a message, where a fence may then appear.
+_FENCE_LIKE = re.compile(r"[^\S\n]*(`{3,}|~{3,})(.*)", re.DOTALL)
+_CLOSING_SO_FAR = re.compile(r"[^\S\n]*(?:(?:`+|~+)\s*)?\Z")
+# How far a closing line may be indented and still surely fit.
+_SLACK = 4
+_SENTENCE_END = re.compile(r"""[.!?…]["'”’»)\]*_`]*\s+|[。！？][」』）]*\s*""")
+# Rows of tables and lists, headings, quotes and small text lose their meaning when cut.
+_ROW = re.compile(r"[ \t]*(?:[-*+][ \t]|\d+[.)][ \t]|[|>#]|-#)")
+# Ideographs have no space between words; a line may end anywhere between two of them.
+_WORD_END = re.compile(r"(?<=[\s、，；：。！？」』）])|(?<=[ぁ-ヿ㐀-鿿])(?=[ぁ-ヿ㐀-鿿])")
+LONGEST = 2000
+# A piece this full may end with a paragraph or a line although more would fit.
+_ENOUGH_PERCENT = 65
+_SOLID = re.compile(r"\S")
+_HEADING = re.compile(r"#{1,6}\s")
+
+
+def is_character_boundary(text: str, at: int) -> bool:
+    """Whether a visible character (a grapheme) begins at `at`."""
     if not 0 < at < len(text) or text[at] < "\u0300":
         return text[at - 1 : at + 1] != "\r\n"
     before, char = text[at - 1], text[at]
@@ -27,21 +45,21 @@ def is_seam(text: str, at: int) -> bool:
         return True
     if char == _JOINER or before == _JOINER or category(char).startswith("M"):
         return False
-    if any(low <= char <= high for low, high in _CLINGING):
+    if any(low <= char <= high for low, high in _COMBINING):
         return False
     return not (_is_flag_letter(char) and _flag_letters_before(text, at) % 2)
 
 
-def last_seam(text: str, at: int) -> int:
-    """The last one not after `at`; `at` itself where all before it is one character."""
-    return next((each for each in range(at, 0, -1) if is_seam(text, each)), at)
+def last_character_boundary(text: str, at: int) -> int:
+    """The last boundary up to `at`; `at` itself if the text before it is one character."""
+    return next((each for each in range(at, 0, -1) if is_character_boundary(text, each)), at)
 
 
 def shortened(text: str, longest: int) -> str:
-    """With a `…` at its end where something was left out."""
+    """Cut the text to `longest` characters; a cut text ends with `…`."""
     if len(text) <= longest:
         return text
-    return f"{text[: last_seam(text, longest - 1)].rstrip()}…"
+    return f"{text[: last_character_boundary(text, longest - 1)].rstrip()}…"
 
 
 def _is_flag_letter(char: str) -> bool:
@@ -56,17 +74,9 @@ def _flag_letters_before(text: str, at: int) -> int:
     return at - begin
 
 
-# Discord takes a fence for one however far it is indented. All kinds of white space count, since
-# all of them are taken away at the ends of a message, where a fence appears then.
-_FENCE_LIKE = re.compile(r"[^\S\n]*(`{3,}|~{3,})(.*)", re.DOTALL)
-_CLOSING_SO_FAR = re.compile(r"[^\S\n]*(?:(?:`+|~+)\s*)?\Z")
-# How far a line that closes a fence may be indented and be sure to find room.
-_SLACK = 4
-
-
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """`marker` is what it was opened with, and what closes it."""
+    """A code fence; `marker` opens and closes it."""
 
     marker: str
     language: str = ""
@@ -76,21 +86,21 @@ class Fence:
         return f"{self.marker}{self.language}\n"
 
     def closing(self, text: str) -> str:
-        """What has to stand after `text`, which ends within this fence."""
+        """What to add after `text`, which ends within this fence."""
         return self.marker if text.endswith("\n") else f"\n{self.marker}"
 
     def is_closed_by(self, line: str, longest: int) -> bool:
-        """By a marker that is alone on its line and as long as this one or longer."""
+        """A marker alone on its line, at least as long as this one, closes the fence."""
         word = line.strip()
         is_marker = word.startswith(self.marker) and not word.strip(self.marker[0])
         return is_marker and len(word) <= share_of(longest)
 
     def kept_free(self, line: str) -> int:
-        """How many characters to keep for what may have to follow a line that is in this fence.
+        """How many characters to reserve after a line that is in this fence.
 
-        With more of the same line it never becomes less, so that where a text is cut does not
-        depend on how much of it has come. Room for a line that closes the fence is kept, too: at
-        the beginning of the next message that would leave an empty block.
+        The number never shrinks as the line grows, so that the cut does not depend on how much of
+        the text has arrived. It includes room for a line that closes the fence: at the beginning of
+        the next piece that line would leave an empty block.
         """
         closing = 1 + len(self.marker)
         if len(line.rstrip() or line) <= closing + _SLACK and _CLOSING_SO_FAR.match(line):
@@ -99,57 +109,50 @@ class Fence:
 
 
 def is_fence_like(line: str) -> bool:
-    """Whether it begins like one, whatever follows."""
+    """Whether the line begins like a fence."""
     return _FENCE_LIKE.match(line) is not None
 
 
 def opened_by(line: str, longest: int) -> Fence | None:
-    """None if it opens none, or one that would take more than its share of `longest` characters."""
+    """None if the line opens no fence, or one whose marker or language is too long."""
     found = _FENCE_LIKE.match(line)
     if found is None:
         return None
     marker, about = found[1], found[2].rstrip()
     if max(len(marker), len(about)) > share_of(longest) or (marker[0] == "`" and "`" in about):
         return None
-    # A language that begins like the marker would make another one of it.
+    # A language that begins like the marker would change the marker.
     return Fence(marker, "".join(about.split()[:1]).lstrip(marker[0]))
 
 
 def kept_free(line: str, longest: int) -> int:
-    """As `Fence.kept_free`, for a line that is in no fence and may open one."""
+    """As `Fence.kept_free`, for a line outside a fence that may open one."""
     found = _FENCE_LIKE.match(line)
     return 0 if found is None else 1 + min(len(found[1]), share_of(longest))
 
 
 def share_of(longest: int) -> int:
-    """How long a marker may be, and what is said after it."""
+    """The longest marker, and the longest language, of a fence."""
     return longest // 8
 
 
 def most_kept(longest: int) -> int:
-    """No line has more than this kept free after it."""
+    """The most that is reserved after any line."""
     return 2 * (1 + share_of(longest)) + _SLACK
 
 
-_SENTENCE_END = re.compile(r"""[.!?…]["'”’»)\]*_`]*\s+|[。！？][」』）]*\s*""")
-# Rows of tables and lists, headings, quotes and small text: only the whole line has its meaning.
-_ROW = re.compile(r"[ \t]*(?:[-*+][ \t]|\d+[.)][ \t]|[|>#]|-#)")
-# Ideographs have no space between words; a line may end anywhere between two of them.
-_WORD_END = re.compile(r"(?<=[\s、，；：。！？」』）])|(?<=[ぁ-ヿ㐀-鿿])(?=[ぁ-ヿ㐀-鿿])")
-
-
 def is_row(line: str) -> bool:
-    """Whether it should begin in a new message rather than be cut."""
+    """Whether the line should move to the next piece rather than be cut."""
     return " | " in line or _ROW.match(line) is not None or is_fence_like(line)
 
 
 def cut_in_line(line: str, enough: int, *, may_tear: bool) -> int | None:
-    """How many characters stay; the last one is where the next message begins at the latest.
+    """How many characters of the line stay; its last character does not fit.
 
-    After a sentence that ends not before `enough`, else after a word. A word is torn only if
-    `may_tear` and nothing stands before it; otherwise None.
+    The cut is after a sentence that ends at `enough` or later, else after a word. A word is cut
+    only with `may_tear`; otherwise None.
     """
-    # A part of such a line alone could open or close a fence.
+    # A part of a fence-like line could open or close a fence.
     if not is_fence_like(line):
         sentence = _last(_SENTENCE_END, line)
         if sentence is not None and sentence >= enough:
@@ -157,29 +160,26 @@ def cut_in_line(line: str, enough: int, *, may_tear: bool) -> int | None:
         word = _last(_WORD_END, line)
         if word is not None:
             return word
-    return last_seam(line, len(line) - 1) if may_tear else None
+    return last_character_boundary(line, len(line) - 1) if may_tear else None
 
 
 def _last(kind: re.Pattern[str], line: str) -> int | None:
-    """The end of the last one that leaves something on both sides."""
+    """The end of the last match that leaves text on both sides."""
     first = len(line) - len(line.lstrip())
     ends = [found.end() for found in kind.finditer(line)]
     return next(
-        (end for end in reversed(ends) if first < end < len(line) and is_seam(line, end)), None
+        (
+            end
+            for end in reversed(ends)
+            if first < end < len(line) and is_character_boundary(line, end)
+        ),
+        None,
     )
-
-
-LONGEST = 2000
-
-# A piece that is as full as this may end with a paragraph or a line although more would fit.
-_ENOUGH_PERCENT = 65
-_SOLID = re.compile(r"\S")
-_HEADING = re.compile(r"#{1,6}\s")
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """`source` is a part of the text; `text` is what is shown of it, with the fences added."""
+    """`source` is a part of the text; `text` is the part as it is shown, with fences added."""
 
     source: str
     text: str
@@ -187,11 +187,10 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """However a text is cut into what is added, `shown` is `split` of the whole.
+    """A text that is split while it grows: `shown` always equals `split` of the whole text.
 
-    `done` stays as it is, whatever is added; `rest` is what comes after it, in the fence that was
-    left open. The sources of all of them and the rest are together the text. `longest` is 50 at
-    least.
+    `done` never changes when text is added; `rest` follows it, within `fence` if that is open. All
+    sources and the rest together are the text. `longest` is at least 50.
     """
 
     longest: int = LONGEST
@@ -207,7 +206,7 @@ class Pieces:
         return Pieces(self.longest, (*self.done, *done), rest[begin:], fence)
 
     def closed(self) -> Pieces:
-        """The same where the text leaves no fence open, so that something may follow."""
+        """Close an open fence, so that other text may follow."""
         left = self._left_open()
         return self if left is None else replace(self, rest=self.rest + left.closing(self.rest))
 
@@ -227,10 +226,10 @@ class Pieces:
 
 
 def split(text: str, longest: int = LONGEST) -> tuple[str, ...]:
-    """Empty if there is nothing to see.
+    """Split the text; empty if nothing in it is visible.
 
-    What was split of the beginning of a text stays, but for the last piece, whatever follows. A
-    code fence is closed where a piece ends and opened again, with its language, in the next one.
+    Text that is added later changes only the last piece. A code fence is closed where a piece ends
+    and opened again, with its language, in the next one.
     """
     return Pieces(longest).added(text).shown
 
@@ -246,8 +245,7 @@ class _End:
 class _Scan:
     """Looks for the end of the piece that begins at `begin`.
 
-    Where that is depends on the text up to the first character that does not fit, and on nothing
-    after it.
+    The end depends only on the text up to the first character that does not fit.
     """
 
     def __init__(self, text: str, begin: int, fence: Fence | None, longest: int) -> None:
@@ -265,7 +263,7 @@ class _Scan:
         self._is_block_empty = fence is not None
 
     def end(self) -> _End | None:
-        """None if all fits."""
+        """None if the whole text fits."""
         if len(self._text) - self._counted_from <= self._room - most_kept(self._longest):
             return None
         at = self._begin
@@ -284,19 +282,19 @@ class _Scan:
         return self._fence.kept_free(line)
 
     def _seen(self, line: str) -> int | None:
-        """How much of a line takes room where a piece ends with it; None if it is not shown."""
+        """How much room the line takes at the end of a piece; None if it is not shown there."""
         if self._keeps_its_end(line):
             return len(line.removesuffix("\n"))
         return len(line.rstrip()) or None
 
     def _keeps_its_end(self, line: str) -> bool:
-        """Whether the white space at the end of a line is shown where a piece ends with it."""
+        """Whether white space at the end of the line is shown at the end of a piece."""
         if self._fence is None:
             return is_fence_like(line)
         return not self._fence.is_closed_by(line, self._longest)
 
     def _pass(self, line: str, at: int) -> None:
-        """Note what kind of a place the end of this line is; in a block that is empty, none."""
+        """Record the end of the line as a candidate, unless it is in an empty code block."""
         before, self._fence = self._fence, _fence_after(line, self._fence, self._longest)
         is_blank, end = not line.strip(), _End(at, self._fence)
         if self._fence is not None and (before is None or (self._is_block_empty and is_blank)):
@@ -313,7 +311,7 @@ class _Scan:
             self._paragraph = end
 
     def _best(self, at: int, line: str, fits: int) -> _End:
-        """Of the places before this line and in it; `fits` is how many of its characters fit."""
+        """Choose among the candidates before the line and in it, of which `fits` characters fit."""
         enough = self._counted_from + self._longest * _ENOUGH_PERCENT // 100
         for end in (self._paragraph, self._line):
             if end is not None and end.at >= enough:
@@ -330,7 +328,7 @@ class _Scan:
 
 
 def _up_to_solid(line: str, fits: int) -> str:
-    """Up to the first character that does not fit; white space always does."""
+    """Cut after the first character that does not fit; white space always fits."""
     solid = _SOLID.search(line, fits)
     return line if solid is None else line[: solid.end()]
 

@@ -1,4 +1,4 @@
-"""Removes drafts that a crash has left behind."""
+"""Removes drafts that a crash left behind."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ IsKnown = Callable[[str], Awaitable[bool]]
 
 
 class StaleDrafts:
-    """`is_known` is whether a message is one of the log.
+    """`is_known` tells whether a message is in the log.
 
-    `caught_up` returns when all that is to be delivered now has arrived, or never will.
+    `caught_up` returns when every open delivery has arrived or was given up.
     """
 
     def __init__(
         self,
         channel: DmChannel,
-        errands: BackgroundTasks,
+        background: BackgroundTasks,
         memory: DraftMemory,
         caught_up: Callable[[], Awaitable[None]],
         is_known: IsKnown,
     ) -> None:
         self._channel = channel
-        self._errands = errands
+        self._background = background
         self._memory = memory
         self._caught_up = caught_up
         self._is_known = is_known
 
     async def close(self, refs: Collection[str], newest: int) -> None:
-        """Returns when all of them are closed, however long Discord cannot be reached.
+        """Close the drafts; returns when all are closed, even if Discord is unreachable for long.
 
-        `refs` are the drafts from before the start, as far as they could be noted down. One that
-        was sent just before a crash is known by its looks, among the messages up to `newest`, the
-        last one from before the start. An answer that is still being delivered is waited for, since
-        it may take over some of them.
+        `refs` are the recorded drafts from before the start. A draft that was sent just before a
+        crash may be missing there and is recognised by its look, among the messages up to `newest`,
+        the last one from before the start. Deliveries come first, since an answer may take over
+        some drafts.
         """
         await self._caught_up()
         seen: list[ReceivedMessage] = []
@@ -54,14 +54,14 @@ class StaleDrafts:
         async def look() -> None:
             seen[:] = await self._seen(refs)
 
-        await self._errands.keep_trying(look)
+        await self._background.keep_trying(look)
         there = [each async for each in self._orphaned(seen, refs, newest)]
         kept = [each for each in there if _words(each.text) and not _is_said_below(each, seen)]
         for each in there:
             if each not in kept:
                 await self._take_away(each.ref)
             elif each is kept[-1] or _words(each.text) != each.text:
-                # A draft that is full and stands above others is whole as it is.
+                # A full draft above others is complete and stays unchanged.
                 await self._say_where_it_ends(each)
         for ref in refs:
             self._memory.remove_draft(ref)
@@ -76,7 +76,7 @@ class StaleDrafts:
     async def _orphaned(
         self, seen: Sequence[ReceivedMessage], refs: Collection[str], newest: int
     ) -> AsyncIterator[ReceivedMessage]:
-        """A draft that was not noted down and shows only words is known by the one before it."""
+        """An unrecorded draft with only words is recognised by the draft before it."""
         is_after_another = False
         for each in seen:
             looks_so = _is_running(each.text) or (is_after_another and bool(_words(each.text)))
@@ -89,16 +89,16 @@ class StaleDrafts:
                 is_after_another = False
 
     async def _take_away(self, ref: str) -> None:
-        await self._errands.keep_trying(lambda: self._channel.delete(ref))
+        await self._background.keep_trying(lambda: self._channel.delete(ref))
 
     async def _say_where_it_ends(self, seen: ReceivedMessage) -> None:
         words = split(_words(seen.text), LONGEST - len(GOES_ON_BELOW) - 1)[0]
-        letter = OutgoingMessage(f"{words}\n{GOES_ON_BELOW}")
-        await self._errands.keep_trying(lambda: self._channel.edit(seen.ref, letter))
+        outgoing = OutgoingMessage(f"{words}\n{GOES_ON_BELOW}")
+        await self._background.keep_trying(lambda: self._channel.edit(seen.ref, outgoing))
 
 
 def _is_said_below(draft: ReceivedMessage, seen: Sequence[ReceivedMessage]) -> bool:
-    """Whether a message below says all of it: then its answer was sent anew."""
+    """Whether a later message repeats the whole draft: its answer was then sent anew."""
     words = _words(draft.text)
     below = (each for each in seen if each.is_ours and int(each.ref) > int(draft.ref))
     return any(each.text.startswith(words) for each in below)
@@ -110,7 +110,7 @@ def _is_running(text: str) -> bool:
 
 
 def _words(text: str) -> str:
-    """Without the status lines at its end."""
+    """The text without the status lines at its end."""
     lines = text.rstrip().split("\n")
     while lines and is_small(lines[-1]):
         lines.pop()

@@ -1,4 +1,4 @@
-"""The line that says what a running turn does."""
+"""The draft text of a running turn, with the lines that say what it does."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _BETWEEN = "\n\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveText:
     """The events of a turn so far, folded.
 
-    `whole` is what was completed, `text` that and what streams after it: the same words as in the
-    answer that the turn will have.
+    `whole` is the completed text, `text` also has what streams after it: the same words as in the
+    final answer.
     """
 
     whole: Pieces = field(default_factory=Pieces)
@@ -32,7 +32,7 @@ class Live:
     is_streaming: bool = False
     activity: Activity = field(default_factory=Activity)
 
-    def after(self, event: AgentEvent) -> Live:
+    def after(self, event: AgentEvent) -> LiveText:
         live = replace(self, activity=self.activity.after(event))
         match event:
             case TextStreamed(text=text):
@@ -45,15 +45,15 @@ class Live:
             case _:
                 return live
 
-    def _with_more(self, text: str) -> Live:
+    def _with_more(self, text: str) -> LiveText:
         if self.is_streaming:
             return replace(self, text=self.text.added(text))
         begin = text.lstrip()
         return replace(self, text=_followed(self.whole, begin), is_streaming=bool(begin))
 
 
-def pieces(live: Live, elapsed_seconds: float, in_fork: bool = False) -> tuple[str, ...]:
-    """What each draft is to show now, of 2000 characters at most; at least one."""
+def pieces(live: LiveText, elapsed_seconds: float, in_fork: bool = False) -> tuple[str, ...]:
+    """What each draft shows now, of 2000 characters at most; at least one."""
     *before, last = live.text.shown or ("",)
     phase = _phase(live.activity, is_silent=not last)
     head = [small(f"{phase}{_in_brackets(elapsed_seconds)}")] if phase else []
@@ -79,7 +79,7 @@ def _followed(pieces: Pieces, text: str) -> Pieces:
 
 
 def _phase(activity: Activity, *, is_silent: bool) -> str:
-    """Empty while the text itself shows that it goes on."""
+    """Empty while the growing text itself shows progress."""
     if activity.phase:
         return activity.phase
     if any(line.state is ToolState.RUNNING for line in activity.tools):
@@ -94,9 +94,9 @@ def _in_brackets(seconds: float) -> str:
 def _with_block(
     text: str, head: Sequence[str], details: Sequence[str], foot: Sequence[str]
 ) -> Iterator[str]:
-    """The text with the lines below it: as many details as fit, the others in any case.
+    """The text with the lines below it: as many details as fit, and head and foot always.
 
-    Where these do not fit either, the lines become a draft of their own.
+    If head and foot do not fit, the lines become a draft of their own.
     """
     for begin in range(len(details) + 1):
         lines = [text, *head, *details[begin:], *foot] if text else [*head, *details[begin:], *foot]
@@ -118,7 +118,7 @@ def _details(activity: Activity) -> list[str]:
 
 
 def _most_telling(tools: Sequence[ToolLine], most: int) -> list[ToolLine]:
-    """The last ones; those that still run before those that have ended."""
+    """The last ones; running tools come before finished ones."""
     order = sorted(range(len(tools)), key=lambda at: (tools[at].state is ToolState.RUNNING, at))
     return [tools[at] for at in sorted(order[-most:])]
 

@@ -12,23 +12,30 @@ from uuid import uuid4
 
 import discord
 
-from ollim_bot.chat import MessagePart, OpenAttachment, Reception, Status, TurnStart
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import AgentEvent
-from ollim_bot.errors import NotSent, StorageError, Unreachable, Unsure
-from ollim_bot.ports import Clock, Store
+from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, StorageError, Unreachable
+from ollim_bot.ports import (
+    ChatService,
+    Clock,
+    MessagePart,
+    OpenAttachment,
+    Status,
+    Store,
+    TurnStart,
+)
 from ollim_bot.settings import Secret
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
-from ollim_bot.surfaces.discord.catch_up import CatchUp
-from ollim_bot.surfaces.discord.client import DiscordConnection, point_at
+from ollim_bot.surfaces.discord.catch_up import MessageCatchUp
+from ollim_bot.surfaces.discord.client import DiscordConnection, use_api_url
 from ollim_bot.surfaces.discord.command_menu import sync
 from ollim_bot.surfaces.discord.delivery import DiscordDelivery
 from ollim_bot.surfaces.discord.direct_messages import DirectMessages, LoggedInClient
-from ollim_bot.surfaces.discord.draft_renderer import Presenter
+from ollim_bot.surfaces.discord.draft_renderer import DiscordPresenter
 from ollim_bot.surfaces.discord.drafts import Drafts
 from ollim_bot.surfaces.discord.facts import DiscordFacts
 from ollim_bot.surfaces.discord.inbound import Inbound
-from ollim_bot.surfaces.discord.interactions import InteractionRouter, Reactions, Say
+from ollim_bot.surfaces.discord.interactions import ApprovalReactions, InteractionRouter, SendNotice
 from ollim_bot.surfaces.discord.messages import NAME, OutgoingMessage, ReceivedMessage, ref_of
 from ollim_bot.surfaces.discord.pending_reaction import PendingReaction
 from ollim_bot.surfaces.discord.rate_limits import EditAllowance
@@ -36,37 +43,45 @@ from ollim_bot.surfaces.discord.rendering import small
 from ollim_bot.surfaces.discord.split import split
 from ollim_bot.surfaces.discord.stale_drafts import StaleDrafts
 
+_PAGE_GOES_ON = "The page goes on; what is said meanwhile will arrive there later."
+SHUTTING_DOWN = small("shutting down")
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+_LONGEST_GOODBYE = 2.0
+
 _logger = logging.getLogger(__name__)
 
 
-class StartUp:
-    """Nobody waits for any of it but `prepare` and `mark_beginning`; none of them fails."""
+class StartupTasks:
+    """The work of one start: the command menu and the drafts that a crash left behind.
+
+    No method raises. `begin` returns at once; its work goes on in background tasks.
+    """
 
     def __init__(
         self,
-        reception: Reception,
+        reception: ChatService,
         facts: DiscordFacts,
-        orphans: StaleDrafts,
-        errands: BackgroundTasks,
+        stale_drafts: StaleDrafts,
+        background: BackgroundTasks,
         clock: Clock,
     ) -> None:
         self._reception = reception
         self._facts = facts
-        self._orphans = orphans
-        self._errands = errands
+        self._stale_drafts = stale_drafts
+        self._background = background
         self._clock = clock
         self._left_behind: tuple[str, ...] = ()
         self._has_closed = False
 
     async def prepare(self) -> None:
-        """Before any draft is sent: those that are noted down now are from before the start."""
+        """Read the recorded drafts. Call it before the first draft of this start is sent."""
         try:
             self._left_behind = await self._facts.drafts()
         except StorageError:
             _logger.warning("What was being shown before could not be read", exc_info=True)
 
     async def mark_beginning(self, newest: int) -> None:
-        """At the very first start: what is said from now on is to be answered, come what may."""
+        """On the very first start, count every message up to `newest` as seen."""
         try:
             if await self._facts.last_seen() is None:
                 self._facts.saw(str(newest))
@@ -74,66 +89,63 @@ class StartUp:
         except StorageError:
             _logger.warning("What was seen before could not be read", exc_info=True)
 
-    def begin(self, wire: LoggedInClient) -> None:
-        self._errands.send_off(self._put_up_menu(wire.client))
-        # Once: drafts that are found at a later connection belong to turns that run now.
+    def begin(self, session: LoggedInClient) -> None:
+        self._background.start(self._put_up_menu(session.client))
+        # Drafts that are recorded at a later connection belong to turns that run now.
         if not self._has_closed:
             self._has_closed = True
-            self._errands.send_off(self._orphans.close(self._left_behind, wire.newest))
+            self._background.start(self._stale_drafts.close(self._left_behind, session.newest))
 
     async def _put_up_menu(self, client: discord.Client) -> None:
         try:
             remembered = await self._facts.commands_hash()
-        except StorageError:  # then it is put up again, which hurts nobody
+        except StorageError:  # uploading the same menu again does no harm
             remembered = None
         facts, commands = self._facts, self._reception.commands
         await sync(client, commands, self._clock, remembered, facts.keep_commands_hash)
 
 
-_MEANWHILE = "The page goes on; what is said meanwhile will arrive there later."
-
-
-class Service:
+class DiscordListener:
     """A `Listener` that lives as long as the surface runs, through many connections."""
 
     def __init__(
         self,
-        reception: Reception,
+        reception: ChatService,
         inbound: Inbound,
-        catch_up: CatchUp,
-        start_up: StartUp,
+        catch_up: MessageCatchUp,
+        start_up: StartupTasks,
         *,
         connected: Callable[[LoggedInClient], None],
-        say: Say,
+        say: SendNotice,
     ) -> None:
         self._reception = reception
         self._inbound = inbound
         self._catch_up = catch_up
         self._start_up = start_up
-        self._reactions = Reactions(reception, say)
+        self._reactions = ApprovalReactions(reception, say)
         self._interactions = InteractionRouter(reception, say)
         self._connected = connected
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         await self._start_up.prepare()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._inbound.run())
             group.create_task(self._catch_up.run())
 
     async def lost(self, reason: str, *, is_again: bool) -> None:
-        """The connection is gone, or could not be had. A first failure is not worth a word."""
+        """Note that the connection is lost. The owner is told only if that `is_again` the case."""
         self._catch_up.lost()
         if is_again:
-            await self._reception.trouble(f"{reason} {_MEANWHILE}")
+            await self._reception.trouble(f"{reason} {_PAGE_GOES_ON}")
 
-    async def ready(self, wire: LoggedInClient, *, is_first: bool) -> None:
+    async def ready(self, session: LoggedInClient, *, is_first: bool) -> None:
         if is_first:
-            await self._start_up.mark_beginning(wire.newest)
+            await self._start_up.mark_beginning(session.newest)
         self._catch_up.ready()
-        self._connected(wire)
+        self._connected(session)
         if is_first:
-            self._start_up.begin(wire)
+            self._start_up.begin(session)
         await self._reception.trouble("")
 
     async def disconnected(self) -> None:
@@ -158,16 +170,13 @@ class Service:
         await self._interactions.arrived(interaction)
 
 
-SHUTTING_DOWN = small("shutting down")
-
-_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
-_LONGEST_GOODBYE = 2.0
-
-
 @dataclass(frozen=True, slots=True)
 class Account:
-    """`owner_id` is needed only if the application belongs to a team; `api_url` only if Discord is
-    not at its usual address."""
+    """How the bot signs in.
+
+    `owner_id` is needed only if the application belongs to a team; `api_url` only if Discord is not
+    at its usual address.
+    """
 
     token: Secret
     owner_id: int | None = None
@@ -175,7 +184,7 @@ class Account:
 
 
 class DiscordSurface:
-    """A `Channel`. `folder` is its own, for files that are on their way in."""
+    """A `Channel`. `folder` is its own, for files that are being downloaded."""
 
     name = NAME
 
@@ -191,14 +200,14 @@ class DiscordSurface:
         self._folder = folder
         self._clock = clock
         self._allowance = EditAllowance(clock.monotonic)
-        self._channel = DirectMessages(self._wire, self._allowance, opened)
-        self._errands = BackgroundTasks(clock)
+        self._channel = DirectMessages(self._session, self._allowance, opened)
+        self._background = BackgroundTasks(clock)
         self._facts = DiscordFacts(memory)
-        self._drafts = Drafts(self._channel, clock, self._errands, self._facts)
+        self._drafts = Drafts(self._channel, clock, self._background, self._facts)
         self._delivery = DiscordDelivery(self._channel, self._drafts, clock)
-        self._eyes = PendingReaction(self._channel, clock)
-        self._presenter = Presenter(
-            self._channel, self._drafts, clock, self._errands, lambda: self._is_in_fork
+        self._pending_reaction = PendingReaction(self._channel, clock)
+        self._presenter = DiscordPresenter(
+            self._channel, self._drafts, clock, self._background, lambda: self._is_in_fork
         )
         self._is_in_fork = False
         self._connection: DiscordConnection | None = None
@@ -209,11 +218,19 @@ class DiscordSurface:
         await self._is_connected.wait()
         return self._account_id
 
-    async def run(self, reception: Reception) -> None:
-        """Raises `NotAdmitted` if somebody has to change something before Discord lets it in."""
-        self._errands.open()
+    async def run(self, reception: ChatService) -> None:
+        """Run until cancelled.
+
+        Raises `NotAdmitted` if the owner must change a setting before Discord accepts the bot.
+        """
+        self._background.open()
         service = self._service(reception)
-        work = [self._facts.run(), self._eyes.run(), service.run(), self._connect(service)]
+        work = [
+            self._facts.run(),
+            self._pending_reaction.run(),
+            service.run(),
+            self._connect(service),
+        ]
         tasks = [asyncio.create_task(each) for each in work]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -225,7 +242,7 @@ class DiscordSurface:
         finally:
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, self._errands.close(), return_exceptions=True)
+            await asyncio.gather(*tasks, self._background.close(), return_exceptions=True)
             await self._facts.flush()
 
     async def present(self, start: TurnStart, events: AsyncIterator[AgentEvent]) -> None:
@@ -233,12 +250,12 @@ class DiscordSurface:
             await self._presenter.present(start, events)
         finally:
             refs = (ref_of(each) for each in start.inputs)
-            self._eyes.close(ref for ref in refs if ref is not None)
+            self._pending_reaction.close(ref for ref in refs if ref is not None)
 
     async def changed(self, status: Status) -> None:
         self._is_in_fork = status.fork is not None
         if not status.is_busy:
-            self._eyes.close_all()
+            self._pending_reaction.close_all()
 
     def parts(self, message: ChatMessage) -> Sequence[ChatMessage]:
         return self._delivery.parts(message)
@@ -263,18 +280,18 @@ class DiscordSurface:
     def ended(self, message: ChatMessage, refs: Sequence[str]) -> None:
         self._delivery.ended(message, refs)
 
-    def _note_connection(self, wire: LoggedInClient) -> None:
-        self._account_id = str(wire.dm)
+    def _note_connection(self, session: LoggedInClient) -> None:
+        self._account_id = str(session.dm)
         self._is_connected.set()
 
-    def _service(self, reception: Reception) -> Service:
+    def _service(self, reception: ChatService) -> DiscordListener:
         channel, facts, clock = self._channel, self._facts, self._clock
-        inbound = Inbound(channel, reception, self._eyes, facts, clock, self._folder)
-        catch_up = CatchUp(
+        inbound = Inbound(channel, reception, self._pending_reaction, facts, clock, self._folder)
+        catch_up = MessageCatchUp(
             channel,
             reception,
             inbound,
-            self._eyes,
+            self._pending_reaction,
             facts,
             clock,
             reconnect=self._reconnect,
@@ -283,11 +300,11 @@ class DiscordSurface:
         async def is_in_log(ref: str) -> bool:
             return await reception.by_ref(NAME, ref) is not None
 
-        orphans = StaleDrafts(
-            channel, self._errands, facts, lambda: reception.caught_up(NAME), is_in_log
+        stale_drafts = StaleDrafts(
+            channel, self._background, facts, lambda: reception.caught_up(NAME), is_in_log
         )
-        start_up = StartUp(reception, facts, orphans, self._errands, clock)
-        return Service(
+        start_up = StartupTasks(reception, facts, stale_drafts, self._background, clock)
+        return DiscordListener(
             reception,
             inbound,
             catch_up,
@@ -296,16 +313,16 @@ class DiscordSurface:
             say=self._say,
         )
 
-    def _wire(self) -> LoggedInClient | None:
-        return None if self._connection is None else self._connection.wire
+    def _session(self) -> LoggedInClient | None:
+        return None if self._connection is None else self._connection.session
 
-    async def _connect(self, service: Service) -> None:
-        """One connection after the other, with growing pauses while none can be had."""
+    async def _connect(self, service: DiscordListener) -> None:
+        """Open one connection after another, with growing pauses while none succeeds."""
         pause = _FIRST_PAUSE
         while True:
             began = self._clock.monotonic()
             try:
-                await point_at(self._account.api_url)
+                await use_api_url(self._account.api_url)
                 self._connection = DiscordConnection(
                     self._account.token.reveal(),
                     self._account.owner_id,
@@ -339,8 +356,8 @@ class DiscordSurface:
         except TimeoutError:
             _logger.info("Discord could not be told that the bot stops")
 
-    async def _attempt(self, letter: OutgoingMessage) -> None:
+    async def _attempt(self, outgoing: OutgoingMessage) -> None:
         try:
-            await self._channel.send(letter, uuid4().hex[:24])
-        except (NotSent, Unreachable, Unsure) as lost:
+            await self._channel.send(outgoing, uuid4().hex[:24])
+        except (DeliveryFailed, Unreachable, DeliveryUncertain) as lost:
             _logger.info("Something could not be said on Discord: %s", lost)

@@ -1,1 +1,1 @@
-"""The local page: a small server on loopback, for one person on their own machine."""
+"""The local page: a small server on loopback, for the owner on their own machine."""

@@ -1,7 +1,7 @@
-"""Who is let in: the owner's own browser, from the page itself, and nobody else.
+"""Admits only the owner's own browser, from the page itself.
 
-Every request is checked here first. The server listens on loopback only, so those to keep out are
-other sites in the owner's browser, other servers on the machine, and its other users.
+Every request is checked here first. The server listens on loopback only, so the threats are other
+sites in the owner's browser, other servers on the machine, and its other users.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from ollim_bot.surfaces.web import texts
-from ollim_bot.surfaces.web.keys import BrowserKey, Keys, NotLetIn, Session
-from ollim_bot.surfaces.web.limits import Limits
-from ollim_bot.surfaces.web.refusals import Refused
+from ollim_bot.surfaces.web.keys import AccessDenied, BrowserKey, BrowserKeys, BrowserSession
+from ollim_bot.surfaces.web.limits import WebLimits
+from ollim_bot.surfaces.web.refusals import RequestRefused
 from ollim_bot.surfaces.web.secret import encoded
 
 HEALTH = "/healthz"
@@ -30,11 +30,11 @@ _CHALLENGE = "/api/challenge"
 _SESSION = "/api/session"
 _ENTRANCES = (_ENTER, _CHALLENGE, _SESSION)
 _STATIC = "/static/"
-# Kept by browsers that were let in by an earlier version; other ports were sent it too.
+# Browsers that an earlier version let in still have it, and send it to other ports too.
 _FORMER_COOKIE = "ollim"
 _SOCKET_SESSION = "ollim.session."
 _LARGEST_ENTRANCE = 4096
-_LONGEST_WORD = 512
+_LONGEST_TEXT = 512
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _HOST = re.compile(r"(\[::1\]|[a-z0-9.-]+)(:[0-9]{1,5})?")
 _HARMLESS = ("GET", "HEAD")
@@ -51,14 +51,14 @@ _HEADERS = {
 }
 
 
-class Access:
-    """`trust` is told of each request that was let in."""
+class AccessControl:
+    """`trust` is called with each request that is admitted."""
 
     def __init__(
         self,
-        keys: Keys,
+        keys: BrowserKeys,
         hosts: Sequence[str],
-        limits: Limits,
+        limits: WebLimits,
         trust: Callable[[web.Request], None] = lambda _: None,
     ) -> None:
         self._keys = keys
@@ -77,73 +77,73 @@ class Access:
     async def admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         host = self._known_host(request)
         if host is None:
-            raise Refused(403, texts.WRONG_HOST)
+            raise RequestRefused(403, texts.WRONG_HOST)
         if "Service-Worker" in request.headers:
             return _without_service_workers()
         is_harmless = request.method in _HARMLESS
         if is_harmless and request.path == "/":
-            return _shell(request, host) or await handler(request)
+            return _redirect_to_loopback(request, host) or await handler(request)
         if is_harmless and (request.path == HEALTH or request.path.startswith(_STATIC)):
             return await handler(request)
         is_entrance = request.method == "POST" and request.path in _ENTRANCES
         browser = None if is_entrance else self._keys.browser_of(_bearer(request))
         if browser is None and not is_entrance:
-            raise Refused(401, texts.NO_KEY)
+            raise RequestRefused(401, texts.NO_KEY)
         can_do_something = not is_harmless or request.path == SOCKET
         if can_do_something and not _is_same_origin(request):
-            raise Refused(403, texts.WRONG_ORIGIN)
+            raise RequestRefused(403, texts.WRONG_ORIGIN)
         if browser is not None:
             request[BROWSER] = browser
             self._trust(request)
         return await handler(request)
 
     def _known_host(self, request: web.Request) -> str | None:
-        """Another site may have made its own name point to this machine (DNS rebinding)."""
+        """None for other names, which a site may resolve to this machine (DNS rebinding)."""
         given = request.headers.getall("Host", [])
         found = _HOST.fullmatch(given[0].lower()) if len(given) == 1 else None
         return found[1] if found is not None and found[1] in self._hosts else None
 
     async def _enter(self, request: web.Request) -> web.Response:
-        [code] = await self._words(request, "code")
+        [code] = await self._texts(request, "code")
         try:
             given = await self._keys.enter(code)
-        except NotLetIn:
-            raise Refused(401, texts.USED_ADDRESS) from None
+        except AccessDenied:
+            raise RequestRefused(401, texts.USED_ADDRESS) from None
         return _with_empty_cache(web.json_response(_key_json(given)))
 
     async def _challenge(self, request: web.Request) -> web.Response:
-        browser, nonce = await self._words(request, "browser", "nonce")
+        browser, nonce = await self._texts(request, "browser", "nonce")
         challenge, proof = await self._keys.challenge(browser, nonce)
         return web.json_response({"challenge": challenge, "proof": proof})
 
     async def _session(self, request: web.Request) -> web.Response:
         names = ("browser", "generation", "challenge", "proof")
-        browser, generation, challenge, proof = await self._words(request, *names)
+        browser, generation, challenge, proof = await self._texts(request, *names)
         if not re.fullmatch(r"[1-9][0-9]{0,8}", generation, re.ASCII):
-            raise Refused(400, texts.NOT_UNDERSTOOD)
+            raise RequestRefused(400, texts.NOT_UNDERSTOOD)
         try:
             given = await self._keys.prove(browser, int(generation), challenge, proof)
-        except NotLetIn:
-            raise Refused(401, texts.NO_KEY) from None
-        if isinstance(given, Session):
+        except AccessDenied:
+            raise RequestRefused(401, texts.NO_KEY) from None
+        if isinstance(given, BrowserSession):
             return web.json_response({"session": given.bearer, "bot": encoded(given.bot_key)})
         return _with_empty_cache(web.json_response({"next": _key_json(given)}))
 
-    async def _words(self, request: web.Request, *names: str) -> list[str]:
-        """Read the named words of an unauthenticated request, within a size and a time limit."""
+    async def _texts(self, request: web.Request, *names: str) -> list[str]:
+        """Read the named texts of an unauthenticated request, within a size and a time limit."""
         if (request.content_length or 0) > _LARGEST_ENTRANCE:
-            raise Refused(413, texts.NOT_UNDERSTOOD)
+            raise RequestRefused(413, texts.NOT_UNDERSTOOD)
         try:
             async with asyncio.timeout(self._limits.entrance_seconds):
                 body = json.loads(await request.read())
         except TimeoutError:
-            raise Refused(408, texts.TOO_SLOW) from None
+            raise RequestRefused(408, texts.TOO_SLOW) from None
         except (ValueError, RecursionError, web.HTTPRequestEntityTooLarge):
             body = None
-        words = [body.get(name) for name in names] if isinstance(body, dict) else [None]
-        if not all(isinstance(word, str) and len(word) <= _LONGEST_WORD for word in words):
-            raise Refused(400, texts.NOT_UNDERSTOOD)
-        return [str(word) for word in words]
+        given = [body.get(name) for name in names] if isinstance(body, dict) else [None]
+        if not all(isinstance(text, str) and len(text) <= _LONGEST_TEXT for text in given):
+            raise RequestRefused(400, texts.NOT_UNDERSTOOD)
+        return [str(text) for text in given]
 
 
 async def add_headers(_: web.Request, response: web.StreamResponse) -> None:
@@ -152,11 +152,11 @@ async def add_headers(_: web.Request, response: web.StreamResponse) -> None:
     response.headers["Server"] = "ollim-bot"
 
 
-def _shell(request: web.Request, host: str) -> web.Response | None:
-    """Where the page is to be opened elsewhere.
+def _redirect_to_loopback(request: web.Request, host: str) -> web.Response | None:
+    """Redirect to 127.0.0.1 if the page was opened under another loopback name.
 
-    `localhost` may lead to `::1`, where the port is not ours and another program may have it; so
-    nothing is to be kept in the browser under that name.
+    `localhost` may lead to `::1`, where another program may have the port; so the browser must not
+    store anything under that name.
     """
     if host in _LOOPBACK[1:] and "X-Forwarded-Proto" not in request.headers:
         port = request.headers["Host"].lower().removeprefix(host)
@@ -181,7 +181,7 @@ def _with_empty_cache(answer: web.Response) -> web.Response:
 
 
 def _bearer(request: web.Request) -> str:
-    """A socket cannot be opened with a header of the page's own but for this one."""
+    """A browser can set no other header of its own on a socket than the protocol."""
     if request.path == SOCKET:
         offered = request.headers.get("Sec-WebSocket-Protocol", "")
         words = [word.strip() for word in offered.split(",")]

@@ -1,4 +1,4 @@
-"""What the page asks for over HTTP."""
+"""The page's HTTP API."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import json
 
 from aiohttp import web
 
-from ollim_bot.chat import Incoming, OpenAttachment, Reception
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.commands import CommandAnswer
+from ollim_bot.ports import ChatService, IncomingMessage, OpenAttachment
 from ollim_bot.surfaces.web import texts
 from ollim_bot.surfaces.web.files import Upload, Uploads, send_attachment
 from ollim_bot.surfaces.web.frames import Json, answer_json
-from ollim_bot.surfaces.web.limits import Limits
-from ollim_bot.surfaces.web.message_book import MessageBook, rendered
+from ollim_bot.surfaces.web.limits import WebLimits
 from ollim_bot.surfaces.web.read_mark import ReadMark
-from ollim_bot.surfaces.web.refusals import Refused
+from ollim_bot.surfaces.web.refusals import RequestRefused
+from ollim_bot.surfaces.web.rendered_messages import RenderedMessages, rendered
 
 NAME = "web"
 
@@ -27,12 +27,12 @@ _LARGEST_PAGE = 100
 class Api:
     def __init__(
         self,
-        reception: Reception,
-        book: MessageBook,
+        reception: ChatService,
+        book: RenderedMessages,
         read: ReadMark,
         uploads: Uploads,
         open_attachment: OpenAttachment,
-        limits: Limits,
+        limits: WebLimits,
     ) -> None:
         self._reception = reception
         self._book = book
@@ -59,13 +59,13 @@ class Api:
         [shown] = await self._book.shown([message])
         return web.json_response({"message": shown})
 
-    async def _incoming(self, upload: Upload) -> Incoming:
+    async def _incoming(self, upload: Upload) -> IncomingMessage:
         text = upload.fields.get("text", "")
         if not text.strip() and not upload.files:
-            raise Refused(400, texts.NOTHING_SAID)
+            raise RequestRefused(400, texts.NOTHING_SAID)
         given = MessageId(upload.fields.get("reply_to", ""))
         reply_to = await self._reception.message(given) if given else None
-        return Incoming(
+        return IncomingMessage(
             upload.id,
             NAME,
             text,
@@ -91,10 +91,10 @@ class Api:
         wanted, custom_id = MessageId(_text(body, "message_id")), _text(body, "custom_id")
         message = await self._reception.message(wanted)
         if message is None:
-            raise Refused(404, texts.NO_MESSAGE)
+            raise RequestRefused(404, texts.NO_MESSAGE)
         buttons = message.card.buttons if message.card else ()
         if custom_id not in [button.custom_id for button in buttons]:
-            raise Refused(404, texts.NO_BUTTON)
+            raise RequestRefused(404, texts.NO_BUTTON)
         return await _answered(await self._reception.click(NAME, message.id, custom_id))
 
     async def _interrupt(self, request: web.Request) -> web.Response:
@@ -116,23 +116,23 @@ class Api:
         message = await self._reception.message(MessageId(request.match_info["message"]))
         index = int(request.match_info["index"])
         if message is None or index >= len(message.attachments):
-            raise Refused(404, texts.NO_ATTACHMENT)
+            raise RequestRefused(404, texts.NO_ATTACHMENT)
         return await send_attachment(request, message.attachments[index], self._open_attachment)
 
     async def _body(self, request: web.Request) -> Json:
-        """The object that was sent."""
+        """The JSON object of the request."""
         try:
             async with asyncio.timeout(self._limits.body_seconds):
                 raw = await request.read()
             body = json.loads(raw)
         except web.HTTPRequestEntityTooLarge:
-            raise Refused(413, texts.body_too_large(self._limits.body)) from None
+            raise RequestRefused(413, texts.body_too_large(self._limits.body)) from None
         except TimeoutError:
-            raise Refused(408, texts.TOO_SLOW) from None
+            raise RequestRefused(408, texts.TOO_SLOW) from None
         except (ValueError, RecursionError):
             body = None
         if not isinstance(body, dict):
-            raise Refused(400, texts.NOT_UNDERSTOOD)
+            raise RequestRefused(400, texts.NOT_UNDERSTOOD)
         return body
 
 
@@ -144,5 +144,5 @@ async def _answered(answer: CommandAnswer) -> web.Response:
 def _text(body: Json, name: str) -> str:
     value = body.get(name)
     if not isinstance(value, str) or not value.strip():
-        raise Refused(400, texts.NOT_UNDERSTOOD)
+        raise RequestRefused(400, texts.NOT_UNDERSTOOD)
     return value

@@ -1,4 +1,4 @@
-"""Files to and from the page."""
+"""Uploads from the page, and attachments sent to it."""
 
 from __future__ import annotations
 
@@ -17,27 +17,38 @@ from urllib.parse import quote
 from aiohttp import BodyPartReader, web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from ollim_bot.chat import IncomingFile, OpenAttachment
 from ollim_bot.domain.chat import Attachment
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.errors import WriteFailed
 from ollim_bot.plain_files import open_file
+from ollim_bot.ports import IncomingFile, OpenAttachment
 from ollim_bot.surfaces.web import texts
-from ollim_bot.surfaces.web.limits import Limits
-from ollim_bot.surfaces.web.refusals import Refused
+from ollim_bot.surfaces.web.limits import WebLimits
+from ollim_bot.surfaces.web.refusals import RequestRefused
 
 _CHUNK = 256 * 1024
 _LONGEST_MARK = 12
 
 
+_LONGEST_NAME = 120
+_BYTES_PER_CHARACTER = 4
+_MOST_FIELDS = 10
+_MALFORMED = (ValueError, AssertionError, RuntimeError, HttpProcessingError)
+T = TypeVar("T")
+R = TypeVar("R")
+
+
 async def send_attachment(
     request: web.Request, attachment: Attachment, opener: OpenAttachment
 ) -> web.StreamResponse:
-    """Images of the common kinds are to be shown, all else to be saved, whatever its name says."""
+    """Send images of common kinds to be shown and all other files to be saved.
+
+    The content decides the kind, never the name.
+    """
     try:
         file = await asyncio.to_thread(opener, attachment)
     except (OSError, ValueError):
-        raise Refused(404, texts.NO_ATTACHMENT) from None
+        raise RequestRefused(404, texts.NO_ATTACHMENT) from None
     try:
         return await _send(request, attachment.name, file)
     finally:
@@ -47,7 +58,7 @@ async def send_attachment(
 async def _send(request: web.Request, name: str, file: BinaryIO) -> web.StreamResponse:
     status = os.fstat(file.fileno())
     if not stat.S_ISREG(status.st_mode):
-        raise Refused(404, texts.NO_ATTACHMENT)
+        raise RequestRefused(404, texts.NO_ATTACHMENT)
     first = await asyncio.to_thread(file.read, _CHUNK)
     kind = _image_type(first[:_LONGEST_MARK])
     how = "inline" if kind else "attachment"
@@ -66,7 +77,7 @@ async def _send(request: web.Request, name: str, file: BinaryIO) -> web.StreamRe
 
 
 async def _write(answer: web.StreamResponse, first: bytes, file: BinaryIO, size: int) -> None:
-    """No more than was promised, though the file may have grown."""
+    """Write no more than `size` bytes, although the file may have grown."""
     chunk = first
     while chunk and size > 0:
         await answer.write(chunk[:size])
@@ -91,36 +102,27 @@ def _quoted(name: str) -> str:
     return quote(name, safe="", errors="replace")
 
 
-_LONGEST_NAME = 120
-_BYTES_PER_CHARACTER = 4
-_MOST_FIELDS = 10
-_MALFORMED = (ValueError, AssertionError, RuntimeError, HttpProcessingError)
-
-T = TypeVar("T")
-R = TypeVar("R")
-
-
 @dataclass(slots=True)
 class Upload:
-    """What the form held. The files are gone when its context ends, unless they were moved."""
+    """The content of the form. Its files are removed at the end unless they were moved."""
 
     fields: dict[str, str] = field(default_factory=dict)
     files: list[IncomingFile] = field(default_factory=list)
 
     @property
     def id(self) -> InputId:
-        """Raises `Refused` unless it is a UUID, as the page makes them."""
+        """Raises `RequestRefused` unless it is a UUID, as the page makes them."""
         given = self.fields.get("id", "")
         with suppress(ValueError):
             if str(uuid.UUID(given)) == given.lower():
                 return InputId(given.lower())
-        raise Refused(400, texts.NO_FORM)
+        raise RequestRefused(400, texts.NO_FORM)
 
 
 class Uploads:
-    """`folder` is for nothing else: what a crash left in it is removed."""
+    """Receives forms into `folder`, which holds nothing else: `prepare` empties it."""
 
-    def __init__(self, folder: Path, limits: Limits) -> None:
+    def __init__(self, folder: Path, limits: WebLimits) -> None:
         self._folder = folder
         self._limits = limits
 
@@ -129,9 +131,9 @@ class Uploads:
 
     @asynccontextmanager
     async def received(self, request: web.Request) -> AsyncIterator[Upload]:
-        """Raises `Refused` with what is wrong with the message."""
+        """Raises `RequestRefused` with what is wrong with the message."""
         if request.content_type != "multipart/form-data":
-            raise Refused(415, texts.NO_FORM)
+            raise RequestRefused(415, texts.NO_FORM)
         folder = self._folder / uuid.uuid4().hex
         await _on_disk("The message", lambda: folder.mkdir(mode=0o700, parents=True))
         try:
@@ -145,16 +147,16 @@ class Uploads:
             async with asyncio.timeout(self._limits.upload_seconds):
                 await self._read_parts(request, upload, folder)
         except TimeoutError:
-            raise Refused(408, texts.TOO_SLOW) from None
+            raise RequestRefused(408, texts.TOO_SLOW) from None
         except _MALFORMED:
-            raise Refused(400, texts.NO_FORM) from None
+            raise RequestRefused(400, texts.NO_FORM) from None
         return upload
 
     async def _read_parts(self, request: web.Request, upload: Upload, folder: Path) -> None:
         reader = await request.multipart()
         while (part := await self._in_time(reader.next())) is not None:
             if not isinstance(part, BodyPartReader):
-                raise Refused(400, texts.NO_FORM)
+                raise RequestRefused(400, texts.NO_FORM)
             if part.filename is None:
                 await self._take_field(part, upload)
             else:
@@ -169,16 +171,16 @@ class Uploads:
                 break
         text = raw.decode("utf-8", "replace")
         if len(text) > most:
-            raise Refused(413, texts.text_too_long(most))
+            raise RequestRefused(413, texts.text_too_long(most))
         if len(upload.fields) >= _MOST_FIELDS:
-            raise Refused(400, texts.NO_FORM)
+            raise RequestRefused(400, texts.NO_FORM)
         upload.fields[part.name or ""] = text
 
     async def _take_file(
         self, part: BodyPartReader, given: str, upload: Upload, folder: Path
     ) -> None:
         if len(upload.files) >= self._limits.files:
-            raise Refused(413, texts.too_many_files(self._limits.files))
+            raise RequestRefused(413, texts.too_many_files(self._limits.files))
         name = _plain_name(given)
         path = folder / str(len(upload.files))
         with await _on_disk(name, lambda: _created(path)) as target:
@@ -191,7 +193,7 @@ class Uploads:
         while chunk := await self._in_time(part.read_chunk(_CHUNK)):
             size += len(chunk)
             if size > self._limits.file:
-                raise Refused(413, texts.file_too_large(name, self._limits.file))
+                raise RequestRefused(413, texts.file_too_large(name, self._limits.file))
             await _on_disk(name, target.write, chunk)
 
     async def _in_time(self, step: Coroutine[Any, Any, T]) -> T:
@@ -208,12 +210,12 @@ async def _on_disk(name: str, step: Callable[..., R], *details: object) -> R:
         return await asyncio.to_thread(step, *details)
     except OSError as refused:
         reason = refused.strerror or str(refused)
-        raise Refused(507, texts.not_saved(name, reason)) from refused
+        raise RequestRefused(507, texts.not_saved(name, reason)) from refused
 
 
 def _plain_name(given: str) -> str:
-    """Without folders, and without what a terminal or a file system would stumble over."""
-    # Browsers write quotes in this way, and nothing else that could be in a name.
+    """Remove folders, and characters that confuse a terminal or a file system."""
+    # Browsers escape only quotes in a name.
     last = given.replace("%22", '"').replace("\\", "/").rpartition("/")[2]
     name = "".join(each if each.isprintable() else " " for each in last).strip(" .")
     return name[-_LONGEST_NAME:] or "file"

@@ -1,4 +1,4 @@
-"""What the page is told, as JSON."""
+"""The JSON that the page receives."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from urllib.parse import quote
 
-from ollim_bot.chat import OpenFork, Status, TurnStart
 from ollim_bot.domain.activity import Activity
-from ollim_bot.domain.cards import Button, Card, Field
+from ollim_bot.domain.cards import Button, Card, CardField
 from ollim_bot.domain.chat import Attachment, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
 from ollim_bot.domain.text import shortened
+from ollim_bot.ports import OpenFork, Status, TurnStart
 from ollim_bot.surfaces.web.markdown import plain, render
 
 Json = dict[str, object]
 
 _LONGEST_EXCERPT = 120
-# How much of a text is read for an excerpt: markdown is longer than what it shows.
+# How much of a text is rendered for an excerpt: markdown is longer than its visible text.
 _READ_FOR_EXCERPT = 1000
 
 
@@ -131,7 +131,7 @@ def turn_frame(live: Mapping[str, object]) -> Json:
 
 
 def draft_frame(turn: TurnId, before: Sequence[str], now: Sequence[str], tail: str) -> Json:
-    """How many of the blocks that were shown before are to be kept, and what follows them."""
+    """How many of the blocks that were shown before stay, and what follows them."""
     same = takewhile(lambda pair: pair[0] == pair[1], zip(before, now, strict=False))
     keep = len(list(same))
     return {"type": "draft", "turn": turn, "keep": keep, "blocks": list(now[keep:]), "tail": tail}
@@ -163,7 +163,7 @@ def card_json(card: Card) -> Json:
     }
 
 
-def _field(field: Field) -> Json:
+def _field(field: CardField) -> Json:
     return {"name": field.name, "html": render(field.value), "inline": field.inline}
 
 

@@ -1,13 +1,13 @@
-"""How a browser is let in, and shows later that it was.
+"""Admits browsers to the page, and recognises them later.
 
-A code from the terminal gives a browser its key, once. From then on it answers fresh challenges
-with the key, and is given a session, which it keeps in its memory alone. A program that has the
-port while the bot is down can make the browser answer whatever it likes, but no challenge of this
-process; and the key itself is in the browser where no script can read it.
+A code from the terminal gives a browser its key, once. From then on the browser answers fresh
+challenges with the key and receives a session, which it keeps in memory only. A program that has
+the port while the bot is down can make the browser sign other texts, but no challenge of this
+process; and no script can read the key in the browser.
 
-At its first use after each start of the bot a browser is given its next key. Who comes with an
-older one after that is somebody who had a hold on it meanwhile, or the browser itself, overtaken by
-them; so neither is known any more.
+At its first use after each start of the bot a browser receives its next key. A later use of an
+older key means that the key was copied, by an intruder or before the intruder used it, so the
+browser is shut out.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _TIME_BYTES, _RANDOM_BYTES, _SEAL_BYTES = 8, 12, 16
 
 @dataclass(frozen=True, slots=True)
 class BrowserKey:
-    """What a browser is given, to be kept where it cannot be read again."""
+    """The key of a browser, which stores it where it cannot be read again."""
 
     browser: str
     generation: int
@@ -66,20 +66,20 @@ class BrowserKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
-    """`bot_key` is how the page will know the bot again."""
+class BrowserSession:
+    """`bot_key` is how the page recognises the bot."""
 
     bearer: str
     browser: str
     bot_key: bytes
 
 
-class NotLetIn(Exception):
-    """It is not known, or not any more."""
+class AccessDenied(Exception):
+    """The browser is unknown, or not known any more."""
 
 
 class Challenges:
-    """Made anew with each start: an answer to a challenge of another process is worth nothing."""
+    """Challenges of this process: an answer to one of another process is worth nothing."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -87,13 +87,13 @@ class Challenges:
         self._answered: dict[str, float] = {}
 
     def make(self) -> str:
-        """Make a fresh challenge; none is stored, so asking for many costs no memory."""
+        """Make a fresh challenge. None is stored, so many requests cost no memory."""
         now = int(self._clock.monotonic() * 1000).to_bytes(_TIME_BYTES, "big", signed=True)
         body = now + secrets.token_bytes(_RANDOM_BYTES)
         return encoded(body + self._seal(body))
 
     def is_open(self, challenge: str, seconds: float) -> bool:
-        """Whether it is ours, not older than that, and was not answered yet."""
+        """Whether we made it, at most `seconds` ago, and it was not answered yet."""
         try:
             raw = decoded(challenge)
         except ValueError:
@@ -105,7 +105,7 @@ class Challenges:
         return challenge not in self._answered and self._clock.monotonic() - made <= seconds
 
     def close(self, challenge: str) -> None:
-        """It was answered rightly, and cannot be a second time."""
+        """Mark it as answered: it cannot be answered a second time."""
         now = self._clock.monotonic()
         longest = max(CODE_SECONDS, CHALLENGE_SECONDS)
         self._answered = {
@@ -117,11 +117,12 @@ class Challenges:
         return hmac.digest(self._seal_key, body, hashlib.sha256)[:_SEAL_BYTES]
 
 
-class Keys:
-    """`ended` is called with the browser whose sessions have ended, or with None for all of them;
-    `report` with what the owner should know.
+class BrowserKeys:
+    """The keys and sessions of the browsers.
 
-    A disk that takes nothing keeps nobody out: what it should keep is known until the next start.
+    `ended` is called with the browser whose sessions have ended, or with None for all of them;
+    `report` with a sentence for the owner. If the disk refuses a write, the change holds until the
+    next start.
     """
 
     def __init__(
@@ -168,7 +169,7 @@ class Keys:
         return entry_code(self.secret, self._challenges.make())
 
     async def challenge(self, browser: str, nonce: str) -> tuple[str, str]:
-        """A fresh one, and the proof that it is ours for who has seen us before."""
+        """A fresh challenge, and the proof for a known browser that it is ours."""
         await self.look()
         challenge = self._challenges.make()
         return challenge, mac(bot_key(self.secret, browser), "challenge", challenge, nonce)
@@ -177,12 +178,12 @@ class Keys:
         return mac(bot_key(self.secret, browser), "socket", nonce)
 
     async def enter(self, code: str) -> BrowserKey:
-        """The key of a new browser. Raises `NotLetIn` for a code that is wrong, used or too old."""
+        """The key of a new browser. Raises `AccessDenied` for a wrong, used or old code."""
         await self.look()
         challenge = code.partition(".")[0]
         is_right = is_equal(code, entry_code(self.secret, challenge))
         if not (is_right and self._challenges.is_open(challenge, CODE_SECONDS)):
-            raise NotLetIn
+            raise AccessDenied
         self._challenges.close(challenge)
         browser = KnownBrowser(secrets.token_urlsafe(12), 1, self._clock.now())
         self._renewed.add(browser.id)
@@ -191,23 +192,26 @@ class Keys:
 
     async def prove(
         self, browser_id: str, generation: int, challenge: str, proof: str
-    ) -> Session | BrowserKey:
-        """A session; or first the next key, with which it is to come again. Raises `NotLetIn`."""
+    ) -> BrowserSession | BrowserKey:
+        """Return a session, or the next key, with which the browser must come again.
+
+        Raises `AccessDenied`.
+        """
         await self.look()
         now = self._clock.now()
         browser = self._browsers.find(browser_id, now)
         key = browser_key(self.secret, browser_id, generation)
         is_right = is_equal(proof, mac(key, "session", challenge))
         if browser is None or not is_right:
-            raise NotLetIn
+            raise AccessDenied
         if not self._challenges.is_open(challenge, CHALLENGE_SECONDS):
-            raise NotLetIn
+            raise AccessDenied
         self._challenges.close(challenge)
         if generation < browser.generation:
             await self._forget(browser_id)
-            raise NotLetIn
+            raise AccessDenied
         if generation > browser.generation:
-            # We have given it out: nobody else could have made it.
+            # Only this bot can have made the newer key.
             browser = replace(browser, generation=generation)
             await self._keep(self._browsers.adding(replace(browser, used=now)))
             if self._offered.pop(browser_id, None) == generation:
@@ -219,7 +223,7 @@ class Keys:
         return self._begun(browser_id)
 
     def browser_of(self, bearer: str) -> str | None:
-        """Whose session that is; it then lasts on."""
+        """The browser of a session, which this use prolongs."""
         now = self._clock.monotonic()
         name = _name(bearer)
         browser, used = self._sessions.get(name, ("", now))
@@ -281,12 +285,12 @@ class Keys:
         key = browser_key(self.secret, browser.id, browser.generation)
         return BrowserKey(browser.id, browser.generation, key)
 
-    def _begun(self, browser_id: str) -> Session:
+    def _begun(self, browser_id: str) -> BrowserSession:
         bearer = secrets.token_urlsafe(32)
         while len(self._sessions) >= _MOST_SESSIONS:
             del self._sessions[min(self._sessions, key=lambda each: self._sessions[each][1])]
         self._sessions[_name(bearer)] = browser_id, self._clock.monotonic()
-        return Session(bearer, browser_id, bot_key(self.secret, browser_id))
+        return BrowserSession(bearer, browser_id, bot_key(self.secret, browser_id))
 
     async def _forget(self, browser_id: str) -> None:
         self._report(_REPLACED)
@@ -301,14 +305,14 @@ class Keys:
             return
         self._browsers = browsers
         try:
-            # Two may be on their way: the later one must not be overtaken.
+            # Reads the newest value: of two concurrent writes the older must not win.
             await asyncio.to_thread(self._store.transact, lambda _: (self._browsers, None))
         except OllimError as refused:
             _logger.warning("What the page knows of its browsers is not kept: %s", refused)
 
 
 def _name(bearer: str) -> str:
-    """Looked up by what a guess at it cannot come near to, however long the search takes."""
+    """Sessions are looked up by a hash, so that the lookup time reveals nothing about a bearer."""
     return hashlib.sha256(bearer.encode("utf-8", "replace")).hexdigest()
 
 

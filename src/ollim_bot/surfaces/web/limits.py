@@ -1,4 +1,4 @@
-"""How much the page may ask for, so that no tab and no stranger can wear the bot out."""
+"""Limits that keep a tab or a stranger from exhausting the bot."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ _MEGABYTE = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """`file` and `body` are bytes, the others what their names say."""
+class WebLimits:
+    """`file` and `body` are in bytes."""
 
     file: int = 25 * _MEGABYTE
     files: int = 10

@@ -1,4 +1,4 @@
-"""Markdown as safe HTML for the page."""
+"""Renders Markdown as safe HTML for the page."""
 
 from __future__ import annotations
 
@@ -19,6 +19,31 @@ _BARE_LINK = re.compile(
 _TASK = re.compile(r"\[([ xX])\] (?=\S)")
 
 
+_LINK = re.compile(r"(?:https?://[^/\s]|mailto:[^/\s])\S*", re.IGNORECASE)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_ALIGNED = re.compile("align-(left|right|center)")
+_EMPTY = re.compile("")
+# The rendering time of a hostile text grows with the nesting that is allowed.
+_OPTIONS = {"html": False, "breaks": True, "linkify": False, "maxNesting": 20}
+_TAGS = {
+    *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "pre", "code"),
+    *("ul", "ol", "li", "input", "em", "strong", "s", "a"),
+    *("table", "thead", "tbody", "tr", "th", "td"),
+}
+_ATTRIBUTES = {
+    ("a", "href"): _LINK,
+    ("a", "title"): re.compile(".*", re.DOTALL),
+    ("code", "class"): re.compile(r"language-[\w.+#-]{1,40}"),
+    ("ol", "start"): re.compile(r"[0-9]{1,9}"),
+    ("li", "class"): re.compile("task"),
+    ("input", "type"): re.compile("checkbox"),
+    ("input", "disabled"): _EMPTY,
+    ("input", "checked"): _EMPTY,
+    ("th", "class"): _ALIGNED,
+    ("td", "class"): _ALIGNED,
+}
+
+
 def for_the_page(state: StateCore) -> None:
     """A rule for the end of the core chain: changes the tokens of a whole text in place."""
     for token in state.tokens:
@@ -31,14 +56,14 @@ def for_the_page(state: StateCore) -> None:
 
 
 def _style_to_class(token: Token) -> None:
-    # The page's security policy allows no styles but those of its own file.
+    # The page's security policy allows only styles of its own file.
     style = str(token.attrs.pop("style", ""))
     if style:
         token.attrs["class"] = style.replace("text-align:", "align-")
 
 
 def _images_to_links(state: StateCore, tokens: Sequence[Token]) -> Iterator[Token]:
-    """Looking at a picture elsewhere would tell the other side that the message was read."""
+    """Loading a remote image would tell its host that the message was read."""
     depth = 0
     for token in tokens:
         depth += token.nesting if token.tag == "a" else 0
@@ -103,32 +128,6 @@ def _make_task_box(item: Token, inline: Token) -> None:
     item.attrs["class"] = "task"
 
 
-_LINK = re.compile(r"(?:https?://[^/\s]|mailto:[^/\s])\S*", re.IGNORECASE)
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_ALIGNED = re.compile("align-(left|right|center)")
-_EMPTY = re.compile("")
-
-# A text that is made to be slow takes as many times longer as it may be nested.
-_OPTIONS = {"html": False, "breaks": True, "linkify": False, "maxNesting": 20}
-_TAGS = {
-    *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "pre", "code"),
-    *("ul", "ol", "li", "input", "em", "strong", "s", "a"),
-    *("table", "thead", "tbody", "tr", "th", "td"),
-}
-_ATTRIBUTES = {
-    ("a", "href"): _LINK,
-    ("a", "title"): re.compile(".*", re.DOTALL),
-    ("code", "class"): re.compile(r"language-[\w.+#-]{1,40}"),
-    ("ol", "start"): re.compile(r"[0-9]{1,9}"),
-    ("li", "class"): re.compile("task"),
-    ("input", "type"): re.compile("checkbox"),
-    ("input", "disabled"): _EMPTY,
-    ("input", "checked"): _EMPTY,
-    ("th", "class"): _ALIGNED,
-    ("td", "class"): _ALIGNED,
-}
-
-
 class _Parser(MarkdownIt):
     def __init__(self) -> None:
         super().__init__("js-default", _OPTIONS)
@@ -161,13 +160,13 @@ _CLEANER = nh3.Cleaner(
 
 
 def render(text: str) -> str:
-    """The same for the same text, always; never raises."""
+    """Deterministic; never raises."""
     html: str = _PARSER.render(_SURROGATE.sub("\ufffd", text))
     return _CLEANER.clean(html)
 
 
 def plain(text: str) -> str:
-    """The words that `render` shows, without their marks; never raises."""
+    """The words that `render` shows, without markup; never raises."""
     return "".join(_words(_PARSER.parse(_SURROGATE.sub("\ufffd", text))))
 
 
@@ -183,7 +182,7 @@ def _words(tokens: Iterable[Token]) -> Iterator[str]:
 
 
 def block_starts(text: str) -> list[int]:
-    """The lines, from 0, at which the blocks of the highest level begin."""
+    """The line numbers, from 0, at which the top-level blocks begin."""
     tokens: list[Token] = []
     _PARSER.block.parse(text, _PARSER, {}, tokens)
     return [

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, replace
 from html import escape
 from itertools import pairwise
 
-from ollim_bot.chat import TurnStart
 from ollim_bot.domain.activity import Activity
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.events import AgentEvent, TextCompleted, TextStreamed, TextWithdrawn
-from ollim_bot.ports import Clock
+from ollim_bot.ports import Clock, TurnStart
 from ollim_bot.surfaces.web.frames import (
     Json,
     activity_frame,
@@ -23,32 +22,36 @@ from ollim_bot.surfaces.web.frames import (
 )
 from ollim_bot.surfaces.web.markdown import block_starts, render
 
-# Drafts are drawn on the event loop, for which this is a tenth of a second at most.
+# Drafts are rendered on the event loop; this takes a tenth of a second at most.
 _MOST_WORK = 20_000
-# How much more work a sign is than a letter.
+# The rendering cost of a character relative to a letter.
 _WORK_OF_SIGNS = {"[": 30, "*": 4, "_": 4, "~": 4, "<": 4, "&": 4, "\n": 16}
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """`blocks` is HTML that stays as it is, whatever is added; `rest` is text.
+_PACE = 0.05
+# A long list is one block and is rendered again for each draft, so it is drawn less often.
+_SHARE_OF_TIME = 5
 
-    However a text is cut into what is added, the blocks and the tail at the end are together the
-    HTML of the whole text. Only if too much of it comes without an end of a block, then it stands
-    there as it was written, until its message takes the place of the draft.
+
+@dataclass(frozen=True, slots=True)
+class HtmlDraft:
+    """A growing text: `blocks` is HTML that later text cannot change, `rest` is text.
+
+    Blocks and tail together are always the HTML of the whole text. A rest that would take too long
+    to render is shown as plain text, until the message replaces the draft.
     """
 
     blocks: tuple[str, ...] = ()
     rest: str = ""
 
-    def added(self, text: str) -> Draft:
+    def added(self, text: str) -> HtmlDraft:
         return replace(self, rest=self.rest + text)
 
-    def settled(self) -> Draft:
-        """The same with all blocks taken out of the rest that nothing could change any more.
+    def settled(self) -> HtmlDraft:
+        """Move the blocks out of the rest that later text cannot change.
 
-        The last block may always go on. A line does not count before its end has come: `***` ends
-        a paragraph, but `***word***` goes on with it.
+        The last block may always continue. A line counts only when it has ended: `***` ends a
+        paragraph, but `***word***` continues it.
         """
         if is_much_work(self.rest):
             return self
@@ -58,14 +61,14 @@ class Draft:
         if not done:
             return self
         blocks = (*self.blocks, *map(render, done))
-        return Draft(blocks, last + text[end:] + held_back)
+        return HtmlDraft(blocks, last + text[end:] + held_back)
 
     def tail(self) -> str:
         return _as_written(self.rest) if is_much_work(self.rest) else render(self.rest)
 
 
 def is_much_work(text: str) -> bool:
-    """Whether to render it would take so long that others had to wait."""
+    """Whether rendering the text would block the event loop for too long."""
     signs = sum(work * text.count(sign) for sign, work in _WORK_OF_SIGNS.items())
     return len(text) + signs > _MOST_WORK
 
@@ -76,47 +79,47 @@ def _as_written(text: str) -> str:
 
 
 def _sources(text: str) -> list[str]:
-    """The text of each block, with what stands between it and the next one; at least one."""
+    """The text of each block, with the gap before the next one; at least one."""
     lines = [f"{line}\n" for line in text.split("\n")[:-1]]
     bounds = [0, *block_starts(text)[1:], len(lines)]
     return ["".join(lines[begin:end]) for begin, end in pairwise(bounds)]
 
 
 def _with_plain_newlines(text: str) -> tuple[str, str]:
-    """A carriage return at the end may be half of a newline, so it is held back."""
+    """Hold back a carriage return at the end, which may be half of a newline."""
     held_back = "\r" if text.endswith("\r") else ""
     text = text.removesuffix("\r")
     return text.replace("\r\n", "\n").replace("\r", "\n"), held_back
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
-    """`done` is the HTML of the pieces of the answer that are whole; `draft` is the next one."""
+class LiveHtml:
+    """`done` is the HTML of the completed pieces of the answer; `draft` is the next one."""
 
     done: tuple[str, ...] = ()
     streamed: str = ""
-    draft: Draft = field(default_factory=Draft)
+    draft: HtmlDraft = field(default_factory=HtmlDraft)
     activity: Activity = field(default_factory=Activity)
 
-    def after(self, event: AgentEvent) -> Live:
+    def after(self, event: AgentEvent) -> LiveHtml:
         live = replace(self, activity=self.activity.after(event))
         match event:
             case TextStreamed(text=text):
                 return replace(live, streamed=self.streamed + text, draft=self.draft.added(text))
             case TextWithdrawn():
-                return replace(live, streamed="", draft=Draft())
+                return replace(live, streamed="", draft=HtmlDraft())
             case TextCompleted(text=text):
-                whole = (self.draft if text == self.streamed else Draft(rest=text)).settled()
+                whole = (self.draft if text == self.streamed else HtmlDraft(rest=text)).settled()
                 done = (*self.done, *whole.blocks, whole.tail())
-                return replace(live, done=done, streamed="", draft=Draft())
+                return replace(live, done=done, streamed="", draft=HtmlDraft())
             case _:
                 return live
 
-    def settled(self) -> Live:
+    def settled(self) -> LiveHtml:
         draft = self.draft.settled()
         return self if draft is self.draft else replace(self, draft=draft)
 
-    def has_same_text(self, other: Live) -> bool:
+    def has_same_text(self, other: LiveHtml) -> bool:
         return (self.done, self.draft) == (other.done, other.draft)
 
     @property
@@ -124,12 +127,7 @@ class Live:
         return (*self.done, *self.draft.blocks)
 
 
-_PACE = 0.05
-# A long list is one block and is rendered again for each draft: then it comes less often.
-_SHARE_OF_TIME = 5
-
-
-class Presenter:
+class WebPresenter:
     def __init__(self, clock: Clock, send: Callable[[Json], None]) -> None:
         self._clock = clock
         self._send = send
@@ -151,12 +149,12 @@ class Presenter:
             await asyncio.gather(drawing, return_exceptions=True)
 
     def answered(self, message: ChatMessage) -> None:
-        """The answer of a turn takes the place of its drafts, so there are no more of them."""
+        """End the drafts of a turn whose answer was posted."""
         if message.author is Author.ASSISTANT and self._shows(message):
             self._shown = None
 
     def live(self) -> Json | None:
-        """For a tab that comes while a turn runs."""
+        """The running turn, for a tab that opens now."""
         return None if self._shown is None else self._shown.json(self._clock.monotonic())
 
     def _shows(self, message: ChatMessage) -> bool:
@@ -185,14 +183,14 @@ class Presenter:
 
 
 class _Shown:
-    """A turn: what has happened in it, and what of that was drawn."""
+    """A turn: its events so far, and which of them were drawn."""
 
     def __init__(self, start: TurnStart, began: float) -> None:
         self.start = start
         self.news = asyncio.Event()
         self.is_ended = False
         self._began = began
-        self._live = self._drawn = Live()
+        self._live = self._drawn = LiveHtml()
         self._blocks: tuple[str, ...] = ()
         self._tail = ""
 
@@ -201,7 +199,7 @@ class _Shown:
         self.news.set()
 
     def frames(self) -> Iterator[Json]:
-        """What brings a tab from what was drawn before to what is now."""
+        """The frames that bring a tab from the last drawing up to date."""
         self.news.clear()
         before, self._drawn = self._drawn, self._live.settled()
         self._live = self._drawn
@@ -213,6 +211,6 @@ class _Shown:
             self._blocks, self._tail = blocks, tail
 
     def json(self, now: float) -> Json:
-        """As it was drawn last: the next frames go on from there."""
+        """The last drawing; the next frames continue from it."""
         activity = self._drawn.activity
         return live_json(self.start, now - self._began, activity, self._blocks, self._tail)

@@ -1,4 +1,4 @@
-"""How far the owner has read: one mark for all tabs, kept through restarts."""
+"""How far the owner has read: one mark for all tabs, kept across restarts."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from ollim_bot.chat import Reception
 from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.facts import Facts
-from ollim_bot.ports import Store
+from ollim_bot.ports import ChatService, Store
 from ollim_bot.surfaces.web import texts
 from ollim_bot.surfaces.web.frames import Json, read_frame
-from ollim_bot.surfaces.web.refusals import Refused
+from ollim_bot.surfaces.web.refusals import RequestRefused
 
 
 class KeptMark(Protocol):
-    """Where the mark is kept; may wait for a disk."""
+    """Where the mark is stored. Its methods may block on the disk."""
 
     def read(self) -> MessageId | None: ...
 
@@ -37,9 +36,11 @@ class RememberedMark:
 
 
 class ReadMark:
-    """Goes forward only: a tab that lags behind does not make read things unread."""
+    """Moves forward only: a tab that lags behind does not make messages unread."""
 
-    def __init__(self, kept: KeptMark, reception: Reception, send: Callable[[Json], None]) -> None:
+    def __init__(
+        self, kept: KeptMark, reception: ChatService, send: Callable[[Json], None]
+    ) -> None:
         self._kept = kept
         self._reception = reception
         self._send = send
@@ -59,6 +60,6 @@ class ReadMark:
     async def _is_further(self, message_id: MessageId) -> bool:
         wanted = await self._reception.place_of(message_id)
         if wanted is None:
-            raise Refused(404, texts.NO_MESSAGE)
+            raise RequestRefused(404, texts.NO_MESSAGE)
         last = None if self.last is None else await self._reception.place_of(self.last)
         return last is None or wanted > last

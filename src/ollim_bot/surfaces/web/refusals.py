@@ -1,4 +1,4 @@
-"""A request that is not served, and the one form in which that is said."""
+"""Refused requests, and the one form of their answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ollim_bot.surfaces.web import texts
 _logger = logging.getLogger(__name__)
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
         self.status = status
@@ -22,7 +22,7 @@ class Refused(Exception):
 
 
 def refusal(request: web.BaseRequest, status: int, sentence: str) -> web.Response:
-    """As JSON; but who opens an address by hand is shown the sentence alone."""
+    """Answer in JSON, or in plain text for an address that was opened by hand."""
     if "text/html" in request.headers.get("Accept", ""):
         return web.Response(status=status, text=f"{sentence}\n")
     return web.json_response({"error": sentence}, status=status)
@@ -30,13 +30,14 @@ def refusal(request: web.BaseRequest, status: int, sentence: str) -> web.Respons
 
 @web.middleware
 async def refusals_in_shape(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Turn every error of a handler into a refusal."""
     try:
         return await handler(request)
     except ConnectionError:
         raise
-    except Exception as error:  # what is wrong in here must not show itself to a stranger
+    except Exception as error:  # no detail of an error may reach a stranger
         if request.writer.output_size:
-            # Half an answer is out, or a socket is open: all that can be said is goodbye.
+            # The answer has begun, or a socket is open: only closing is left.
             _logger.exception("An answer to the page broke off")
             raise ConnectionAbortedError from error
         return _said(request, error)
@@ -44,7 +45,7 @@ async def refusals_in_shape(request: web.Request, handler: Handler) -> web.Strea
 
 def _said(request: web.Request, error: Exception) -> web.Response:
     match error:
-        case Refused():
+        case RequestRefused():
             return refusal(request, error.status, error.sentence)
         case OllimError():
             return refusal(request, 400 if isinstance(error, WrongInput) else 503, str(error))

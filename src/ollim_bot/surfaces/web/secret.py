@@ -1,7 +1,7 @@
-"""The secret of the page, in a file of its own, and what is made from it.
+"""The secret of the page, in its own file, and the keys that are derived from it.
 
-The secret never leaves the machine's disk. What lets a browser in is derived from it, so that a new
-secret ends all of that at once.
+The secret never leaves the disk of the machine. All access is derived from it, so a new secret ends
+all access at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import secrets
 
 from ollim_bot.errors import Unreadable
 from ollim_bot.paths import DataPaths
-from ollim_bot.plain_files import Largest
+from ollim_bot.plain_files import SizeLimit
 from ollim_bot.ports import Disk
 from ollim_bot.settings import Secret
 from ollim_bot.store.files import PRIVATE, FileLock, OsDisk, create_atomically, remove_durably
@@ -25,9 +25,9 @@ _SHAPE = re.compile(rb"[\w-]{32,128}\n?", re.ASCII)
 
 
 def web_secret(paths: DataPaths, disk: Disk | None = None) -> Secret:
-    """The secret that is kept, or a new one where there is none that could be used.
+    """The stored secret, or a new one if none is usable.
 
-    Needs the data directory to be there; raises `WriteFailed` if a new one cannot be kept.
+    The data directory must exist. Raises `WriteFailed` if a new secret cannot be stored.
     """
     disk = disk or OsDisk()
     with FileLock(paths.lock_of(paths.web_token)).held():
@@ -35,40 +35,40 @@ def web_secret(paths: DataPaths, disk: Disk | None = None) -> Secret:
 
 
 def new_web_secret(paths: DataPaths, disk: Disk | None = None) -> Secret:
-    """Another one in its place: nothing that was made from the old one counts any more."""
+    """Replace the secret: everything derived from the old one becomes invalid."""
     with FileLock(paths.lock_of(paths.web_token)).held():
         return _new(paths, disk or OsDisk())
 
 
 def kept_secret(paths: DataPaths, disk: Disk | None = None) -> Secret | None:
     try:
-        raw = (disk or OsDisk()).read(paths.web_token, Largest.NOTE)
+        raw = (disk or OsDisk()).read(paths.web_token, SizeLimit.NOTE)
     except OSError:
         return None
     return Secret(raw.decode("ascii").strip()) if _SHAPE.fullmatch(raw) else None
 
 
 def entry_code(secret: Secret, challenge: str) -> str:
-    """Lets one browser in, once, while the bot still takes an answer to that challenge."""
+    """A code that admits one browser, once, while the challenge is open."""
     return f"{challenge}.{mac(_key(secret, 'entry'), challenge)}"
 
 
 def address(port: int, code: str) -> str:
-    """For a terminal only: who opens it first is let in.
+    """The address to open, for a terminal only: the first browser that opens it is admitted.
 
-    The code is behind the `#`, which browsers send to nobody. The part before it is new each time,
-    so that no page that somebody else left in the browser's cache is shown in place of ours.
+    The code is behind the `#`, which browsers never send. The part before it is new each time, so
+    that a page that another program left in the browser's cache is not shown instead of ours.
     """
     return f"http://127.0.0.1:{port}/?{secrets.token_hex(4)}#{code}"
 
 
 def browser_key(secret: Secret, browser: str, generation: int) -> bytes:
-    """By which that browser shows who it is."""
+    """The key with which the browser proves who it is."""
     return _key(secret, "browser", browser, str(generation))
 
 
 def bot_key(secret: Secret, browser: str) -> bytes:
-    """By which the bot shows that browser who it is."""
+    """The key with which the bot proves to that browser who it is."""
     return _key(secret, "bot", browser)
 
 
@@ -86,7 +86,7 @@ def encoded(raw: bytes) -> str:
 
 
 def decoded(text: str) -> bytes:
-    """Raises `ValueError` for what is not encoded so."""
+    """The inverse of `encoded`. Raises `ValueError` for any other text."""
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except binascii.Error as error:
@@ -102,7 +102,7 @@ def _new(paths: DataPaths, disk: Disk) -> Secret:
     value = secrets.token_urlsafe(_BYTES)
     if paths.web_token.is_dir() and not paths.web_token.is_symlink():
         raise Unreadable(paths.web_token, "is a folder. Move it away; a new file is made then.")
-    # Not written over: a file that others could read would keep its mode.
+    # Not overwritten: a file that others can read would keep its mode.
     remove_durably(disk, paths.web_token)
     create_atomically(disk, paths.web_token, f"{value}\n".encode(), PRIVATE)
     return Secret(value)

@@ -18,11 +18,17 @@ from aiohttp.http_exceptions import HttpProcessingError
 from ollim_bot.connections import Connections
 from ollim_bot.errors import OllimError
 from ollim_bot.surfaces.web import texts
-from ollim_bot.surfaces.web.access import HEALTH, SOCKET, Access, add_headers, forget_former_cookie
+from ollim_bot.surfaces.web.access import (
+    HEALTH,
+    SOCKET,
+    AccessControl,
+    add_headers,
+    forget_former_cookie,
+)
 from ollim_bot.surfaces.web.api import Api
-from ollim_bot.surfaces.web.limits import Limits
-from ollim_bot.surfaces.web.refusals import Refused, refusals_in_shape
-from ollim_bot.surfaces.web.socket import Socket
+from ollim_bot.surfaces.web.limits import WebLimits
+from ollim_bot.surfaces.web.refusals import RequestRefused, refusals_in_shape
+from ollim_bot.surfaces.web.socket import TabSocket
 
 FOLDER = Path(__file__).parent / "static"
 PAGE = "index.html"
@@ -35,23 +41,29 @@ _TYPES = {
 }
 
 
-async def send_page(folder: str) -> web.Response:
-    """`folder` stands for the one of the files: a name that nobody could know before this start.
+_HOST = "127.0.0.1"
+_SHUTDOWN_SECONDS = 1.0
+_logger = logging.getLogger(__name__)
 
-    So none of them can have been left in the browser's cache by who had the port before.
+
+async def send_page(folder: str) -> web.Response:
+    """Send the page, with links to the static files in `folder`.
+
+    The name of `folder` is random at each start, so that the browser's cache cannot hold files of a
+    program that had the port before.
     """
     content = await asyncio.to_thread(_content, PAGE)
     if content is None:
-        raise Refused(404, texts.NO_PAGE)
+        raise RequestRefused(404, texts.NO_PAGE)
     body = content.replace(b'"/static/', f'"/static/{folder}/'.encode())
     return web.Response(body=body, content_type="text/html", charset="utf-8")
 
 
 async def send_static(request: web.Request, name: str) -> web.Response:
-    """The browser asks each time and is sent only what has changed, so an update shows at once."""
+    """Send a file; the browser revalidates it each time, so that an update shows at once."""
     content = await asyncio.to_thread(_content, name)
     if content is None:
-        raise Refused(404, texts.NOT_FOUND)
+        raise RequestRefused(404, texts.NOT_FOUND)
     tag = hashlib.sha256(content).hexdigest()[:32]
     headers = {"ETag": f'"{tag}"', "Cache-Control": "no-cache"}
     if any(each.value == tag or each.value == "*" for each in request.if_none_match or ()):
@@ -62,21 +74,19 @@ async def send_static(request: web.Request, name: str) -> web.Response:
 
 
 def _content(name: str) -> bytes | None:
-    """By a look at what is there, so that no spelling of a name leads out of the folder."""
+    """Compare with the listing, so that no spelling of a name leads out of the folder."""
     for path in FOLDER.iterdir():
         if path.name == name and path.suffix in _TYPES and not path.is_symlink():
             return path.read_bytes() if path.is_file() else None
     return None
 
 
-_logger = logging.getLogger(__name__)
-
-_HOST = "127.0.0.1"
-_SHUTDOWN_SECONDS = 1.0
-
-
 def page_app(
-    access: Access, api: Api, socket: Socket, limits: Limits, health: Callable[[], object]
+    access: AccessControl,
+    api: Api,
+    socket: TabSocket,
+    limits: WebLimits,
+    health: Callable[[], object],
 ) -> web.Application:
     folder = secrets.token_hex(8)
 
@@ -87,7 +97,7 @@ def page_app(
 
     async def static(request: web.Request) -> web.Response:
         if request.match_info.get("folder", folder) != folder:
-            raise Refused(404, texts.NOT_FOUND)
+            raise RequestRefused(404, texts.NOT_FOUND)
         return await send_static(request, request.match_info["name"])
 
     async def healthy(_: web.Request) -> web.Response:
@@ -113,9 +123,12 @@ def page_app(
 
 @asynccontextmanager
 async def serving(
-    app: web.Application, port: int, limits: Limits, connections: Connections
+    app: web.Application, port: int, limits: WebLimits, connections: Connections
 ) -> AsyncIterator[int]:
-    """On loopback, at this port or, for 0, at a free one; gives which. Raises `OllimError`."""
+    """Serve on loopback, at this port or, for 0, at a free one; gives the port.
+
+    Raises `OllimError`.
+    """
     runner = web.AppRunner(
         app,
         access_log=None,
@@ -143,7 +156,7 @@ async def _bind(runner: web.AppRunner, port: int, connections: Connections) -> N
 
 
 class _Site(web.BaseSite):
-    """As a `TCPSite`, but with a bound on its connections."""
+    """A `TCPSite` with a limit on its connections."""
 
     def __init__(self, runner: web.AppRunner, port: int, connections: Connections) -> None:
         super().__init__(runner)
@@ -164,7 +177,7 @@ class _Site(web.BaseSite):
 
 
 class _WireLog(logging.LoggerAdapter[logging.Logger]):
-    """Leaves out requests that are no HTTP: they would be quoted, and may hold the secret."""
+    """Drops errors about malformed HTTP: they quote the request, which may hold the secret."""
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         if not isinstance(kwargs.get("exc_info"), HttpProcessingError):

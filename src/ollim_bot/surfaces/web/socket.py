@@ -9,22 +9,26 @@ from contextlib import contextmanager, suppress
 
 from aiohttp import WSCloseCode, WSMsgType, web
 
-from ollim_bot.chat import Reception
+from ollim_bot.ports import ChatService
 from ollim_bot.surfaces.web import texts
 from ollim_bot.surfaces.web.access import BROWSER, PROTOCOL
 from ollim_bot.surfaces.web.frames import Json, command_json, status_json
-from ollim_bot.surfaces.web.keys import Keys
-from ollim_bot.surfaces.web.limits import Limits
-from ollim_bot.surfaces.web.message_book import MessageBook
-from ollim_bot.surfaces.web.presenter import Presenter
+from ollim_bot.surfaces.web.keys import BrowserKeys
+from ollim_bot.surfaces.web.limits import WebLimits
+from ollim_bot.surfaces.web.presenter import WebPresenter
 from ollim_bot.surfaces.web.read_mark import ReadMark
-from ollim_bot.surfaces.web.refusals import Refused
+from ollim_bot.surfaces.web.refusals import RequestRefused
+from ollim_bot.surfaces.web.rendered_messages import RenderedMessages
 
 _GOODBYE_SECONDS = 1.0
 
 
+_NEWEST = 60
+_LARGEST_CHANGE = 2**53
+
+
 class Tab:
-    """Frames wait here until the tab reads them; one that does not read is hung up on."""
+    """An open tab with its queue of frames. A tab that does not read is disconnected."""
 
     def __init__(
         self,
@@ -40,7 +44,7 @@ class Tab:
         self._is_greeted = False
 
     def offer(self, frame: Json, text: str) -> None:
-        # Until the greeting only messages count: it brings all the rest as it then stands.
+        # Only messages are queued before the greeting, which has the current state of all else.
         if not self._is_greeted and frame["type"] != "message":
             return
         try:
@@ -49,7 +53,7 @@ class Tab:
             self.hang_up()
 
     def greet(self, hello: Json, known: Mapping[str, Json]) -> None:
-        """First of all the greeting, then what came since and is not in it."""
+        """Send the greeting first, then the queued messages that are not in it."""
         waiting = [self._waiting.get_nowait() for _ in range(self._waiting.qsize())]
         self._is_greeted = True
         self.offer(hello, json.dumps(hello))
@@ -72,7 +76,7 @@ class Tab:
 
 
 class Tabs:
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: WebLimits) -> None:
         self._limits = limits
         self._tabs: set[Tab] = set()
 
@@ -81,7 +85,7 @@ class Tabs:
 
     def check_room(self) -> None:
         if len(self._tabs) >= self._limits.tabs:
-            raise Refused(503, texts.TOO_MANY_TABS)
+            raise RequestRefused(503, texts.TOO_MANY_TABS)
 
     @contextmanager
     def joined(
@@ -95,7 +99,7 @@ class Tabs:
             self._tabs.discard(tab)
 
     def send(self, frame: Json) -> None:
-        """To all tabs; returns at once."""
+        """Queue the frame for all tabs; returns at once."""
         if self._tabs:
             text = json.dumps(frame)
             for tab in tuple(self._tabs):
@@ -105,33 +109,29 @@ class Tabs:
         return {tab.browser for tab in self._tabs}
 
     def hang_up(self, browser: str | None) -> None:
-        """On the tabs of that browser, or of all."""
+        """Disconnect the tabs of that browser, or all."""
         for tab in tuple(self._tabs):
             if browser in (None, tab.browser):
                 tab.hang_up()
 
     async def close(self, _: web.Application | None = None) -> None:
-        """Say goodbye, without waiting long for an answer."""
+        """Close all sockets, without waiting long for their answers."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_GOODBYE_SECONDS):
                 closing = (tab.close() for tab in tuple(self._tabs))
                 await asyncio.gather(*closing, return_exceptions=True)
 
 
-_NEWEST = 60
-_LARGEST = 2**53
-
-
-class Socket:
+class TabSocket:
     def __init__(
         self,
-        reception: Reception,
-        book: MessageBook,
-        presenter: Presenter,
+        reception: ChatService,
+        book: RenderedMessages,
+        presenter: WebPresenter,
         read: ReadMark,
         tabs: Tabs,
-        limits: Limits,
-        keys: Keys,
+        limits: WebLimits,
+        keys: BrowserKeys,
     ) -> None:
         self._reception = reception
         self._book = book
@@ -163,16 +163,16 @@ class Socket:
         return socket
 
     async def _greet(self, tab: Tab, change: int | None, proof: str) -> None:
-        """A tab that was there not long ago gets what it has missed, any other one the newest.
+        """Send a returning tab what it has missed, any other one the newest messages.
 
-        `proof` is how the page knows that it is told this by the bot.
+        By `proof` the page recognises the bot.
         """
-        # Asked first: a change that comes in between is told again, and not lost.
+        # Read first: a change that comes in between is sent twice, and not lost.
         last = await self._reception.last_change()
         missed = None if change is None else await self._missed(change)
         messages, has_more = (None, False) if missed is not None else await self._newest()
         known = {str(each["id"]): each for each in messages or missed or ()}
-        # From here on nothing is waited for, so that no frame can come in between.
+        # No await from here on, so that no frame comes in between.
         tab.greet(
             {
                 "type": "hello",
@@ -202,14 +202,14 @@ async def _serve(tab: Tab, socket: web.WebSocketResponse) -> None:
     writing = asyncio.create_task(tab.write())
     try:
         async for _ in socket:
-            pass  # The page has nothing more to say here; unknown words are ignored.
+            pass  # the page sends nothing more; unknown frames are ignored
     finally:
         writing.cancel()
         await asyncio.gather(writing, return_exceptions=True)
 
 
 def _hello(first: object) -> tuple[int | None, str]:
-    """The newest change of the log that the tab has, and what it wants a proof for.
+    """The newest change of the log that the tab has, and the nonce that it wants a proof for.
 
     Raises `ValueError` for anything but a greeting.
     """
@@ -219,6 +219,6 @@ def _hello(first: object) -> tuple[int | None, str]:
         raise ValueError("not a greeting")
     change, nonce = hello.get("change"), hello.get("nonce")
     return (
-        change if type(change) is int and 0 <= change <= _LARGEST else None,
+        change if type(change) is int and 0 <= change <= _LARGEST_CHANGE else None,
         nonce if isinstance(nonce, str) else "",
     )

@@ -1,4 +1,4 @@
-"""The page as a surface: what the conversation shows goes to all its tabs."""
+"""The page as a surface: shows the conversation in all its tabs."""
 
 from __future__ import annotations
 
@@ -6,24 +6,23 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
-from ollim_bot.chat import OpenAttachment, Reception, Status, TurnStart
 from ollim_bot.connections import Connections
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import AgentEvent
-from ollim_bot.ports import Clock
+from ollim_bot.ports import ChatService, Clock, OpenAttachment, Status, TurnStart
 from ollim_bot.settings import Secret
-from ollim_bot.surfaces.web.access import Access
+from ollim_bot.surfaces.web.access import AccessControl
 from ollim_bot.surfaces.web.api import NAME, Api
 from ollim_bot.surfaces.web.files import Uploads
 from ollim_bot.surfaces.web.frames import message_frame, status_frame
-from ollim_bot.surfaces.web.keys import Keys
-from ollim_bot.surfaces.web.limits import Limits
-from ollim_bot.surfaces.web.message_book import MessageBook
-from ollim_bot.surfaces.web.presenter import Presenter
+from ollim_bot.surfaces.web.keys import BrowserKeys
+from ollim_bot.surfaces.web.limits import WebLimits
+from ollim_bot.surfaces.web.presenter import WebPresenter
 from ollim_bot.surfaces.web.read_mark import KeptMark, ReadMark
+from ollim_bot.surfaces.web.rendered_messages import RenderedMessages
 from ollim_bot.surfaces.web.secret import address
 from ollim_bot.surfaces.web.server import page_app, serving
-from ollim_bot.surfaces.web.socket import Socket, Tabs
+from ollim_bot.surfaces.web.socket import Tabs, TabSocket
 
 
 def _no_heartbeat() -> float | None:
@@ -31,7 +30,7 @@ def _no_heartbeat() -> float | None:
 
 
 class WebSurface:
-    """A `ChatSurface`. Nothing that it is told to show waits for a tab."""
+    """A `ChatSurface`. No method waits for a tab."""
 
     name = NAME
 
@@ -40,23 +39,23 @@ class WebSurface:
         *,
         port: int,
         hosts: Sequence[str],
-        keys: Keys,
+        keys: BrowserKeys,
         open_attachment: OpenAttachment,
         uploads: Path,
         read_mark: KeptMark,
         clock: Clock,
         version: str,
         heartbeat_age: Callable[[], float | None] = _no_heartbeat,
-        limits: Limits | None = None,
+        limits: WebLimits | None = None,
     ) -> None:
         """`uploads` is a folder of its own, emptied at each start; port 0 is any free one."""
         self._port = port
         self._keys = keys
-        self._limits = limits = limits or Limits()
+        self._limits = limits = limits or WebLimits()
         self._connections = Connections(
             limits.connections, limits.strangers, limits.stranger_seconds
         )
-        self._access = Access(
+        self._access = AccessControl(
             keys, hosts, limits, lambda request: self._connections.trust(request.transport)
         )
         self._open_attachment = open_attachment
@@ -66,47 +65,47 @@ class WebSurface:
         self._heartbeat_age = heartbeat_age
         self._tabs = Tabs(self._limits)
         keys.ended = self._tabs.hang_up
-        self._presenter = Presenter(clock, self._tabs.send)
-        self._book: MessageBook | None = None
+        self._presenter = WebPresenter(clock, self._tabs.send)
+        self._book: RenderedMessages | None = None
         self._in_order = asyncio.Lock()
         self._is_serving = asyncio.Event()
 
     @property
     def port(self) -> int:
-        """Once it serves, the one that it has."""
+        """The actual port, once it serves."""
         return self._port
 
     @property
     def tabs(self) -> int:
-        """How many are open."""
+        """How many tabs are open."""
         return len(self._tabs)
 
     @property
     def connections(self) -> int:
-        """How many connections are held, authenticated or not."""
+        """How many connections are open, authenticated or not."""
         return len(self._connections)
 
     @property
     def secret(self) -> Secret:
-        """What no log may show."""
+        """The secret, to be redacted from logs."""
         return self._keys.secret
 
     async def ready(self) -> None:
-        """Returns when the page can be opened."""
+        """Return when the page can be opened."""
         await self._is_serving.wait()
 
     def address(self) -> str:
-        """It lets one browser in: for the owner's terminal, and never for a log."""
+        """An address that admits one browser: for the owner's terminal, never for a log."""
         return address(self._port, self._keys.code())
 
-    async def run(self, reception: Reception) -> None:
-        """Raises `OllimError` if the port cannot be had."""
+    async def run(self, reception: ChatService) -> None:
+        """Serve until cancelled. Raises `OllimError` if the port is not available."""
         await self._uploads.prepare()
-        book = MessageBook(reception)
+        book = RenderedMessages(reception)
         read = ReadMark(self._kept_mark, reception, self._tabs.send)
         await read.load()
         api = Api(reception, book, read, self._uploads, self._open_attachment, self._limits)
-        socket = Socket(
+        socket = TabSocket(
             reception, book, self._presenter, read, self._tabs, self._limits, self._keys
         )
         app = page_app(self._access, api, socket, self._limits, self._health)

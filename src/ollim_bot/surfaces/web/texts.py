@@ -1,4 +1,4 @@
-"""What the page's server says to a person."""
+"""Sentences of the page's server for a person."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the doctor looks at: each check tells what it found, and changes nothing."""
+"""The checks of the doctor. A check reports what it finds, and changes nothing."""

@@ -1,23 +1,20 @@
-"""Checks of the data directory."""
+"""Checks of the data directory, its history, its policy and its state files."""
 
 from __future__ import annotations
 
 import os
 import shlex
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from datetime import UTC, datetime, tzinfo
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
 
-from ollim_bot.domain.jobs import JobKind, Reminder, Routine
-from ollim_bot.domain.ledger_check import check
-from ollim_bot.domain.moments import describe_with_distance
-from ollim_bot.domain.occurrences import LedgerRow
-from ollim_bot.domain.schedule import ScheduledJob, key_of, next_due
+from ollim_bot.domain.tool_policy import problems
 from ollim_bot.paths import DataPaths
-from ollim_bot.ports import ShelfReport
-from ollim_bot.upkeep.doctor import Finding, counted, failed, passed, warned
+from ollim_bot.store.git import Git, GitMissing, GitTrouble, Repository, has_repository
+from ollim_bot.store.policy_file import PolicyFile
+from ollim_bot.store.state_inspection import state_files, state_troubles
+from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, counted, failed, passed, warned
 
 DATA_DIRECTORY = "data directory"
 _ALL_BITS = os.R_OK | os.W_OK | os.X_OK
@@ -25,9 +22,17 @@ _OTHERS = 0o077
 _SET_ASIDE = "*.corrupt-*"
 
 May = Callable[[Path, int], bool]
+_GIT_LIMIT = 10.0
+_OLD_LOCK_SECONDS = 60.0
+_POLICY = "tool policy"
+_STATE = "state files"
 
 
-def data_directory(paths: DataPaths, may: May = os.access) -> Iterator[Finding]:
+def check_data_directory(given: DoctorInput) -> Iterator[DoctorFinding]:
+    return data_directory(given.data.paths)
+
+
+def data_directory(paths: DataPaths, may: May = os.access) -> Iterator[DoctorFinding]:
     if not paths.root.exists():
         yield _not_there(paths.root, may)
         return
@@ -45,7 +50,7 @@ def data_directory(paths: DataPaths, may: May = os.access) -> Iterator[Finding]:
         yield passed(DATA_DIRECTORY, f"{paths.root} can be written")
 
 
-def _open_to_others(paths: DataPaths) -> Iterator[Finding]:
+def _open_to_others(paths: DataPaths) -> Iterator[DoctorFinding]:
     open_folders = [each for each in (paths.root, paths.state) if _is_open_to_others(each)]
     for folder in open_folders:
         yield warned(
@@ -53,7 +58,7 @@ def _open_to_others(paths: DataPaths) -> Iterator[Finding]:
             f"others on this machine can look into {folder}",
             f"Run `chmod 700 {_typed(folder)}`; the next start does so too.",
         )
-    # Behind a closed folder nobody gets to them.
+    # A closed folder protects the files in it.
     is_way_open = len(open_folders) == 2
     opened = [path for path in _files(paths.state) if is_way_open and _is_open_to_others(path)]
     if opened:
@@ -76,7 +81,7 @@ def _files(state: Path) -> Iterator[Path]:
         yield from (path for name in names if not (path := Path(folder, name)).is_symlink())
 
 
-def _not_there(root: Path, may: May) -> Finding:
+def _not_there(root: Path, may: May) -> DoctorFinding:
     above = next(folder for folder in root.parents if folder.exists())
     if may(above, _ALL_BITS):
         return passed(DATA_DIRECTORY, f"{root} is not there yet; the first start makes it")
@@ -99,7 +104,7 @@ def _is_open_to_others(folder: Path) -> bool:
         return False
 
 
-def _set_aside(path: Path) -> Finding:
+def _set_aside(path: Path) -> DoctorFinding:
     return warned(
         DATA_DIRECTORY,
         f"{path.parent.name}/{path.name} could not be understood once and was set aside",
@@ -111,85 +116,69 @@ def _typed(path: Path) -> str:
     return shlex.quote(str(path))
 
 
-SKILLS = "skills"
-_MEND_SKILL = "Mend the file; until then the skill may not work as meant."
-
-J = TypeVar("J", Routine, Reminder)
+def check_git(given: DoctorInput) -> Iterator[DoctorFinding]:
+    return git_history(given.data.paths.root)
 
 
-def jobs(kind: JobKind, report: ShelfReport[J], now: datetime, zone: tzinfo) -> Iterator[Finding]:
-    name = f"{kind}s"
-    mend = f"Mend the file; `ollim-bot {kind} list` shows whether it is right."
-    for problem in report.problems:
-        yield failed(name, problem, mend)
-    for warning in report.warnings:
-        yield warned(name, warning, mend)
-    if report.jobs or not report.problems:
-        yield passed(name, _overview(kind, [one.item for one in report.jobs], now, zone))
+def git_history(root: Path, program: str = "git") -> Iterator[DoctorFinding]:
+    look = f"Run `git -C {root} status` to see what it says."
+    try:
+        git = Git(root if root.is_dir() else Path("/"), program, limit=_GIT_LIMIT)
+        version = git.run("version").decode(errors="replace").strip()
+        if not has_repository(root):
+            yield passed("git", f"{version}; the history begins with the first start")
+            return
+        repository = Repository.opened(git)
+        lock = repository.folder / "index.lock"
+        if _is_old(lock):
+            left = f"{lock} was left behind by a git that died, so nothing is added to the history"
+            yield warned("git", left, f"If no other git runs there, run `rm {lock}`.")
+        waiting = len(repository.changes())
+        changes = f"{counted(waiting, 'change')} not in it yet" if waiting else "all is in it"
+        yield passed("git", f"{version}; there is a history, and {changes}")
+    except GitMissing:
+        missing = "git was not found; changes are kept, but without a history"
+        yield warned("git", missing, "Install git, for example with `apt install git`.")
+    except GitTrouble as trouble:
+        yield warned("git", str(trouble), look)
 
 
-def skills(
-    there: Collection[str], problems: Iterable[str], wanting: Iterable[ScheduledJob]
-) -> Iterator[Finding]:
-    """`there` are the names of those that there are, `wanting` the jobs that may name some."""
-    wrong = list(problems)
+def _is_old(lock: Path) -> bool:
+    try:
+        return time.time() - os.stat(lock).st_mtime > _OLD_LOCK_SECONDS
+    except OSError:
+        return False
+
+
+def check_tool_policy(given: DoctorInput) -> Iterator[DoctorFinding]:
+    return tool_policy(given.data.paths)
+
+
+def tool_policy(paths: DataPaths) -> Iterator[DoctorFinding]:
+    wrong: list[str] = []
+    policy = PolicyFile(paths, wrong.append).read()
+    mend = f"Mend {paths.tool_policy.name}; docs/permissions.md shows what it takes."
     for problem in wrong:
-        yield failed(SKILLS, problem, _MEND_SKILL)
-    for job in wanting:
-        for name in job.spec.skills:
-            if name not in there:
-                yield warned(
-                    SKILLS,
-                    f"{key_of(job)} names the skill {name}, which is not there",
-                    f"Write skills/{name}/SKILL.md, or take the name out of the job.",
-                )
-    yield passed(SKILLS, counted(len(there), "skill") if there else "none")
-
-
-def _overview(kind: JobKind, found: Sequence[ScheduledJob], now: datetime, zone: tzinfo) -> str:
-    if not found:
-        return f"none; `ollim-bot {kind} add --help` shows how to add one"
-    paused = sum(not job.spec.enabled for job in found)
-    overdue = sum(_is_overdue(job, now, zone) for job in found)
-    counts = [counted(len(found), str(kind))]
-    counts += [f"{paused} paused"] if paused else []
-    counts += [f"{overdue} overdue"] if overdue else []
-    return f"{', '.join(counts)}{_next(found, now, zone)}"
-
-
-def _next(found: Sequence[ScheduledJob], now: datetime, zone: tzinfo) -> str:
-    moments = ((next_due(job, now, zone), job.spec.short_title) for job in found)
-    coming = sorted((moment, title) for moment, title in moments if moment is not None)
-    if not coming:
-        return ""
-    moment, title = coming[0]
-    return f"; next {describe_with_distance(moment, now)}: {title}"
-
-
-def _is_overdue(job: ScheduledJob, now: datetime, zone: tzinfo) -> bool:
-    is_due = isinstance(job, Reminder) and job.due(zone).astimezone(UTC) <= now.astimezone(UTC)
-    return is_due and job.spec.enabled
-
-
-LEDGER = "ledger"
-_MOST_NAMED = 5
-_SHOW = "`ollim-bot runs show ID`, with the id at the front, shows what is known of it."
-_ALL = "`ollim-bot runs check` names them all."
-_LEFT_OUT = "They stay where they are and harm nothing; copy the file if you want to look into it."
-
-
-def ledger(
-    rows: Sequence[LedgerRow], skipped: int, now: datetime, watched_until: datetime | None
-) -> Iterator[Finding]:
-    """`skipped` lines could not be read."""
-    wrong = check(rows, now, watched_until)
-    for sentence in wrong[:_MOST_NAMED]:
-        yield failed(LEDGER, sentence, _SHOW)
-    if len(wrong) > _MOST_NAMED:
-        yield failed(LEDGER, f"{len(wrong) - _MOST_NAMED} more like that", _ALL)
-    if skipped:
-        yield warned(LEDGER, f"{counted(skipped, 'line')} cannot be read", _LEFT_OUT)
+        yield failed(_POLICY, problem, mend)
+    patterns = (*policy.main_more, *policy.background_more, *(policy.background_instead or ()))
+    for pattern in patterns:
+        for warning in problems(pattern).warnings:
+            yield warned(_POLICY, f"{paths.tool_policy.name}: {warning}", mend)
     if not wrong:
-        runs = len({row.occurrence for row in rows if row.occurrence})
-        right = f"{counted(runs, 'run')}, and nothing is missing, doubled or made up"
-        yield passed(LEDGER, right if runs else "no runs yet")
+        more = (
+            f"{counted(len(patterns), 'pattern')} allowed besides"
+            if patterns
+            else "only what is usual is allowed"
+        )
+        yield passed(_POLICY, more)
+
+
+def check_state_files(given: DoctorInput) -> Iterator[DoctorFinding]:
+    now = given.local_now
+    troubles = list(state_troubles(given.data.paths, now))
+    for trouble in troubles:
+        make = failed if trouble.is_grave else warned
+        yield make(_STATE, trouble.sentence, trouble.step)
+    if not troubles:
+        count = state_files(given.data.paths, now)
+        yield passed(_STATE, f"{counted(count, 'file')}, all readable" if count else "none yet")

@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from ollim_bot.domain.facts import Facts
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS, duration_in_words
-from ollim_bot.domain.provider import Provider
-from ollim_bot.upkeep.doctor import Finding, failed, passed, warned
+from ollim_bot.domain.provider import Provider, choose_provider, names_provider
+from ollim_bot.engine.launcher import cli_path
+from ollim_bot.engine.login import login_status
+from ollim_bot.settings import ModelChoice, Settings
+from ollim_bot.store.codecs.records import MemoryCodec
+from ollim_bot.store.state_inspection import stored
+from ollim_bot.upkeep.checks.jobs import heartbeat
+from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
+from ollim_bot.upkeep.instance import running_pid
 
 CLOCK = "clock"
 _SET = "Set the clock of this machine right; until then nothing comes on time."
-# Older than this program, whatever it shows.
+# A clock before this moment is wrong: the program is newer.
 _IMPOSSIBLE = datetime(2026, 1, 1, tzinfo=UTC)
-_A_HAIR = timedelta(minutes=2)
+_TOLERANCE = timedelta(minutes=2)
 
 
-def clock(now: datetime, zone: str, last_seen: datetime | None) -> Iterator[Finding]:
+def check_clock(given: DoctorInput) -> Iterator[DoctorFinding]:
+    now = given.local_now
+    return clock(now, str(given.data.zone), heartbeat(given.data.paths))
+
+
+def clock(now: datetime, zone: str, last_seen: datetime | None) -> Iterator[DoctorFinding]:
     """`now` is in the owner's zone; `last_seen` is when the bot last wrote down the time."""
     if now < _IMPOSSIBLE:
         yield failed(CLOCK, f"it shows {now:%Y-%m-%d}, which cannot be", _SET)
-    elif last_seen is not None and last_seen > now + _A_HAIR:
+    elif last_seen is not None and last_seen > now + _TOLERANCE:
         ahead = duration_in_words(last_seen.astimezone(UTC) - now.astimezone(UTC))
         yield warned(CLOCK, f"it shows {ahead} less than when the bot last looked", _SET)
     else:
@@ -39,7 +54,13 @@ _MUCH_MEMORY = _GB
 _LONGEST_WAIT = 2.0
 
 
-def disk_space(free: int) -> Iterator[Finding]:
+def check_disk_space(given: DoctorInput) -> Iterator[DoctorFinding]:
+    root = given.data.paths.root
+    there = next(folder for folder in (root, *root.parents) if folder.exists())
+    return disk_space(shutil.disk_usage(there).free)
+
+
+def disk_space(free: int) -> Iterator[DoctorFinding]:
     """`free` bytes, where the data is."""
     left = f"{_size(free)} left"
     if free < _TOO_LITTLE:
@@ -50,7 +71,12 @@ def disk_space(free: int) -> Iterator[Finding]:
         yield passed(DISK, left)
 
 
-def memory(pid: int | None, used: int | None) -> Iterator[Finding]:
+def check_memory(given: DoctorInput) -> Iterator[DoctorFinding]:
+    pid = running_pid(given.data.paths.bot_pid)
+    return memory(pid, None if pid is None else memory_of(pid))
+
+
+def memory(pid: int | None, used: int | None) -> Iterator[DoctorFinding]:
     """Of the running bot; `used` is None where it cannot be told."""
     if pid is None:
         yield passed(MEMORY, "the bot is not running")
@@ -100,7 +126,11 @@ _PROGRAM_SECONDS = 15.0
 Version = Callable[[Path], str]
 
 
-def claude_program(cli: Path | None, version: Version) -> Iterator[Finding]:
+def check_claude_program(given: DoctorInput) -> Iterator[DoctorFinding]:
+    return claude_program(cli_path(), version_in(given.environ))
+
+
+def claude_program(cli: Path | None, version: Version) -> Iterator[DoctorFinding]:
     if cli is None:
         yield failed(PROGRAM, "it is missing", _INSTALL)
         return
@@ -128,7 +158,27 @@ def version_in(environment: Mapping[str, str]) -> Version:
     return version
 
 
-def model(provider: Provider) -> Iterator[Finding]:
+def check_model(given: DoctorInput) -> Iterator[DoctorFinding]:
+    settings = given.valid_settings
+    return model(given.provider or _provider_after_start(settings, given.environ))
+
+
+def _provider_after_start(settings: Settings, environ: Mapping[str, str]) -> Provider:
+    anthropic = settings.engine_environment()
+    wants_offline = settings.model is ModelChoice.OFFLINE
+    is_logged_in = False
+    if not wants_offline and not names_provider(anthropic):
+        is_logged_in = asyncio.run(login_status({**environ, **anthropic})).is_logged_in
+    facts = Facts(stored(settings.paths.memory, MemoryCodec()))
+    return choose_provider(
+        anthropic,
+        wants_offline=wants_offline,
+        is_logged_in=is_logged_in,
+        last_used=facts.last_used,
+    )
+
+
+def model(provider: Provider) -> Iterator[DoctorFinding]:
     if provider.problem:
         yield failed(MODEL, provider.name, provider.problem)
     else:
@@ -139,7 +189,12 @@ SETTINGS = "environment"
 _MEND = "Set it right there and start the bot again."
 
 
-def environment(problems: Sequence[str], warnings: Sequence[str]) -> Iterator[Finding]:
+def check_environment(given: DoctorInput) -> Iterator[DoctorFinding]:
+    warnings = () if given.settings is None else given.settings.warnings
+    return environment(given.problems, warnings)
+
+
+def environment(problems: Sequence[str], warnings: Sequence[str]) -> Iterator[DoctorFinding]:
     """`problems` keep the bot from starting. All are sentences with the place and what is right."""
     for problem in problems:
         yield failed(SETTINGS, problem, _MEND)

@@ -14,13 +14,14 @@ from urllib.parse import urlsplit
 from ollim_bot import __version__
 from ollim_bot.domain.moments import duration_in_words
 from ollim_bot.settings import Secret
-from ollim_bot.upkeep.doctor import Finding, failed, passed, warned
+from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
+from ollim_bot.upkeep.instance import running_pid
 
 _LONGEST_WAIT = 5.0
 _LONGEST_ANSWER = 1_000_000
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """`said` is None where it was no JSON; `server` is what the other side calls itself."""
 
     status: int
@@ -28,13 +29,13 @@ class Answer(NamedTuple):
     server: str = ""
 
 
-Ask = Callable[[str, Mapping[str, str]], Answer]
+Ask = Callable[[str, Mapping[str, str]], HttpAnswer]
 
 
-def ask(url: str, headers: Mapping[str, str]) -> Answer:
-    """Raises `ConnectionRefusedError` where nobody listens, else `OSError` if no answer comes.
+def ask(url: str, headers: Mapping[str, str]) -> HttpAnswer:
+    """Raises `ConnectionRefusedError` if no program listens, another `OSError` if none answers.
 
-    It goes straight there, as the bot does: through no proxy, and on to no other address.
+    Uses no proxy and follows no redirect, like the bot itself.
     """
     parts = urlsplit(url)
     made = HTTPSConnection if parts.scheme == "https" else HTTPConnection
@@ -45,7 +46,7 @@ def ask(url: str, headers: Mapping[str, str]) -> Answer:
             body = response.read(_LONGEST_ANSWER)
         except HTTPException as unclear:
             raise OSError("the answer was not HTTP") from unclear
-    return Answer(response.status, _json(body), response.getheader("Server", ""))
+    return HttpAnswer(response.status, _json(body), response.getheader("Server", ""))
 
 
 def _json(body: bytes) -> Any:
@@ -73,9 +74,16 @@ _OTHER_MEMBER = "Put the user id of a member there and start the bot again."
 _TAKE_OUT = "Take `DISCORD_OWNER_ID` out of `.env`: it is for applications of a team only."
 
 
+def check_discord(given: DoctorInput) -> Iterator[DoctorFinding]:
+    settings = given.valid_settings
+    return discord_account(
+        settings.discord_token, settings.discord_owner_id, settings.discord_api_url, ask
+    )
+
+
 def discord_account(
     token: Secret | None, owner_id: int | None, address: str | None, ask: Ask
-) -> Iterator[Finding]:
+) -> Iterator[DoctorFinding]:
     if token is None:
         yield passed(DISCORD, _DISCORD_OFF)
         return
@@ -94,7 +102,7 @@ def discord_account(
     yield trouble or _owned(str(bot.said.get("username")), application.said, owner_id)
 
 
-def _trouble(answer: Answer) -> Finding | None:
+def _trouble(answer: HttpAnswer) -> DoctorFinding | None:
     match answer.status:
         case 401:
             return failed(DISCORD, _NO_TOKEN, _NEW_TOKEN)
@@ -107,7 +115,7 @@ def _trouble(answer: Answer) -> Finding | None:
     return failed(DISCORD, _STRANGE, _RIGHT_ADDRESS)
 
 
-def _owned(name: str, application: Mapping[str, Any], owner_id: int | None) -> Finding:
+def _owned(name: str, application: Mapping[str, Any], owner_id: int | None) -> DoctorFinding:
     team = application.get("team")
     if isinstance(team, dict):
         return _of_team(name, team, owner_id)
@@ -120,7 +128,7 @@ def _owned(name: str, application: Mapping[str, Any], owner_id: int | None) -> F
     return passed(DISCORD, f"{name} is let in, for {owner.get('username')}")
 
 
-def _of_team(name: str, team: Mapping[str, Any], owner_id: int | None) -> Finding:
+def _of_team(name: str, team: Mapping[str, Any], owner_id: int | None) -> DoctorFinding:
     if owner_id is None:
         return failed(DISCORD, _TEAM, _SET_OWNER)
     users = [member.get("user", {}) for member in team.get("members", ())]
@@ -144,6 +152,16 @@ _RESTART = "Restart the bot; nothing is lost."
 _LOOK = "Look into the log of the bot, then restart it."
 
 
+def check_page(given: DoctorInput) -> Iterator[DoctorFinding]:
+    settings = given.valid_settings
+    return page(
+        settings.web_port,
+        ask,
+        is_running=running_pid(settings.paths.bot_pid) is not None,
+        has_discord=settings.discord_token is not None,
+    )
+
+
 def page(
     port: int | None,
     ask: Ask,
@@ -151,8 +169,8 @@ def page(
     is_running: bool,
     has_discord: bool,
     refusal: Callable[[int], str] | None = None,
-) -> Iterator[Finding]:
-    """`is_running` tells of the bot of this data directory; `refusal` is `why_not_free`."""
+) -> Iterator[DoctorFinding]:
+    """`is_running` is about the bot of this data directory; `refusal` is `why_not_free`."""
     if port is None:
         yield passed(PAGE, _PAGE_OFF) if has_discord else failed(PAGE, _NOWHERE, _TURN_ON)
         return
@@ -174,7 +192,7 @@ def page(
 
 
 def why_not_free(port: int) -> str:
-    """Why nobody could listen at that port; empty if somebody could."""
+    """Why a program cannot listen at that port; empty if it can."""
     with socket.socket() as attempt:
         attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -184,7 +202,7 @@ def why_not_free(port: int) -> str:
     return ""
 
 
-def _silent(port: int, refusal: Callable[[int], str], *, is_running: bool) -> Finding:
+def _silent(port: int, refusal: Callable[[int], str], *, is_running: bool) -> DoctorFinding:
     if is_running:
         return failed(PAGE, f"the bot runs, but nothing answers at port {port}", _LOOK)
     if reason := refusal(port):
@@ -192,11 +210,11 @@ def _silent(port: int, refusal: Callable[[int], str], *, is_running: bool) -> Fi
     return passed(PAGE, f"port {port} is free")
 
 
-def _taken(port: int, holder: str) -> Finding:
+def _taken(port: int, holder: str) -> DoctorFinding:
     return failed(PAGE, f"{holder} has port {port}", _OTHER_PORT)
 
 
-def _answering(port: int, health: Mapping[str, object]) -> Finding:
+def _answering(port: int, health: Mapping[str, object]) -> DoctorFinding:
     age = health.get("heartbeat_age")
     if isinstance(age, int | float) and age > _STANDING_STILL:
         since = duration_in_words(timedelta(seconds=age))

@@ -1,71 +1,115 @@
-/** What the page asks of the bot over HTTP. Unsuccessful answers are thrown, as in `wire.js`. */
+/**
+ * What the page asks of the server within its session. Unsuccessful answers are thrown, as in
+ * `http.js`.
+ *
+ * @typedef {import("./protocol.js").Answer} Answer
+ * @typedef {import("./protocol.js").Message} Message
+ * @typedef {import("./protocol.js").Page} Page
+ */
 
-import { forgetSession, ownSession } from "./access.js";
-import { Locked, Unreachable, jsonOf, request } from "./wire.js";
+import { Locked, jsonRequest, reached, request } from "./http.js";
+import { currentSession, forgetSession } from "./session.js";
 
+/**
+ * @param {Blob} form
+ * @returns {Promise<{message: Message}>}
+ */
 export function postMessage(form) {
-    return ask("/api/messages", { method: "POST", body: form });
+    return json("/api/messages", { method: "POST", body: form });
 }
 
+/**
+ * @param {string} line
+ * @returns {Promise<Answer>}
+ */
 export function runCommand(line) {
-    return post("/api/commands", { line });
+    return json("/api/commands", jsonRequest({ line }));
 }
 
-export function postClick(id, customId) {
-    return post("/api/clicks", { message_id: id, custom_id: customId });
+/**
+ * @param {string} id
+ * @param {string} customId
+ * @returns {Promise<Answer>}
+ */
+export function pressButton(id, customId) {
+    return json("/api/clicks", jsonRequest({ message_id: id, custom_id: customId }));
 }
 
+/** @returns {Promise<unknown>} */
 export function interrupt() {
-    return post("/api/interrupt", {});
+    return json("/api/interrupt", jsonRequest({}));
 }
 
+/**
+ * @param {string} id
+ * @returns {Promise<unknown>}
+ */
 export function markRead(id) {
-    return post("/api/read", { id });
+    return json("/api/read", jsonRequest({ id }));
 }
 
-export function olderThan(id, limit) {
-    return ask(`/api/messages?${new URLSearchParams({ before: id, limit: String(limit) })}`);
+/**
+ * @param {string} id
+ * @param {number} limit
+ * @returns {Promise<Page>}
+ */
+export function messagesBefore(id, limit) {
+    return json(`/api/messages?${new URLSearchParams({ before: id, limit: String(limit) })}`);
 }
 
-/** @returns {Promise<Blob>} a file of a message: a link to it would not be let in */
-export async function attachment(url) {
-    const response = await asked(url);
-    try {
-        return await response.blob();
-    } catch (error) {
-        throw new Unreachable(String(error));
-    }
+/**
+ * The file of a message. The server refuses a plain link, which carries no session.
+ * @param {string} url
+ */
+export async function attachmentContent(url) {
+    const response = await send(url);
+    return reached(response.blob());
 }
 
+/**
+ * @param {string} command
+ * @param {string} argument
+ * @param {string} typed
+ * @param {AbortSignal} signal
+ * @returns {Promise<string[]>}
+ */
 export async function completions(command, argument, typed, signal) {
     const query = new URLSearchParams({ command, argument, typed });
-    return (await ask(`/api/completions?${query}`, { signal })).values;
+    return (await json(`/api/completions?${query}`, { signal })).values;
 }
 
-function post(path, value) {
-    const headers = { "Content-Type": "application/json" };
-    return ask(path, { method: "POST", headers, body: JSON.stringify(value) });
+/**
+ * @param {string} path
+ * @param {RequestInit} [options]
+ */
+async function json(path, options) {
+    const response = await send(path, options);
+    return reached(response.json());
 }
 
-async function ask(path, options) {
-    return jsonOf(await asked(path, options));
-}
-
-/** A session may have ended meanwhile; then a new one is asked for, once. */
-async function asked(path, options = {}) {
+/**
+ * Send a request; where the session has ended, sign in again, once.
+ * @param {string} path
+ * @param {RequestInit} [options]
+ */
+async function send(path, options = {}) {
     try {
-        return await askedNow(path, options);
+        return await sendNow(path, options);
     } catch (error) {
         if (!(error instanceof Locked)) {
             throw error;
         }
         forgetSession();
-        return askedNow(path, options);
+        return sendNow(path, options);
     }
 }
 
-async function askedNow(path, options) {
-    const session = await ownSession();
+/**
+ * @param {string} path
+ * @param {RequestInit} options
+ */
+async function sendNow(path, options) {
+    const session = await currentSession();
     const headers = { ...options.headers, Authorization: `Bearer ${session}` };
     return request(path, { ...options, headers });
 }

@@ -1,20 +1,127 @@
-/** Files that go with the next message: added by button, drop or paste, shown as chips. */
+/**
+ * Files: those of messages, which are fetched with the session of this page, and those that go with
+ * the next message.
+ *
+ * @typedef {import("./outbox.js").OutgoingFile} OutgoingFile
+ * @typedef {import("./protocol.js").Attachment} Attachment
+ * @typedef {OutgoingFile & {url: string}} ChosenFile
+ */
 
-import { byId, icon, iconButton, make, sizeInWords } from "./dom.js";
-import { fileLabel } from "./message.js";
+import { attachmentContent } from "./api.js";
+import { actionAttribute, byId, closest, icon, iconButton, make } from "./dom.js";
+import { sizeInWords } from "./format.js";
+import { Refused } from "./http.js";
 
-const LARGEST = 25 * 1024 * 1024;
-const MOST = 10;
+const LARGEST_BYTES = 25 * 1024 * 1024;
+const MOST_FILES = 10;
+const MOST_PICTURES = 100;
+const NEAR = "800px";
+const RETRY_MS = 5000;
+const SAVED_MS = 60_000;
+const NOT_REACHED = "The bot cannot be reached now, so the file could not be loaded.";
 
-export class Attachments {
+/** @type {Map<string, Promise<string>>} addresses within this page, by those at the server */
+const pictures = new Map();
+
+const nearPictures = new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting } of entries) {
+        if (isIntersecting && target instanceof HTMLImageElement) {
+            nearPictures.unobserve(target);
+            loadPicture(target);
+        }
+    }
+}, { rootMargin: NEAR });
+
+/** @param {Attachment[]} attachments */
+export function attachmentList(attachments) {
+    return make("ul", { class: "files" }, ...attachments.map(attachmentItem));
+}
+
+/** @param {{name: string, size: number}[]} files */
+export function unsentFileList(files) {
+    const items = files.map(({ name, size }) =>
+        make("li", {}, make("span", { class: "file" }, icon("file"), ...fileLabel(name, size))));
+    return make("ul", { class: "files" }, ...items);
+}
+
+/**
+ * Save the file of a message on this machine.
+ * @param {string} url
+ * @param {string} name
+ * @returns {Promise<string>} why it could not be saved; empty if it was
+ */
+export async function saveAttachment(url, name) {
+    try {
+        const place = URL.createObjectURL(await attachmentContent(url));
+        const link = Object.assign(document.createElement("a"), { href: place, download: name });
+        link.click();
+        setTimeout(() => URL.revokeObjectURL(place), SAVED_MS);
+    } catch (error) {
+        return error instanceof Refused ? error.message : NOT_REACHED;
+    }
+    return "";
+}
+
+/** @param {Attachment} attachment */
+function attachmentItem({ name, url, is_image: isImage, size }) {
+    const title = `${name}, ${sizeInWords(size)}`;
+    if (isImage) {
+        const image = make("img", { alt: name, "data-url": url });
+        nearPictures.observe(image);
+        const link = { target: "_blank", rel: "noopener", title, class: "picture" };
+        return make("li", {}, make("a", link, image));
+    }
+    const action = { ...actionAttribute("save"), "data-name": name };
+    const download = { href: url, title, class: "file", ...action };
+    return make("li", {}, make("a", download, icon("file"), ...fileLabel(name, size)));
+}
+
+/**
+ * @param {string} name
+ * @param {number} size
+ */
+function fileLabel(name, size) {
+    return [make("span", { class: "name" }, name), make("small", {}, sizeInWords(size))];
+}
+
+/** @param {HTMLImageElement} image */
+async function loadPicture(image) {
+    const url = image.dataset.url ?? "";
+    try {
+        image.src = await pictureAddress(url);
+        image.closest("a")?.setAttribute("href", image.src);
+    } catch (error) {
+        pictures.delete(url);
+        if (!(error instanceof Refused)) {
+            setTimeout(() => image.isConnected && nearPictures.observe(image), RETRY_MS);
+        }
+    }
+}
+
+/** @param {string} url */
+function pictureAddress(url) {
+    const address = pictures.get(url)
+        ?? attachmentContent(url).then((content) => URL.createObjectURL(content));
+    pictures.delete(url);
+    pictures.set(url, address);
+    if (pictures.size > MOST_PICTURES) {
+        const [[oldest, place]] = pictures;
+        pictures.delete(oldest);
+        place.then(URL.revokeObjectURL, () => undefined);
+    }
+    return address;
+}
+
+/** The files that go with the next message: added by button, drop or paste, shown as chips. */
+export class ChosenFiles {
     #chips = byId("chips");
-    #notice;
-    /** @type {{name: string, blob: Blob, url: string}[]} */
+    #complain;
+    /** @type {ChosenFile[]} */
     #files = [];
 
-    /** @param {(sentence: string) => void} notice  says what cannot be added */
-    constructor(notice) {
-        this.#notice = notice;
+    /** @param {(sentence: string) => void} complain  says which file cannot be added, and why */
+    constructor(complain) {
+        this.#complain = complain;
         this.#chips.addEventListener("click", (event) => this.#clicked(event));
         this.#listenToButton();
         this.#listenToPaste();
@@ -34,12 +141,12 @@ export class Attachments {
                 problems.push(problem);
             }
         }
-        this.#notice(problems.join(" "));
+        this.#complain(problems.join(" "));
         this.#show();
         byId("box").focus();
     }
 
-    /** @returns {{name: string, blob: Blob}[]} all of them, which are then no longer here */
+    /** Remove and return all of them. */
     take() {
         const files = this.#files.map(({ name, blob }) => ({ name, blob }));
         this.#files.forEach((file) => URL.revokeObjectURL(file.url));
@@ -48,20 +155,26 @@ export class Attachments {
         return files;
     }
 
-    /** Put back what was taken. */
+    /** @param {OutgoingFile[]} files */
     restore(files) {
         this.#files = files.map((file) => ({ ...file, url: URL.createObjectURL(file.blob) }));
         this.#show();
     }
 
-    #refusal(file) {
-        if (this.#files.length >= MOST) {
-            return `${file.name} is one too many. A message takes ${MOST} files.`;
+    /** @param {File} file */
+    #refusal({ name, size }) {
+        if (this.#files.length >= MOST_FILES) {
+            return `${name} is one too many. A message takes ${MOST_FILES} files.`;
         }
-        return file.size > LARGEST ? tooLarge(file) : null;
+        return size > LARGEST_BYTES
+            ? `${name} is ${sizeInWords(size)}. A file may have 25 MB at most.`
+            : null;
     }
 
-    /** Read at once: the file may have changed or gone by the time it is sent. */
+    /**
+     * Read the file now: it may change or go before the message is sent.
+     * @param {File} file
+     */
     async #addOne(file) {
         try {
             const blob = new Blob([await file.arrayBuffer()], { type: file.type });
@@ -77,39 +190,42 @@ export class Attachments {
         this.#chips.replaceChildren(...this.#files.map(chip));
     }
 
+    /** @param {Event} event */
     #clicked(event) {
-        const button = event.target.closest("button");
-        if (button) {
-            const place = [...this.#chips.children].indexOf(button.closest("li"));
+        const item = closest(event, "button")?.closest("li");
+        if (item) {
+            const place = [...this.#chips.children].indexOf(item);
             this.#files.splice(place, 1).forEach((file) => URL.revokeObjectURL(file.url));
-            this.#notice("");
+            this.#complain("");
             this.#show();
             byId("box").focus();
         }
     }
 
     #listenToButton() {
-        const picker = byId("files");
+        const picker = byId("files", HTMLInputElement);
         byId("attach").addEventListener("click", () => picker.click());
         picker.addEventListener("change", async () => {
-            await this.add([...picker.files]);
+            await this.add([...picker.files ?? []]);
             picker.value = "";
         });
     }
 
-    /** A table copied from elsewhere is text and a picture of it; then the text is meant. */
+    /** Take pasted files, but not the picture that comes beside the text of a copied table. */
     #listenToPaste() {
         document.addEventListener("paste", (event) => {
-            const { files } = event.clipboardData;
-            if (files.length > 0 && event.clipboardData.getData("text/plain") === "") {
+            const pasted = event.clipboardData;
+            if (pasted && pasted.files.length > 0 && pasted.getData("text/plain") === "") {
                 event.preventDefault();
-                this.add([...files]);
+                this.add([...pasted.files]);
             }
         });
     }
 
+    /** @param {HTMLElement} overlay */
     #listenToDrop(overlay) {
-        const isFiles = (event) => event.dataTransfer?.types.includes("Files");
+        const isFiles = (/** @type {DragEvent} */ event) =>
+            event.dataTransfer?.types.includes("Files");
         document.addEventListener("dragover", (event) => {
             if (isFiles(event)) {
                 event.preventDefault();
@@ -123,20 +239,17 @@ export class Attachments {
             overlay.hidden = true;
             if (isFiles(event)) {
                 event.preventDefault();
-                this.add([...event.dataTransfer.files]);
+                this.add([...event.dataTransfer?.files ?? []]);
             }
         });
     }
 }
 
-function tooLarge(file) {
-    return `${file.name} is ${sizeInWords(file.size)}. A file may have 25 MB at most.`;
-}
-
+/** @param {ChosenFile} file */
 function chip({ name, blob, url }) {
     const sign = blob.type.startsWith("image/")
         ? make("img", { src: url, alt: "" })
         : icon("file");
-    const remove = iconButton("close", `Remove ${name}`, "remove");
+    const remove = iconButton("close", `Remove ${name}`);
     return make("li", {}, sign, ...fileLabel(name, blob.size), remove);
 }

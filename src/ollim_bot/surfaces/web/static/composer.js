@@ -1,15 +1,21 @@
-/** The box to write in, and what is sent from it. */
+/**
+ * The message box and what is sent from it.
+ *
+ * @typedef {import("./outbox.js").Draft} Draft
+ * @typedef {import("./outbox.js").Outbox} Outbox
+ * @typedef {import("./state.js").State} State
+ * @typedef {import("./state.js").Store} Store
+ */
 
-import { Attachments } from "./attachments.js";
-import { run } from "./commands.js";
-import { byId, icon, iconButton, make, say } from "./dom.js";
-import { Menu } from "./menu.js";
+import { runTypedCommand } from "./actions.js";
+import { ChosenFiles } from "./attachments.js";
+import { CommandMenu, isCommand } from "./command_menu.js";
+import { byId, closest, icon, iconButton, make, say } from "./dom.js";
+import { botName, speakerNames } from "./format.js";
 import { quoteText } from "./message.js";
-import { botName, speakers } from "./names.js";
-import { replying } from "./state.js";
-import { isCommand } from "./suggestions.js";
+import { replyChosen } from "./reducers.js";
 
-const DRAFT = "ollim.draft";
+const DRAFT_KEY = "ollim.draft";
 const LONGEST = 100_000;
 const TOO_LONG =
     "That text is too long. A message may have 100,000 characters; send more as a file.";
@@ -17,22 +23,24 @@ const TOO_LONG =
 export class Composer {
     #store;
     #outbox;
-    #sent;
-    #box = byId("box");
+    #onSent;
+    #box = byId("box", HTMLTextAreaElement);
     #reply = byId("reply");
+    #files;
+    /** @type {string | null} */
     #lastLine = null;
 
     /**
-     * @param {import("./store.js").Store} store
-     * @param {import("./outbox.js").Outbox} outbox
-     * @param {() => void} sent  called when the owner has said something
+     * @param {Store} store
+     * @param {Outbox} outbox
+     * @param {() => void} onSent  called when the owner has sent a message or a command
      */
-    constructor(store, outbox, sent) {
+    constructor(store, outbox, onSent) {
         this.#store = store;
         this.#outbox = outbox;
-        this.#sent = sent;
-        this.attachments = new Attachments((sentence) => say(byId("notice"), sentence));
-        this.menu = new Menu(
+        this.#onSent = onSent;
+        this.#files = new ChosenFiles((sentence) => this.complain(sentence));
+        this.menu = new CommandMenu(
             () => store.state.commands,
             (text) => this.write(text),
             () => this.#submit(),
@@ -40,8 +48,8 @@ export class Composer {
         byId("attach").append(icon("attach"));
         byId("send").append(icon("send"));
         this.#listen();
-        this.write(sessionStorage.getItem(DRAFT) ?? "");
-        let shown = null;
+        this.write(sessionStorage.getItem(DRAFT_KEY) ?? "");
+        let shown = store.state.replyTo;
         store.watch((state) => {
             if (state.replyTo !== shown) {
                 shown = state.replyTo;
@@ -58,23 +66,32 @@ export class Composer {
         this.#box.focus();
     }
 
-    /** Put a text into the box, in the place of what is there. */
+    /**
+     * Replace the text in the box.
+     * @param {string} text
+     */
     write(text) {
         this.#box.value = text;
         this.#box.setSelectionRange(text.length, text.length);
         this.#changed();
     }
 
-    /** Say that something is wrong, until the next change. */
+    /**
+     * Show what is wrong, until the next change.
+     * @param {string} sentence
+     */
     complain(sentence) {
         say(byId("notice"), sentence);
     }
 
-    /** Put a message back that was on its way. */
-    restore(taken) {
-        this.attachments.restore(taken.files);
-        this.#store.change(replying, taken.replyTo);
-        this.write(taken.text);
+    /**
+     * Put an unsent message back into the box.
+     * @param {Draft} draft
+     */
+    restore({ text, replyTo, files }) {
+        this.#files.restore(files);
+        this.#store.change(replyChosen, replyTo);
+        this.write(text);
         this.focus();
     }
 
@@ -85,24 +102,25 @@ export class Composer {
             this.focus();
         });
         this.#box.addEventListener("input", () => this.#changed());
-        this.#box.addEventListener("keydown", (event) => this.#pressed(event));
+        this.#box.addEventListener("keydown", (event) => this.#keyPressed(event));
         this.#reply.addEventListener("click", (event) => {
-            if (event.target.closest("button")) {
-                this.#store.change(replying, null);
+            if (closest(event, "button")) {
+                this.#store.change(replyChosen, null);
                 this.focus();
             }
         });
     }
 
     #changed() {
-        sessionStorage.setItem(DRAFT, this.#box.value);
-        say(byId("notice"), "");
+        sessionStorage.setItem(DRAFT_KEY, this.#box.value);
+        this.complain("");
         this.#box.style.height = "auto";
         this.#box.style.height = `${this.#box.scrollHeight}px`;
         this.menu.update();
     }
 
-    #pressed(event) {
+    /** @param {KeyboardEvent} event */
+    #keyPressed(event) {
         if (event.isComposing || this.menu.take(event)) {
             event.stopPropagation();
         } else if (event.key === "Enter" && !event.shiftKey) {
@@ -110,42 +128,44 @@ export class Composer {
             this.#submit();
         } else if (event.key === "ArrowUp" && this.isEmpty) {
             event.preventDefault();
-            this.write(this.#lastSaid());
+            this.write(this.#lastTyped());
         }
     }
 
-    #lastSaid() {
-        // Not what was forwarded, nor what a button said: that would be a line of somebody else's.
-        const said = this.#store.state.messages.findLast((message) => message.is_typed);
-        return this.#lastLine ?? said?.text ?? "";
+    #lastTyped() {
+        const typed = this.#store.state.messages.findLast((message) => message.is_typed);
+        return this.#lastLine ?? typed?.text ?? "";
     }
 
     #submit() {
         const text = this.#box.value.trim();
-        if (text === "" && this.attachments.isEmpty) {
+        if (text === "" && this.#files.isEmpty) {
             return;
         }
         if (text.length > LONGEST) {
             this.complain(TOO_LONG);
             return;
         }
-        if (isCommand(text) && this.attachments.isEmpty) {
-            run(this.#store, text);
+        if (isCommand(text) && this.#files.isEmpty) {
+            runTypedCommand(this.#store, text);
         } else {
-            this.#outbox.add(text, this.#store.state.replyTo, this.attachments.take());
+            const replyTo = this.#store.state.replyTo;
+            this.#outbox.add({ text, replyTo, files: this.#files.take() });
         }
         this.#lastLine = text;
         this.write("");
-        this.#sent();
+        this.#onSent();
     }
 
-    #showReply({ replyTo, ...state }) {
+    /** @param {State} state */
+    #showReply(state) {
+        const { replyTo } = state;
         this.#reply.hidden = replyTo === null;
         this.#reply.replaceChildren();
         if (replyTo) {
-            const names = speakers(botName(state));
-            const quote = make("p", {}, ...quoteText(replyTo, { names }));
-            this.#reply.append(quote, iconButton("close", "Cancel the reply", "cancel"));
+            const names = speakerNames(botName(state));
+            const quote = make("p", {}, ...quoteText(replyTo, names));
+            this.#reply.append(quote, iconButton("close", "Cancel the reply"));
         }
     }
 }

@@ -1,78 +1,117 @@
-/** The list of what was said, in order, with everything that stands between. */
+/**
+ * The list of messages in order, with the times, notes and lines between them.
+ *
+ * @typedef {import("./message.js").Context} Context
+ * @typedef {import("./protocol.js").Message} Message
+ * @typedef {import("./state.js").Live} Live
+ * @typedef {import("./state.js").State} State
+ * @typedef {import("./state.js").Store} Store
+ * @typedef {Context & {bot: string}} ViewContext
+ *
+ * @typedef {object} Item  one element of the list
+ * @property {string} key
+ * @property {unknown} source  the element is built again when this value is another one
+ * @property {(view: Conversation, old?: HTMLElement) => HTMLElement} build
+ */
 
 import { arrange, byId, make } from "./dom.js";
-import { openFork } from "./leaving.js";
+import { botName, isApart, momentInWords, speakerNames } from "./format.js";
 import { LiveElement, fillMessage, messageElement, noteElement, unsentElement } from "./message.js";
-import { botName, speakers } from "./names.js";
+import { viewChanged } from "./reducers.js";
 import { Scroll } from "./scroll.js";
-import { looked } from "./state.js";
-import { describe, isApart } from "./time.js";
+import { openFork } from "./state.js";
 
 const OUTDATED = Object.freeze({});
-const CALM = matchMedia("(prefers-reduced-motion: reduce)");
+const REDUCED_MOTION = matchMedia("(prefers-reduced-motion: reduce)");
 
 export class Conversation {
     #store;
     #log = byId("log");
     #toEnd = byId("to-end");
-    /** @type {Map<string, {element: HTMLElement, of: object}>} what is shown, by its key */
+    /** @type {Map<string, {element: HTMLElement, source: unknown}>} by the key of the item */
     #shown = new Map();
-    /** @type {Map<string, LiveElement>} by turn; more than one only while they change places */
+    /** @type {Map<string, LiveElement>} by turn; two of them only while one turn follows another */
     #live = new Map();
-    #context = null;
+    /** @type {ViewContext} */
+    #context;
     #isOpened = false;
-    #newest = null;
+    #newest = "";
 
     /**
-     * @param {import("./store.js").Store} store
-     * @param {() => void} nearTop  called when the reader comes close to the first message
+     * @param {Store} store
+     * @param {() => void} onNearTop  called when the reader comes close to the first message
      */
-    constructor(store, nearTop) {
+    constructor(store, onNearTop) {
         this.#store = store;
+        this.#context = contextOf(store.state);
         this.scroll = new Scroll(byId("scroller"), this.#log, () => {
-            this.look();
+            this.#updateView();
             if (this.scroll.isNearTop) {
-                nearTop();
+                onNearTop();
             }
         });
         this.#toEnd.addEventListener("click", () => this.scroll.toEnd());
-        document.addEventListener("visibilitychange", () => this.look());
+        document.addEventListener("visibilitychange", () => this.#updateView());
         store.watch((state) => this.#render(state));
     }
 
-    /** Tell whether the newest message is before the reader's eyes. */
-    look() {
-        const isSeen = this.#isOpened && this.scroll.isFollowing && !document.hidden;
-        if (isSeen !== this.#store.state.isSeen) {
-            this.#store.change(looked, isSeen);
-        }
-        this.#showWayToEnd(this.#store.state);
-    }
-
-    /** @returns {HTMLElement | null} */
+    /** @param {string} id */
     find(id) {
         return this.#shown.get(`message ${id}`)?.element ?? null;
     }
 
-    /** Show it anew where the words for a moment have changed, at midnight. */
+    /** Show the messages again, because the words for their times change at midnight. */
     refresh() {
         this.#render(this.#store.state);
     }
 
+    /**
+     * A final answer takes over the element in which it was written.
+     * @param {Message} message
+     * @param {HTMLElement} [old]
+     */
+    messageElement(message, old) {
+        const element = old ?? this.#writtenElement(message);
+        return element
+            ? fillMessage(element, message, this.#context)
+            : messageElement(message, this.#context);
+    }
+
+    /**
+     * @param {Live} live
+     * @param {boolean} isInFork
+     */
+    liveElement(live, isInFork) {
+        const element = this.#live.get(live.turn) ?? new LiveElement();
+        this.#live.set(live.turn, element);
+        element.show(live, this.#context.names.assistant, isInFork);
+        return element.article;
+    }
+
+    /** Tell the store whether the newest message is in view. */
+    #updateView() {
+        const isSeen = this.#isOpened && this.scroll.isFollowing && !document.hidden;
+        if (isSeen !== this.#store.state.isSeen) {
+            this.#store.change(viewChanged, isSeen);
+        }
+        this.#showEndButton(this.#store.state);
+    }
+
+    /** @param {State} state */
     #render(state) {
         const context = contextOf(state, this.#context);
         if (context !== this.#context) {
-            this.#shown.forEach((shown) => { shown.of = OUTDATED; });
+            this.#shown.forEach((shown) => { shown.source = OUTDATED; });
         }
         this.#context = context;
         this.scroll.around(() => arrange(this.#log, this.#elements(state)));
         if (!this.#isOpened && state.connection === "open") {
             this.#open();
         }
-        this.#showWayToEnd(state);
+        this.#showEndButton(state);
     }
 
-    /** Begin where the reader left, if that is further up than one view. */
+    /** Begin at the unread line, if there is one. */
     #open() {
         this.#isOpened = true;
         const line = this.#log.querySelector(".unread");
@@ -83,9 +122,9 @@ export class Conversation {
         }
     }
 
-    #showWayToEnd(state) {
-        const writing = isWriting(state.live) ? state.live.turn : "";
-        const newest = `${state.messages.at(-1)?.id} ${writing}`;
+    /** @param {State} state */
+    #showEndButton({ live, messages }) {
+        const newest = `${messages.at(-1)?.id} ${live && isWriting(live) ? live.turn : ""}`;
         if (this.scroll.isFollowing) {
             this.#newest = newest;
         }
@@ -93,14 +132,15 @@ export class Conversation {
         this.#toEnd.textContent = newest === this.#newest ? "To the end" : "New messages";
     }
 
+    /** @param {State} state */
     #elements(state) {
         const before = this.#shown;
         this.#shown = new Map();
         const elements = [];
-        for (const { key, of, build } of items(state, this.#context)) {
+        for (const { key, source, build } of itemsOf(state, this.#context)) {
             const old = before.get(key);
-            const element = old?.of === of ? old.element : build(this, old?.element);
-            this.#shown.set(key, { element, of });
+            const element = old && old.source === source ? old.element : build(this, old?.element);
+            this.#shown.set(key, { element, source });
             elements.push(element);
         }
         for (const turn of this.#live.keys()) {
@@ -111,97 +151,118 @@ export class Conversation {
         return elements;
     }
 
-    /** A final answer takes over the element in which it was written. */
-    message(message, old) {
-        const element = old ?? this.#streamed(message);
-        return element
-            ? fillMessage(element, message, this.#context)
-            : messageElement(message, this.#context);
-    }
-
-    #streamed(message) {
-        const live = message.author === "assistant" ? this.#live.get(message.turn) : undefined;
-        this.#live.delete(message.turn);
-        return live?.finished();
-    }
-
-    live(live, isInFork) {
-        if (!this.#live.has(live.turn)) {
-            this.#live.set(live.turn, new LiveElement());
+    /** @param {Message} message */
+    #writtenElement({ author, turn }) {
+        if (turn === null) {
+            return undefined;
         }
-        const element = this.#live.get(live.turn);
-        element.show(live, this.#context.names.assistant, isInFork);
-        return element.article;
-    }
-
-    unsent(unsent, isInFork) {
-        return unsentElement(unsent, this.#context, isInFork);
+        const live = author === "assistant" ? this.#live.get(turn) : undefined;
+        this.#live.delete(turn);
+        return live?.finish();
     }
 }
 
-function* items(state, context) {
-    yield* notesAfter(state, null);
+/**
+ * @param {State} state
+ * @param {Context} context
+ * @returns {Generator<Item>}
+ */
+function* itemsOf(state, context) {
+    yield* noteItems(state, null);
+    /** @type {Message | null} */
     let before = null;
-    let wasInFork = false;
-    for (const [place, message] of state.messages.entries()) {
-        const at = new Date(message.at);
-        // A background run says by itself when it spoke.
-        if (message.author !== "background" && (before === null || isApart(before, at))) {
-            const isWithin = wasInFork && message.in_fork;
-            yield momentItem(message, describe(at, context.now), isWithin);
+    for (const message of state.messages) {
+        yield* momentItems(before, message, context.now);
+        yield {
+            key: `message ${message.id}`,
+            source: message,
+            build: (view, old) => view.messageElement(message, old),
+        };
+        yield* noteItems(state, message.id);
+        if (state.unreadLine === message.id && message !== state.messages.at(-1)) {
+            yield { key: "unread", source: null, build: unreadLine };
         }
-        before = at;
-        wasInFork = message.in_fork;
-        const build = (view, old) => view.message(message, old);
-        yield { key: `message ${message.id}`, of: message, build };
-        yield* notesAfter(state, message.id);
-        if (state.line === message.id && place < state.messages.length - 1) {
-            yield { key: "unread", of: null, build: unreadLine };
-        }
+        before = message;
     }
+    yield* unfinishedItems(state, context);
+}
+
+/**
+ * @param {State} state
+ * @param {Context} context
+ * @returns {Generator<Item>}
+ */
+function* unfinishedItems(state, context) {
     const isInFork = openFork(state) !== null;
-    const live = state.live && steady(state.live);
-    if (isWriting(live)) {
-        const build = (view) => view.live(live, isInFork);
-        yield { key: `live ${live.turn}`, of: live, build };
+    const live = state.live && withoutMotion(state.live);
+    if (live && isWriting(live)) {
+        const key = `live ${live.turn}`;
+        yield { key, source: live, build: (view) => view.liveElement(live, isInFork) };
     }
     for (const unsent of state.unsent) {
-        const build = (view) => view.unsent(unsent, isInFork);
-        yield { key: `unsent ${unsent.id}`, of: unsent, build };
+        const build = () => unsentElement(unsent, context.names, isInFork);
+        yield { key: `unsent ${unsent.id}`, source: unsent, build };
     }
 }
 
-function* notesAfter(state, id) {
+/**
+ * @param {State} state
+ * @param {string | null} id
+ * @returns {Generator<Item>}
+ */
+function* noteItems(state, id) {
     for (const note of state.notes.filter((one) => one.after === id)) {
-        yield { key: `note ${note.key}`, of: note, build: () => noteElement(note) };
+        yield { key: `note ${note.key}`, source: note, build: () => noteElement(note) };
     }
 }
 
-function momentItem(message, words, isInFork) {
+/**
+ * The time of a message, if it is shown above it. A background message shows its time itself.
+ * @param {Message | null} before
+ * @param {Message} message
+ * @param {Date} now
+ * @returns {Generator<Item>}
+ */
+function* momentItems(before, message, now) {
+    const at = new Date(message.at);
+    if (message.author === "background" || (before && !isApart(new Date(before.at), at))) {
+        return;
+    }
+    const words = momentInWords(at, now);
+    const isInFork = Boolean(before?.in_fork && message.in_fork);
     const time = () => make("time", { datetime: message.at }, words);
     const build = () => make("p", { class: isInFork ? "moment in-fork" : "moment" }, time());
-    return { key: `moment ${message.id} ${words}`, of: isInFork, build };
+    yield { key: `moment ${message.id} ${words}`, source: isInFork, build };
 }
 
 function unreadLine() {
     return make("p", { class: "unread" }, make("span", {}, "new"));
 }
 
-/** For those who want no movement, the answer comes in whole paragraphs. */
-function steady(live) {
-    return CALM.matches ? { ...live, tail: "" } : live;
+/**
+ * For readers who want no motion, an answer appears in whole paragraphs.
+ * @param {Live} live
+ */
+function withoutMotion(live) {
+    return REDUCED_MOTION.matches ? { ...live, tail: "" } : live;
 }
 
+/** @param {Live} live */
 function isWriting(live) {
-    return live !== null && !live.isAnswered && (live.blocks.length > 0 || live.tail !== "");
+    return !live.isAnswered && (live.blocks.length > 0 || live.tail !== "");
 }
 
-/** Names and date as the messages show them; another object when they must be shown anew. */
+/**
+ * The names and the date that messages show; another object when messages must be shown again.
+ * @param {State} state
+ * @param {ViewContext} [old]
+ * @returns {ViewContext}
+ */
 function contextOf(state, old) {
     const bot = botName(state);
     const now = new Date();
     if (old?.bot === bot && old.now.toDateString() === now.toDateString()) {
         return old;
     }
-    return { bot, now, names: speakers(bot) };
+    return { bot, now, names: speakerNames(bot) };
 }

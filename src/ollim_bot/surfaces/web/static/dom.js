@@ -1,6 +1,13 @@
-/** Small tools for making elements. */
+/**
+ * Makes and changes elements.
+ *
+ * @typedef {"again" | "copy" | "copy-code" | "discard" | "drop-note" | "jump" | "press" | "reply"
+ *     | "save" | "take-back"} Action  what a button on a message does, listed in `actions.js`
+ * @typedef {keyof typeof ICON_PATHS} IconName
+ * @typedef {false | null | undefined | ""} Nothing
+ */
 
-const PATHS = {
+const ICON_PATHS = {
     attach: "M8 12.5 14.2 6.3a3 3 0 0 1 4.2 4.2l-7.8 7.8a5 5 0 0 1-7-7L11 4",
     bell: "M6 16v-5a6 6 0 0 1 12 0v5l1.5 2h-15zM10 21h4",
     bellOff: "M6 16v-5a6 6 0 0 1 12 0v5l1.5 2h-15zM10 21h4M4 3l16 18",
@@ -20,11 +27,66 @@ const PATHS = {
 
 const SVG = "http://www.w3.org/2000/svg";
 
-export function byId(id) {
-    return document.getElementById(id);
+/**
+ * The element with this id, which is of the given kind.
+ * @template {HTMLElement} Kind
+ * @overload
+ * @param {string} id
+ * @param {new () => Kind} kind
+ * @returns {Kind}
+ */
+/**
+ * @overload
+ * @param {string} id
+ * @returns {HTMLElement}
+ */
+/**
+ * @param {string} id
+ * @param {new () => HTMLElement} kind
+ */
+export function byId(id, kind = HTMLElement) {
+    const element = document.getElementById(id);
+    if (!(element instanceof kind)) {
+        throw new Error(`The page has no such element: ${id}`);
+    }
+    return element;
 }
 
-/** An element with attributes and children; those that are null or false are left out. */
+/**
+ * The element around the target of an event that a listener further up waits for.
+ * @param {Event} event
+ * @param {string} selector
+ */
+export function closest({ target }, selector) {
+    const found = target instanceof Element ? target.closest(selector) : null;
+    return found instanceof HTMLElement ? found : null;
+}
+
+/**
+ * The values that are there.
+ * @template Value
+ * @param {(Value | Nothing)[]} values
+ */
+export function present(...values) {
+    return values.filter((value) => isPresent(value));
+}
+
+/**
+ * @template Value
+ * @param {Value | Nothing} value
+ * @returns {value is Value}
+ */
+function isPresent(value) {
+    return value !== false && value !== null && value !== undefined && value !== "";
+}
+
+/**
+ * An element with the attributes and children that are there.
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag
+ * @param {Record<string, string | boolean | null>} [attributes]
+ * @param {(Node | string | Nothing)[]} children
+ */
 export function make(tag, attributes = {}, ...children) {
     const element = document.createElement(tag);
     for (const [name, value] of Object.entries(attributes)) {
@@ -32,27 +94,45 @@ export function make(tag, attributes = {}, ...children) {
             element.setAttribute(name, value === true ? "" : value);
         }
     }
-    element.append(...children.filter((child) => child !== null && child !== false));
+    element.append(...present(...children));
     return element;
 }
 
+/** @param {IconName} name */
 export function icon(name) {
     const svg = document.createElementNS(SVG, "svg");
     svg.setAttribute("viewBox", "0 0 24 24");
     svg.setAttribute("aria-hidden", "true");
     const path = document.createElementNS(SVG, "path");
-    path.setAttribute("d", PATHS[name]);
+    path.setAttribute("d", ICON_PATHS[name]);
     svg.append(path);
     return svg;
 }
 
-/** A button that shows only an icon; `action` is for a listener further up. */
-export function iconButton(name, label, action) {
-    const names = { "aria-label": label, title: label, "data-action": action };
+/**
+ * A button that shows only an icon.
+ * @param {IconName} name
+ * @param {string} label
+ * @param {Action | null} [action]
+ */
+export function iconButton(name, label, action = null) {
+    const names = { "aria-label": label, title: label, ...(action && actionAttribute(action)) };
     return make("button", { type: "button", class: "icon", ...names }, icon(name));
 }
 
-/** Give `parent` exactly these children, and leave alone those that are in place already. */
+/**
+ * The attribute by which `actions.js` knows what a button does.
+ * @param {Action} action
+ */
+export function actionAttribute(action) {
+    return { "data-action": action };
+}
+
+/**
+ * Give `parent` exactly these children, and leave those in place alone.
+ * @param {Element} parent
+ * @param {Element[]} children
+ */
 export function arrange(parent, children) {
     const wanted = new Set(children);
     for (const child of [...parent.children]) {
@@ -67,7 +147,11 @@ export function arrange(parent, children) {
     });
 }
 
-/** From child `first` on, let `parent` hold the nodes of `fragment`; those that are equal stay. */
+/**
+ * Replace the child nodes from `first` on by those of `fragment`; equal ones at the start stay.
+ * @param {Element} parent
+ * @param {DocumentFragment} fragment
+ */
 export function patch(parent, fragment, first = 0) {
     const old = [...parent.childNodes].slice(first);
     const fresh = [...fragment.childNodes];
@@ -77,16 +161,78 @@ export function patch(parent, fragment, first = 0) {
     parent.append(...fresh.slice(kept));
 }
 
-/** Set only what differs: a live region may speak at every change. */
+/**
+ * Set a text only where it differs: a live region may speak at every change.
+ * @param {Element} element
+ * @param {string} text
+ */
 export function say(element, text) {
     if (element.textContent !== text) {
         element.textContent = text;
     }
 }
 
-export function sizeInWords(bytes) {
-    const units = [[1024 * 1024, "MB"], [1024, "KB"]];
-    const [size, unit] = units.find(([least]) => bytes >= least) ?? [1, "bytes"];
-    const amount = bytes / size;
-    return `${amount < 10 && size > 1 ? Math.round(amount * 10) / 10 : Math.round(amount)} ${unit}`;
+/**
+ * The server's sanitised markup, with copy buttons for code and tables that scroll.
+ * @param {string} html
+ */
+export function rich(html) {
+    const fragment = parsed(html);
+    fragment.querySelectorAll("pre").forEach(frameCode);
+    fragment.querySelectorAll("table").forEach(frameTable);
+    fragment.querySelectorAll("a").forEach(openInNewTab);
+    fragment.querySelectorAll("input").forEach(labelCheckbox);
+    return fragment;
+}
+
+/**
+ * The words of the server's markup, as a screen reader or a notification says them.
+ * @param {string} html
+ */
+export function plain(html) {
+    return (parsed(html).textContent ?? "").trim().replace(/\s*\n\s*/g, "\n");
+}
+
+/**
+ * Markup that shows this text.
+ * @param {string} text
+ */
+export function escaped(text) {
+    return make("p", {}, text).outerHTML;
+}
+
+/** @param {string} html */
+function parsed(html) {
+    const template = document.createElement("template");
+    template.innerHTML = html;
+    return template.content;
+}
+
+/** @param {HTMLPreElement} pre */
+function frameCode(pre) {
+    pre.tabIndex = 0;
+    const frame = make("div", { class: "code" });
+    pre.replaceWith(frame);
+    frame.append(pre, iconButton("copy", "Copy code", "copy-code"));
+}
+
+/** @param {HTMLTableElement} table */
+function frameTable(table) {
+    const role = { role: "region", "aria-label": "Table" };
+    const frame = make("div", { class: "table", tabindex: "0", ...role });
+    table.replaceWith(frame);
+    frame.append(table);
+}
+
+/** @param {HTMLAnchorElement} link */
+function openInNewTab(link) {
+    if (link.hasAttribute("href")) {
+        link.target = "_blank";
+        link.rel = "noopener noreferrer";
+    }
+}
+
+/** @param {HTMLInputElement} input */
+function labelCheckbox(input) {
+    input.setAttribute("aria-label", input.hasAttribute("checked") ? "done" : "not done");
 }

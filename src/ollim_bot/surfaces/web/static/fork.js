@@ -1,64 +1,83 @@
-/** The banner of a fork: what it is about, and the three ways out of it. */
+/**
+ * The banner of a fork: its topic, and the three ways to leave it.
+ *
+ * @typedef {import("./state.js").Store} Store
+ * @typedef {(typeof EXITS)[number]} Exit
+ */
 
-import { leave } from "./clicks.js";
-import { byId, make, patch, say } from "./dom.js";
-import { isWayOpen, openFork, wayOut } from "./leaving.js";
-import { forkName } from "./names.js";
-import { rich } from "./rich.js";
+import { leaveFork } from "./actions.js";
+import { byId, make, patch, rich, say } from "./dom.js";
+import { forkName } from "./format.js";
+import { BUTTON_IDS } from "./protocol.js";
+import { forkExitRefusal, isForkExitOpen, openFork } from "./state.js";
 
-const WAYS = [
-    { customId: "act:fork_save:", label: "Save Context", style: "success" },
-    { customId: "act:fork_report:", label: "Report", style: "report" },
-    { customId: "act:fork_exit:", label: "Exit Fork", style: "danger" },
+const EXITS = [
+    { customId: BUTTON_IDS.forkSave, label: "Save Context", style: "success" },
+    { customId: BUTTON_IDS.forkReport, label: "Report", style: "report" },
+    { customId: BUTTON_IDS.forkExit, label: "Exit Fork", style: "danger" },
 ];
 
 /**
- * @param {import("./store.js").Store} store
+ * @param {Store} store
  * @param {import("./scroll.js").Scroll} scroll
  * @param {() => void} focusElsewhere  called when the banner goes with the focus in it
  */
 export function showFork(store, scroll, focusElsewhere) {
     const banner = byId("fork");
-    const buttons = WAYS.map((way) => wayButton(store, way));
+    const buttons = EXITS.map((exit) => exitButton(store, exit));
     byId("fork-ways").append(...buttons);
     let shown = "";
     store.watch((state) => {
         const fork = openFork(state);
-        const words = [fork ? forkName(fork) : "", wayOut(state).html];
-        if (shown !== words.join("\n")) {
-            shown = words.join("\n");
+        const name = fork ? forkName(fork) : "";
+        const refusal = forkExitRefusal(state);
+        if (shown !== `${name}\n${refusal}`) {
+            shown = `${name}\n${refusal}`;
             const hadFocus = banner.contains(document.activeElement);
-            scroll.around(() => fill(banner, ...words));
+            scroll.around(() => fill(banner, name, refusal));
             if (banner.hidden && hadFocus) {
                 focusElsewhere();
             }
         }
         buttons.forEach((button, place) => {
-            setOpen(button, isWayOpen(state, WAYS[place].customId));
+            setOpen(button, isForkExitOpen(state, EXITS[place].customId));
         });
     });
 }
 
-/** @param {string} name  empty where there is no fork */
-function fill(banner, name, answer) {
+/**
+ * @param {HTMLElement} banner
+ * @param {string} name  empty outside a fork
+ * @param {string} refusal
+ */
+function fill(banner, name, refusal) {
     document.documentElement.toggleAttribute("data-fork", name !== "");
     banner.hidden = name === "";
     say(byId("fork-name"), name);
     byId("fork-name").title = name;
-    patch(byId("fork-answer"), rich(answer));
+    patch(byId("fork-answer"), rich(refusal));
 }
 
-function wayButton(store, way) {
-    const button = make("button", { type: "button", class: way.style }, way.label);
+/**
+ * @param {Store} store
+ * @param {Exit} exit
+ */
+function exitButton(store, exit) {
+    const button = make("button", { type: "button", class: exit.style }, exit.label);
     button.addEventListener("click", () => {
-        if (isWayOpen(store.state, way.customId)) {
-            leave(store, openFork(store.state).card, way);
+        const fork = openFork(store.state);
+        if (fork && isForkExitOpen(store.state, exit.customId)) {
+            leaveFork(store, fork.card, exit);
         }
     });
     return button;
 }
 
-/** A way that cannot be gone now keeps the focus, so it is not disabled for the browser. */
+/**
+ * A closed exit is `aria-disabled` only, because a disabled button would lose the focus.
+ * @param {HTMLButtonElement} button
+ * @param {boolean} isOpen
+ */
 function setOpen(button, isOpen) {
     if (isOpen) {
         button.removeAttribute("aria-disabled");

@@ -1,26 +1,28 @@
-/** The bar at the top: who this is, what thinks for it, and whether it can be reached. */
+/**
+ * The bar at the top: the name of the bot, its model, the connection, and the theme.
+ *
+ * @typedef {import("./protocol.js").Status} Status
+ * @typedef {import("./state.js").State} State
+ */
 
-import { byId, icon, say } from "./dom.js";
-import { wayIn } from "./door.js";
-import { openFork } from "./leaving.js";
-import { botName } from "./names.js";
-import { isAsked } from "./questions.js";
-import { unread } from "./state.js";
+import { byId, icon, present, say } from "./dom.js";
+import { exclusionSentence } from "./empty_states.js";
+import { botName } from "./format.js";
+import { isAnswerNeeded, openFork, unreadMessages } from "./state.js";
 
-const ASKED = "Answer needed";
+// `theme.js` reads it.
+const THEME_KEY = "ollim.theme";
 
-/** @param {import("./store.js").Store} store */
+/** @param {import("./state.js").Store} store */
 export function showHeader(store) {
+    /** @type {string | null} */
     let version = null;
     byId("reload").addEventListener("click", () => location.reload());
     store.watch((state) => {
-        version ??= state.status?.version ?? null;
-        byId("reload").hidden = (state.status?.version ?? null) === version;
-        const way = wayIn(state.connection);
-        // Before it was ever let in, the page says it in its middle.
-        const shown = state.status === null && way !== "" ? "" : way || passing(state);
-        byId("connection").classList.toggle("is-long", shown !== "" && shown === way);
-        say(byId("connection"), shown);
+        const current = state.status?.version ?? null;
+        version ??= current;
+        byId("reload").hidden = current === version;
+        showConnection(state);
         document.title = titleOf(state);
         if (state.status) {
             showStatus(state.status);
@@ -28,52 +30,63 @@ export function showHeader(store) {
     });
 }
 
-function passing({ connection }) {
-    return connection === "lost" ? "reconnecting…" : "";
+/** @param {State} state */
+function showConnection({ connection, status }) {
+    const exclusion = exclusionSentence(connection);
+    const reconnecting = connection === "lost" ? "reconnecting…" : "";
+    // Before the first status the exclusion is shown in the middle of the page.
+    const shown = status === null && exclusion !== "" ? "" : exclusion || reconnecting;
+    const element = byId("connection");
+    element.classList.toggle("is-long", shown !== "" && shown === exclusion);
+    say(element, shown);
 }
 
+/** @param {State} state */
 function titleOf(state) {
-    const count = unread(state).length;
+    const count = unreadMessages(state).length;
     const fork = openFork(state);
-    const name = [
-        isAsked(state) && ASKED,
+    const name = present(
+        isAnswerNeeded(state) && "Answer needed",
         fork && (fork.topic ? `Fork: ${fork.topic}` : "Fork"),
         botName(state),
-    ].filter(Boolean).join(" · ");
+    ).join(" · ");
     return count > 0 ? `(${count}) ${name}` : name;
 }
 
+/** @param {Status} status */
 function showStatus(status) {
     say(byId("name"), status.bot_name);
     const offline = byId("offline");
     offline.hidden = !status.is_offline;
     say(offline, `${status.provider} — not a language model`);
     byId("provider").hidden = status.is_offline;
-    say(byId("provider"), [status.provider, status.model].filter(Boolean).join(" · "));
+    say(byId("provider"), present(status.provider, status.model).join(" · "));
     say(byId("trouble"), status.trouble);
-    byId("box").placeholder = status.fork ? "Write in the fork" : `Write to ${status.bot_name}`;
+    byId("box", HTMLTextAreaElement).placeholder =
+        status.fork ? "Write in the fork" : `Write to ${status.bot_name}`;
 }
 
-/** The switch between dark and light; what is chosen against the system's wish is remembered. */
+/** Let the owner switch between dark and light; a theme other than the system's is remembered. */
 export function showThemeSwitch() {
     const button = byId("theme");
     const system = matchMedia("(prefers-color-scheme: dark)");
     const systemTheme = () => (system.matches ? "dark" : "light");
     const root = document.documentElement;
+    const otherTheme = () =>
+        ((root.dataset.theme ?? systemTheme()) === "dark" ? "light" : "dark");
     const show = () => {
-        const other = (root.dataset.theme ?? systemTheme()) === "dark" ? "light" : "dark";
+        const other = otherTheme();
         button.replaceChildren(icon(other === "dark" ? "moon" : "sun"));
         button.setAttribute("aria-label", `Switch to ${other}`);
         button.title = `Switch to ${other}`;
-        button.dataset.theme = other;
     };
     button.addEventListener("click", () => {
-        const wanted = button.dataset.theme;
+        const wanted = otherTheme();
         if (wanted === systemTheme()) {
-            localStorage.removeItem("ollim.theme");
+            localStorage.removeItem(THEME_KEY);
             delete root.dataset.theme;
         } else {
-            localStorage.setItem("ollim.theme", wanted);
+            localStorage.setItem(THEME_KEY, wanted);
             root.dataset.theme = wanted;
         }
         show();

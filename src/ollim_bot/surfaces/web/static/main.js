@@ -1,55 +1,51 @@
-/** Puts the page together: one state, those who change it, and those who show it. */
+/** Puts the page together: one store, the parts that change it, and the parts that show it. */
 
-import { announceArrivals } from "./announcer.js";
+import { listenToMessageButtons } from "./actions.js";
 import { Composer } from "./composer.js";
+import { Connection, History, shareReadMark } from "./connection.js";
 import { Conversation } from "./conversation.js";
 import { byId } from "./dom.js";
-import { showDoor } from "./door.js";
-import { showEmptyState } from "./empty.js";
+import { showExclusion, showIdeas } from "./empty_states.js";
 import { showFork } from "./fork.js";
 import { showHeader, showThemeSwitch } from "./header.js";
-import { listenToKeys } from "./keys.js";
-import { listenToMessages } from "./message_actions.js";
-import { Notifications } from "./notifications.js";
-import { Older } from "./older.js";
+import { listenToKeys } from "./keyboard.js";
+import { DesktopNotifications, announceArrivals } from "./notifications.js";
 import { Outbox } from "./outbox.js";
-import { shareReading } from "./reading.js";
-import { Socket } from "./socket.js";
-import { START } from "./state.js";
-import { showStatusLine } from "./status.js";
-import { Store } from "./store.js";
+import { INITIAL_STATE, Store } from "./state.js";
+import { TurnStatus } from "./turn_status.js";
 
-const MINUTE = 60_000;
+const MINUTE_MS = 60_000;
 
-const store = new Store(START);
-const socket = new Socket(store);
-const outbox = new Outbox(store, () => socket.doubt());
-const older = new Older(store);
-const conversation = new Conversation(store, () => older.load());
+const store = new Store(INITIAL_STATE);
+const connection = new Connection(store);
+const outbox = new Outbox(store, () => connection.reset());
+const history = new History(store);
+const conversation = new Conversation(store, () => history.load());
 const composer = new Composer(store, outbox, () => conversation.scroll.toEnd());
 
 showHeader(store);
-showDoor(store);
+showExclusion(store);
 showThemeSwitch();
-showStatusLine(store, (sentence) => composer.complain(sentence));
+new TurnStatus(store, (sentence) => composer.complain(sentence));
 showFork(store, conversation.scroll, () => composer.focus());
-showEmptyState(store, (text) => {
+showIdeas(store, (text) => {
     composer.write(text);
     composer.focus();
 });
-listenToMessages({ store, conversation, composer, outbox, older });
+listenToMessageButtons({ store, conversation, composer, outbox, history });
 listenToKeys(store, composer);
-shareReading(store);
+shareReadMark(store);
 announceArrivals(store);
-new Notifications(store);
+new DesktopNotifications(store);
 
-let before = null;
+let wasOpen = false;
 store.watch((state) => {
     byId("earlier").hidden = !state.isLoadingOlder;
-    if (state.connection === "open" && before !== "open") {
+    const isOpen = state.connection === "open";
+    if (isOpen && !wasOpen) {
         outbox.send();
     }
-    before = state.connection;
+    wasOpen = isOpen;
 });
-setInterval(() => conversation.refresh(), MINUTE);
-socket.open();
+setInterval(() => conversation.refresh(), MINUTE_MS);
+connection.open();

@@ -1,73 +1,110 @@
-/** How a message looks, final or not. Clicks are told by `data-action` to whoever listens above. */
+/**
+ * How a message looks: final, being written, unsent, or a note. A button on it names what it does
+ * in `data-action`; `actions.js` listens further up.
+ *
+ * @typedef {import("./protocol.js").Author} Author
+ * @typedef {import("./protocol.js").Button} Button
+ * @typedef {import("./protocol.js").Card} Card
+ * @typedef {import("./protocol.js").Field} Field
+ * @typedef {import("./protocol.js").Message} Message
+ * @typedef {import("./protocol.js").Quote} Quote
+ * @typedef {import("./state.js").Live} Live
+ * @typedef {import("./state.js").Note} Note
+ * @typedef {import("./state.js").Unsent} Unsent
+ * @typedef {Record<Author, string>} Names
+ * @typedef {{names: Names, now: Date}} Context
+ */
 
-import { cardElement, spokenCard } from "./card.js";
-import { arrange, icon, iconButton, make, patch, sizeInWords } from "./dom.js";
-import { showWhenNear } from "./files.js";
-import { plain, rich } from "./rich.js";
-import { describe } from "./time.js";
+import { attachmentList, unsentFileList } from "./attachments.js";
+import {
+    actionAttribute, arrange, icon, iconButton, make, patch, plain, present, rich,
+} from "./dom.js";
+import { momentInWords } from "./format.js";
 
-/** What a button is told by. */
-const NAMES = ["action", "customId"];
-
-/** @param {import("./state.js").Message} message */
+/**
+ * @param {Message} message
+ * @param {Context} context
+ */
 export function messageElement(message, context) {
     const article = make("article", { tabindex: "-1" }, make("div", { class: "body" }));
     return fillMessage(article, message, context);
 }
 
 /**
- * Fill an element, which may have shown the same message while it was streamed.
- * @param {import("./state.js").Message} message
- * @param {{names: Record<string, string>, now: Date}} context
+ * Fill an element, which may have shown the same message while it was written.
+ * @param {HTMLElement} article
+ * @param {Message} message
+ * @param {Context} context
  */
 export function fillMessage(article, message, context) {
-    const body = article.querySelector(":scope > .body");
+    const body = article.querySelector(":scope > .body") ?? make("div", { class: "body" });
     const focused = article.contains(document.activeElement) ? document.activeElement : null;
     patch(body, rich(message.html));
-    const when = describe(new Date(message.at), context.now);
+    const when = momentInWords(new Date(message.at), context.now);
     article.className = `message ${message.author}${message.in_fork ? " in-fork" : ""}`;
     article.dataset.id = message.id;
     const place = message.in_fork && "in a fork";
     const names = [context.names[message.author], place, message.job, when];
-    article.setAttribute("aria-label", shown(...names).join(", "));
-    const parts = shown(
+    article.setAttribute("aria-label", present(...names).join(", "));
+    const parts = present(
         message.author === "background" && backgroundMark(message, when),
-        message.reply_to && quoteButton(message.reply_to, context),
+        message.reply_to && quoteButton(message.reply_to, context.names),
         body,
         message.card && cardElement(message.card),
         message.attachments.length > 0 && attachmentList(message.attachments),
         message.is_cut_off && make("p", { class: "aside" }, "cut off here"),
         message.footer && make("p", { class: "aside" }, message.footer),
-        actions(message.at, when),
+        messageButtons(message.at, when),
     );
     arrange(article, parts);
-    if (focused && !focused.isConnected) {
-        focusAgain(article, focused);
+    if (focused instanceof HTMLElement && !focused.isConnected) {
+        restoreFocus(article, focused);
     }
     return article;
 }
 
-/** On the button that took the place of the one that had the focus, or else on the message. */
-function focusAgain(article, focused) {
-    const buttons = [...article.querySelectorAll("button:enabled")];
-    const isSame = (one) => NAMES.every((name) => one.dataset[name] === focused.dataset[name]);
-    const same = buttons.find(isSame);
+/**
+ * Focus the button that replaced the focused one, or else the message.
+ * @param {HTMLElement} article
+ * @param {HTMLElement} focused
+ */
+function restoreFocus(article, { dataset: { action, customId } }) {
+    const buttons = [...article.querySelectorAll("button")];
+    const same = buttons.find(
+        ({ dataset, disabled }) =>
+            !disabled && dataset.action === action && dataset.customId === customId,
+    );
     (same ?? article).focus({ preventScroll: true });
 }
 
-/** The words of it alone, as a screen reader or a notification says them. */
-export function spoken(message) {
-    return shown(plain(message.html), message.card && spokenCard(message.card)).join("\n");
+/**
+ * The words of a message, as a screen reader or a notification says them.
+ * @param {Message} message
+ */
+export function spokenText({ html, card }) {
+    return present(plain(html), card && spokenCard(card)).join("\n");
 }
 
-/** What is written of an answer so far. */
+/** @param {Card} card */
+function spokenCard(card) {
+    const fields = card.fields.map((field) => `${field.name}: ${plain(field.html)}`);
+    return present(card.title, plain(card.html), ...fields).join("\n");
+}
+
+/** An answer while it is written. */
 export class LiveElement {
     #body = make("div", { class: "body" });
     article = make("article", { class: "message assistant", "aria-busy": "true" }, this.#body);
+    /** @type {string[]} */
     #blocks = [];
+    /** @type {number[]} how many nodes each block has become */
     #counts = [];
 
-    /** @param {import("./state.js").Live} live */
+    /**
+     * @param {Live} live
+     * @param {string} name
+     * @param {boolean} isInFork
+     */
     show(live, name, isInFork) {
         this.article.setAttribute("aria-label", `${name} is writing`);
         this.article.classList.toggle("in-fork", isInFork);
@@ -83,90 +120,140 @@ export class LiveElement {
         patch(this.#body, fragment, first);
     }
 
-    /** @returns {HTMLElement} the element, for the final message to fill */
-    finished() {
+    /** End the writing and return the element, for the final message to fill. */
+    finish() {
         this.article.removeAttribute("aria-busy");
         this.article.tabIndex = -1;
         return this.article;
     }
 }
 
-/** @param {import("./state.js").Unsent} unsent */
-export function unsentElement(unsent, context, isInFork) {
+/**
+ * @param {Unsent} unsent
+ * @param {Names} names
+ * @param {boolean} isInFork
+ */
+export function unsentElement(unsent, names, isInFork) {
     const state = unsent.error ? "not sent" : "not sent yet";
-    const files = unsent.files.map(namedFile);
     return make(
         "article",
         {
             class: isInFork ? "message owner in-fork" : "message owner",
             "data-id": unsent.id,
             tabindex: "-1",
-            "aria-label": `${context.names.owner}, ${state}`,
+            "aria-label": `${names.owner}, ${state}`,
         },
-        ...shown(
-            unsent.replyTo && quoteButton(unsent.replyTo, context),
-            make("div", { class: "body typed" }, unsent.text),
-            files.length > 0 && make("ul", { class: "files" }, ...files),
-            unsent.error && make("p", { class: "problem" }, unsent.error),
-            make(
-                "div",
-                { class: "actions is-shown" },
-                ...shown(
-                    (unsent.error || unsent.isWaiting) && make("span", { class: "unsent" }, state),
-                    unsent.error && textButton("Try again", "again"),
-                    unsent.error && textButton("Write anew", "take-back"),
-                    unsent.error && textButton("Discard", "discard"),
-                ),
-            ),
+        unsent.replyTo && quoteButton(unsent.replyTo, names),
+        make("div", { class: "body typed" }, unsent.text),
+        unsent.files.length > 0 && unsentFileList(unsent.files),
+        unsent.error && make("p", { class: "problem" }, unsent.error),
+        make(
+            "div",
+            { class: "actions is-shown" },
+            (unsent.error || unsent.isWaiting) && make("span", { class: "unsent" }, state),
+            unsent.error && textButton("Try again", "again"),
+            unsent.error && textButton("Write anew", "take-back"),
+            unsent.error && textButton("Discard", "discard"),
         ),
     );
 }
 
-/** @param {import("./state.js").Note} note */
+/** @param {Note} note */
 export function noteElement(note) {
     return make(
         "section",
         {
             class: note.isError ? "note is-error" : "note",
             "data-key": note.key,
-            "aria-label": `Answer to ${note.line ?? note.label}`,
+            "aria-label": `Answer to ${note.title}`,
         },
-        make("p", { class: "typed" }, wordsOf(note), outcomeOf(note)),
-        ...shown(!note.isRunning && make("div", { class: "body" }, rich(note.html))),
-        ...shown(!note.isRunning && iconButton("close", "Remove this note", "drop-note")),
+        make(
+            "p",
+            { class: "typed" },
+            make(note.isCommand ? "code" : "span", {}, note.title),
+            note.isRunning && " runs...",
+            !note.isRunning && note.isError && make("b", {}, " was not done"),
+        ),
+        !note.isRunning && make("div", { class: "body" }, rich(note.html)),
+        !note.isRunning && iconButton("close", "Remove this note", "drop-note"),
     );
 }
 
-function wordsOf(note) {
-    return note.line ? make("code", {}, note.line) : make("span", {}, note.label);
+/** @param {Card} card */
+function cardElement(card) {
+    const names = { role: "group", "aria-label": card.title };
+    return make(
+        "div",
+        { class: "card", "data-color": card.color, ...names },
+        make("h2", {}, card.title),
+        card.html && make("div", { class: "body" }, rich(card.html)),
+        card.fields.length > 0 && make("dl", {}, ...card.fields.map(fieldElement)),
+        card.buttons.length > 0
+            && make("div", { class: "buttons" }, ...card.buttons.map(buttonElement)),
+    );
 }
 
-function outcomeOf(note) {
-    if (note.isRunning) {
-        return " runs...";
-    }
-    return note.isError && make("b", {}, " was not done");
+/** @param {Field} field */
+function fieldElement(field) {
+    return make(
+        "div",
+        { class: field.inline ? "inline" : null },
+        make("dt", {}, field.name),
+        make("dd", { class: "body" }, rich(field.html)),
+    );
 }
 
-/** @param {import("./state.js").Quote} quote */
-export function quoteText(quote, context) {
+/**
+ * A pressed button is `aria-disabled` only, because a disabled one would lose the focus.
+ * @param {Button} button
+ */
+function buttonElement(button) {
+    const attributes = {
+        type: "button",
+        class: button.style,
+        disabled: button.is_used,
+        "aria-disabled": button.isPressed ? "true" : null,
+        ...actionAttribute("press"),
+        "data-custom-id": button.custom_id,
+    };
+    const used = button.is_used && make("small", {}, " used");
+    return make("button", attributes, make("span", {}, button.label), used);
+}
+
+/**
+ * @param {Quote} quote
+ * @param {Names} names
+ */
+export function quoteText(quote, names) {
     const author = quote.author === "background" ? "assistant" : quote.author;
-    return [make("b", {}, context.names[author]), ` ${quote.excerpt}`];
+    return [make("b", {}, names[author]), ` ${quote.excerpt}`];
 }
 
-function quoteButton(quote, context) {
-    const action = { "data-action": "jump", "data-to": quote.id, title: "Go to this message" };
-    const attributes = { type: "button", class: "quote", ...action };
-    return make("button", attributes, ...quoteText(quote, context));
+/**
+ * @param {Quote} quote
+ * @param {Names} names
+ */
+function quoteButton(quote, names) {
+    const target = { ...actionAttribute("jump"), "data-to": quote.id, title: "Go to this message" };
+    const attributes = { type: "button", class: "quote", ...target };
+    return make("button", attributes, ...quoteText(quote, names));
 }
 
+/**
+ * @param {Message} message
+ * @param {string} when
+ */
 function backgroundMark({ at, job }, when) {
     const name = make("span", { class: "name", title: job || null }, job || "background");
     const time = make("time", { datetime: at }, when);
     return make("p", { class: "mark" }, icon("clock"), name, " · ", time);
 }
 
-function actions(at, when) {
+/**
+ * @param {string} at
+ * @param {string} when
+ */
+function messageButtons(at, when) {
     return make(
         "div",
         { class: "actions" },
@@ -176,37 +263,10 @@ function actions(at, when) {
     );
 }
 
-function attachmentList(attachments) {
-    return make("ul", { class: "files" }, ...attachments.map(attachmentItem));
-}
-
-/** @param {import("./state.js").Attachment} attachment */
-function attachmentItem(attachment) {
-    const label = `${attachment.name}, ${sizeInWords(attachment.size)}`;
-    if (attachment.is_image) {
-        const image = showWhenNear(make("img", { alt: attachment.name }), attachment.url);
-        const link = { target: "_blank", rel: "noopener", title: label, class: "picture" };
-        return make("li", {}, make("a", link, image));
-    }
-    const save = { "data-action": "save", "data-name": attachment.name };
-    const download = { href: attachment.url, title: label, class: "file", ...save };
-    const words = fileLabel(attachment.name, attachment.size);
-    return make("li", {}, make("a", download, icon("file"), ...words));
-}
-
-function namedFile(file) {
-    const words = fileLabel(file.name, file.size);
-    return make("li", {}, make("span", { class: "file" }, icon("file"), ...words));
-}
-
-export function fileLabel(name, size) {
-    return [make("span", { class: "name" }, name), make("small", {}, sizeInWords(size))];
-}
-
+/**
+ * @param {string} label
+ * @param {import("./dom.js").Action} action
+ */
 function textButton(label, action) {
-    return make("button", { type: "button", class: "link", "data-action": action }, label);
-}
-
-function shown(...children) {
-    return children.filter(Boolean);
+    return make("button", { type: "button", class: "link", ...actionAttribute(action) }, label);
 }

@@ -1,24 +1,64 @@
-/** Desktop notifications for what comes while nobody looks; only after the owner asked for them. */
+/**
+ * Tells the owner of what arrives: a screen reader says each complete answer once, and the desktop
+ * shows a notification while the page is hidden, if the owner has asked for that.
+ *
+ * @typedef {import("./protocol.js").Message} Message
+ * @typedef {import("./state.js").Store} Store
+ */
 
-import { onArrival } from "./arrivals.js";
-import { byId, icon } from "./dom.js";
-import { spoken } from "./message.js";
-import { botName } from "./names.js";
-import { isQuestion } from "./questions.js";
-import { unread } from "./state.js";
+import { byId, icon, make } from "./dom.js";
+import { botName, forkName, speakerNames } from "./format.js";
+import { spokenText } from "./message.js";
+import { isOpenQuestion, onArrival, openFork, unreadMessages } from "./state.js";
 
+const SPOKEN_MS = 10_000;
 const KEY = "ollim.notify";
-const LONGEST = 200;
+const LONGEST_BODY = 200;
 const BLOCKED = "Notifications are blocked in the browser's settings";
-// Another tab may be looked at; then it tells soon that the message was read.
+// The time in which another tab that shows the message can mark it as read.
 const GRACE_MS = 400;
 
-export class Notifications {
+/** @param {string} text */
+export function announce(text) {
+    if (text === "") {
+        return;
+    }
+    const spoken = make("p", {}, text);
+    byId("announcer").append(spoken);
+    setTimeout(() => spoken.remove(), SPOKEN_MS);
+}
+
+/** @param {Store} store */
+export function announceArrivals(store) {
+    /** @type {string | null} the card of the fork that was announced */
+    let announced = null;
+    onArrival(store, (message) => {
+        if (message.author !== "owner" && message.id !== announced) {
+            const speaker = speakerNames(botName(store.state))[message.author];
+            announce(`${speaker}: ${spokenText(message)}`);
+        }
+    });
+    let wasOpen = false;
+    store.watch((state) => {
+        const fork = openFork(state);
+        // The card that opens a fork arrives just before or after, and is announced itself.
+        const isCardAnnounced =
+            wasOpen && state.messages.some((message) => message.id === fork?.card);
+        if (fork !== null && fork.card !== announced && !isCardAnnounced) {
+            announce(forkName(fork));
+        }
+        announced = fork?.card ?? null;
+        wasOpen ||= state.connection === "open";
+    });
+}
+
+export class DesktopNotifications {
     #store;
     #bell = byId("bell");
+    /** @type {Map<Message, Notification | null>} */
     #open = new Map();
 
-    /** @param {import("./store.js").Store} store */
+    /** @param {Store} store */
     constructor(store) {
         this.#store = store;
         if (!("Notification" in window)) {
@@ -26,7 +66,7 @@ export class Notifications {
         }
         this.#bell.hidden = false;
         this.#bell.addEventListener("click", () => this.#switch());
-        this.#show();
+        this.#showBell();
         onArrival(store, (message) => this.#arrived(message));
         store.watch(() => this.#closeRead());
     }
@@ -41,10 +81,10 @@ export class Notifications {
             await Notification.requestPermission();
         }
         localStorage.setItem(KEY, isWanted ? "on" : "off");
-        this.#show();
+        this.#showBell();
     }
 
-    #show() {
+    #showBell() {
         const isBlocked = Notification.permission === "denied";
         const label = isBlocked ? BLOCKED : "Notifications";
         this.#bell.replaceChildren(icon(this.#isOn ? "bell" : "bellOff"));
@@ -53,20 +93,22 @@ export class Notifications {
         this.#bell.title = isBlocked ? label : `Notifications are ${this.#isOn ? "on" : "off"}`;
     }
 
+    /** @param {Message} message */
     #arrived(message) {
-        const isForThis = message.author === "assistant" || message.author === "background";
-        if ((isForThis || isQuestion(message)) && document.hidden && this.#isOn) {
+        const isFromBot = message.author === "assistant" || message.author === "background";
+        if ((isFromBot || isOpenQuestion(message)) && document.hidden && this.#isOn) {
             setTimeout(() => this.#notify(message), GRACE_MS);
         }
     }
 
+    /** @param {Message} message */
     #notify(message) {
         if (!this.#isNews(message)) {
             return;
         }
-        const body = spoken(message).slice(0, LONGEST);
-        const details = { body, tag: message.id, icon: "/static/icon.svg" };
-        const notification = shown(botName(this.#store.state), details);
+        const body = spokenText(message).slice(0, LONGEST_BODY);
+        const options = { body, tag: message.id, icon: "/static/icon.svg" };
+        const notification = show(botName(this.#store.state), options);
         notification?.addEventListener("click", () => {
             window.focus();
             notification.close();
@@ -83,17 +125,24 @@ export class Notifications {
         }
     }
 
-    /** Not seen yet; and a question not answered elsewhere. */
+    /**
+     * Whether the message is unread and, if it is a question, not answered in another place.
+     * @param {Message} message
+     */
     #isNews(message) {
-        const now = unread(this.#store.state).find((one) => one.id === message.id);
-        return now !== undefined && (!isQuestion(message) || isQuestion(now));
+        const now = unreadMessages(this.#store.state).find((one) => one.id === message.id);
+        return now !== undefined && (!isOpenQuestion(message) || isOpenQuestion(now));
     }
 }
 
-/** Some phones have notifications but not for pages; there the title alone must do. */
-function shown(title, details) {
+/**
+ * Show a notification; some phones have the class but refuse it to pages.
+ * @param {string} title
+ * @param {NotificationOptions} options
+ */
+function show(title, options) {
     try {
-        return new Notification(title, details);
+        return new Notification(title, options);
     } catch {
         return null;
     }

@@ -1,45 +1,54 @@
 /**
- * Messages on their way to the server. Each is kept in the browser before it is sent, and goes out
- * under one id however often it is tried, so that none is lost and none comes twice.
+ * Messages on their way to the server. Each is stored in the browser before it is sent, and is sent
+ * under one id however often it is tried, so that none is lost and none is delivered twice.
+ *
+ * @typedef {import("./protocol.js").Quote} Quote
+ * @typedef {import("./state.js").Store} Store
+ * @typedef {import("./state.js").Unsent} Unsent
+ * @typedef {{name: string, blob: Blob}} OutgoingFile
+ * @typedef {{text: string, replyTo: Quote | null, files: OutgoingFile[]}} Draft
  */
 
 import { postMessage } from "./api.js";
-import * as drawer from "./drawer.js";
-import { formOf } from "./form.js";
-import { newId } from "./ids.js";
-import { accepted, queued, unsentChanged, unsentDelayed, unsentDropped } from "./state.js";
-import { Foreign, Locked, Refused, Unreachable } from "./wire.js";
+import { Database } from "./database.js";
+import { Foreign, Locked, Refused, Unreachable, multipartForm, newId } from "./http.js";
+import {
+    messageAccepted, messagesQueued, unsentChanged, unsentDelayed, unsentRemoved,
+} from "./reducers.js";
 
-const AWAY = [Unreachable, Locked, Foreign];
+const TEMPORARY = [Unreachable, Locked, Foreign];
 const PREFIX = "ollim.unsent.";
 const MOST_TRIES = 3;
 const NOT_TAKEN = "The bot is there but did not take it.";
 const FILES_GONE = "Its files are no longer in this browser. Write it anew.";
 
+/** @type {Database<OutgoingFile[]>} */
+const database = new Database("ollim", "files");
+
 export class Outbox {
     #store;
-    #doubt;
+    #onUnreachable;
     #isSending = false;
-    /** The files themselves, for as long as this page lives. */
+    /** @type {Map<string, OutgoingFile[]>} for as long as this page lives */
     #files = new Map();
-    /** The ids of what is in the browser's storage, as far as this page knows. */
-    #kept = new Set();
+    /** @type {Set<string>} the ids of the stored messages that this page knows of */
+    #stored = new Set();
 
     /**
-     * @param {import("./store.js").Store} store
-     * @param {() => void} doubt  called where the server was not there
+     * @param {Store} store
+     * @param {() => void} onUnreachable
      */
-    constructor(store, doubt) {
+    constructor(store, onUnreachable) {
         this.#store = store;
-        this.#doubt = doubt;
-        const entries = left();
-        entries.forEach((entry) => this.#kept.add(entry.id));
-        store.change(queued, ...entries);
-        store.watch((state) => this.#forgetAllBut(state.unsent));
+        this.#onUnreachable = onUnreachable;
+        const entries = storedEntries();
+        entries.forEach((entry) => this.#stored.add(entry.id));
+        store.change(messagesQueued, ...entries);
+        store.watch((state) => this.#removeAllBut(state.unsent));
     }
 
-    /** @param {{name: string, blob: Blob}[]} files */
-    async add(text, replyTo, files) {
+    /** @param {Draft} draft */
+    async add({ text, replyTo, files }) {
         const entry = {
             id: newId(),
             at: new Date().toISOString(),
@@ -52,15 +61,15 @@ export class Outbox {
             isTaken: false,
         };
         this.#files.set(entry.id, files);
-        this.#store.change(queued, entry);
-        // First the files: another tab that finds the entry must find them too.
-        if (files.length === 0 || (await isDone(drawer.put(entry.id, files)))) {
+        this.#store.change(messagesQueued, entry);
+        // The files first: another tab that finds the entry must find them too.
+        if (files.length === 0 || (await isDone(database.put(entry.id, files)))) {
             this.#keep(entry.id);
         }
         await this.send();
     }
 
-    /** Send all that waits, in order, until one does not get through. */
+    /** Send the waiting messages in order, until one does not reach the server. */
     async send() {
         if (this.#isSending) {
             return;
@@ -73,24 +82,33 @@ export class Outbox {
         }
     }
 
-    async again(id) {
+    /** @param {string} id */
+    async retry(id) {
         this.#change(id, { error: "", tries: 0 });
         await this.send();
     }
 
-    drop(id) {
-        this.#store.change(unsentDropped, id);
+    /** @param {string} id */
+    discard(id) {
+        this.#store.change(unsentRemoved, id);
     }
 
-    /** Take a message back: its text and files, to be written anew. */
+    /**
+     * Remove a message and return it to be written anew; null if it has been sent.
+     * @param {string} id
+     * @returns {Promise<Draft | null>}
+     */
     async takeBack(id) {
         const entry = this.#entry(id);
+        if (!entry) {
+            return null;
+        }
         const files = await this.#filesOf(entry).catch(() => []);
-        this.drop(id);
+        this.discard(id);
         return { text: entry.text, replyTo: entry.replyTo, files };
     }
 
-    /** @returns {Promise<boolean>} whether to go on with the next one */
+    /** @returns {Promise<boolean>} whether to go on with the next message */
     async #sendNext() {
         const entry = this.#store.state.unsent.find((one) => one.error === "" && !one.isTaken);
         if (!entry) {
@@ -100,59 +118,75 @@ export class Outbox {
         try {
             const { id, text, replyTo } = entry;
             const fields = { id, text, reply_to: replyTo?.id ?? "" };
-            const { message } = await postMessage(formOf(fields, await this.#filesOf(entry)));
-            this.#store.change(accepted, message);
+            const form = multipartForm(fields, await this.#filesOf(entry));
+            const { message } = await postMessage(form);
+            this.#store.change(messageAccepted, message);
         } catch (error) {
             return this.#failed(entry, error, wasOpen);
         }
         return true;
     }
 
+    /**
+     * @param {Unsent} entry
+     * @param {unknown} error
+     * @param {boolean} wasOpen
+     */
     #failed(entry, error, wasOpen) {
         const tries = entry.tries + (wasOpen ? 1 : 0);
-        const isAway = AWAY.some((kind) => error instanceof kind);
-        if (isAway && tries < MOST_TRIES) {
+        const isTemporary = TEMPORARY.some((kind) => error instanceof kind);
+        if (isTemporary && tries < MOST_TRIES) {
             this.#store.change(unsentChanged, entry.id, { tries });
             this.#store.change(unsentDelayed);
-            this.#doubt();
+            this.#onUnreachable();
             return false;
         }
-        this.#change(entry.id, { error: isAway ? NOT_TAKEN : error.message });
+        const reason = error instanceof Error ? error.message : String(error);
+        this.#change(entry.id, { error: isTemporary ? NOT_TAKEN : reason });
         return true;
     }
 
+    /** @param {string} id */
     #entry(id) {
         return this.#store.state.unsent.find((one) => one.id === id);
     }
 
+    /**
+     * @param {string} id
+     * @param {Partial<Unsent>} change
+     */
     #change(id, change) {
         this.#store.change(unsentChanged, id, change);
         this.#keep(id);
     }
 
+    /** @param {string} id */
     #keep(id) {
         const entry = this.#entry(id);
         if (entry && !entry.isTaken) {
-            this.#kept.add(id);
-            store(PREFIX + id, JSON.stringify(entry));
+            this.#stored.add(id);
+            storeEntry(entry);
         }
     }
 
-    #forgetAllBut(unsent) {
+    /** @param {Unsent[]} unsent */
+    #removeAllBut(unsent) {
         const open = new Set(unsent.filter((one) => !one.isTaken).map((one) => one.id));
-        for (const id of [...this.#kept].filter((one) => !open.has(one))) {
-            this.#kept.delete(id);
+        for (const id of [...this.#stored].filter((one) => !open.has(one))) {
+            this.#stored.delete(id);
             this.#files.delete(id);
             localStorage.removeItem(PREFIX + id);
-            isDone(drawer.drop(id));
+            isDone(database.delete(id));
         }
     }
 
+    /** @param {Unsent} entry */
     async #filesOf(entry) {
         if (entry.files.length === 0) {
             return [];
         }
-        const files = this.#files.get(entry.id) ?? (await drawer.take(entry.id));
+        const inMemory = this.#files.get(entry.id);
+        const files = inMemory ?? (await database.get(entry.id).catch(() => [])) ?? [];
         if (files.length !== entry.files.length) {
             throw new Refused(FILES_GONE);
         }
@@ -160,24 +194,34 @@ export class Outbox {
     }
 }
 
-/** Whether the browser's database did it; a private window may have none. */
+/**
+ * Whether the browser's database did the work; a private window may have none.
+ * @param {Promise<void>} work
+ */
 function isDone(work) {
     return work.then(() => true, () => false);
 }
 
-/** Where the storage is full, a message is kept for as long as the page lives. */
-function store(key, value) {
+/**
+ * Store an entry; where the storage is full, it is kept only as long as the page lives.
+ * @param {Unsent} entry
+ */
+function storeEntry(entry) {
+    const key = PREFIX + entry.id;
     try {
-        localStorage.setItem(key, value);
+        localStorage.setItem(key, JSON.stringify(entry));
     } catch {
         localStorage.removeItem(key);
     }
 }
 
-/** What an earlier page, or another tab, could not send; it has surely waited by now. */
-function left() {
-    return Object.keys(localStorage)
-        .filter((key) => key.startsWith(PREFIX))
-        .map((key) => ({ ...JSON.parse(localStorage.getItem(key)), isWaiting: true }))
+/**
+ * The messages that an earlier page or another tab has not sent, oldest first.
+ * @returns {Unsent[]}
+ */
+function storedEntries() {
+    return Object.entries(localStorage)
+        .filter(([key]) => key.startsWith(PREFIX))
+        .map(([, value]) => ({ ...JSON.parse(value), isWaiting: true }))
         .sort((one, other) => one.at.localeCompare(other.at));
 }

@@ -1,19 +1,23 @@
-/** Where the reader is. Follows the end for who is at the end, and holds still for all others. */
+/** Follows the end of the conversation for a reader at the end, and holds still for any other. */
 
-const NEAR = 40;
+const NEAR_PX = 40;
 
 export class Scroll {
     #scroller;
     #content;
-    #moved;
+    #onMove;
     #top = 0;
     isFollowing = true;
 
-    /** @param {() => void} moved  called when the reader may be somewhere else */
-    constructor(scroller, content, moved) {
+    /**
+     * @param {HTMLElement} scroller
+     * @param {HTMLElement} content
+     * @param {() => void} onMove  called when the reader may be at another place
+     */
+    constructor(scroller, content, onMove) {
         this.#scroller = scroller;
         this.#content = content;
-        this.#moved = moved;
+        this.#onMove = onMove;
         scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
         const resized = new ResizeObserver(() => this.#settle());
         resized.observe(scroller);
@@ -28,20 +32,26 @@ export class Scroll {
         this.isFollowing = true;
         this.#top = this.#scroller.scrollTop;
         this.#settle();
-        this.#moved();
+        this.#onMove();
     }
 
-    /** Bring `element` to the top of the view, as far as what follows it reaches. */
+    /**
+     * Bring `element` to the top of the view, or as near to it as the content below allows.
+     * @param {Element} element
+     */
     toTop(element) {
         this.#scroller.scrollTop += this.#offset(element);
         this.isFollowing = this.#isAtEnd;
-        this.#moved();
+        this.#onMove();
     }
 
-    /** Make a change of the content, or of what stands above it; what the reader sees stays put. */
+    /**
+     * Change the content, or the elements above it, and keep the visible messages where they are.
+     * @param {() => void} change
+     */
     around(change) {
-        const anchor = this.isFollowing ? null : this.#firstVisible();
-        const before = anchor?.getBoundingClientRect().top;
+        const anchor = this.isFollowing ? undefined : this.#firstVisible();
+        const before = anchor?.getBoundingClientRect().top ?? 0;
         change();
         if (anchor?.isConnected) {
             this.#scroller.scrollTop += anchor.getBoundingClientRect().top - before;
@@ -50,8 +60,8 @@ export class Scroll {
     }
 
     #settle() {
-        // The browser tells of a scroll only with the next frame, and the reader is not pulled back.
-        this.#look();
+        // The browser reports a scroll only with the next frame; the reader is not pulled back.
+        this.#update();
         if (this.isFollowing) {
             this.#scroller.scrollTop = this.#scroller.scrollHeight;
         }
@@ -59,11 +69,11 @@ export class Scroll {
     }
 
     #scrolled() {
-        this.#look();
-        this.#moved();
+        this.#update();
+        this.#onMove();
     }
 
-    #look() {
+    #update() {
         const isUp = this.#scroller.scrollTop < this.#top;
         this.#top = this.#scroller.scrollTop;
         if (this.#isAtEnd) {
@@ -75,14 +85,15 @@ export class Scroll {
 
     get #isAtEnd() {
         const { scrollHeight, scrollTop, clientHeight } = this.#scroller;
-        return scrollHeight - scrollTop - clientHeight <= NEAR;
+        return scrollHeight - scrollTop - clientHeight <= NEAR_PX;
     }
 
+    /** @param {Element} element */
     #offset(element) {
         return element.getBoundingClientRect().top - this.#scroller.getBoundingClientRect().top;
     }
 
-    /** Of the messages: what stands between them may go. */
+    /** Only messages count: the lines and notes between them may be removed. */
     #firstVisible() {
         const top = this.#scroller.getBoundingClientRect().top;
         const messages = [...this.#content.querySelectorAll(":scope > article")];

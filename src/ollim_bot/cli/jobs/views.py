@@ -1,0 +1,189 @@
+"""Lists and shows jobs, in words and in JSON."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import islice
+
+from ollim_bot.cli.data import note, open_data
+from ollim_bot.cli.framework import Caller, Given, columns, is_past, plain, print_json, title
+from ollim_bot.cli.jobs.fields import JobNoun, S
+from ollim_bot.domain.jobs import JobSpec, Late, Reminder, ReportMode, ShelfReport, Shelved
+from ollim_bot.domain.moments import describe
+
+_REPORTS = {
+    ReportMode.ALWAYS: "always",
+    ReportMode.ON_PING: "if it pinged",
+    ReportMode.FREELY: "if it sees fit",
+    ReportMode.BLOCKED: "never",
+}
+_IF_MISSED = {
+    Late.RUN: "it runs late",
+    Late.TELL: "it does not run, and you are told",
+    Late.SKIP: "it does not run",
+}
+
+
+_WITHOUT_A_CHAIN = {"max-chain": 0, "chain-depth": 0, "chain-parent": None}
+
+
+def listing(noun: JobNoun[S], jobs: Sequence[tuple[S, datetime | None]], now: datetime) -> str:
+    """One line for each job."""
+    return columns(
+        [
+            (job.spec.id, _moment(moment, now), title(job.spec.title) + _marks(noun, job))
+            for job, moment in jobs
+        ]
+    )
+
+
+def promise(noun: JobNoun[S], job: S, now: datetime) -> str:
+    return f"{title(job.spec.title)}, {noun.promise(job, now)}."
+
+
+def page(noun: JobNoun[S], job: S, file: str, now: datetime) -> str:
+    """Everything about one job."""
+    facts = [
+        ("id", job.spec.id),
+        *noun.facts(job, now),
+        *_common_facts(job, now),
+        ("file", file),
+    ]
+    table = columns([(f"  {name}", plain(fact)) for name, fact in facts])
+    return f"{title(job.spec.title)}\n{table}\n\n{plain(job.spec.message)}"
+
+
+def _moment(moment: datetime | None, now: datetime) -> str:
+    if moment is None:
+        return "paused"
+    return f"overdue: {describe(moment, now)}" if is_past(moment, now) else describe(moment, now)
+
+
+def _marks(noun: JobNoun[S], job: S) -> str:
+    marks = []
+    if job.spec.background != noun.form.background_by_default:
+        marks.append("background" if job.spec.background else "foreground")
+    if not job.spec.allow_ping:
+        marks.append("silent")
+    if job.spec.set_by:
+        marks.append(f"set by {job.spec.set_by}")
+    if isinstance(job, Reminder) and job.chain.max:
+        marks.append(f"chain {job.chain.depth + 1}/{job.chain.max + 1}")
+    return f"  ({', '.join(marks)})" if marks else ""
+
+
+def _common_facts(job: S, now: datetime) -> Iterator[tuple[str, str]]:
+    spec = job.spec
+    if not spec.enabled:
+        yield "paused", "it does nothing until it is resumed"
+    if spec.background:
+        yield from _background_facts(spec)
+    else:
+        yield "runs", "in the conversation"
+    yield "tools", ", ".join(("the usual ones", *spec.allowed_tools))
+    yield "skills", ", ".join(spec.skills) or "none"
+    yield "time zone", spec.timezone.key if spec.timezone else f"yours ({now.tzinfo})"
+    yield "if missed", _if_missed(job)
+    if spec.set_by:
+        yield "set by", f"{spec.set_by}, by itself: it takes a ping of the budget when it is due"
+    if job.must:
+        yield "delivery", "it comes whatever happens"
+    elif spec.background:
+        yield "delivery", "the bot may decide to stay silent"
+
+
+def _background_facts(spec: JobSpec) -> Iterator[tuple[str, str]]:
+    apart = "without the conversation so far" if spec.isolated else "knowing the conversation"
+    yield "runs", f"in the background, {apart}"
+    yield "model", spec.model or "the usual one"
+    yield "thinking", "adaptive" if spec.thinking else "off"
+    yield "pings", "allowed" if spec.allow_ping else "none (silent)"
+    yield "reports", _REPORTS[spec.update_main_session]
+
+
+def _if_missed(job: S) -> str:
+    if job.spec.late is not None:
+        return _IF_MISSED[job.spec.late]
+    if isinstance(job, Reminder):
+        return _IF_MISSED[Late.RUN]
+    return "it runs late if not much time has passed, else you are told"
+
+
+def job_object(noun: JobNoun[S], shelved: Shelved[S], now: datetime) -> dict[str, object]:
+    job = shelved.item
+    own = {**_WITHOUT_A_CHAIN, **noun.form.own_fields(job)}
+    fields = {
+        name: getattr(job.spec, rule.attribute) if hasattr(job.spec, rule.attribute) else own[name]
+        for name, rule in noun.form.rules.items()
+    }
+    derived = {
+        "must": job.must,
+        "message": job.spec.message,
+        "file": shelved.path,
+        "next": noun.next(job, now),
+    }
+    return fields | derived
+
+
+def page_object(noun: JobNoun[S], shelved: Shelved[S], now: datetime) -> dict[str, object]:
+    """One job with its next three moments."""
+    enabled = shelved.item.spec.enabled
+    upcoming = list(islice(noun.upcoming(shelved.item, now), 3)) if enabled else []
+    return job_object(noun, shelved, now) | {"upcoming": upcoming}
+
+
+def list_jobs(noun: JobNoun[S], given: Given, caller: Caller) -> None:
+    data = open_data(caller)
+    report = noun.shelf(data).report()
+    if "json" in given:
+        _print_report(noun, report, data.now)
+    else:
+        _print_list(noun, report, data.now)
+
+
+def show_job(noun: JobNoun[S], given: Given, caller: Caller) -> None:
+    data = open_data(caller)
+    shelved = noun.shelf(data).get(given["job"])
+    if "json" in given:
+        print_json(page_object(noun, shelved, data.now))
+    else:
+        print(page(noun, shelved.item, caller.shown(shelved.path), data.now))
+
+
+def _print_list(noun: JobNoun[S], report: ShelfReport[S], now: datetime) -> None:
+    if report.jobs:
+        jobs = [(shelved.item, moment) for shelved, moment in _by_moment(noun, report, now)]
+        print(listing(noun, jobs, now), flush=True)
+    elif report.problems:
+        print(f"No {noun.name} can run: every file has a problem.", flush=True)
+    else:
+        print(f"No {noun.plural}. Add one: {noun.add_example}", flush=True)
+    for problem in report.problems:
+        print(plain(problem), file=sys.stderr)
+    for warning in report.warnings:
+        note(warning)
+
+
+def _print_report(noun: JobNoun[S], report: ShelfReport[S], now: datetime) -> None:
+    jobs = [job_object(noun, shelved, now) for shelved, _ in _by_moment(noun, report, now)]
+    print_json(
+        {
+            noun.plural: jobs,
+            "problems": list(report.problems),
+            "warnings": list(report.warnings),
+        }
+    )
+
+
+def _by_moment(
+    noun: JobNoun[S], report: ShelfReport[S], now: datetime
+) -> list[tuple[Shelved[S], datetime | None]]:
+    """The jobs with their next moments, the soonest first and the paused ones last."""
+
+    def order(entry: tuple[Shelved[S], datetime | None]) -> tuple[bool, float, str]:
+        shelved, moment = entry
+        return moment is None, moment.timestamp() if moment else 0, shelved.item.spec.id
+
+    return sorted(((shelved, noun.next(shelved.item, now)) for shelved in report.jobs), key=order)

@@ -1,0 +1,209 @@
+"""The slash commands: each has its spec and its handler in one row, in the order of the menus."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ollim_bot.conversation.commands.jobs import JobCommands
+from ollim_bot.conversation.commands.program import (
+    PermissionCommands,
+    PingCommands,
+    ProgramCommands,
+    SettingCommands,
+    SetUp,
+)
+from ollim_bot.conversation.commands.sessions import (
+    Compaction,
+    ConversationCommands,
+    SessionCommands,
+)
+from ollim_bot.conversation.forks.commands import ForkCommands
+from ollim_bot.domain.commands import Argument, CommandSpec
+from ollim_bot.domain.inputs import CommandCall
+from ollim_bot.domain.runtime_config import CONFIG_KEYS, PermissionMode
+from ollim_bot.domain.text import nearest
+from ollim_bot.errors import WrongInput
+
+_MODELS = ("opus", "sonnet", "haiku", "default")
+_THINKING = ("off", "adaptive", "4000")
+
+Run = Callable[[CommandCall], Awaitable[str]]
+Completions = Callable[[], Awaitable[Sequence[str]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Immediate:
+    """Runs as soon as it is called for, also while a turn runs; the caller is shown the answer."""
+
+    run: Run
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """Waits in the inbox for its turn; the answer goes into the conversation.
+
+    `can_repeat` says whether one that was cut off may run again from its beginning.
+    `before` runs as soon as it is called for, to shorten its wait.
+    """
+
+    run: Run
+    can_repeat: bool = False
+    before: Callable[[], Awaitable[object]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommandServices:
+    """What the handlers of slash commands belong to."""
+
+    conversation: ConversationCommands
+    compaction: Compaction
+    sessions: SessionCommands
+    forks: ForkCommands
+    settings: SettingCommands
+    permissions: PermissionCommands
+    pings: PingCommands
+    jobs: JobCommands
+    set_up: SetUp
+    program: ProgramCommands
+
+
+@dataclass(frozen=True, slots=True)
+class SlashCommand(CommandSpec):
+    """`completions` gives the values to propose for an argument that has no fixed choices."""
+
+    handler: Callable[[CommandServices], Immediate | Queued] = field(kw_only=True)
+    completions: Mapping[str, Callable[[CommandServices], Completions]] = field(
+        default_factory=dict, kw_only=True
+    )
+
+
+COMMANDS: tuple[SlashCommand, ...] = (
+    SlashCommand(
+        "clear",
+        "Begin a new conversation; the old one can be resumed",
+        handler=lambda to: Queued(to.conversation.clear, before=to.conversation.stop),
+    ),
+    SlashCommand(
+        "compact",
+        "Make the conversation shorter, keeping what matters",
+        (Argument("instructions", "what to keep, in your words", takes_rest=True),),
+        handler=lambda to: Queued(to.compaction.run),
+    ),
+    SlashCommand(
+        "cost",
+        "What today has cost, and how full the context is",
+        handler=lambda to: Immediate(to.sessions.cost),
+    ),
+    SlashCommand(
+        "fork",
+        "Branch off for a side topic, apart from the main conversation",
+        (Argument("topic", "what it is about", takes_rest=True),),
+        handler=lambda to: Queued(to.forks.enter, can_repeat=True),
+    ),
+    SlashCommand(
+        "interrupt",
+        "Stop the answer that is being written",
+        handler=lambda to: Immediate(to.conversation.interrupt),
+    ),
+    SlashCommand(
+        "model",
+        "Which model answers",
+        (Argument("name", "opus, sonnet, haiku, default, or a full model id", _MODELS),),
+        handler=lambda to: Immediate(to.settings.model),
+    ),
+    SlashCommand(
+        "thinking",
+        "How much the model thinks before it answers",
+        (Argument("mode", "off, adaptive, or a number of tokens", _THINKING),),
+        handler=lambda to: Immediate(to.settings.thinking),
+    ),
+    SlashCommand(
+        "permissions",
+        "What happens to a call that nothing allows yet",
+        (Argument("mode", "how it is decided, for now", tuple(PermissionMode)),),
+        handler=lambda to: Immediate(to.permissions.permissions),
+    ),
+    SlashCommand(
+        "ping-budget",
+        "How often the bot may speak up by itself",
+        (
+            Argument("capacity", "how many pings at most"),
+            Argument("refill_rate", "minutes until one more"),
+        ),
+        handler=lambda to: Immediate(to.pings.ping_budget),
+    ),
+    SlashCommand(
+        "routines",
+        "What comes again and again, with its next moment",
+        handler=lambda to: Immediate(to.jobs.routines),
+    ),
+    SlashCommand(
+        "reminders",
+        "What comes once, with its moment",
+        handler=lambda to: Immediate(to.jobs.reminders),
+    ),
+    SlashCommand(
+        "runs",
+        "What ran by itself, and what came of it",
+        handler=lambda to: Immediate(to.jobs.runs),
+    ),
+    SlashCommand(
+        "sessions",
+        "Earlier conversations",
+        handler=lambda to: Immediate(to.sessions.list),
+    ),
+    SlashCommand(
+        "resume",
+        "Go back to an earlier conversation",
+        (Argument("id", "its first letters, as /sessions shows them", is_required=True),),
+        handler=lambda to: Queued(to.sessions.resume),
+        completions={"id": lambda to: to.sessions.prefixes},
+    ),
+    SlashCommand(
+        "config",
+        "Show or change a setting",
+        (
+            Argument("key", "which setting", tuple(CONFIG_KEYS)),
+            Argument("value", "its new value", takes_rest=True),
+        ),
+        handler=lambda to: Immediate(to.settings.config),
+    ),
+    SlashCommand(
+        "setup",
+        "A few questions, one at a time, so that the bot knows you",
+        handler=lambda to: Immediate(to.set_up.begin),
+    ),
+    SlashCommand(
+        "doctor",
+        "Whether everything is as it should be, and what to do if not",
+        handler=lambda to: Immediate(to.program.doctor),
+    ),
+    SlashCommand(
+        "version",
+        "Which version this is",
+        handler=lambda to: Immediate(to.program.version),
+    ),
+    SlashCommand(
+        "restart",
+        "Stop the bot and start it again",
+        handler=lambda to: Immediate(to.program.restart),
+    ),
+)
+
+_BY_NAME: Mapping[str, SlashCommand] = {command.name: command for command in COMMANDS}
+
+
+def read_line(line: str) -> tuple[SlashCommand, Mapping[str, str]]:
+    """The command and its arguments; raises `WrongInput` if the line is not a right one."""
+    name, _, rest = line.strip().removeprefix("/").partition(" ")
+    command = _BY_NAME.get(name.lower())
+    if command is None:
+        raise _unknown(name)
+    return command, command.read(rest)
+
+
+def _unknown(name: str) -> WrongInput:
+    meant = nearest(name.lower(), _BY_NAME)
+    hint = f"Did you mean `/{meant}`?" if meant else "`/` shows all commands."
+    return WrongInput(f"There is no command `/{name}`. {hint}")

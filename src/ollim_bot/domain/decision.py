@@ -1,0 +1,229 @@
+"""Decides what a due occurrence leads to.
+
+Dispatch, catch-up after an absence, recovery after a crash, background retries and the rehearsal
+all call `decide`; none of them decides by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import NamedTuple
+
+from ollim_bot.domain.initiative import is_initiative
+from ollim_bot.domain.jobs import Job, Late, Reminder, Routine
+from ollim_bot.domain.lateness import late_rule
+from ollim_bot.domain.occurrences import MAX_ATTEMPTS, OccurrenceState, SkipReason, may_follow
+from ollim_bot.domain.tool_policy import problems
+
+BETWEEN_LATE_RUNS = timedelta(seconds=5)
+
+# How long a run may take to deliver a `must` reminder before the program delivers it.
+_PATIENCE = timedelta(seconds=60)
+_NO_PAUSE = timedelta()
+_RETRY_PAUSES = (timedelta(seconds=5), timedelta(seconds=30))
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What the ledger says of an occurrence: its last state, its attempts, and whether one of them
+    was about to do what cannot be taken back."""
+
+    state: OccurrenceState | None = None
+    attempts: int = 0
+    had_effect: bool = False
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state is not None and self.state.is_end
+
+    @property
+    def is_begun(self) -> bool:
+        return self.state not in (None, OccurrenceState.DUE)
+
+    @property
+    def may_retry(self) -> bool:
+        return self.attempts < MAX_ATTEMPTS and not self.had_effect
+
+
+_NOT_BEGUN = Progress()
+
+
+class Circumstances(NamedTuple):
+    """All that a decision about one occurrence depends on, besides its job.
+
+    `due` is None for a webhook's delivery. `was_away` says that the program did not run, or slept,
+    so that lateness is judged. `has_just_failed` says that the attempt before failed in this
+    process. `is_skipped` is the owner's wish. `is_queued` says that the occurrence stands in the
+    inbox of the conversation. `is_superseded` says that a newer moment of the routine takes its
+    place. `is_running` says that another run of the job goes on. `reached_cost_cap` is the daily
+    cap in dollars, if today has cost as much. `has_ping_token` says that the ping budget has a
+    token for a run that needs one.
+    """
+
+    due: datetime | None
+    now: datetime
+    zone: tzinfo
+    progress: Progress = _NOT_BEGUN
+    is_manual: bool = False
+    was_away: bool = False
+    has_just_failed: bool = False
+    is_skipped: bool = False
+    is_queued: bool = False
+    is_superseded: bool = False
+    is_running: bool = False
+    reached_cost_cap: float | None = None
+    missing_skills: Sequence[str] = ()
+    has_ping_token: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RunInForeground:
+    """Put the occurrence into the inbox of the conversation, or leave it there."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunInBackground:
+    """Wait for `pause`, then start the attempt with this number."""
+
+    attempt: int
+    pause: timedelta = _NO_PAUSE
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """End as `skipped`. `detail` is what is wrong with the tools in words, the name of the skill
+    that is missing, or the cost cap in dollars."""
+
+    reason: SkipReason
+    detail: str = ""
+
+    @property
+    def delivers_plainly(self) -> bool:
+        """Whether the program delivers a `must` reminder in place of the run."""
+        return self.reason not in UNWANTED
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """End as `missed`, and tell the owner or not."""
+
+    is_told: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """End an occurrence that a crash cut off as `state`, and tell the owner."""
+
+    state: OccurrenceState
+
+
+@dataclass(frozen=True, slots=True)
+class Abandon:
+    """End an occurrence whose job file is gone as `state`."""
+
+    state: OccurrenceState
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """The occurrence has its end: deliver the reminder if it is owed, and remove its file."""
+
+
+Decision = RunInForeground | RunInBackground | Skip | Miss | GiveUp | Abandon | Settle
+
+# Of a skip for these reasons, a `must` reminder is not delivered either.
+UNWANTED = frozenset({SkipReason.POLICY, SkipReason.SUPERSEDED, SkipReason.OVERLAP})
+
+# A turn that was taken out of the inbox before it began: its reminder was delivered plainly.
+WITHDRAWN = Skip(SkipReason.POLICY)
+
+
+def decide(job: Job | None, given: Circumstances) -> Decision:
+    """What the occurrence leads to now. `job` is None if its file is gone."""
+    progress = given.progress
+    if progress.has_ended:
+        return Settle()
+    if job is None:
+        return Abandon(_interrupted_or(OccurrenceState.SKIPPED, progress))
+    if not progress.may_retry:
+        return GiveUp(_end_of_cut_off(progress))
+    if given.is_queued:
+        return RunInForeground()
+    return _obstacle(job, given) or _run(job, given)
+
+
+def needs_ping_token(job: Job, *, is_manual: bool) -> bool:
+    """Whether a run sets a ping of the budget aside before it starts."""
+    return is_initiative(job) and not is_manual
+
+
+def deliver_by(due: datetime | None, now: datetime) -> datetime:
+    """When the program delivers a `must` reminder that no run has delivered.
+
+    A reminder that is taken in hand late gives its run half of the time at least.
+    """
+    now = now.astimezone(UTC)
+    return max(due or now, now - _PATIENCE / 2) + _PATIENCE
+
+
+def run_priority(job: Job, due: datetime) -> tuple[bool, float]:
+    """Of the background runs that wait for a slot, the lowest starts first."""
+    return not isinstance(job, Reminder), due.timestamp()
+
+
+def _obstacle(job: Job, given: Circumstances) -> Skip | Miss | None:
+    if given.is_skipped and not given.progress.is_begun:
+        return Skip(SkipReason.POLICY)
+    if given.is_superseded:
+        return Skip(SkipReason.SUPERSEDED)
+    if (missed := _missed(job, given)) is not None:
+        return missed
+    if given.is_running and (isinstance(job, Routine) or given.is_manual):
+        return Skip(SkipReason.OVERLAP)
+    if given.reached_cost_cap is not None and not given.is_manual:
+        return Skip(SkipReason.COST_CAP, f"{given.reached_cost_cap:.2f}")
+    return _background_obstacle(job, given) if job.spec.background else None
+
+
+def _missed(job: Job, given: Circumstances) -> Miss | None:
+    is_judged = given.was_away and not (given.is_manual or given.progress.is_begun)
+    # A claimed reminder is wanted, however late it is.
+    is_claimed = given.progress.state is not None
+    if not is_judged or given.due is None or not isinstance(job, Routine | Reminder):
+        return None
+    if is_claimed and not isinstance(job, Routine):
+        return None
+    rule = late_rule(job, given.due, given.now, given.zone)
+    return None if rule is Late.RUN else Miss(is_told=rule is Late.TELL)
+
+
+def _background_obstacle(job: Job, given: Circumstances) -> Skip | None:
+    if wrong := [error for tool in job.spec.allowed_tools for error in problems(tool).errors]:
+        return Skip(SkipReason.INVALID_TOOLS, " ".join(wrong))
+    if given.missing_skills:
+        return Skip(SkipReason.MISSING_SKILL, given.missing_skills[0])
+    if needs_ping_token(job, is_manual=given.is_manual) and not given.has_ping_token:
+        return Skip(SkipReason.BUDGET)
+    return None
+
+
+def _run(job: Job, given: Circumstances) -> RunInForeground | RunInBackground:
+    if not job.spec.background:
+        return RunInForeground()
+    attempts = given.progress.attempts
+    if not given.has_just_failed or not attempts:
+        return RunInBackground(attempts + 1)
+    return RunInBackground(attempts + 1, _RETRY_PAUSES[min(attempts, len(_RETRY_PAUSES)) - 1])
+
+
+def _end_of_cut_off(progress: Progress) -> OccurrenceState:
+    if not progress.had_effect:
+        return OccurrenceState.FAILED
+    return _interrupted_or(OccurrenceState.FAILED, progress)
+
+
+def _interrupted_or(other: OccurrenceState, progress: Progress) -> OccurrenceState:
+    can_follow = may_follow(progress.state, OccurrenceState.INTERRUPTED)
+    return OccurrenceState.INTERRUPTED if can_follow else other

@@ -1,0 +1,154 @@
+"""Reads the circumstances of an occurrence that dispatch has in hand."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from ollim_bot.conversation.background import BackgroundRuns
+from ollim_bot.conversation.jobs.foreground import ForegroundJobs
+from ollim_bot.domain.decision import Circumstances, Progress
+from ollim_bot.domain.facts import Facts
+from ollim_bot.domain.jobs import Job, Reminder, is_ordered, kind_of
+from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
+from ollim_bot.domain.session_use import answers
+from ollim_bot.errors import StorageError
+from ollim_bot.ports import Clock
+from ollim_bot.store.store import Store
+from ollim_bot.stores import Stores
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class DueOccurrence:
+    """An occurrence with its job; `late_since` is its due moment if it is late."""
+
+    job: Job
+    occurrence: Occurrence
+    late_since: datetime | None = None
+
+    @classmethod
+    def by_hand(cls, job: Job, now: datetime) -> DueOccurrence:
+        return cls(job, Occurrence.by_hand(kind_of(job), job.spec.id, now))
+
+    @property
+    def must_reminder(self) -> Reminder | None:
+        """The reminder that the program delivers if no run does."""
+        return self.job if isinstance(self.job, Reminder) and is_ordered(self.job) else None
+
+
+class CircumstanceReader:
+    def __init__(
+        self,
+        stores: Stores,
+        store: Store,
+        foreground: ForegroundJobs,
+        background: BackgroundRuns,
+        clock: Clock,
+    ) -> None:
+        self._stores = stores
+        self._foreground = foreground
+        self._background = background
+        self._clock = clock
+        self._skips = SkipWishes(stores)
+        self._costs = DailyCosts(stores, store, clock)
+
+    async def read(
+        self, due: DueOccurrence, progress: Progress, *, is_running: bool
+    ) -> Circumstances:
+        one, now = due.occurrence, self._clock.now()
+        cap = None if one.manual else await self._costs.reached_cap()
+        return Circumstances(
+            one.scheduled_at,
+            now,
+            now.tzinfo or UTC,
+            progress,
+            is_manual=one.manual,
+            is_skipped=not progress.is_begun and await self._skips.has(one),
+            is_queued=self._foreground.has(one),
+            is_running=is_running,
+            reached_cost_cap=cap,
+            missing_skills=await self._missing_skills(due),
+        )
+
+    async def after_failure(
+        self, due: DueOccurrence, before: Circumstances, attempt: int
+    ) -> Circumstances:
+        """The circumstances of the retry that follows attempt number `attempt`."""
+        return before._replace(
+            now=self._clock.now(),
+            progress=Progress(OccurrenceState.ATTEMPT_FAILED, attempt),
+            has_just_failed=True,
+            is_running=False,
+            missing_skills=await self._missing_skills(due),
+        )
+
+    async def at_start(self, one: Occurrence, given: Circumstances) -> Circumstances:
+        """With the owner's wish, and the inbox as a stop of the program left it."""
+        wish = await self._skips.has(one)
+        return given._replace(is_skipped=wish, is_queued=self._foreground.has(one))
+
+    async def _missing_skills(self, due: DueOccurrence) -> tuple[str, ...]:
+        if not (due.job.spec.background and due.job.spec.skills):
+            return ()
+        return tuple(await self._background.missing_skills(due.job))
+
+
+class SkipWishes:
+    """The moments that the owner wants skipped."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+
+    async def has(self, occurrence: Occurrence) -> bool:
+        return (await asyncio.to_thread(self.read)).is_skipped(occurrence)
+
+    def read(self) -> Facts:
+        """An unreadable file skips nothing: a run too many is better than none."""
+        try:
+            return Facts(self._stores.memory.read())
+        except StorageError:
+            _logger.warning("What is to be skipped cannot be read", exc_info=True)
+            return Facts({})
+
+    async def forget(self, occurrence: Occurrence) -> None:
+        """Forget the wish for this occurrence; a wish for a later moment of its job stays."""
+
+        def step(raw: Mapping[str, object]) -> tuple[Mapping[str, object], None]:
+            facts = Facts(raw)
+            is_this = facts.is_skipped(occurrence)
+            job = f"{occurrence.kind}:{occurrence.job_id}"
+            return (facts.without_skip(job) if is_this else facts).raw, None
+
+        try:
+            await asyncio.to_thread(self._stores.memory.transact, step)
+        except StorageError:  # the moment is over, so it does no harm
+            _logger.warning("A skip could not be forgotten", exc_info=True)
+
+
+class DailyCosts:
+    def __init__(self, stores: Stores, store: Store, clock: Clock) -> None:
+        self._stores = stores
+        self._store = store
+        self._clock = clock
+
+    async def reached_cap(self) -> float | None:
+        """The daily cap in dollars, if today has cost as much."""
+        cap = (await asyncio.to_thread(self._stores.config.read)).daily_cost_cap
+        if cap is None:
+            return None
+        return cap if await self._today() >= cap else None
+
+    async def _today(self) -> float:
+        """What the conversation and all runs have cost today."""
+        midnight = self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
+        logged = await self._store.read(lambda tx: tx.messages.since(midnight))
+        said = answers([each.message for each in logged])
+        talk = sum(message.spent.cost_usd for message in said if message.spent)
+        ended = (await asyncio.to_thread(self._stores.ledger.read, midnight)).entries
+        costs = (row.facts.get("cost_usd") for row in ended if row.occurrence is not None)
+        return talk + sum(float(cost) for cost in costs if isinstance(cost, int | float))

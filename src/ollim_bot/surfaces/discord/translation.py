@@ -1,0 +1,179 @@
+"""Translates between Discord's objects and our values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import discord
+from discord.ui import Button as Pressable
+from discord.ui import DynamicItem, Item, View
+
+from ollim_bot.domain.cards import Button, ButtonStyle, Card, Color
+from ollim_bot.domain.text import shortened
+from ollim_bot.surfaces.discord.messages import Forwarded, ReceivedMessage, RemoteFile
+from ollim_bot.surfaces.discord.rendering import without_small
+
+_COLORS: Mapping[Color, discord.Color] = {
+    Color.BLUE: discord.Color.blue(),
+    Color.GREEN: discord.Color.green(),
+    Color.RED: discord.Color.red(),
+    Color.YELLOW: discord.Color.yellow(),
+    Color.PURPLE: discord.Color.purple(),
+}
+_STYLES: Mapping[ButtonStyle, discord.ButtonStyle] = {
+    ButtonStyle.PRIMARY: discord.ButtonStyle.primary,
+    ButtonStyle.SECONDARY: discord.ButtonStyle.secondary,
+    ButtonStyle.SUCCESS: discord.ButtonStyle.success,
+    ButtonStyle.DANGER: discord.ButtonStyle.danger,
+}
+# The kinds that a person types; Discord or an application makes all others.
+_TYPED = (discord.MessageType.default, discord.MessageType.reply)
+_LONGEST_EMBED = 500
+
+
+def embed_of(card: Card, footer: str) -> discord.Embed:
+    embed = discord.Embed(
+        title=card.title, description=card.description or None, color=_COLORS[card.color]
+    )
+    for each in card.fields:
+        embed.add_field(name=each.name, value=each.value, inline=each.inline)
+    if footer:
+        embed.set_footer(text=footer)
+    return embed
+
+
+class _StatelessButton(
+    DynamicItem[Pressable[View]], template=r"act:(?P<action>[a-z_]+):(?P<data>.*)"
+):
+    """A button without state in discord.py, so that it works after a restart.
+
+    It does nothing itself: every click also arrives as an interaction.
+    """
+
+    @classmethod
+    async def from_custom_id(
+        cls, _: discord.Interaction, item: Item[Any], __: re.Match[str], /
+    ) -> _StatelessButton:
+        return cls(cast("Pressable[View]", item))
+
+
+def view_of(buttons: Sequence[Button]) -> View | None:
+    """The buttons of a card, five in a row; None if it has none."""
+    if not buttons:
+        return None
+    view = View(timeout=None)
+    for each in buttons:
+        button: Pressable[View] = Pressable(
+            label=each.label,
+            style=_STYLES[each.style],
+            custom_id=each.custom_id,
+            disabled=each.is_used,
+        )
+        view.add_item(_StatelessButton(button))
+    return view
+
+
+def seen(message: discord.Message, owner_id: int, our_id: int) -> ReceivedMessage | None:
+    """Read a message; None for system messages, such as the note that a message was pinned."""
+    if message.is_system():
+        return None
+    is_ours = message.author.id == our_id
+    reply_to, quote, quote_forwarded = _replied(message)
+    return ReceivedMessage(
+        ref=str(message.id),
+        at=message.created_at,
+        is_owners=message.author.id == owner_id and _is_typed(message),
+        is_ours=is_ours,
+        # People send no embeds: those of their messages are previews with words of others.
+        text=_words_of(message) if is_ours or _is_forward(message) else message.content,
+        nonce=str(message.nonce or ""),
+        is_edited=message.edited_at is not None,
+        # The preview of a link is an embed of another type.
+        has_card=any(each.type == "rich" for each in message.embeds),
+        has_buttons=_has_buttons(message),
+        marks=frozenset(str(each.emoji) for each in message.reactions if each.me),
+        files=_files(message),
+        reply_to=reply_to,
+        quote=quote,
+        forwarded=_forwarded(message),
+        quote_forwarded=quote_forwarded,
+    )
+
+
+def _is_typed(message: discord.Message) -> bool:
+    """Whether its author sent it by hand, forwarded or not."""
+    by_program = message.webhook_id or message.application_id or message.interaction_metadata
+    return message.type in _TYPED and not by_program
+
+
+def _is_forward(message: discord.Message) -> bool:
+    reference, flags = message.reference, message.flags
+    is_plain = reference is None or reference.type is discord.MessageReferenceType.reply
+    is_copy = flags.forwarded or flags.is_crossposted
+    return bool(message.message_snapshots) or is_copy or not is_plain
+
+
+def _forwarded(message: discord.Message) -> Forwarded | None:
+    if not _is_forward(message):
+        return None
+    at = next((each.created_at for each in message.message_snapshots), None)
+    return Forwarded(_place(message), at)
+
+
+def _place(message: discord.Message) -> str:
+    reference = message.reference
+    if reference is not None and reference.channel_id == message.channel.id:
+        return "this conversation"
+    is_of_server = reference is not None and reference.guild_id is not None
+    return "a server" if is_of_server else "another conversation"
+
+
+def _words_of(message: discord.Message) -> str:
+    """All words of a forward; of another message its text, or the words of its first embed."""
+    if _is_forward(message):
+        words = [*_all_words(message)]
+        words += [word for each in message.message_snapshots for word in _all_words(each)]
+        return "\n\n".join(filter(None, words))
+    if message.content:
+        return message.content
+    return _embed_words(message.embeds[0]) if message.embeds else ""
+
+
+def _all_words(part: discord.Message | discord.MessageSnapshot) -> Iterator[str]:
+    yield part.content
+    yield from (shortened(_embed_words(each), _LONGEST_EMBED) for each in part.embeds)
+
+
+def _embed_words(embed: discord.Embed) -> str:
+    """The words in the form of `Card.text`."""
+    lines = [embed.title, embed.description]
+    lines += [f"{each.name}: {each.value}" for each in embed.fields]
+    return "\n".join(line for line in lines if line)
+
+
+def _replied(message: discord.Message) -> tuple[str | None, str, Forwarded | None]:
+    """The id of the message that it replies to, its words, and whether it was forwarded."""
+    reference = message.reference
+    if reference is None or _is_forward(message):
+        return None, "", None
+    ref = None if reference.message_id is None else str(reference.message_id)
+    found = reference.resolved
+    if not isinstance(found, discord.Message):
+        return ref, "", None
+    return ref, without_small(_words_of(found)), _forwarded(found)
+
+
+def _has_buttons(message: discord.Message) -> bool:
+    rows = (row for row in message.components if isinstance(row, discord.ActionRow))
+    buttons = (each for row in rows for each in row.children if isinstance(each, discord.Button))
+    return any(not each.disabled for each in buttons)
+
+
+def _files(message: discord.Message) -> tuple[RemoteFile, ...]:
+    forwarded = [file for each in message.message_snapshots for file in each.attachments]
+    return tuple(
+        RemoteFile(file.filename, file.size, file.url)
+        for file in [*message.attachments, *forwarded]
+    )

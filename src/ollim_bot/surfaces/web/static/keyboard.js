@@ -1,0 +1,62 @@
+/**
+ * Keys that work wherever the focus is.
+ *
+ * @typedef {import("./composer.js").Composer} Composer
+ * @typedef {import("./state.js").Store} Store
+ */
+
+import { byId, icon } from "./dom.js";
+import { replyChosen } from "./reducers.js";
+import { stopTurn } from "./turn_status.js";
+
+/**
+ * @param {Store} store
+ * @param {Composer} composer
+ */
+export function listenToKeys(store, composer) {
+    const list = byId("keys", HTMLDialogElement);
+    byId("keys-button").append(icon("keys"));
+    byId("keys-button").addEventListener("click", () => list.showModal());
+    list.addEventListener("close", () => composer.focus());
+    document.addEventListener("keydown", (event) => {
+        if (event.isComposing || list.open) {
+            return;
+        }
+        if (event.key === "Escape") {
+            escapePressed(store, composer);
+        } else if (event.key === "?" && composer.isEmpty) {
+            event.preventDefault();
+            list.showModal();
+        } else if (isTyping(event)) {
+            composer.focus();
+        }
+    });
+}
+
+/**
+ * End the nearest of these: the menu, the reply, the turn. The browser itself closes a popover.
+ * @param {Store} store
+ * @param {Composer} composer
+ */
+function escapePressed(store, composer) {
+    if (document.querySelector(":popover-open")) {
+        return;
+    }
+    if (composer.menu.isOpen) {
+        composer.menu.close();
+    } else if (store.state.replyTo) {
+        store.change(replyChosen, null);
+    } else if (store.state.live) {
+        stopTurn((sentence) => composer.complain(sentence));
+    }
+}
+
+/**
+ * Whether a character was typed outside the box. A space may press a button or scroll.
+ * @param {KeyboardEvent} event
+ */
+function isTyping(event) {
+    const isCharacter = event.key.length === 1 && event.key !== " ";
+    const hasModifier = event.ctrlKey || event.metaKey || event.altKey;
+    return isCharacter && !hasModifier && event.target !== byId("box");
+}

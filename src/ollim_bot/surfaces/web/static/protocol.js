@@ -1,0 +1,97 @@
+/**
+ * The values that the server sends, and the buttons that the page knows by their id.
+ *
+ * @typedef {"owner" | "assistant" | "background" | "program"} Author
+ * @typedef {{name: string, url: string, is_image: boolean, size: number}} Attachment
+ * @typedef {{id: string, author: Author, excerpt: string}} Quote
+ * @typedef {{name: string, html: string, inline: boolean}} Field
+ *
+ * @typedef {object} Button
+ * @property {string} label
+ * @property {string} custom_id
+ * @property {string} style
+ * @property {boolean} is_used
+ * @property {boolean} [isPressed]  set by the page while the server answers the press
+ *
+ * @typedef {object} Card
+ * @property {string} title
+ * @property {string} html
+ * @property {string} color
+ * @property {Field[]} fields
+ * @property {Button[]} buttons
+ *
+ * @typedef {object} Message
+ * @property {string} id
+ * @property {string} at
+ * @property {Author} author
+ * @property {string} html
+ * @property {string} text
+ * @property {boolean} is_typed  whether the owner typed it, not a button or a forward
+ * @property {Quote | null} reply_to
+ * @property {Attachment[]} attachments
+ * @property {string | null} turn
+ * @property {boolean} is_cut_off
+ * @property {string} footer
+ * @property {string} job  the name of the job of a background message; else empty
+ * @property {boolean} in_fork
+ * @property {Card | null} card
+ *
+ * @typedef {{topic: string, card: string}} Fork  `card` is the message that opened it
+ *
+ * @typedef {object} Status
+ * @property {string} provider
+ * @property {boolean} is_offline
+ * @property {string} model
+ * @property {boolean} is_busy
+ * @property {string} bot_name
+ * @property {string} version
+ * @property {Fork | null} fork
+ * @property {string} trouble
+ *
+ * @typedef {"running" | "done" | "refused" | "failed"} ToolState
+ * @typedef {{id: string, label: string, state: ToolState, reason: string}} Tool
+ * @typedef {{phase: string, tools: Tool[], notes: string[]}} Activity
+ * @typedef {Activity & {turn: string, elapsed: number, blocks: string[], tail: string}} RunningTurn
+ *
+ * @typedef {object} Argument
+ * @property {string} name
+ * @property {string} about
+ * @property {string[]} choices
+ * @property {boolean} is_required
+ * @property {boolean} takes_rest
+ *
+ * @typedef {{name: string, about: string, usage: string, arguments: Argument[]}} Command
+ * @typedef {{html: string, is_error: boolean}} Answer  to a command or a button
+ * @typedef {{messages: Message[], has_more: boolean}} Page
+ *
+ * @typedef {object} Greeting
+ * @property {"hello"} type
+ * @property {string} proof
+ * @property {Status} status
+ * @property {Command[]} commands
+ * @property {Message[] | null} messages  the newest ones, for a page that starts again
+ * @property {Message[] | null} missed  those that were added or edited since the last connection,
+ *     for a page that continues
+ * @property {number} change  the newest change of the log
+ * @property {boolean} has_more
+ * @property {RunningTurn | null} live
+ * @property {string | null} read
+ *
+ * @typedef {Greeting
+ *     | {type: "message", message: Message, change: number}
+ *     | {type: "turn", live: RunningTurn}
+ *     | {type: "draft", turn: string, keep: number, blocks: string[], tail: string}
+ *     | Activity & {type: "activity", turn: string}
+ *     | {type: "ended", turn: string}
+ *     | {type: "status", status: Status}
+ *     | {type: "read", id: string}} Frame
+ */
+
+/** Ids of buttons on cards that mean something to the page; all others are only shown. */
+export const BUTTON_IDS = Object.freeze({
+    forkSave: "act:fork_save:",
+    forkReport: "act:fork_report:",
+    forkExit: "act:fork_exit:",
+    /** The id of the question follows. */
+    approvePrefix: "act:approve:",
+});

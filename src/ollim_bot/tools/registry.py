@@ -1,0 +1,130 @@
+"""All tools of the agent, and what follows from their declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ollim_bot.tools.declaration import BackgroundUse, EngineTool, OwnTool
+from ollim_bot.tools.docs import READ_DOC, SEARCH_DOCS
+from ollim_bot.tools.embed import DISCORD_EMBED
+from ollim_bot.tools.forks import ENTER_FORK, EXIT_FORK, REPORT_UPDATES, SAVE_CONTEXT
+from ollim_bot.tools.messages import PING_USER, SEND_FILE
+from ollim_bot.tools.names import UPDATE_NAMES
+from ollim_bot.tools.reminders import (
+    ADD_REMINDER,
+    CANCEL_REMINDER,
+    FOLLOW_UP_CHAIN,
+    LIST_REMINDERS,
+)
+
+_COMMANDS = ("tasks", "cal", "gmail", "reminder", "routine", "runs", "history")
+
+# The system prompt and the engine keep this order.
+TOOLS: tuple[EngineTool | OwnTool, ...] = (
+    EngineTool(
+        "Read",
+        # Without the second pattern the agent could not open what the owner attaches.
+        main=("Read(./**.md)", "Read(./downloads/**)"),
+        background=("Read(./**.md)",),
+        changes_something=False,
+        prompt_line="`Read`, `Write`, `Edit`, `Glob`, `Grep`: markdown files (`.md`).",
+    ),
+    EngineTool("Write", main=("Write(./**.md)",)),
+    EngineTool("Edit", main=("Edit(./**.md)",)),
+    EngineTool(
+        "Glob",
+        main=("Glob(./**.md)",),
+        background=("Glob(./**.md)",),
+        changes_something=False,
+    ),
+    EngineTool(
+        "Grep",
+        main=("Grep(./**.md)",),
+        background=("Grep(./**.md)",),
+        changes_something=False,
+    ),
+    EngineTool(
+        "Bash",
+        main=(*(f"Bash(ollim-bot {noun} *)" for noun in _COMMANDS), "Bash(ollim-bot help)"),
+        background=("Bash(ollim-bot help)", "Bash(ollim-bot tasks *)"),
+        prompt_line=(
+            "`Bash`: `ollim-bot` commands only, one per call. "
+            "Pipes, `&&`, redirection and `$(...)` are refused."
+        ),
+    ),
+    ADD_REMINDER,
+    LIST_REMINDERS,
+    CANCEL_REMINDER,
+    FOLLOW_UP_CHAIN,
+    DISCORD_EMBED,
+    SEND_FILE,
+    PING_USER,
+    REPORT_UPDATES,
+    ENTER_FORK,
+    EXIT_FORK,
+    SAVE_CONTEXT,
+    UPDATE_NAMES,
+    SEARCH_DOCS,
+    READ_DOC,
+    EngineTool(
+        "WebSearch",
+        main=("WebSearch",),
+        changes_something=False,
+        prompt_line="`WebSearch`, `WebFetch`: the web.",
+    ),
+    EngineTool("WebFetch", main=("WebFetch",), changes_something=False),
+    EngineTool("Task", main=("Task",), is_offered=False),
+    EngineTool("Agent", main=("Agent",), is_offered=False),
+    EngineTool("Skill", main=("Skill",), changes_something=False, is_offered=False),
+)
+
+OWN_TOOLS: Mapping[str, Sequence[OwnTool]] = {
+    server: tuple(tool for tool in TOOLS if isinstance(tool, OwnTool) and tool.server == server)
+    for server in dict.fromkeys(tool.server for tool in TOOLS if isinstance(tool, OwnTool))
+}
+ENGINE_TOOLS = tuple(tool for tool in TOOLS if isinstance(tool, EngineTool))
+
+
+def _background_patterns(server: str, tools: Sequence[OwnTool]) -> Iterator[str]:
+    usual = [tool for tool in tools if tool.background is BackgroundUse.DEFAULT_PATTERN]
+    if len(usual) == len(tools):
+        yield f"mcp__{server}__*"
+    else:
+        yield from (tool.full_name for tool in usual)
+
+
+MAIN_TOOLS = (
+    *(pattern for tool in ENGINE_TOOLS for pattern in tool.main),
+    *(f"mcp__{server}__*" for server in OWN_TOOLS),
+)
+DEFAULT_BG_TOOLS = (
+    *(pattern for tool in ENGINE_TOOLS for pattern in tool.background),
+    *(each for server, tools in OWN_TOOLS.items() for each in _background_patterns(server, tools)),
+)
+TOOL_LINES = tuple(tool.prompt_line for tool in TOOLS if tool.prompt_line)
+
+# What a call of the tool would do that needs the owner's approval in a tainted turn.
+TAINTED_CHANGES: Mapping[str, str] = {
+    tool.full_name: tool.if_tainted
+    for tools in OWN_TOOLS.values()
+    for tool in tools
+    if tool.if_tainted
+}
+
+_WITHOUT_EFFECT = frozenset(tool.full_name for tool in TOOLS if not tool.changes_something)
+_WITHOUT_PATTERN = frozenset(
+    tool.full_name
+    for tools in OWN_TOOLS.values()
+    for tool in tools
+    if tool.background is BackgroundUse.NO_PATTERN
+)
+
+
+def changes_something(tool: str) -> bool:
+    """Whether a call has effects that a second attempt would repeat."""
+    return tool not in _WITHOUT_EFFECT
+
+
+def needs_no_pattern_in_background(tool: str) -> bool:
+    """Whether the tool itself decides, call by call, in a background run."""
+    return tool in _WITHOUT_PATTERN

@@ -1,0 +1,155 @@
+"""Checks of routines and reminders, of the skills they name, and of the ledger of their runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from typing import TypeVar
+
+from ollim_bot.domain.facts import Facts
+from ollim_bot.domain.jobs import JobKind, Reminder, Routine, ShelfReport
+from ollim_bot.domain.ledger_check import check
+from ollim_bot.domain.moments import describe_with_distance
+from ollim_bot.domain.occurrences import LedgerRow
+from ollim_bot.domain.schedule import ScheduledJob, key_of, next_due
+from ollim_bot.domain.shared_files import SKILL_FILE, JobFile, JobFolder
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.codecs.records import MemoryCodec
+from ollim_bot.store.codecs.rows import LEDGER_ROWS
+from ollim_bot.store.files import FileLock, OsDisk
+from ollim_bot.store.job_checker import JobFileChecker
+from ollim_bot.store.job_formats import REMINDERS, ROUTINES, JobFormat
+from ollim_bot.store.job_shelf import MarkdownShelf
+from ollim_bot.store.json_lines import JsonLines
+from ollim_bot.store.state_inspection import stored
+from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, counted, failed, passed, warned
+
+J = TypeVar("J", Routine, Reminder)
+
+_SKILLS = "skills"
+_MEND_SKILL = "Mend the file; until then the skill may not work as meant."
+_LEDGER = "ledger"
+_MOST_NAMED = 5
+_SHOW = "`ollim-bot runs show ID`, with the id at the front, shows what is known of it."
+_ALL = "`ollim-bot runs check` names them all."
+_LEFT_OUT = "They stay where they are and harm nothing; copy the file if you want to look into it."
+
+
+def check_routines(given: DoctorInput) -> Iterator[DoctorFinding]:
+    report = _report(given.data.paths, given.data.paths.routines, ROUTINES)
+    return _jobs(JobKind.ROUTINE, report, given.local_now, given.data.zone)
+
+
+def check_reminders(given: DoctorInput) -> Iterator[DoctorFinding]:
+    report = _report(given.data.paths, given.data.paths.reminders, REMINDERS)
+    return _jobs(JobKind.REMINDER, report, given.local_now, given.data.zone)
+
+
+def check_skills(given: DoctorInput) -> Iterator[DoctorFinding]:
+    paths = given.data.paths
+    there = {path.parent.name for path in paths.skills.glob(f"*/{SKILL_FILE}")}
+    for problem in _skill_problems(paths, sorted(there)):
+        yield failed(_SKILLS, problem, _MEND_SKILL)
+    jobs: list[ScheduledJob] = [
+        *(one.item for one in _report(paths, paths.routines, ROUTINES).jobs),
+        *(one.item for one in _report(paths, paths.reminders, REMINDERS).jobs),
+    ]
+    for job in jobs:
+        for name in job.spec.skills:
+            if name not in there:
+                yield warned(
+                    _SKILLS,
+                    f"{key_of(job)} names the skill {name}, which is not there",
+                    f"Write skills/{name}/SKILL.md, or take the name out of the job.",
+                )
+    yield passed(_SKILLS, counted(len(there), "skill") if there else "none")
+
+
+def check_ledger(given: DoctorInput) -> Iterator[DoctorFinding]:
+    # Read first: the ledger, read afterwards, has every occurrence claimed until this heartbeat.
+    watched_until = heartbeat(given.data.paths)
+    rows, skipped = _ledger(given.data.paths)
+    wrong = check(rows, given.local_now, watched_until)
+    for sentence in wrong[:_MOST_NAMED]:
+        yield failed(_LEDGER, sentence, _SHOW)
+    if len(wrong) > _MOST_NAMED:
+        yield failed(_LEDGER, f"{len(wrong) - _MOST_NAMED} more like that", _ALL)
+    if skipped:
+        yield warned(_LEDGER, f"{counted(skipped, 'line')} cannot be read", _LEFT_OUT)
+    if not wrong:
+        runs = len({row.occurrence for row in rows if row.occurrence})
+        right = f"{counted(runs, 'run')}, and nothing is missing, doubled or made up"
+        yield passed(_LEDGER, right if runs else "no runs yet")
+
+
+def heartbeat(paths: DataPaths) -> datetime | None:
+    """When the scheduler last wrote down the time."""
+    return Facts(stored(paths.memory, MemoryCodec())).heartbeat
+
+
+def _report(paths: DataPaths, folder: Path, form: JobFormat[J]) -> ShelfReport[J]:
+    lock = FileLock(paths.lock_of(folder))
+    return MarkdownShelf(folder, form, lock, disk=OsDisk(), journal=_NoJournal()).report()
+
+
+def _ledger(paths: DataPaths) -> tuple[Sequence[LedgerRow], int]:
+    """The rows, and how many lines cannot be read."""
+    path = paths.ledger
+    if not any(path.parent.glob(f"{path.stem}*{path.suffix}")):
+        return (), 0
+    lock = FileLock(paths.lock_of(path))
+    view = JsonLines(path, LEDGER_ROWS, lock, disk=OsDisk(), rotate=True).read()
+    return view.entries, view.skipped
+
+
+def _skill_problems(paths: DataPaths, names: Sequence[str]) -> Iterator[str]:
+    checker = JobFileChecker(paths)
+    for name in names:
+        file = JobFile(JobFolder.SKILLS, f"{name}/{SKILL_FILE}")
+        text = checker.text(file)
+        if text is not None:
+            yield from checker.read(file, text).problems
+
+
+def _jobs(
+    kind: JobKind, report: ShelfReport[J], now: datetime, zone: tzinfo
+) -> Iterator[DoctorFinding]:
+    name = f"{kind}s"
+    mend = f"Mend the file; `ollim-bot {kind} list` shows whether it is right."
+    for problem in report.problems:
+        yield failed(name, problem, mend)
+    for warning in report.warnings:
+        yield warned(name, warning, mend)
+    if report.jobs or not report.problems:
+        yield passed(name, _overview(kind, [one.item for one in report.jobs], now, zone))
+
+
+def _overview(kind: JobKind, found: Sequence[ScheduledJob], now: datetime, zone: tzinfo) -> str:
+    if not found:
+        return f"none; `ollim-bot {kind} add --help` shows how to add one"
+    paused = sum(not job.spec.enabled for job in found)
+    overdue = sum(_is_overdue(job, now, zone) for job in found)
+    counts = [counted(len(found), str(kind))]
+    counts += [f"{paused} paused"] if paused else []
+    counts += [f"{overdue} overdue"] if overdue else []
+    return f"{', '.join(counts)}{_next(found, now, zone)}"
+
+
+def _next(found: Sequence[ScheduledJob], now: datetime, zone: tzinfo) -> str:
+    moments = ((next_due(job, now, zone), job.spec.short_title) for job in found)
+    coming = sorted((moment, title) for moment, title in moments if moment is not None)
+    if not coming:
+        return ""
+    moment, title = coming[0]
+    return f"; next {describe_with_distance(moment, now)}: {title}"
+
+
+def _is_overdue(job: ScheduledJob, now: datetime, zone: tzinfo) -> bool:
+    is_due = isinstance(job, Reminder) and job.due(zone).astimezone(UTC) <= now.astimezone(UTC)
+    return is_due and job.spec.enabled
+
+
+class _NoJournal:
+    def note(self, path: Path, message: str) -> None:
+        raise AssertionError(f"{path} was written by a check: {message}")

@@ -1,0 +1,59 @@
+"""Examines an installation, whether its bot runs or not. A new check is one row of the list."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from functools import partial
+
+from ollim_bot.domain.provider import Provider
+from ollim_bot.logs import RedactingFilter
+from ollim_bot.settings import Settings
+from ollim_bot.upkeep.checks import data, jobs, machine, network
+from ollim_bot.upkeep.doctor import Check, DoctorFinding, DoctorInput, examined, shortened
+
+_LIMIT = 30.0
+# A slash command has to answer within three seconds, and the answer takes a moment to arrive.
+_LIMIT_IN_CHAT = 2.5
+
+CHECKS: tuple[tuple[str, Callable[[DoctorInput], Iterable[DoctorFinding]]], ...] = (
+    ("environment", machine.check_environment),
+    ("data directory", data.check_data_directory),
+    ("git", data.check_git),
+    ("clock", machine.check_clock),
+    ("routines", jobs.check_routines),
+    ("reminders", jobs.check_reminders),
+    ("ledger", jobs.check_ledger),
+    ("tool policy", data.check_tool_policy),
+    ("skills", jobs.check_skills),
+    ("state files", data.check_state_files),
+    ("Claude program", machine.check_claude_program),
+    ("model", machine.check_model),
+    ("Discord", network.check_discord),
+    ("page", network.check_page),
+    ("disk space", machine.check_disk_space),
+    ("memory", machine.check_memory),
+)
+
+
+def checks_of(given: DoctorInput) -> list[Check]:
+    return [Check(name, partial(look, given)) for name, look in CHECKS]
+
+
+def examine(given: DoctorInput) -> list[DoctorFinding]:
+    return examined(checks_of(given), _LIMIT, _redacted(given.settings))
+
+
+async def examine_in_chat(
+    settings: Settings, provider: Provider, now: datetime, limit: float = _LIMIT_IN_CHAT
+) -> str:
+    """What is wrong with the installation of the running bot, in a few lines."""
+    given = DoctorInput(settings, settings, (), os.environ, now, provider)
+    checks, redacted = checks_of(given), _redacted(settings)
+    return shortened(await asyncio.to_thread(examined, checks, limit, redacted))
+
+
+def _redacted(settings: Settings | None) -> Callable[[str], str]:
+    return RedactingFilter(() if settings is None else settings.secrets()).redacted

@@ -1,0 +1,107 @@
+"""The whole bot in the process of the test: its page, discord.py and its files are the real ones.
+
+Only the model's side is doubled. What needs a process of its own, such as a kill, a signal, a
+restart or the engine's program, is tested with `Bot` itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.e2e.bot import LIMIT, Bot
+from tests.e2e.model_engine import ModelEngine
+
+from ollim_bot.app.app import App, Ending
+from ollim_bot.app.surfaces import MakeChannel
+from ollim_bot.clock import SystemClock
+from ollim_bot.offline.scripted import ScriptedModel
+from ollim_bot.ports import Channel, Clock, OpenAttachment
+from ollim_bot.settings import Settings
+from ollim_bot.stores import Stores
+from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
+
+
+class InlineBot(Bot):
+    """`Bot` with the same verbs, but without a process."""
+
+    def __init__(self, home: Path, model: ScriptedModel, settings: Mapping[str, str]) -> None:
+        super().__init__(home, None, settings)
+        self._read = Settings.from_env(self.environment(), cwd=home)
+        self._engine = ModelEngine(model, SystemClock(self._read.zone))
+        self._app: App | None = None
+        self._running: asyncio.Task[Ending] | None = None
+
+    async def start(self) -> None:  # type: ignore[override]
+        self._app = self._made()
+        self._running = asyncio.create_task(self._run(self._app))
+        await self.reconnect()
+
+    async def run_to_its_end(self) -> Ending:
+        """Until it ends by itself. Raises what made it impossible to go on."""
+        async with asyncio.timeout(LIMIT):
+            return await self._run(self._made())
+
+    async def stop(self, signal_number: int = signal.SIGTERM) -> int:
+        assert self._app is not None
+        assert self._running is not None
+        await self._hang_up()
+        if signal_number == signal.SIGKILL:
+            self._running.cancel()
+        self._app.stop()
+        async with asyncio.timeout(LIMIT):
+            await asyncio.wait({self._running})
+        if not self._running.cancelled():
+            self._running.result()
+        return 0
+
+    def _made(self) -> App:
+        return App(
+            self._read,
+            engine=self._engine,
+            channels=[_discord(self._read)],
+            announce=lambda _: self._print("It is running with its data here."),
+        )
+
+    async def _run(self, app: App) -> Ending:
+        with _logged(self.output):
+            return await app.run()
+
+    def _print(self, line: str) -> None:
+        with self.output.open("a") as output:
+            output.write(f"{line}\n")
+
+    def _check(self) -> None:
+        assert self._running is not None
+        if self._running.done() and self._http is not None:
+            self._running.result()
+            raise AssertionError("The bot has ended.")
+
+
+def _discord(settings: Settings) -> MakeChannel:
+    assert settings.discord_token is not None
+    account = Account(settings.discord_token, settings.discord_owner_id, settings.discord_api_url)
+
+    def made(stores: Stores, opener: OpenAttachment, clock: Clock) -> Channel:
+        downloads = settings.paths.state / "discord"
+        return DiscordSurface(account, stores.memory, opener, downloads, clock)
+
+    return made
+
+
+@contextmanager
+def _logged(output: Path) -> Iterator[None]:
+    ours = logging.getLogger("ollim_bot")
+    level, handler = ours.level, logging.FileHandler(output)
+    ours.addHandler(handler)
+    ours.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        ours.setLevel(level)
+        ours.removeHandler(handler)
+        handler.close()
