@@ -129,7 +129,7 @@ class Life:
     deliveries: DeliveryQueues
 
     async def send(self, message: ChatMessage, run: Run, pay: Payment | None = None) -> bool:
-        """Whether it was paid for; waits as long as the agent does, and raises `NotSent`."""
+        """Whether it was paid for; waits as long as the agent does, and raises `DeliveryFailed`."""
         verdict = await self.poster.send(message, run, pay)
         if isinstance(verdict, PingAllowed):
             self.arrival = await self.poster.arrival(message.id)

@@ -161,7 +161,7 @@ async def test_a_slow_service_doubles_nothing_and_is_heard_in_the_end() -> None:
 
 
 @pytest.mark.parametrize("fault", [DeliveryFault.FAULT, DeliveryFault.BROKEN_OFF])
-async def test_a_courier_with_a_fault_holds_nothing_up_and_doubles_nothing(
+async def test_a_channel_with_a_fault_holds_nothing_up_and_doubles_nothing(
     fault: DeliveryFault,
 ) -> None:
     bag, service, _ = far_bag()

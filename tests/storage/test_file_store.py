@@ -32,9 +32,7 @@ from ollim_bot.testing.disks import SteppedDisk
 STORES: dict[str, Callable[[Stores], Any]] = {
     "sessions": lambda stores: stores.session,
     "pending_updates": lambda stores: stores.updates,
-    "fork_messages": lambda stores: stores.fork_messages,
     "inquiries": lambda stores: stores.inquiries,
-    "ping_budget": lambda stores: stores.pings,
     "config": lambda stores: stores.config,
     "memory": lambda stores: stores.memory,
 }

@@ -126,7 +126,7 @@ def _session_of(run: Run) -> tuple[SessionId | None, SessionId | None]:
 
 
 def _arrival(deliveries: Sequence[Delivery]) -> Arrival | None:
-    """None while it is not decided. Raises `NotSent` where every channel has refused."""
+    """None while it is not decided. Raises `DeliveryFailed` where every channel has refused."""
     states = [each.state for each in deliveries]
     if not states or DeliveryState.CONFIRMED in states:
         return Arrival.SENT

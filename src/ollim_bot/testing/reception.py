@@ -49,7 +49,7 @@ _IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".gif": "image/gif", ".web
 
 
 class FakeReception:
-    """Doubles `Reception`. Messages go to all `surfaces`, as in the conversation.
+    """Doubles `ChatService`. Messages go to all `surfaces`, as in the conversation.
 
     Incoming files are moved into `folder`, which stands for the data directory. `on_message` is
     called with each new message. `waiting` has the inputs that no turn has taken yet. `answers` has

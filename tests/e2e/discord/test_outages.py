@@ -112,7 +112,7 @@ async def listening(folder: Path) -> AsyncIterator[tuple[LocalDiscord, FakeRecep
         async with LocalDiscord(now=clock.now) as local:
             account = Account(Secret(local.token), api_url=local.api_url)
             surface = DiscordSurface(account, MemoryStore({}), _no_files, folder / "files", clock)
-            reception.surfaces.append(surface)
+            reception.channels.append(surface)
             async with doing(surface.run(reception)):
                 await local.connected()
                 local.say("heard")

@@ -95,10 +95,10 @@ class TurnDrafts:
         refs = (each.ref for each in self.drafts if not each.is_taken)
         return any(each is not None and int(each) < int(ref) for each in refs)
 
-    def fitting(self, outgoings: Sequence[OutgoingMessage]) -> list[DraftMessage]:
-        """The first drafts, as far as each can be edited to show its part of `outgoing`."""
+    def fitting(self, wanted: Sequence[OutgoingMessage]) -> list[DraftMessage]:
+        """The first drafts, as far as each can be edited to show its part of `wanted`."""
         fitting = []
-        for draft, outgoing in zip(self.drafts, outgoings, strict=False):
+        for draft, outgoing in zip(self.drafts, wanted, strict=False):
             if draft.ref is None or draft.is_lost or outgoing.files:
                 break
             fitting.append(draft)
@@ -189,9 +189,9 @@ class Drafts:
         self._arriving = message_id
 
     async def take_over(
-        self, message: ChatMessage, outgoings: Sequence[OutgoingMessage]
+        self, message: ChatMessage, wanted: Sequence[OutgoingMessage]
     ) -> Sequence[DraftMessage]:
-        """Stop drawing and return the drafts to edit the first of `outgoing` into.
+        """Stop drawing and return the drafts to edit the first of `wanted` into.
 
         Repeated calls for a message give the same drafts.
         """
@@ -203,7 +203,7 @@ class Drafts:
         if turn_drafts.holder is None:
             turn_drafts.holder = message.id
             turn_drafts.taken = (
-                turn_drafts.fitting(outgoings) if self._is_current(turn_drafts, message) else ()
+                turn_drafts.fitting(wanted) if self._is_current(turn_drafts, message) else ()
             )
         return turn_drafts.taken
 
