@@ -151,9 +151,11 @@ class Scene:
         """Post a message and wait until it stands there as it should."""
         self.post(message)
         self.start()
-        async with asyncio.timeout(20):
-            while not self._is_shown(message.id):
-                await self.clock.advance(0.1)
+        for seconds in (*[0.1] * 100, *[5.0] * 400):
+            if self._is_shown(message.id):
+                break
+            await self.clock.advance(seconds)
+        assert self._is_shown(message.id)
         return list(self.delivery(message.id).refs)
 
     def delivery(self, message_id: MessageId) -> Delivery:
@@ -168,13 +170,17 @@ class Scene:
 
     async def begin_again(self) -> None:
         """A new life of the program, which remembers nothing but what is stored."""
+        await self.pause()
+        self.drafts = Drafts(self.channel, self.clock, self.background, self.memory)
+        self.surface = FakeSurface(self.channel, self.drafts, self.clock)
+        self._queue = DeliveryQueue(self.store, self.surface, self.clock)
+
+    async def pause(self) -> None:
+        """The queue stops, until it is started again."""
         if self._delivering is not None:
             self._delivering.cancel()
             await asyncio.gather(self._delivering, return_exceptions=True)
         self._delivering = None
-        self.drafts = Drafts(self.channel, self.clock, self.background, self.memory)
-        self.surface = FakeSurface(self.channel, self.drafts, self.clock)
-        self._queue = DeliveryQueue(self.store, self.surface, self.clock)
 
     def start(self) -> None:
         if self._delivering is None:

@@ -162,11 +162,13 @@ class Story:
         if not self.line:
             self.spare_messages()
             self.pings.update(await self.scene.deliver(self.scene.answer(None, "stand up")))
+            await self.scene.pause()
 
     async def deliver(self) -> None:
         self.spare_messages()
         while self.line:
             await self.scene.deliver(self.line.pop(0))
+        await self.scene.pause()
 
     def spare_messages(self) -> None:
         """A message itself is refused by nobody here, and gets through before it is given up."""

@@ -135,7 +135,7 @@ class Transport:
         return found
 
     async def sent(self, part: MessagePart, attempt: PartAttempt) -> str | None:
-        """None if the outcome is unknown; raises `DeliveryFailed` if it certainly did not arrive."""
+        """None if the outcome is unknown; raises `DeliveryFailed` if it is certainly not there."""
         was_in_doubt = attempt.is_in_doubt
         if not was_in_doubt:
             attempt.is_in_doubt, attempt.first_try = True, Instant.of(self._clock)
