@@ -20,6 +20,7 @@ from ollim_bot.domain.events import (
     ToolStarted,
 )
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable
+from ollim_bot.surfaces.discord.rendering import undated
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,8 @@ class Story:
         await self.scene.clock.advance(300)
         shown = [each for each in self.scene.channel.bot.values() if each.ref not in self.pings]
         await self.scene.close()
-        return [each.outgoing.text for each in sorted(shown, key=lambda each: int(each.ref))]
+        in_order = sorted(shown, key=lambda each: int(each.ref))
+        return [undated(each.outgoing.text) for each in in_order]
 
 
 @given(st.lists(PLANS, min_size=1, max_size=3))
