@@ -21,6 +21,7 @@ from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import IncomingMessage
 from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.store.opening import IN_FILES, open_database
 from ollim_bot.store.stores import open_stores
 from ollim_bot.surfaces.web.secret import web_secret
 from ollim_bot.testing.clock import ManualClock
@@ -67,6 +68,7 @@ async def test_the_real_program_runs_though_it_can_write_nothing(tmp_path: Path)
     given = settings(tmp_path)
     prepare_data_directory(given.paths)
     web_secret(given.paths)
+    open_database(given.paths, lambda: NOW, is_holder=True, report=print, in_use=IN_FILES).close()
     stores = open_stores(given.paths, now=lambda: NOW, journal=RecordingJournal())
     stores.change_provider("offline")
     with socket.socket() as free:

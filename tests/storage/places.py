@@ -12,7 +12,7 @@ from ollim_bot.ports import Disk
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.files import OsDisk
-from ollim_bot.store.opening import open_database
+from ollim_bot.store.opening import IN_FILES, open_database
 from ollim_bot.store.stores import open_stores
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.stores import Stores
@@ -57,7 +57,11 @@ class DataDirectory:
     def run(self, step: Callable[[Transaction], R], *, is_holder: bool = False) -> R:
         """Run a step on the database, as another process than the bot; `is_holder` makes it."""
         database = open_database(
-            self.paths, lambda: NOW, is_holder=is_holder, report=self.problems.append
+            self.paths,
+            lambda: NOW,
+            is_holder=is_holder,
+            report=self.problems.append,
+            in_use=IN_FILES,
         )
         try:
             return database.run(step)

@@ -32,7 +32,7 @@ from ollim_bot.store.attachments.files import FileAttachments
 from ollim_bot.store.data_directory import TEXTS, Closing, close_to_others, prepare_data_directory
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.journal import open_journal
-from ollim_bot.store.opening import open_database
+from ollim_bot.store.opening import IN_FILES, open_database
 from ollim_bot.store.policy_file import PolicyFile
 from ollim_bot.store.store import SqliteStore, Store
 from ollim_bot.store.stores import open_stores
@@ -195,6 +195,7 @@ class App:
             is_holder=True,
             report=lambda problem: self._problem(str(problem)),
             disk=self._ground.disk,
+            in_use=IN_FILES,
         )
         store = SqliteStore(database, self._clock)
         lifetime.push_async_callback(store.close)

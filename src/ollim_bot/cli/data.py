@@ -20,6 +20,7 @@ from ollim_bot.store.job_shelf import MarkdownShelf, Notes
 if TYPE_CHECKING:
     from ollim_bot.cli.framework import Caller
     from ollim_bot.ports import Journal
+    from ollim_bot.store.database import Step
     from ollim_bot.store.file_store import Codec
     from ollim_bot.store.journal import GitJournal
     from ollim_bot.stores import Stores
@@ -63,6 +64,12 @@ class Data:
             return codec.decode(OsDisk().read(path, SizeLimit.STATE))[0]
         except (OSError, Malformed, FormatIsNewer):
             return codec.missing()
+
+    def read(self, question: Step[T]) -> T | None:
+        """Of the database as it is; None where there is none yet."""
+        from ollim_bot.store.opening import look_into
+
+        return look_into(self.paths, self.now, question)
 
     def stores(self, on_problem: Callable[[str], None]) -> Stores:
         from ollim_bot.store.stores import open_stores

@@ -7,15 +7,16 @@ from collections.abc import Callable
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
+from typing import TypeVar
 
-from ollim_bot.errors import WriteFailed
+from ollim_bot.errors import StorageError, WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk
-from ollim_bot.store.connection import Connect, Statements, connect
+from ollim_bot.store.connection import Connect, Statements, connect, connect_for_reading
 from ollim_bot.store.copies import copy_database, mend
-from ollim_bot.store.database import Ballast, Database
+from ollim_bot.store.database import Ballast, Database, Step
 from ollim_bot.store.errors import OlderState, OtherSchema, translated
-from ollim_bot.store.file_store import StoreProblem
+from ollim_bot.store.file_store import Malformed, StoreProblem
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.mirrors import Mirrors
 from ollim_bot.store.schema import SCHEMA, migrate, schema_of
@@ -24,7 +25,10 @@ from ollim_bot.store.transaction import Transaction
 
 DATABASE = "ollim.db"
 BALLAST_FILE = "ballast"
+# The files that have not moved into the database yet.
+IN_FILES = ("ledger", "inbox", "memory")
 
+R = TypeVar("R")
 Report = Callable[[StoreProblem], None]
 
 
@@ -36,21 +40,41 @@ def open_database(
     report: Report,
     disk: Disk | None = None,
     connection: Connect = connect,
+    in_use: tuple[str, ...] = (),
 ) -> Database:
     """The database of `paths`, ready for steps; `report` is told what a person should know.
 
     The holder of the instance lock mends it, makes it, takes over the files of an older version,
     migrates it and lets hand edits of the mirrors count. In any other process, what is still to be
     done raises `OtherSchema` or `OlderState`. `settle_return` is to be the first step of a bot.
+    Logs named by `in_use` are still written as files, and stay where they are.
     """
     ballast = Ballast(paths.state / BALLAST_FILE)
     try:
-        return _opened(paths, now, is_holder, report, disk or OsDisk(), connection, ballast)
+        return _opened(paths, now, is_holder, report, disk or OsDisk(), connection, ballast, in_use)
     except WriteFailed:
         # Even to open the database takes some room.
         if not is_holder or not ballast.give_up():
             raise
-        return _opened(paths, now, is_holder, report, disk or OsDisk(), connection, ballast)
+        return _opened(paths, now, is_holder, report, disk or OsDisk(), connection, ballast, in_use)
+
+
+def look_into(paths: DataPaths, now: datetime, question: Step[R]) -> R | None:
+    """What `question` returns of the database as it is, with nothing changed.
+
+    None where there is no database, or none that can be read.
+    """
+    path = paths.state / DATABASE
+    try:
+        if not path.is_file():
+            return None
+        with closing(connect_for_reading(path)) as connection:
+            if schema_of(connection) != SCHEMA:
+                return None
+            connection.execute("BEGIN")
+            return question(Transaction(Statements(connection, path), now))
+    except (sqlite3.Error, OSError, StorageError, Malformed):
+        return None
 
 
 def _opened(
@@ -61,12 +85,13 @@ def _opened(
     disk: Disk,
     connection: Connect,
     ballast: Ballast,
+    in_use: tuple[str, ...],
 ) -> Database:
     path = paths.state / DATABASE
     mirrors = Mirrors(paths, disk, report)
     if is_holder:
         mend(path, now(), report)
-        _Preparation(path, now(), mirrors, TakeOver(paths, disk, report)).run(connection)
+        _Preparation(path, now(), mirrors, TakeOver(paths, disk, report, in_use)).run(connection)
     else:
         _check(path)
     database = Database(

@@ -46,26 +46,36 @@ class TakeOver:
     """Reads the files of an older version into one transaction, then puts the files away."""
 
     def __init__(
-        self, paths: DataPaths, disk: Disk, report: Callable[[StoreProblem], None]
+        self,
+        paths: DataPaths,
+        disk: Disk,
+        report: Callable[[StoreProblem], None],
+        in_use: tuple[str, ...] = (),
     ) -> None:
         self._paths = paths
         self._disk = disk
         self._report = report
+        self._in_use = in_use
 
     def originals(self) -> list[Path]:
         """The files that the database replaces, as far as they exist."""
         state = self._paths.state
         logs = [*_segments(self._paths.ledger), *_segments(self._paths.messages)]
         others = [self._paths.inbox, self._paths.outbox, self._paths.memory]
-        return [path for path in (*logs, *others) if path.parent == state and path.exists()]
+        found = [path for path in (*logs, *others) if path.parent == state and path.exists()]
+        return [path for path in found if path.name.split("-")[0].split(".")[0] not in self._in_use]
 
     def back_up_mirrors(self) -> None:
         """Keep the files that stay as they were before they were taken over."""
         for name in (*(spec.file for spec in MIRRORED), HISTORY_FILE):
             source = self._paths.state / name
-            if source.is_file() and not (self._target() / name).exists():
+            if not source.is_file() or (self._target() / name).exists():
+                continue
+            try:
                 content = read_file(source, SizeLimit.LOG)
-                write_atomically(self._disk, self._target() / name, content, PRIVATE)
+            except UnsuitableFile:  # it is set aside and told when it is read
+                continue
+            write_atomically(self._disk, self._target() / name, content, PRIVATE)
 
     def run(self, tx: Transaction) -> None:
         """Import all, and raise `TakeOverFailed` unless the database says the same as the files."""
