@@ -243,7 +243,7 @@ def test_a_card_of_a_later_version_is_read_all_the_same(card: Card) -> None:
 )
 def test_any_text_comes_back_from_disk_as_it_was(data: DataDirectory, text: str) -> None:
     said = OwnerMessage(InputId("m1"), "web", AT, text, quote=text)
-    shown = ChatMessage(MessageId("m1"), AT, Author.OWNER, text, refs={text: text})
+    shown = ChatMessage(MessageId("m1"), AT, Author.OWNER, text)
     stores = data.open()
     stores.inbox.append(Accepted(AT, said))
     data.run(lambda tx: tx.messages.add(shown), is_holder=True)
