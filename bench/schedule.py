@@ -105,7 +105,9 @@ async def _running(paths: DataPaths) -> AsyncIterator[tuple[Stores, float]]:
     files = open_stores(paths, now=clock.now, journal=journal)
     stores = on_records(files, RepeatingStore(clock.now))
     book = JobIndex(paths, clock, nobody, HandEdits(journal, paths.root, clock))
-    dispatch = Dispatcher(stores, nobody, nobody, nobody, nobody, clock, nobody, ManualRuns())
+    dispatch = Dispatcher(
+        stores, nobody, nobody, nobody, nobody, nobody, clock, nobody, ManualRuns()
+    )
     watcher = Watcher(paths, clock, nobody.tell)
     scheduler = Scheduler(stores, book, watcher, dispatch, nobody, clock, UTC, HeartbeatFile(paths))
     began = time.perf_counter()

@@ -45,7 +45,7 @@ class WatchingSurface:
         self._reception.set_result(reception)
         await asyncio.Event().wait()
 
-    async def post(self, message: ChatMessage) -> None:
+    async def post(self, message: ChatMessage, _change: int = 0) -> None:
         self._is_answered |= message.author is Author.ASSISTANT
 
     async def present(self, _: TurnStart, events: AsyncIterator[AgentEvent]) -> None:

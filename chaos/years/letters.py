@@ -15,7 +15,7 @@ from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.errors import DeliveryUncertain, OllimError, Unreachable
-from ollim_bot.ports import ChatService, IncomingMessage, Status, TurnStart
+from ollim_bot.ports import ChatService, IncomingMessage, MessagePart, Status, TurnStart
 
 # So long does the service know what it was given, and nobody reads back farther than so many.
 _REMEMBERS = 180.0
@@ -42,7 +42,7 @@ class Found:
 
 
 class Letters:
-    """`RemoteSurface`, and the service behind it. While it `is_down`, nothing gets through.
+    """A `Channel`, and the service behind it. While it `is_down`, nothing gets through.
 
     The next `lost_answers` deliveries arrive, and nobody is told so.
     """
@@ -106,15 +106,9 @@ class Letters:
                     pass
             await self._clock.sleep(_BETWEEN_TRIES)
 
-    async def connected(self) -> None:
+    async def connected(self) -> str:
         await self._connected.wait()
-
-    async def post(self, message: ChatMessage) -> None:
-        self._pace.stir()
-        if message.card is not None:
-            self.cards[message.id] = message.card
-            while len(self.cards) > _CARDS:
-                del self.cards[next(iter(self.cards))]
+        return "owner"
 
     async def present(self, _: TurnStart, events: AsyncIterator[AgentEvent]) -> None:
         self._pace.stir()
@@ -127,28 +121,51 @@ class Letters:
     def parts(self, message: ChatMessage) -> Sequence[ChatMessage]:
         return [message]
 
-    async def deliver(self, part: ChatMessage, nonce: str) -> str:
+    async def take_drafts(self, _: ChatMessage, __: Sequence[ChatMessage]) -> Sequence[str]:
+        """Turns are not drawn here."""
+        return ()
+
+    def discard(self, refs: Sequence[str]) -> None:
+        """There are no drafts."""
+
+    def ended(self, _: ChatMessage, __: Sequence[str]) -> None:
+        self._pace.stir()
+
+    async def deliver(self, part: MessagePart) -> str:
         if self.is_down:
             raise Unreachable("There is no network.")
+        nonce = part.nonce
         known = next((each for each in self._newest if self._is_remembered(each, nonce)), None)
-        number = known.id if known else self._next(part.text, is_ours=True, nonce=nonce)
+        number = known.id if known else self._next(part.content.text, is_ours=True, nonce=nonce)
+        self._show_card(part.content)
         if self.lost_answers:
             self.lost_answers -= 1
             raise DeliveryUncertain("No answer came.")
         return str(number)
 
-    async def find(
-        self, part: ChatMessage, nonce: str, since: datetime, others: Collection[str]
-    ) -> str | None:
+    async def edit(self, _: str, content: ChatMessage) -> None:
+        if self.is_down:
+            raise Unreachable("There is no network.")
+        self._pace.stir()
+        self._show_card(content)
+
+    async def find(self, part: MessagePart, since: datetime, others: Collection[str]) -> str | None:
         if self.is_down:
             raise Unreachable("There is no network.")
         for each in reversed(self._newest):
-            is_same = each.nonce == nonce if self._is_fresh(each) else each.text == part.text
+            is_known = each.nonce == part.nonce
+            is_same = is_known if self._is_fresh(each) else each.text == part.content.text
             if each.nonce and is_same and str(each.id) not in others:
                 return str(each.id)
         if self._newest and self._newest[0].at > since.timestamp():
             raise DeliveryUncertain("There came too much after it.")
         return None
+
+    def _show_card(self, message: ChatMessage) -> None:
+        if message.card is not None:
+            self.cards[message.id] = message.card
+            while len(self.cards) > _CARDS:
+                del self.cards[next(iter(self.cards))]
 
     def _is_remembered(self, letter: _Letter, nonce: str) -> bool:
         return letter.nonce == nonce and self._is_fresh(letter)

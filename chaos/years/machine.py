@@ -82,7 +82,7 @@ class Machine:
             clock=self.clock,
             engine=mind,
             ground=Ground(self._disk, Silence(), quiet),
-            remote=lambda *_: self.letters,
+            channels=[lambda *_: self.letters],
         )
         self.pace.stir()
         self._task = asyncio.create_task(self._app.run())

@@ -1,8 +1,8 @@
 """The seams of the program. Read this file first.
 
 `Clock` is time. `AgentEngine` and `AgentSession` are the model. `ChatService` is what a surface
-asks of the core; `ChatSurface` and `ConfirmedChannel` are what the core asks of a surface. The
-storage seams come last. Each seam has a double and a contract suite in `testing`.
+asks of the core; `ChatSurface` and `Channel` are what the core asks of a surface. The storage
+seams come last. Each seam has a double and a contract suite in `testing`.
 
 The storage seams are synchronous and safe to use from any thread and any process at once. They may
 wait for a disk or for another process, so code on the event loop calls them through
@@ -280,6 +280,13 @@ class TurnStart:
     inputs: tuple[InputId, ...]
 
 
+class LogChange(NamedTuple):
+    """A message that was added or edited. `change` grows with every such change of the log."""
+
+    message: ChatMessage
+    change: int
+
+
 class ChatService(Protocol):
     """What a surface asks of the core."""
 
@@ -317,11 +324,26 @@ class ChatService(Protocol):
     async def message(self, message_id: MessageId) -> ChatMessage | None:
         """One message of the log, of any age; None if there is none."""
 
+    async def place_of(self, message_id: MessageId) -> int | None:
+        """The position of the message in the order of the log; None if it is not there."""
+
     async def by_ref(self, surface: str, ref: str) -> ChatMessage | None:
         """The message that has this id on a surface; None if it is unknown."""
 
-    async def missed_since(self, last: MessageId) -> Sequence[ChatMessage] | None:
-        """The messages after `last`, oldest first; None if `last` is too old to tell."""
+    async def by_refs(self, surface: str, newest: int) -> Mapping[str, ChatMessage]:
+        """The newest messages of the log that a surface shows, by their ids there."""
+
+    async def caught_up(self, surface: str) -> None:
+        """Returns when every open delivery to the surface has arrived or was given up."""
+
+    async def last_change(self) -> int:
+        """The number of the newest change of the log."""
+
+    async def changes_since(self, change: int, limit: int) -> Sequence[LogChange] | None:
+        """The messages added or edited after that change, in the order of the changes.
+
+        None if there are more than `limit`, or if the log never had that change.
+        """
 
     async def trouble(self, sentence: str) -> None:
         """Show on the other surfaces what does not work on this one.
@@ -337,24 +359,17 @@ class ChatService(Protocol):
     def status(self) -> Status: ...
 
 
-class ChatSurface(Protocol):
+class Surface(Protocol):
     """A place where the owner and the bot talk.
 
-    `post` and `present` return within a moment and never raise: a surface itself keeps, and shows
-    later, what it cannot show now.
+    `present` and `changed` return within a moment and never raise: a surface itself keeps, and
+    shows later, what it cannot show now.
     """
 
     name: str
 
     async def run(self, service: ChatService) -> None:
         """Serve until cancelled. When it raises, it is started again after a pause."""
-
-    async def post(self, message: ChatMessage) -> None:
-        """Show a message that is final and on disk.
-
-        The answer of a presented turn comes here too, with its `turn`, and replaces what was shown
-        of that turn.
-        """
 
     async def present(self, start: TurnStart, events: AsyncIterator[AgentEvent]) -> None:
         """Show a turn while it runs. The events end with a `TurnEnded`."""
@@ -363,41 +378,72 @@ class ChatSurface(Protocol):
         """Show the new status."""
 
 
-class ConfirmedChannel(Protocol):
-    """A channel whose service confirms each delivered message with an id of its own.
+class ChatSurface(Surface, Protocol):
+    """A surface of our own: it follows the log and confirms nothing."""
 
-    The core gives what the bot sends by itself to `deliver`, and also to `ChatSurface.post`, which
-    must not send it again. `post` recognises it by its `refs`: the entry under the name of the
-    channel is empty until the message is delivered, and then holds the ids that the service gave,
-    with spaces between them.
+    async def post(self, message: ChatMessage, change: int = 0) -> None:
+        """Show a message of the log, new or edited. Returns within a moment and never raises.
 
-    Both calls should end within a minute; a longer one is cancelled.
+        The answer of a presented turn comes here too, with its `turn`, and replaces what was shown
+        of that turn. `change` is 0 while the disk is too full to store the message.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class MessagePart:
+    """One part of a message, as a channel sends it; `index` counts from 0.
+
+    The nonce, of 24 characters, is the same for each try of the same part, so that a service that
+    remembers it answers with the message it has.
     """
 
-    name: str
+    content: ChatMessage
+    index: int
+    nonce: str
+
+
+class Channel(Surface, Protocol):
+    """A surface that another party's service runs; it confirms each message with an id of its own.
+
+    Each call should end within a minute; a longer one is cancelled. `deliver`, `find` and `edit`
+    raise `Unreachable` if the service certainly did nothing but may do so later, and
+    `DeliveryUncertain` if the outcome is unknown. `deliver` and `edit` raise `DeliveryFailed` with
+    the reason if the service refuses for good.
+    """
+
+    async def connected(self) -> str:
+        """Returns the account there, once the service has been reached for the first time."""
 
     def parts(self, message: ChatMessage) -> Sequence[ChatMessage]:
         """The message in parts that the service accepts, at least one; the same on each call."""
 
-    async def deliver(self, part: ChatMessage, nonce: str) -> str:
-        """Send the part; returns the id that the service gave it.
+    async def take_drafts(
+        self, message: ChatMessage, parts: Sequence[ChatMessage]
+    ) -> Sequence[str]:
+        """Stop drawing and return the ids of the drafts to edit the first parts into.
 
-        The nonce, of 24 characters, is the same for each try of the same part, so that a service
-        that remembers it answers with the message it has. Raises `DeliveryFailed` with the reason
-        if the service refused it for good, `Unreachable` if it certainly did not get through but
-        may do so later, `DeliveryUncertain` if the answer was lost.
+        Repeated calls give the same ids until `ended` is called.
         """
 
-    async def find(
-        self, part: ChatMessage, nonce: str, since: datetime, others: Collection[str]
-    ) -> str | None:
+    async def deliver(self, part: MessagePart) -> str:
+        """Send the part; returns the id that the service gave it."""
+
+    async def find(self, part: MessagePart, since: datetime, others: Collection[str]) -> str | None:
         """Look up whether the part has arrived; returns its id, or None if it certainly has not.
 
         `since` is the earliest time at which it may have been sent, by our clock, which may be
         wrong by hours: the newest messages must be searched in any case. `others` are ids of other
-        messages, which may have the same text. Raises `Unreachable` if the service does not answer
-        now, `DeliveryUncertain` if it answers and the part can be neither found nor ruled out.
+        messages, which may have the same text.
         """
+
+    async def edit(self, ref: str, content: ChatMessage) -> None:
+        """Edit the message with this id to show the part `content`; its files stay as they are."""
+
+    def discard(self, refs: Sequence[str]) -> None:
+        """Delete these drafts soon: they could not be edited. Never raises."""
+
+    def ended(self, message: ChatMessage, refs: Sequence[str]) -> None:
+        """The delivery has ended, with its arrived parts under `refs`. Never raises."""
 
 
 class AttachmentStore(Protocol):
@@ -414,13 +460,6 @@ class AttachmentStore(Protocol):
 
     def clean(self, now: datetime) -> int:
         """Remove the files that are older than 30 days; returns how many."""
-
-
-class RemoteSurface(ChatSurface, ConfirmedChannel, Protocol):
-    """A surface that another party's service runs."""
-
-    async def connected(self) -> None:
-        """Returns when the service has been reached for the first time."""
 
 
 class Store(Protocol[T]):

@@ -9,15 +9,12 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from ollim_bot.domain.cards import ButtonPrompt, ButtonPrompts
-from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.definitions import Armed
-from ollim_bot.domain.forks import Fork, ForkMessage
+from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.inbox import InboxRow
 from ollim_bot.domain.initiative import Setter
 from ollim_bot.domain.jobs import Reminder, Routine, WebhookSpec
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.outgoing import OutboxRow
-from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.run_history import History, checkpoint_row, reach_back
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import SessionEvent, SessionId
@@ -52,17 +49,13 @@ class Stores:
     session: Store[SessionId | None]
     session_history: Log[SessionEvent]
     updates: Store[PendingUpdates]
-    fork_messages: Store[tuple[ForkMessage, ...]]
     fork: Store[Fork | None]
     inquiries: Store[ButtonPrompts]
-    pings: Store[PingBudget]
     config: Store[RuntimeConfig]
     memory: Store[Mapping[str, object]]
     ledger: Log[LedgerRow]
     claims: Claims
     inbox: Log[InboxRow]
-    outbox: Log[OutboxRow]
-    messages: Log[ChatMessage]
     routines: Shelf[Routine]
     reminders: Shelf[Reminder]
     webhooks: Shelf[WebhookSpec]

@@ -6,17 +6,26 @@ import asyncio
 import sys
 from pathlib import Path
 
-from tests.background.scene import WatchedEngine, ping, routine, scene
+from tests.background.scene import NOW, WatchedEngine, ping, routine, scene
 from tests.storage.places import DataDirectory, QuickDisk
 
 from ollim_bot.domain.jobs import ReportMode
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.opening import open_database
+from ollim_bot.store.store import SqliteStore
 from ollim_bot.stores import Stores
+from ollim_bot.testing.clock import ManualClock
 
 
 async def _run(stores: Stores, root: Path, name: str) -> str:
-    async with scene(WatchedEngine().then(ping(name)), root=root, stores=stores) as stage:
+    paths = DataPaths(root)
+    database = open_database(paths, lambda: NOW, is_holder=False, report=lambda _: None)
+    store, engine = SqliteStore(database, ManualClock(NOW)), WatchedEngine().then(ping(name))
+    async with scene(engine, root=root, stores=stores, store=store) as stage:
         job = routine(name, description=name, update_main_session=ReportMode.FREELY)
-        return (await stage.run(job)).value
+        state = await stage.run(job)
+    await store.close()
+    return state.value
 
 
 def main(root: str, *_: str) -> None:

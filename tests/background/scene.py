@@ -11,18 +11,17 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from tests.conversation.scene import STATUS
+from tests.conversation.scene import STATUS, messages_of
 
 from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.conversation.background_attempt import BackgroundDeps, Try
-from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.jobs.echo import ChangeEcho
+from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.notices import Notices
-from ollim_bot.conversation.outbox.outbox import DurableOutbox
-from ollim_bot.conversation.stage import Stage
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.status_board import StatusBoard
+from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.decision import Circumstances, Skip, decide
 from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, Routine, WebhookSpec, kind_of
@@ -33,6 +32,8 @@ from ollim_bot.domain.sessions import SessionEvent, SessionId
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import AgentEngine, SessionSpec, Toolset
 from ollim_bot.store.job_checker import JobFileChecker
+from ollim_bot.store.record_views import on_records
+from ollim_bot.store.store import Store
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
@@ -131,10 +132,12 @@ class Scene:
 
     engine: AgentEngine
     stores: Stores
+    store: Store
     clock: ManualClock
     surface: RecordingSurface
     notices: Notices
-    poster: DurableOutbox
+    poster: MessagePoster
+    fanout: SurfaceFanout
     main: SessionId | None = MAIN
     is_busy: bool = False
     base: SessionSpec = field(default_factory=lambda: SessionSpec("You help.", HOME))
@@ -149,6 +152,7 @@ class Scene:
             BackgroundDeps(
                 self.engine,
                 self.stores,
+                self.store,
                 self.clock,
                 self.root,
                 self.poster,
@@ -234,12 +238,14 @@ class Scene:
 
     @property
     def said(self) -> list[str]:
-        return [message.text for message in self.stores.messages.read().entries]
+        return [message.text for message in messages_of(self.store)]
 
     async def told(self) -> list[str]:
         """What the program posts of itself, line by line."""
+        await self.fanout.catch_up()
         before = len(self.surface.posts)
         await self.notices.flush()
+        await self.fanout.catch_up()
         return [line for text in self.surface.texts[before:] for line in text.splitlines()]
 
     def _main(self) -> SessionId | None:
@@ -260,24 +266,32 @@ def _changed(config: RuntimeConfig, changes: dict[str, object]) -> RuntimeConfig
 
 @asynccontextmanager
 async def scene(
-    engine: AgentEngine, *, root: Path = HOME, stores: Stores | None = None, **replaced: Any
+    engine: AgentEngine,
+    *,
+    root: Path = HOME,
+    stores: Stores | None = None,
+    store: Store | None = None,
+    **replaced: Any,
 ) -> AsyncIterator[Scene]:
     """`replaced` are stores that stand in for those in memory; `root` is the data directory."""
     clock = ManualClock(NOW)
     stores = replace(stores or memory_stores(clock.now()), **replaced)
     surface = RecordingSurface()
-    chat = ChatLog(stores.messages)
-    stage = Stage(chat, [surface])
+    if store is not None:
+        stores = on_records(stores, store)
     store = stores.state
     state = ConversationState(store)
-    notices = Notices(store, state, stage, StatusBoard(store, state, stage, STATUS), clock)
+    fanout = SurfaceFanout(store, [surface])
+    poster = MessagePoster(store, fanout, [], clock)
+    notices = Notices(store, state, poster, StatusBoard(store, state, fanout, STATUS), clock)
     if isinstance(engine, ScriptedEngine):
         engine.known.add(MAIN)
-    poster = DurableOutbox(stores, chat, stage, clock)
-    made = Scene(engine, stores, clock, surface, notices, poster, root=root)
+    await fanout.load()
+    made = Scene(engine, stores, store, clock, surface, notices, poster, fanout, root=root)
+    following = asyncio.create_task(fanout.run())
     try:
         yield made
     finally:
-        for task in made.tasks:
+        for task in (*made.tasks, following):
             task.cancel()
-        await asyncio.gather(*made.tasks, return_exceptions=True)
+        await asyncio.gather(*made.tasks, following, return_exceptions=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from tests.background.scene import (
     MAIN,
+    NOW,
     BrokenLog,
     WatchedEngine,
     ping,
@@ -24,8 +26,12 @@ from ollim_bot.domain.events import EndCause, FailureKind, TurnEnded, Usage, Usa
 from ollim_bot.domain.jobs import ReportMode
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.errors import EngineError, WriteFailed
+from ollim_bot.store.transaction import Transaction
 from ollim_bot.testing.engine import CallsTool, Fails, Says, Waits
 from ollim_bot.testing.memory import MemoryLog
+from ollim_bot.testing.repeating_store import RepeatingStore
+
+R = TypeVar("R")
 
 FULL = WriteFailed(Path("state/x.json"), "the disk is full.")
 INTERNAL = ("abc123", "routine-bg", "routine:", "main-session")
@@ -169,7 +175,7 @@ async def test_no_exception_gets_out_and_there_is_an_end(
     if place == "history":
         replaced["session_history"] = BrokenLog(MemoryLog(lambda e: e.at), lambda _: True, error)
     if place == "prompt":
-        replaced["pings"] = Raising(error)
+        replaced["store"] = RaisingStore(error)
     async with scene(engine, **replaced) as stage:
         faults: dict[str, tuple[object, str]] = {
             "spec": (stage, "_spec"),
@@ -196,6 +202,19 @@ class Raising:
         raise self._error
 
     transact = read
+
+
+class RaisingStore(RepeatingStore):
+    """Does not take the first step."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(lambda: NOW)
+        self._errors = [error]
+
+    async def transact(self, step: Callable[[Transaction], R]) -> R:
+        if self._errors:
+            raise self._errors.pop()
+        return await super().transact(step)
 
 
 async def test_an_engine_that_says_nothing_has_failed() -> None:

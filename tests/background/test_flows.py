@@ -36,7 +36,7 @@ async def pinging(real: RealScene, **fields: Any) -> asyncio.Task[OccurrenceStat
 
 def recorded(stage: Scene) -> list[str]:
     """The sessions that replies to what was said lead to."""
-    return [record.fork_session_id for record in stage.stores.fork_messages.read()]
+    return [record.fork_session_id for record in stage.store.run(lambda tx: tx.fork_messages.get())]
 
 
 async def test_what_it_writes_is_read_by_nobody(real: RealScene) -> None:
@@ -59,7 +59,7 @@ async def test_a_ping_is_marked_recorded_and_charged(real: RealScene) -> None:
     (message,) = stage.surface.posts
     assert (message.text, message.author) == ("The bank wrote.", Author.BACKGROUND)
     assert message.job == "Morning mail"
-    [record] = stage.stores.fork_messages.read()
+    [record] = stage.store.run(lambda tx: tx.fork_messages.get())
     [event] = stage.events
     assert event.event is SessionChange.BG_FORK
     assert record.fork_session_id == event.session_id == stage.end.facts["session"]
@@ -67,7 +67,7 @@ async def test_a_ping_is_marked_recorded_and_charged(real: RealScene) -> None:
     assert stage.pending == ["Pinged about the bank."]
     assert stage.end.facts["tools"] == [PING, REPORT]
     assert stage.end.facts["tokens"]
-    assert stage.stores.pings.read().tokens == 4
+    assert stage.store.run(lambda tx: tx.budget.get()).tokens == 4
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ async def test_a_ping_while_the_owner_is_answered_is_refused_and_told_to_the_age
         "Leave it with `report_updates`, or end without a message."
     )
     assert stage.pending == ["The bank wrote."]
-    assert stage.stores.pings.read().tokens == 5
+    assert stage.store.run(lambda tx: tx.budget.get()).tokens == 5
 
 
 async def test_a_reminder_that_was_ordered_waits_for_the_end_of_the_answer(
@@ -174,7 +174,7 @@ async def test_a_reminder_that_was_ordered_waits_for_the_end_of_the_answer(
     await stage.clock.advance(1)
     assert await task is OccurrenceState.DONE
     assert stage.said == ["Call mum."]
-    assert stage.stores.pings.read().tokens == 5
+    assert stage.store.run(lambda tx: tx.budget.get()).tokens == 5
 
 
 async def test_but_not_for_longer_than_two_minutes(real: RealScene) -> None:

@@ -9,11 +9,11 @@ from tests.background.scene import NOW
 from tests.conversation.scene import call
 
 from ollim_bot.conversation.commands.program import PingCommands
-from ollim_bot.domain.pings import LARGEST_LIMIT, PingBudget
+from ollim_bot.domain.pings import LARGEST_LIMIT
 from ollim_bot.errors import WrongInput
-from ollim_bot.ports import Store
+from ollim_bot.store.store import Store
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.memory import memory_stores
+from ollim_bot.testing.repeating_store import RepeatingStore
 
 
 @pytest.fixture
@@ -22,17 +22,17 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def pings() -> Store[PingBudget]:
-    return memory_stores(NOW).pings
+def store() -> Store:
+    return RepeatingStore(lambda: NOW)
 
 
 @pytest.fixture
-def commands(pings: Store[PingBudget], clock: ManualClock) -> PingCommands:
-    return PingCommands(pings, clock)
+def commands(store: Store, clock: ManualClock) -> PingCommands:
+    return PingCommands(store, clock)
 
 
-def use(pings: Store[PingBudget], **changes: object) -> None:
-    pings.transact(lambda budget: (replace(budget, **changes), None))  # type: ignore[arg-type]
+def use(store: Store, **changes: object) -> None:
+    store.run(lambda tx: tx.budget.change(lambda now: replace(now, **changes)))  # type: ignore[arg-type]
 
 
 async def test_a_full_budget_is_two_short_lines(commands: PingCommands) -> None:
@@ -42,9 +42,9 @@ async def test_a_full_budget_is_two_short_lines(commands: PingCommands) -> None:
 
 
 async def test_what_was_used_today_is_shown_where_anything_was(
-    commands: PingCommands, pings: Store[PingBudget]
+    commands: PingCommands, store: Store
 ) -> None:
-    use(pings, available=2.5, daily_used=3, critical_used=1)
+    use(store, available=2.5, daily_used=3, critical_used=1)
     assert await commands.ping_budget(call()) == (
         "budget: 2/5 (next refill in 45 min)\n"
         "used today: 3\n"
@@ -54,22 +54,20 @@ async def test_what_was_used_today_is_shown_where_anything_was(
 
 
 async def test_what_was_shown_is_not_taken_away_by_a_clock_that_goes_back(
-    commands: PingCommands, pings: Store[PingBudget], clock: ManualClock
+    commands: PingCommands, store: Store, clock: ManualClock
 ) -> None:
-    use(pings, available=1.0)
+    use(store, available=1.0)
     clock.jump(90 * 60)
     assert (await commands.ping_budget(call())).startswith("budget: 2/5")
     clock.jump(-90 * 60)
     assert (await commands.ping_budget(call())).startswith("budget: 2/5")
 
 
-async def test_both_limits_can_be_set_and_are_said(
-    commands: PingCommands, pings: Store[PingBudget]
-) -> None:
+async def test_both_limits_can_be_set_and_are_said(commands: PingCommands, store: Store) -> None:
     assert await commands.ping_budget(call(capacity="1", refill_rate="30")) == (
         "budget: 1/1\nIt holds 1 ping at most, and gets one more every 30 min."
     )
-    budget = pings.read()
+    budget = store.run(lambda tx: tx.budget.get())
     assert (budget.capacity, budget.refill_rate_minutes, budget.available) == (1, 30, 1.0)
 
 
@@ -78,12 +76,12 @@ async def test_both_limits_can_be_set_and_are_said(
 )
 async def test_what_is_not_given_stays(
     commands: PingCommands,
-    pings: Store[PingBudget],
+    store: Store,
     given: dict[str, str],
     limits: tuple[int, int],
 ) -> None:
     await commands.ping_budget(call(**given))
-    budget = pings.read()
+    budget = store.run(lambda tx: tx.budget.get())
     assert (budget.capacity, budget.refill_rate_minutes) == limits
     assert budget.available == 5.0
 
@@ -91,9 +89,9 @@ async def test_what_is_not_given_stays(
 @pytest.mark.parametrize("word", ["0", "-1", "1.5", "many", "", "٣", "²", "9" * 5000, "1000001"])
 @pytest.mark.parametrize("name", ["capacity", "refill_rate"])
 async def test_a_wrong_limit_is_said_in_a_sentence_and_changes_nothing(
-    commands: PingCommands, pings: Store[PingBudget], name: str, word: str
+    commands: PingCommands, store: Store, name: str, word: str
 ) -> None:
-    before = pings.read()
+    before = store.run(lambda tx: tx.budget.get())
     given = {"capacity": "7", "refill_rate": "7", name: word}
     with pytest.raises(WrongInput) as wrong:
         await commands.ping_budget(call(**given))
@@ -101,4 +99,4 @@ async def test_a_wrong_limit_is_said_in_a_sentence_and_changes_nothing(
         "The ping budget takes a capacity and the minutes per ping, both whole numbers "
         f"from 1 to {LARGEST_LIMIT}, such as 5 and 90."
     )
-    assert pings.read() == before
+    assert store.run(lambda tx: tx.budget.get()) == before

@@ -18,18 +18,17 @@ from tests.storage.places import DataDirectory, QuickDisk
 
 from ollim_bot.domain.jobs import ReportMode
 from ollim_bot.domain.occurrences import OccurrenceState
-from ollim_bot.domain.outgoing import Outbox
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.offline.messages import Hang
 from ollim_bot.ports import Store
-from ollim_bot.stores import Stores
+from ollim_bot.store.transaction import Transaction
 from ollim_bot.testing.memory import memory_stores
 
 ROUNDS = 5
 
 
-def leave_one_token(stores: Stores) -> None:
-    stores.pings.transact(lambda budget: (replace(budget, available=1.0), None))
+def leave_one_token(tx: Transaction) -> None:
+    tx.budget.change(lambda budget: replace(budget, available=1.0))
 
 
 def ends(stage: Scene) -> list[dict[str, object]]:
@@ -60,7 +59,7 @@ async def together(tmp_path: Path) -> AsyncIterator[RealScene]:
 
 async def test_of_two_runs_at_once_exactly_one_gets_the_last_token(together: RealScene) -> None:
     real, stage = together, together.stage
-    leave_one_token(stage.stores)
+    stage.store.run(leave_one_token)
     real.model.when("YOUR TASK", calls(PING, message="The bank wrote."))
     runs = [
         stage.start(routine(name, description=name, update_main_session=ReportMode.FREELY))
@@ -72,8 +71,8 @@ async def test_of_two_runs_at_once_exactly_one_gets_the_last_token(together: Rea
     assert one["pings"] == [stage.surface.posts[0].id]
     assert "The ping budget is used up (budget: 0/5" in str(other["refused_pings"])
     assert str(other["silent_because"]).startswith("its ping was refused: the ping budget is used")
-    budget = stage.stores.pings.read()
-    assert (budget.tokens, budget.daily_used, budget.payments) == (0, 1, 1)
+    budget = stage.store.run(lambda tx: tx.budget.get())
+    assert (budget.tokens, budget.daily_used) == (0, 1)
 
 
 def test_of_two_processes_whose_runs_want_the_last_token_exactly_one_speaks(
@@ -83,20 +82,21 @@ def test_of_two_processes_whose_runs_want_the_last_token_exactly_one_speaks(
     stores = data.open_all(QuickDisk())
     with rivals(data.paths.root, "run a job", "tests.background.rival") as both:
         for number in range(ROUNDS):
-            leave_one_token(stores)
+            stores.state.run(leave_one_token)
             for each in both:
                 each.tell(f"{each.name}-{number}")
             assert [each.answer() for each in both] == ["done", "done"]
-            assert stores.pings.read().available < 1
+            assert stores.state.query(lambda tx: tx.budget.get()).available < 1
     rows = [row for row in stores.ledger.read().entries if row.state == "done"]
     pinged = [row.facts["job"] for row in rows if "pings" in row.facts]
     refused = [row.facts["job"] for row in rows if "refused_pings" in row.facts]
-    said = [message.job for message in stores.messages.read().entries]
+    said = [each.message.job for each in stores.state.query(lambda tx: tx.messages.page(1000))]
     assert (len(pinged), len(refused), said) == (ROUNDS, ROUNDS, pinged)
     assert {str(name).rpartition("-")[2] for name in pinged} == {str(n) for n in range(ROUNDS)}
     sessions = [row.facts["session"] for row in rows if "pings" in row.facts]
-    assert [record.fork_session_id for record in stores.fork_messages.read()] == sessions
-    assert Outbox.of(stores.outbox.read().entries) == Outbox()
+    assert [
+        record.fork_session_id for record in stores.state.query(lambda tx: tx.fork_messages.get())
+    ] == sessions
     assert data.problems == []
 
 

@@ -115,7 +115,7 @@ async def test_a_ping_reaches_the_owner_marked_and_finds_its_session_again() -> 
         await stage.run(routine())
         [message] = stage.surface.posts
         assert (message.text, message.job) == ("The bank wrote.", "Morning mail")
-        [record] = stage.stores.fork_messages.read()
+        [record] = stage.store.run(lambda tx: tx.fork_messages.get())
         assert record.fork_session_id == message.session == engine.opened[0].id
         assert record.parent_session_id == MAIN
         facts = stage.end.facts
@@ -129,7 +129,7 @@ async def test_the_name_that_the_engine_gives_counts() -> None:
     named = SessionNamed(SessionId("another"))
     async with scene(WatchedEngine().then(named, named, ping(), report())) as stage:
         await stage.run(routine())
-        [record] = stage.stores.fork_messages.read()
+        [record] = stage.store.run(lambda tx: tx.fork_messages.get())
         assert record.fork_session_id == stage.end.facts["session"] == "another"
         assert [event.session_id for event in stage.events][1:] == ["another"]
 

@@ -84,8 +84,10 @@ async def test_only_what_nobody_ordered_is_told_to_report_instead_of_pinging(
 async def test_what_a_run_is_shown_of_the_budget_is_kept() -> None:
     engine = WatchedEngine()
     async with scene(engine) as stage:
-        stage.stores.pings.transact(lambda budget: (budget.spent(stage.clock.now())[0], None))
+        stage.store.run(
+            lambda tx: tx.budget.change(lambda budget: budget.spent(stage.clock.now())[0])
+        )
         stage.clock.jump(90 * 60)
         await stage.run(routine())
         assert "budget: 5/5" in engine.prompts[0]
-        assert stage.stores.pings.read().tokens == 5
+        assert stage.store.run(lambda tx: tx.budget.get()).tokens == 5

@@ -89,7 +89,7 @@ class Squatter:
     async def _socket(self, request: web.Request) -> web.WebSocketResponse:
         socket = web.WebSocketResponse(protocols=("ollim",))
         await socket.prepare(request)
-        hello = {"type": "hello", "proof": "cA", "status": {}, "commands": [], "cards": []}
+        hello = {"type": "hello", "proof": "cA", "status": {}, "commands": [], "change": 0}
         await socket.send_json({**hello, "messages": [], "missed": [], "live": None, "read": None})
         async for said in socket:
             if said.type is WSMsgType.TEXT:

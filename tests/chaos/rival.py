@@ -14,14 +14,14 @@ from pathlib import Path
 
 from tests.storage.places import NOW, DataDirectory
 
-from ollim_bot.conversation.chat_log import ChatLog
-from ollim_bot.conversation.outbox.outbox import DurableOutbox
-from ollim_bot.conversation.stage import Stage
+from ollim_bot.conversation.message_poster import MessagePoster
+from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.domain.pings import Charge, PingBudget
+from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingRefused, PingVerdict
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.stores import Stores
+from ollim_bot.store.opening import open_database
+from ollim_bot.store.store import SqliteStore
 from ollim_bot.testing.clock import ManualClock
 
 WRITERS = 25
@@ -39,20 +39,23 @@ def leave_updates(root: Path, name: str, _: str) -> str:
 
 
 def send_ping(root: Path, name: str, number: str) -> str:
-    return asyncio.run(_sent(DataDirectory(root).open(), name, number))
+    paths = DataDirectory(root).paths
+    database = open_database(paths, lambda: NOW, is_holder=False, report=lambda _: None)
+    return asyncio.run(_sent(SqliteStore(database, ManualClock(NOW)), name, number))
 
 
-async def _sent(stores: Stores, name: str, number: str) -> str:
-    chat = ChatLog(stores.messages)
-    outbox = DurableOutbox(stores, chat, Stage(chat, []), ManualClock(NOW))
+async def _sent(store: SqliteStore, name: str, number: str) -> str:
+    poster = MessagePoster(store, SurfaceFanout(store, []), [], ManualClock(NOW))
     message = ChatMessage(MessageId(number), NOW, Author.BACKGROUND, name)
     run = Run(RunPolicy(RunKind.BACKGROUND, ()), NOW, session=SessionId(name))
-    return "sent" if await outbox.send(message, run, _with_a_token) else "refused"
+    verdict = await poster.send(message, run, _with_a_token)
+    await store.close()
+    return "sent" if isinstance(verdict, PingAllowed) else "refused"
 
 
-def _with_a_token(budget: PingBudget) -> tuple[PingBudget, Charge | None]:
+def _with_a_token(budget: PingBudget) -> tuple[PingBudget, PingVerdict]:
     after, is_paid = budget.spent(NOW)
-    return after, Charge.TOKEN if is_paid else None
+    return after, PingAllowed(Charge.TOKEN) if is_paid else PingRefused("There is no token.")
 
 
 DEEDS: dict[str, Callable[[Path, str, str], str]] = {

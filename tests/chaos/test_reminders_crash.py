@@ -18,12 +18,13 @@ from tests.e2e.bot import Bot
 from tests.e2e.test_reminders import checked, left, remind
 from tests.storage.places import DataDirectory
 
-from ollim_bot.domain.outgoing import Unsure
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.offline.messages import CallTool, Fail, Hang, ModelRequest, Reply, Say
 from ollim_bot.offline.rules import side_answer
 from ollim_bot.offline.scripted import Answer
 from ollim_bot.offline.server import MessagesServer
+from ollim_bot.store.deliveries import DeliveryState
+from ollim_bot.store.transaction import Transaction
 
 pytestmark = pytest.mark.chaos
 
@@ -113,13 +114,14 @@ class Trial:
     async def check(self) -> None:
         """Each text is there once: in the log, which has all, and on the page, the newest."""
         ordered = {text_of(name) for name in self.names}
-        said = Counter(message.text for message in self.data.open().messages.read().entries)
+        log = self.data.run(lambda tx: tx.messages.page(10_000))
+        said = Counter(each.message.text for each in log)
         times = {text: said[text] for text in ordered}
         assert set(times.values()) == {1}, times
         shown = Counter(one["text"] for one in await self.bot.messages())
         assert {text: times for text, times in shown.items() if text in ordered and times > 1} == {}
         assert shown[text_of(self.names[-1])] == 1
-        assert self.data.open().pings.read().payments == 0
+        assert self.data.run(lambda tx: tx.budget.get()).daily_used == 0
 
     @property
     def data(self) -> DataDirectory:
@@ -128,35 +130,39 @@ class Trial:
     @property
     def doubtful(self) -> int:
         """Messages that may have been sent, which nobody can find out any more."""
-        rows = self.data.open().outbox.read().entries
-        return sum(isinstance(row, Unsure) for row in rows)
+
+        def unknown(tx: Transaction) -> int:
+            log = tx.messages.page(10_000)
+            found = [one for each in log for one in tx.deliveries.of_message(each.message.id)]
+            return sum(one.state is DeliveryState.UNKNOWN for one in found)
+
+        return self.data.run(unknown)
 
 
 def with_an_empty_budget(bot: Bot) -> Bot:
     empty = replace(
         PingBudget.full(datetime.now(UTC)), capacity=1, available=0.0, refill_rate_minutes=100_000
     )
-    DataDirectory(bot.data).open().pings.transact(lambda _: (empty, None))
+    DataDirectory(bot.data).run(lambda tx: tx.budget.put(empty), is_holder=True)
     return bot
 
 
 def check_files(data: DataDirectory) -> None:
     """Every state file can be read to its last line."""
     stores = data.open()
-    logs = (stores.ledger, stores.inbox, stores.outbox, stores.messages, stores.session_history)
+    logs = (stores.ledger, stores.inbox, stores.session_history)
     torn = sum(log.read().skipped for log in logs)
     reads: Sequence[Callable[[], object]] = (
         stores.session.read,
         stores.updates.read,
-        stores.fork_messages.read,
         stores.fork.read,
         stores.inquiries.read,
-        stores.pings.read,
         stores.config.read,
         stores.memory.read,
     )
     for read in reads:
         read()
+    data.run(lambda tx: (tx.messages.page(10_000), tx.fork_messages.get(), tx.budget.get()))
     assert data.problems == []
     assert torn == 0
 

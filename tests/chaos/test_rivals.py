@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import IO
 
 from tests.chaos.rival import WRITERS
-from tests.storage.places import DataDirectory
+from tests.storage.places import NOW, DataDirectory
 
-from ollim_bot.domain.outgoing import Outbox
 from ollim_bot.domain.updates import MAX_PENDING_UPDATES
-from ollim_bot.stores import Stores
+from ollim_bot.store.opening import open_database
+from ollim_bot.store.transaction import Transaction
 
 ROUNDS = 30
 PATIENCE = 60.0
@@ -85,23 +85,26 @@ def test_fifty_writers_in_two_processes_lose_no_update_and_double_none(
     assert (ledger.skipped, data.problems) == (0, [])
 
 
-def leave_one_token(stores: Stores) -> None:
-    stores.pings.transact(lambda budget: (replace(budget, available=1.0), None))
+def leave_one_token(tx: Transaction) -> None:
+    tx.budget.change(lambda budget: replace(budget, available=1.0))
 
 
 def test_of_two_processes_that_want_the_last_token_exactly_one_sends(data: DataDirectory) -> None:
-    stores, winners = data.open(), []
+    database = open_database(data.paths, lambda: NOW, is_holder=True, report=data.problems.append)
+    winners: list[str] = []
     with rivals(data.paths.root, "send a ping") as both:
         for number in range(ROUNDS):
-            leave_one_token(stores)
+            database.run(leave_one_token)
             for side, each in enumerate(both):
                 each.tell(str(2 * number + side))
             answers = {each.name: each.answer() for each in both}
             assert sorted(answers.values()) == ["refused", "sent"]
             winners += [name for name, answer in answers.items() if answer == "sent"]
-            assert stores.pings.read().available == 0
-    assert [message.text for message in stores.messages.read().entries] == winners
-    assert [record.fork_session_id for record in stores.fork_messages.read()] == winners
-    assert stores.pings.read().payments == stores.pings.read().daily_used == ROUNDS
-    assert Outbox.of(stores.outbox.read().entries) == Outbox()
+            assert database.run(lambda tx: tx.budget.get()).available == 0
+    log = database.run(lambda tx: tx.messages.page(1000))
+    assert [each.message.text for each in log] == winners
+    records = database.run(lambda tx: tx.fork_messages.get())
+    assert [record.fork_session_id for record in records] == winners
+    assert database.run(lambda tx: tx.budget.get()).daily_used == ROUNDS
+    database.close()
     assert data.problems == []

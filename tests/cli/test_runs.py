@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,10 @@ from tests.cli.terminal import Terminal
 from tests.test_architecture import HEAVY
 
 from ollim_bot.cli.runs import find_run, listing, run_records
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+from ollim_bot.store.opening import DATABASE, IN_FILES, open_database
 
 PAGE = (Path(__file__).parents[2] / "docs" / "background-runs.md").read_text()
 
@@ -75,20 +78,26 @@ ROWS = [
 ]
 
 
+AT = datetime(2026, 11, 15, 11, 0, tzinfo=UTC)
 MESSAGES = [
-    json.dumps({"at": f"2026-11-15T11:00:{at}+00:00", "id": name, "author": who, "text": text})
-    for at, name, who, text in [
-        ("05", "16", "owner", "hello"),
-        ("15", "17", "background", "Call the dentist,\nit is time."),
-    ]
+    ChatMessage(MessageId("16"), AT, Author.OWNER, "hello"),
+    ChatMessage(MessageId("17"), AT, Author.BACKGROUND, "Call the dentist,\nit is time."),
 ]
+
+
+def keep(terminal: Terminal, *messages: ChatMessage) -> None:
+    database = open_database(
+        terminal.paths, lambda: AT, is_holder=True, report=print, in_use=IN_FILES
+    )
+    database.run(lambda tx: [tx.messages.add(message) for message in messages])
+    database.close()
 
 
 @pytest.fixture
 def bot(terminal: Terminal) -> Terminal:
     terminal.paths.locks.mkdir(parents=True)
     terminal.write("state/ledger.jsonl", "\n".join(ROWS) + "\n")
-    terminal.write("state/messages.jsonl", "\n".join(MESSAGES) + "\n")
+    keep(terminal, *MESSAGES)
     return terminal
 
 
@@ -100,7 +109,7 @@ def test_the_examples_of_the_page_are_real(bot: Terminal) -> None:
 
 
 def test_a_message_that_was_changed_since_is_told_once(bot: Terminal) -> None:
-    bot.write("state/messages.jsonl", "\n".join([*MESSAGES, MESSAGES[-1]]) + "\n")
+    keep(bot, replace(MESSAGES[-1], footer="late"))
     assert bot.done("runs", "show", "dentist").count("sent:") == 1
 
 
@@ -180,9 +189,9 @@ def test_a_run_that_is_going_says_since_when(bot: Terminal) -> None:
 
 
 def test_what_was_sent_and_is_forgotten_is_still_counted(bot: Terminal) -> None:
-    bot.write("state/messages.jsonl", "")
+    (bot.paths.state / DATABASE).unlink()
     assert "  pings    1 sent\n" in bot.done("runs", "show", "dentist")
-    (bot.paths.messages).unlink()
+    keep(bot)
     assert "  pings    1 sent\n" in bot.done("runs", "show", "dentist")
 
 

@@ -1,4 +1,4 @@
-"""Questions to the owner on a stage of their own: a log, a surface, and a clock that stands."""
+"""Questions to the owner by themselves: a log, and a clock that stands."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
+from tests.conversation.scene import messages_of
+
 from ollim_bot.conversation.approvals import Approvals
-from ollim_bot.conversation.chat_log import ChatLog
-from ollim_bot.conversation.stage import Stage
+from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.state import ConversationState
+from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.ports import Refusal, ToolCall
+from ollim_bot.store.store import Store
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.memory import memory_stores
-from ollim_bot.testing.surface import RecordingSurface
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 ROOT = Path("/data")
@@ -37,19 +39,18 @@ class Questions:
 
     stores: Stores = field(default_factory=lambda: memory_stores(NOW))
     clock: ManualClock = field(default_factory=lambda: ManualClock(NOW))
-    surface: RecordingSurface = field(default_factory=RecordingSurface)
 
     def __post_init__(self) -> None:
-        self.chat = ChatLog(self.stores.messages)
-        stage = Stage(self.chat, [self.surface], patience=0.05)
-        store = self.stores.state
-        state = ConversationState(store)
-        self.approvals = Approvals(store, state, stage, self.clock, ROOT)
+        poster = MessagePoster(self.store, SurfaceFanout(self.store, []), [], self.clock)
+        state = ConversationState(self.store)
+        self.approvals = Approvals(self.store, state, poster, self.clock, ROOT)
+
+    @property
+    def store(self) -> Store:
+        return self.stores.state
 
     async def again(self) -> Questions:
-        next_life = Questions(self.stores, self.clock)
-        await next_life.chat.load()
-        return next_life
+        return Questions(self.stores, self.clock)
 
     def ask(self, call: ToolCall = WRITE) -> asyncio.Task[Refusal | None]:
         return asyncio.create_task(self.approvals.ask(call))
@@ -84,8 +85,8 @@ class Questions:
 
     @property
     def shown(self) -> list[ChatMessage]:
-        """Each message as it was posted last."""
-        return list({message.id: message for message in self.surface.posts}.values())
+        """The messages of the log."""
+        return messages_of(self.store)
 
     @property
     def cards(self) -> list[Card]:

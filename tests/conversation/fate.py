@@ -174,10 +174,6 @@ def fated(stores: Stores, fate: Fate) -> Stores:
     """The same stores, for one life."""
     in_files = replace(
         stores,
-        fork_messages=SteppedStore("messages of forks", stores.fork_messages, fate),
         ledger=SteppedLog("the ledger", stores.ledger, fate, []),
-        messages=SteppedLog("the messages", stores.messages, fate, []),
     )
-    if stores.store is None:
-        return in_files
-    return on_records(in_files, SteppedState(stores.store, fate))
+    return on_records(in_files, SteppedState(stores.state, fate))

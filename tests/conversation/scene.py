@@ -189,14 +189,11 @@ class Scene:
             for surface in self.surfaces
             for start in surface.starts
         )
-        return self.talk.state.is_quiet and shown
+        return self.talk.state.is_quiet and shown and self.talk.fanout.is_caught_up
 
     @property
     def log(self) -> list[ChatMessage]:
-        """Every message once, as it stands last."""
-        return list(
-            {message.id: message for message in self.stores.messages.read().entries}.values()
-        )
+        return messages_of(self.store)
 
     @property
     def answers(self) -> list[ChatMessage]:
@@ -233,6 +230,11 @@ class Scene:
 
     def message(self, name: str) -> ChatMessage:
         return next(message for message in self.log if message.id == MessageId(name))
+
+
+def messages_of(store: Store) -> list[ChatMessage]:
+    """All messages of the log."""
+    return [each.message for each in store.run(lambda tx: tx.messages.page(10_000))]
 
 
 def world(
@@ -280,7 +282,7 @@ async def scene(
     make_gate: Callable[..., Gate] | None = None,
     **changes: Any,
 ) -> AsyncIterator[Scene]:
-    """A start of the bot; what it keeps is in `stores`, so that a second start goes on with it."""
+    """A start of the bot; what it keeps is in `stores`, for a second start."""
     clock = clock or ManualClock(NOW)
     stores = stores or memory_stores(clock.now())
     surfaces = [RecordingSurface()] if surfaces is None else surfaces
@@ -304,7 +306,9 @@ async def scene(
             asyncio.create_task(talk.loop.run()),
             asyncio.create_task(talk.notices.run()),
             asyncio.create_task(talk.idle_watch.run()),
-            asyncio.create_task(talk.outbox.run()),
+            asyncio.create_task(talk.deliveries.run()),
+            asyncio.create_task(talk.failures.run()),
+            asyncio.create_task(talk.fanout.run()),
         ]
     try:
         async with asyncio.timeout(LONGEST):

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 
 from tests.conversation.fate import Crash, Fate, fated
 from tests.conversation.recalling import ANSWER, WRITE, RecallingEngine
-from tests.conversation.scene import NOW, Scene, inbox_rows, scene
+from tests.conversation.scene import NOW, Scene, inbox_rows, messages_of, scene
 
-from ollim_bot.domain.chat import Author
+from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.inbox import Ended, InboxRow, InputEnd, Taken
 from ollim_bot.domain.sessions import SessionChange
+from ollim_bot.store.store import Store
 from ollim_bot.stores import Stores
 from ollim_bot.testing.memory import memory_stores
 
@@ -27,6 +28,10 @@ class Story:
     stores: Stores = field(default_factory=lambda: memory_stores(NOW))
     engine: RecallingEngine = field(default_factory=RecallingEngine)
     is_accepted: bool = False
+
+    @property
+    def store(self) -> Store:
+        return self.stores.state
 
     async def begin(self, *, is_resumed: bool = False) -> None:
         """`is_resumed`: there was a conversation before."""
@@ -73,24 +78,25 @@ class Story:
     @property
     def answers(self) -> list[str]:
         """The whole ones to the one message."""
-        entries = self.stores.messages.read().entries
-        return [each.text for each in entries if each.text == ANSWER and not each.is_cut_off]
+        return [each.text for each in self.log if each.text == ANSWER and not each.is_cut_off]
 
     @property
     def asked(self) -> list[str]:
         """What the owner wrote about the one thing, as the message log has it."""
-        messages = {each.id: each for each in self.stores.messages.read().entries}
-        return [each.text for each in messages.values() if each.id == "m1"]
+        return [each.text for each in self.log if each.id == "m1"]
 
     @property
     def texts(self) -> list[str]:
-        return [each.text for each in self.stores.messages.read().entries]
+        return [each.text for each in self.log]
 
     @property
     def told(self) -> list[str]:
-        """What the program said; a message posted again under its id is one message."""
-        messages = {each.id: each for each in self.stores.messages.read().entries}
-        return [each.text for each in messages.values() if each.author is Author.PROGRAM]
+        """What the program said."""
+        return [each.text for each in self.log if each.author is Author.PROGRAM]
+
+    @property
+    def log(self) -> list[ChatMessage]:
+        return messages_of(self.store)
 
     @property
     def created(self) -> Counter[str]:

@@ -18,10 +18,10 @@ class SlowSurface(RecordingSurface):
         super().__init__()
         self._moments = moments
 
-    async def post(self, message: ChatMessage) -> None:
+    async def post(self, message: ChatMessage, change: int = 0) -> None:
         for _ in range(self._moments):
             await asyncio.sleep(0)
-        await super().post(message)
+        await super().post(message, change)
 
 
 class OrderedSurface(SlowSurface):
@@ -31,8 +31,8 @@ class OrderedSurface(SlowSurface):
         super().__init__(moments)
         self.seen: list[str] = []
 
-    async def post(self, message: ChatMessage) -> None:
-        await super().post(message)
+    async def post(self, message: ChatMessage, change: int = 0) -> None:
+        await super().post(message, change)
         self.seen.append(message.text)
 
     async def present(self, start: TurnStart, events: AsyncIterator[AgentEvent]) -> None:
@@ -53,9 +53,9 @@ class HangingSurface(RecordingSurface):
         self.awake = asyncio.Event()
         self._what = what
 
-    async def post(self, message: ChatMessage) -> None:
+    async def post(self, message: ChatMessage, change: int = 0) -> None:
         await self._hang("post")
-        await super().post(message)
+        await super().post(message, change)
 
     async def present(self, start: TurnStart, events: AsyncIterator[AgentEvent]) -> None:
         await self._hang("present")

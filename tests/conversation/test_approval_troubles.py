@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
-from tests.conversation.approval_scene import WRITE, Questions, button
+from tests.conversation.approval_scene import WRITE, Questions
 from tests.conversation.fate import Fate, RefusingState, SteppedState
 
 from ollim_bot.domain.runtime_config import PermissionMode
-from ollim_bot.errors import Unreadable, WriteFailed
 from ollim_bot.ports import Refusal
 from ollim_bot.store.database import Step
 from ollim_bot.store.record_views import on_records
@@ -33,25 +28,6 @@ def without_disk(questions: Questions) -> Questions:
     return Questions(on_records(questions.stores, store))
 
 
-class Refusing:
-    """A store or a log whose disk is full, or gone."""
-
-    def read(self, *_: object) -> Any:
-        raise Unreadable(Path("state"), "cannot be read")
-
-    def transact(self, _: Callable[..., Any]) -> Any:
-        raise WriteFailed(Path("state"), "the disk is full")
-
-    def append(self, *_: object) -> None:
-        raise WriteFailed(Path("state"), "the disk is full")
-
-    def tail(self, _: int) -> Any:
-        raise Unreadable(Path("state"), "cannot be read")
-
-    def compact(self, _: Callable[..., Any]) -> None:
-        raise WriteFailed(Path("state"), "the disk is full")
-
-
 async def test_what_cannot_be_remembered_is_not_granted_and_can_still_be_answered(
     questions: Questions,
 ) -> None:
@@ -66,7 +42,7 @@ async def test_what_cannot_be_remembered_is_not_granted_and_can_still_be_answere
 
 
 async def test_what_cannot_be_shown_is_refused(questions: Questions) -> None:
-    mute = Questions(replace(questions.stores, messages=Refusing()))
+    mute = Questions(on_records(questions.stores, RefusingState(questions.store)))
     refusal = await mute.within(mute.ask())
     assert refusal is not None
     assert "could not be asked" in refusal.reason
@@ -82,21 +58,23 @@ async def test_settings_that_cannot_be_read_ask_nobody(questions: Questions) -> 
     assert isinstance(await blind.within(asking), Refusal)
 
 
-class HangingLog(Refusing):
-    """Not done with what it is given before `may_go_on`."""
+class HangingStore(SteppedState):
+    """Not done with a step before `may_go_on`."""
 
-    def __init__(self) -> None:
-        self.may_go_on = threading.Event()
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner, Fate())
+        self.may_go_on = asyncio.Event()
         self.was_asked = False
 
-    def append(self, *_: object) -> None:
+    async def transact(self, step: Step[R]) -> R:
         self.was_asked = True
-        self.may_go_on.wait()
+        await self.may_go_on.wait()
+        return await super().transact(step)
 
 
 async def test_a_disk_that_hangs_keeps_no_call_waiting_for_longer(questions: Questions) -> None:
-    hanging = HangingLog()
-    stuck = Questions(replace(questions.stores, messages=hanging))
+    hanging = HangingStore(questions.store)
+    stuck = Questions(on_records(questions.stores, hanging))
     asking = stuck.ask()
     try:
         await stuck.until(lambda: hanging.was_asked and stuck.clock.sleeping == 1)
@@ -106,26 +84,17 @@ async def test_a_disk_that_hangs_keeps_no_call_waiting_for_longer(questions: Que
         hanging.may_go_on.set()
 
 
-async def test_a_surface_that_breaks_hides_no_answer(questions: Questions) -> None:
-    """The card is in the log, which every surface catches up from."""
-    questions.surface.is_broken = True
-    asking = questions.ask()
-    await questions.until(lambda: bool(questions.stores.messages.read().entries))
-    (message,) = questions.stores.messages.read().entries
-    await questions.approvals.answer("web", message, button(message, "once"))
-    assert await questions.within(asking) is None
-
-
 class SlowStore(SteppedState):
-    """The first step waits until `may_go_on`."""
+    """The first step while it `is_slow` waits until `may_go_on`."""
 
     def __init__(self, inner: Store) -> None:
         super().__init__(inner, Fate())
         self.may_go_on = asyncio.Event()
+        self.is_slow = False
         self.begun = 0
 
     async def transact(self, step: Step[R]) -> R:
-        self.begun += 1
+        self.begun += self.is_slow
         if self.begun == 1:
             await self.may_go_on.wait()
         return await super().transact(step)
@@ -135,6 +104,7 @@ async def test_a_reset_takes_back_also_what_is_just_being_granted(questions: Que
     store = SlowStore(questions.stores.state)
     slow = Questions(on_records(questions.stores, store))
     (asking,) = await slow.asked()
+    store.is_slow = True
     granting = asyncio.create_task(slow.click("always"))
     try:
         await slow.until(lambda: store.begun == 1)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,13 +15,12 @@ from tests.conversation.scene import NOW, Scene, scene, scripted
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.owner_choices import GivenNames
-from ollim_bot.errors import WriteFailed
 from ollim_bot.prompts.system import read_set_up
 from ollim_bot.store.record_views import on_records
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
-from ollim_bot.testing.memory import MemoryLog, memory_stores
+from ollim_bot.testing.memory import memory_stores
 
 CUT_OFF = (
     "I was cut off without warning, last seen today 10:15, and am back. "
@@ -136,8 +133,9 @@ async def test_a_conversation_whose_log_is_gone_is_not_welcomed_as_new() -> None
     engine, stores, clock = a_bot()
     async with life(engine, stores, clock) as at:
         await at.ask("hello")
-    without = replace(stores, messages=memory_stores(NOW).messages)
-    async with life(engine, without, clock) as later:
+    session, empty = stores.session.read(), memory_stores(NOW)
+    empty.state.run(lambda tx: tx.session.put(session))
+    async with life(engine, empty, clock) as later:
         assert await greeted(later) == "back. our conversation goes on."
 
 
@@ -259,24 +257,14 @@ async def test_it_is_said_once_in_a_life(is_new: bool) -> None:
         assert len(later.surface.posts) == before + 1
 
 
-class FullLog(MemoryLog[ChatMessage]):
-    """Refuses while the disk is full."""
-
-    is_full = True
-
-    def append(self, *entries: ChatMessage) -> None:
-        if self.is_full:
-            raise WriteFailed(Path("messages.jsonl"), "the disk is full")
-        super().append(*entries)
-
-
 async def test_what_the_disk_refuses_is_said_when_it_is_asked_for_again() -> None:
     engine, stores, clock = a_bot()
-    log = FullLog(lambda message: message.at)
-    async with life(engine, replace(stores, messages=log), clock) as at:
+    full = RefusingState(stores.state, is_full=False)
+    async with life(engine, on_records(stores, full), clock) as at:
+        full.is_full = True
         await at.talk.greeting.say()
-        assert at.log == []
-        log.is_full = False
+        assert await at.chat.history(10) == []
+        full.is_full = False
         await welcomed(at)
 
 

@@ -2,89 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from datetime import datetime
-from typing import Any
-
 from tests.conversation.scene import NOW, Scene, scene
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
-from ollim_bot.ports import Log, LogView
+from ollim_bot.store.transaction import Transaction
 from ollim_bot.stores import Stores
 from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine
 from ollim_bot.testing.memory import memory_stores
+from ollim_bot.testing.repeating_store import RepeatingStore
 
 OLD = 10_000
-
-
-class CountingLog:
-    """Counts how often it was read as a whole, and made short."""
-
-    def __init__(self, log: Log[Any]) -> None:
-        self.whole_reads = 0
-        self._log = log
-
-    def append(self, *entries: Any) -> None:
-        self._log.append(*entries)
-
-    def read(self, since: datetime | None = None) -> LogView[Any]:
-        self.whole_reads += 1
-        return self._log.read(since)
-
-    def tail(self, limit: int) -> LogView[Any]:
-        assert limit < OLD / 10
-        return self._log.tail(limit)
-
-    def compact(self, keep: Callable[[Sequence[Any]], Iterable[Any]]) -> None:
-        self.whole_reads += 1
-        self._log.compact(keep)
 
 
 def old_message(number: int) -> ChatMessage:
     return ChatMessage(MessageId(f"old-{number}"), NOW, Author.OWNER, f"old {number}")
 
 
-def with_history(stores: Stores) -> tuple[Stores, list[CountingLog]]:
-    stores.messages.append(*(old_message(number) for number in range(OLD)))
+def with_history(length: int) -> Stores:
+    stores = memory_stores(NOW)
+    old = [old_message(number) for number in range(length)]
     event = SessionEvent(SessionId("old"), SessionChange.COMPACTED, NOW, SessionId("old"))
-    stores.session_history.append(*(event for _ in range(OLD)))
-    messages = CountingLog(stores.messages)
-    return replace(stores, messages=messages), [messages]
+
+    def step(tx: Transaction) -> None:
+        for each in old:
+            tx.messages.add(each)
+        tx.session_history.append(*(event for _ in range(length)))
+
+    stores.state.run(step)
+    return stores
 
 
-async def test_no_log_is_read_as_a_whole_for_a_message_and_its_turn() -> None:
-    stores, logs = with_history(memory_stores(NOW))
+def count_work(stores: Stores) -> list[int]:
+    """Grows by one with every hundred instructions of the database."""
+    store = stores.state
+    assert isinstance(store, RepeatingStore)
+    work: list[int] = []
+    store._connection.set_progress_handler(lambda: work.append(1), 100)
+    return work
+
+
+async def work_of_five_messages(length: int) -> int:
+    stores = with_history(length)
     engine = ScriptedEngine().then(CallsTool("Bash", {"command": "ls"}), Says("ok"))
     async with scene(engine, stores=stores) as at:
-        assert logs[0].whole_reads == 0
+        work = count_work(stores)
         for number in range(5):
             await finished(at, f"new {number}", number)
         await at.chat.history(50)
-        await at.chat.missed_since(MessageId("old-9990"))
+        await at.chat.changes_since(length, 100)
         await at.chat.edit(InputId("new 4"), "too late")
-        assert logs[0].whole_reads == 0
+        return len(work)
+
+
+async def test_a_message_and_its_turn_cost_the_same_after_ten_times_the_history() -> None:
+    short = await work_of_five_messages(OLD // 10)
+    assert await work_of_five_messages(OLD) <= 1.1 * short
 
 
 async def finished(at: Scene, text: str, number: int) -> None:
     """Without a look at the logs."""
-    await at.send(text, reply_to=MessageId("old-9999"))
+    await at.send(text, reply_to=MessageId("old-999"))
     await at.quiet()
     assert len(at.surface.posts) == 2 * (number + 1)
 
 
 async def test_the_old_part_of_the_history_can_still_be_read() -> None:
-    stores, logs = with_history(memory_stores(NOW))
+    stores = with_history(OLD)
     async with scene(ScriptedEngine(), stores=stores, runs=False) as at:
         page = await at.chat.history(3, MessageId("old-100"))
         assert [message.id for message in page] == ["old-97", "old-98", "old-99"]
         page = await at.chat.history(100, MessageId("old-9550"))
         assert [page[0].id, page[-1].id, len(page)] == ["old-9450", "old-9549", 100]
         assert await at.chat.message(MessageId("old-7")) == old_message(7)
-        assert logs[0].whole_reads == 3
-        assert await at.chat.missed_since(MessageId("old-7")) is None
+        assert await at.chat.changes_since(7, 100) is None
 
 
 async def test_a_turn_of_many_tools_leaves_an_inbox_without_rows_and_a_message_known() -> None:

@@ -5,27 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from tests.conversation.fate import Crash, Fate, SteppedLog, fated
-from tests.conversation.outbox_scene import SteppedCourier
-from tests.conversation.recalling import ANSWER, WRITE
+from tests.conversation.delivery_scene import SteppedChannel
+from tests.conversation.fate import Crash, Fate, fated
+from tests.conversation.recalling import WRITE
 from tests.conversation.scene import NOW, Scene, scene
 from tests.conversation.story import Story, check_answered
 
-from ollim_bot.conversation.chat_log import ChatLog
-from ollim_bot.domain.cards import Button, Card
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.inputs import InputId
-from ollim_bot.domain.outgoing import Outbox
-from ollim_bot.errors import StorageError
+from ollim_bot.errors import StorageError, WriteFailed
 from ollim_bot.ports import IncomingMessage
-from ollim_bot.testing.chat_service import FakeChatService
+from ollim_bot.store.deliveries import Delivery
+from ollim_bot.store.store import Store
+from ollim_bot.testing.channel import FakeChatService
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
-from ollim_bot.testing.memory import memory_stores
+from ollim_bot.testing.repeating_store import RepeatingStore
 from ollim_bot.testing.surface import RecordingSurface
 
 pytestmark = pytest.mark.usefixtures("at_once")
@@ -55,31 +54,27 @@ class MirroredStory(Story):
     async def life(self, fate: Fate) -> AsyncIterator[Scene]:
         self.engine.begin_life(fate)
         stores = fated(self.stores, fate)
-        stores = replace(stores, outbox=SteppedLog("the outbox", self.stores.outbox, fate, []))
-        courier = SteppedCourier(self.service, fate)
-        async with scene(self.engine, stores=stores, clock=self.clock, courier=courier) as at:
+        channels = [SteppedChannel(self.service, fate)]
+        async with scene(self.engine, stores=stores, clock=self.clock, channels=channels) as at:
             yield at
 
     @property
-    def answers(self) -> list[str]:
-        """A message is written down again when it has arrived: that is the same one."""
-        return [each.text for each in self.log if each.text == ANSWER and not each.is_cut_off]
-
-    @property
     def on_their_way(self) -> bool:
-        return bool(Outbox.of(self.stores.outbox.read().entries).open)
+        return bool(open_in(self.store))
 
-    @property
-    def log(self) -> list[ChatMessage]:
-        entries = self.stores.messages.read().entries
-        return list({message.id: message for message in entries}.values())
+    def refs(self, message: ChatMessage) -> tuple[str, ...]:
+        return self.store.run(lambda tx: tx.deliveries.refs(message.id)).get("discord", ())
+
+
+def open_in(store: Store) -> list[Delivery]:
+    return store.run(lambda tx: tx.deliveries.open("discord", 100))
 
 
 async def test_a_crash_at_any_step_lets_each_message_arrive_once_and_in_order() -> None:
     story, whole = MirroredStory(), Fate()
     await story.begin()
     await story.live(whole)
-    assert any("outbox" in step for step in whole.steps)
+    assert any("handed over" in step for step in whole.steps)
     for at in range(1, len(whole.steps) + 1):
         story, fate = MirroredStory(), Fate(at)
         await story.begin()
@@ -92,19 +87,15 @@ async def test_a_crash_at_any_step_lets_each_message_arrive_once_and_in_order() 
 
         where = f"crash at step {at}: {fate.steps[-1]}"
         check_answered(story, where)
-        # One that was in line when its twin from before the crash was not written down yet, say.
-        recovered = [each.text for each in story.log if each.refs.get("discord")]
-        unsent = [each.text for each in story.log if not each.refs.get("discord")]
-        assert story.service.texts == recovered, where
-        assert unsent in ([], [WRITE]), where
-        ids = [each.id for each in story.service.history]
-        assert [each.refs["discord"] for each in story.log if each.refs] == ids, where
+        assert story.service.texts == [each.text for each in story.log], where
+        ids = [(each.id,) for each in story.service.history]
+        assert [story.refs(each) for each in story.log] == ids, where
 
 
 async def test_what_came_from_there_is_not_sent_back() -> None:
     clock = ManualClock(NOW)
     service = FakeChatService(clock)
-    async with scene(ScriptedEngine(), clock=clock, courier=service) as at:
+    async with scene(ScriptedEngine(), clock=clock, channels=[service]) as at:
         name = InputId("discord-5")
         await at.chat.receive(IncomingMessage(name, "discord", "hello", refs={"discord": "5"}))
         await at.until(lambda: service.texts)
@@ -117,10 +108,10 @@ async def test_what_came_from_there_is_not_sent_back() -> None:
 async def test_a_message_is_known_by_the_id_that_it_has_elsewhere() -> None:
     clock = ManualClock(NOW)
     service = FakeChatService(clock)
-    async with scene(ScriptedEngine(), clock=clock, courier=service) as at:
+    async with scene(ScriptedEngine(), clock=clock, channels=[service]) as at:
         await at.ask("hello")
         await at.until(lambda: len(service.texts) == 2)
-        await at.until(lambda: not Outbox.of(at.stores.outbox.read().entries).open)
+        await at.until(lambda: not open_in(at.store))
         found = await at.chat.by_ref("discord", service.history[1].id)
         assert found is not None
         assert (found.text, found.author) == ("ok", Author.ASSISTANT)
@@ -131,7 +122,7 @@ async def test_a_message_is_known_by_the_id_that_it_has_elsewhere() -> None:
 async def test_what_is_seen_there_long_before_its_id_is_told_is_known_nevertheless() -> None:
     clock = ManualClock(NOW)
     service = FakeChatService(clock)
-    async with scene(ScriptedEngine(), clock=clock, courier=service) as at:
+    async with scene(ScriptedEngine(), clock=clock, channels=[service]) as at:
         service.may_answer.clear()
         await at.ask("hello")
         await at.until(lambda: service.history)
@@ -148,7 +139,7 @@ async def test_while_nobody_answers_there_the_page_goes_on_and_later_all_arrives
     clock = ManualClock(NOW)
     service = FakeChatService(clock)
     service.is_down = True
-    async with scene(ScriptedEngine(), clock=clock, courier=service) as at:
+    async with scene(ScriptedEngine(), clock=clock, channels=[service]) as at:
         assert await at.ask("one") == "ok"
         assert await at.ask("two") == "ok"
         assert service.texts == []
@@ -160,61 +151,39 @@ async def test_while_nobody_answers_there_the_page_goes_on_and_later_all_arrives
     assert service.texts == ["one", "ok", "two", "ok"]
 
 
-async def test_a_card_that_is_used_keeps_what_it_became_elsewhere() -> None:
-    """Whoever posts it again may have a copy from before it arrived."""
-    chat = ChatLog(memory_stores(NOW).messages)
-    card = Card("Water?", buttons=(Button("Done", "dismiss"),))
-    message = ChatMessage(MessageId("1"), NOW, Author.PROGRAM, "Water?", card=card)
-    await chat.add(replace(message, refs={"discord": ""}))
-    await chat.note_ref(message, "discord", "77")
-    await chat.note_ref(message, "discord", "77 78")
-    used = replace(card, buttons=(Button("Done", "dismiss", is_used=True),))
-    kept = await chat.add(replace(message, card=used, refs={"discord": "77"}))
-    assert kept.refs == {"discord": "77 78"}
-    kept = await chat.add(replace(message, card=used))
-    assert kept.refs == {"discord": "77 78"}
-    await chat.note_ref(message, "discord", "77 78")
-    found = await chat.find(MessageId("1"))
-    assert found is not None
-    assert found.card == used
-
-
 async def test_a_card_that_changes_is_shown_again_and_not_sent_again() -> None:
     clock = ManualClock(NOW)
     service, surface = FakeChatService(clock), RecordingSurface()
-    async with scene(ScriptedEngine(), clock=clock, surfaces=[surface], courier=service) as at:
+    async with scene(ScriptedEngine(), clock=clock, surfaces=[surface], channels=[service]) as at:
         answer = await at.chat.command("web", "/fork")
         assert not answer.is_error
         await at.quiet()
         await at.ask("hello")
         [card] = [each for each in at.log if each.card is not None]
-        await at.until(lambda: at.message(card.id).refs["discord"])
-        ref = at.message(card.id).refs
+        await at.until(lambda: not open_in(at.store))
+        refs = at.store.run(lambda tx: tx.deliveries.refs(card.id))
         await at.chat.click("web", card.id, _button(card, "Exit Fork"))
         await at.until(lambda: any("Fork Ended" in text for text in service.texts))
 
-    shown = [each for each in surface.posts if each.id == card.id]
-    assert len(shown) > 1
-    assert shown[-1].refs == ref
+        await at.quiet()
+        shown = [each for each in surface.posts if each.id == card.id]
+        assert len(shown) > 1
+        assert at.store.run(lambda tx: tx.deliveries.refs(card.id)) == refs
     assert service.texts.count(card.text) == 1
 
 
 async def test_a_full_disk_leaves_nothing_that_arrives_later_by_surprise() -> None:
     clock = ManualClock(NOW)
-    service, stores = FakeChatService(clock), memory_stores(NOW)
-    fate = _Refusing()
-    log = SteppedLog("the messages", stores.messages, fate, [])
-    async with scene(
-        ScriptedEngine(), clock=clock, stores=replace(stores, messages=log), courier=service
-    ) as at:
-        fate.is_full = True
+    service, store = FakeChatService(clock), RepeatingStore(clock.now)
+    async with scene(ScriptedEngine(), clock=clock, store=store, channels=[service]) as at:
+        store.fail_with(WriteFailed(Path("ollim.db"), "the disk is full"))
         with pytest.raises(StorageError):
             await at.send("one")
-        fate.is_full = False
+        store.fail_with(None)
         for _ in range(5):
             await clock.advance(60)
         assert service.texts.count("one") <= 1
-    assert not Outbox.of(stores.outbox.read().entries).open
+        assert not open_in(store)
 
 
 async def died() -> None:
@@ -223,14 +192,6 @@ async def died() -> None:
     for task in left:
         task.cancel()
     await asyncio.gather(*left, return_exceptions=True)
-
-
-class _Refusing(Fate):
-    is_full = False
-
-    def step(self, what: str) -> None:
-        if self.is_full and what.startswith("before"):
-            raise StorageError(Path("messages.jsonl"), "disk full")
 
 
 def _button(card: ChatMessage, label: str) -> str:
@@ -242,7 +203,7 @@ async def test_as_soon_as_it_answers_again_nothing_waits_for_the_next_try() -> N
     clock = ManualClock(NOW)
     service = FakeChatService(clock)
     service.is_down = True
-    async with scene(ScriptedEngine(), clock=clock, courier=service) as at:
+    async with scene(ScriptedEngine(), clock=clock, channels=[service]) as at:
         await at.ask("one")
         for _ in range(10):
             await clock.advance(60)
@@ -256,9 +217,9 @@ async def test_what_was_said_last_may_arrive_before_the_bot_stops() -> None:
     clock = ManualClock(NOW)
     service = FakeChatService(clock)
     service.may_answer.clear()
-    async with scene(ScriptedEngine(), clock=clock, courier=service) as at:
+    async with scene(ScriptedEngine(), clock=clock, channels=[service]) as at:
         await at.ask("one")
-        settling = asyncio.create_task(at.talk.outbox.settle(3.0))
+        settling = asyncio.create_task(at.talk.deliveries.settle(3.0))
         await clock.advance(1)
         assert not settling.done()
         service.may_answer.set()
@@ -266,7 +227,7 @@ async def test_what_was_said_last_may_arrive_before_the_bot_stops() -> None:
         assert service.texts == ["one", "ok"]
         service.is_down = True
         await at.ask("two")
-        settling = asyncio.create_task(at.talk.outbox.settle(3.0))
+        settling = asyncio.create_task(at.talk.deliveries.settle(3.0))
         await clock.advance(3)
         await settling
         assert service.texts == ["one", "ok"]

@@ -20,12 +20,11 @@ from ollim_bot.testing.engine import Says, ScriptedEngine, Waits
 
 async def test_what_is_accepted_is_in_the_inbox_and_in_the_message_log() -> None:
     async with scene(scripted(), runs=False) as at:
-        shown = await at.send("hello", refs={"web": "7"})
+        shown = await at.send("hello")
 
         assert [row.input.id for row in at.rows if isinstance(row, Accepted)] == ["hello"]
         assert at.log == [shown]
         assert (shown.author, shown.text, shown.at) == (Author.OWNER, "hello", NOW)
-        assert shown.refs == {"web": "7"}
 
 
 async def test_a_message_gets_one_answer() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from ollim_bot.domain.inbox import InputEnd, Taken
 from ollim_bot.ports import Image, IncomingFile, Trace
 from ollim_bot.stores import Stores
 from ollim_bot.testing.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
-from ollim_bot.testing.memory import memory_stores
+from ollim_bot.testing.repeating_store import RepeatingStore
 
 DIES = Fails(FailureKind.ENGINE_DIED)
 
@@ -108,8 +107,8 @@ async def test_messages_that_waited_at_the_crash_are_answered_after_what_was_cut
 async def test_a_message_that_was_only_in_the_inbox_is_in_the_log_again() -> None:
     async with scene(ScriptedEngine(), runs=False) as at:
         sent = await at.send("one")
-    stores = replace(at.stores, messages=memory_stores(NOW).messages)
-    async with scene(ScriptedEngine(), stores=stores, runs=False) as again:
+    empty = RepeatingStore(lambda: NOW)
+    async with scene(ScriptedEngine(), stores=at.stores, store=empty, runs=False) as again:
         assert again.log == [sent]
 
 

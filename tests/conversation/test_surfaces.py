@@ -72,7 +72,7 @@ async def test_a_surface_that_hangs_is_waited_for_once_and_then_left_alone(what:
 
         assert took < MANY * PATIENCE
         assert set(at.ends.values()) == {InputEnd.ANSWERED}
-        assert len(well.texts) == 2 * MANY
+        await at.until(lambda: len(well.texts) == 2 * MANY)
         hanging.awake.set()
         await at.until(lambda: hanging.posts and hanging.starts and hanging.statuses)
         await at.quiet()
@@ -96,10 +96,12 @@ async def test_history_is_the_newest_or_what_came_before() -> None:
         assert [each.id for each in await at.chat.history(3, ids[1])] == ids[:1]
         assert await at.chat.history(3, ids[0]) == []
         assert await at.chat.history(3, MessageId("unknown")) == []
-        missed = await at.chat.missed_since(ids[5])
-        assert [each.id for each in missed or ()] == ids[6:]
-        assert await at.chat.missed_since(ids[-1]) == []
-        assert await at.chat.missed_since(MessageId("unknown")) is None
+        last = await at.chat.last_change()
+        missed = await at.chat.changes_since(last - 2, 10)
+        assert [each.message.id for each in missed or ()] == ids[-2:]
+        assert await at.chat.changes_since(last, 10) == []
+        assert await at.chat.changes_since(last - 3, 2) is None, "that is too much"
+        assert await at.chat.changes_since(last + 1, 10) is None, "there is no such change"
         assert await at.chat.message(ids[2]) == at.log[2]
         assert await at.chat.message(MessageId("unknown")) is None
 

@@ -1,9 +1,8 @@
-"""Turns and answers on a channel in memory, with the delivery that the outbox does, in short."""
+"""Turns and answers on a channel in memory, brought there by the queue of deliveries."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,11 +11,13 @@ from itertools import count
 
 from tests.discord.fake_channel import FakeChannel
 
+from ollim_bot.conversation.delivery import DeliveryQueue
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.events import AgentEvent, EndCause, TurnEnded
 from ollim_bot.domain.inputs import InputId
-from ollim_bot.errors import DeliveryUncertain, Unreachable
-from ollim_bot.ports import TurnStart
+from ollim_bot.ports import ChatService, MessagePart, Status, TurnStart
+from ollim_bot.store.deliveries import Delivery, DeliveryState, part_nonce
+from ollim_bot.store.store import Store
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
 from ollim_bot.surfaces.discord.delivery import DiscordDelivery
 from ollim_bot.surfaces.discord.draft_renderer import DiscordPresenter
@@ -24,6 +25,7 @@ from ollim_bot.surfaces.discord.drafts import Drafts
 from ollim_bot.surfaces.discord.messages import OutgoingMessage
 from ollim_bot.surfaces.discord.rendering import outgoing_of, parts_of
 from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.repeating_store import RepeatingStore
 
 NOON = datetime(2026, 2, 24, 12, 0, tzinfo=UTC)
 
@@ -46,8 +48,9 @@ class OpenDrafts:
 class Turn:
     """A turn that is presented. Events are taken when the clock moves, or at once by `show`."""
 
-    def __init__(self, presenter: DiscordPresenter, start: TurnStart) -> None:
+    def __init__(self, presenter: DiscordPresenter, start: TurnStart, store: Store) -> None:
         self.id = start.turn
+        self._store = store
         self._queue: asyncio.Queue[AgentEvent | None] = asyncio.Queue()
         self.presented = asyncio.create_task(presenter.present(start, self._events()))
 
@@ -58,7 +61,9 @@ class Turn:
 
     async def end(self, cause: EndCause = EndCause.COMPLETED) -> None:
         """Returns when `present` does, which waits for no request."""
-        self._queue.put_nowait(TurnEnded(cause))
+        posted = self._store.run(lambda tx: tx.messages.of_turn(self.id))
+        messages = tuple(each.message.id for each in posted)
+        self._queue.put_nowait(TurnEnded(cause, messages=messages))
         self._queue.put_nowait(None)
         async with asyncio.timeout(5):
             await self.presented
@@ -69,7 +74,27 @@ class Turn:
             self._queue.task_done()
 
 
+class FakeSurface(DiscordDelivery):
+    """A `Channel` without a connection."""
+
+    name = "discord"
+
+    async def run(self, _: ChatService) -> None:
+        raise NotImplementedError
+
+    async def present(self, start: TurnStart, events: AsyncIterator[AgentEvent]) -> None:
+        raise NotImplementedError
+
+    async def changed(self, status: Status) -> None:
+        raise NotImplementedError
+
+    async def connected(self) -> str:
+        return "dm-1"
+
+
 class Scene:
+    """The queue runs from the first `deliver` or `settle` on."""
+
     def __init__(self) -> None:
         self.clock = ManualClock(NOON)
         self.channel = FakeChannel(self.clock)
@@ -80,21 +105,28 @@ class Scene:
         self.presenter = DiscordPresenter(
             self.channel, self.drafts, self.clock, self.background, lambda: self.in_fork
         )
-        self.courier = DiscordDelivery(self.channel, self.drafts, self.background, self.clock)
+        self.store = RepeatingStore(self.clock.now)
+        self.store.run(lambda tx: tx.channels.join("discord", ""))
+        self.surface = FakeSurface(self.channel, self.drafts, self.clock)
+        self._queue = DeliveryQueue(self.store, self.surface, self.clock)
+        self._delivering: asyncio.Task[None] | None = None
         self._numbers = count(1)
         self._turns: list[Turn] = []
 
     async def close(self) -> None:
-        for turn in self._turns:
-            turn.presented.cancel()
-        await asyncio.gather(*(turn.presented for turn in self._turns), return_exceptions=True)
+        tasks = [turn.presented for turn in self._turns]
+        if self._delivering is not None:
+            tasks.append(self._delivering)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self.background.close()
 
     async def begin(self) -> Turn:
         """A turn that has shown its first sign, where that is possible."""
         number = next(self._numbers)
         start = TurnStart(TurnId(f"turn-{number}"), self.clock.now(), (InputId(f"in-{number}"),))
-        turn = Turn(self.presenter, start)
+        turn = Turn(self.presenter, start, self.store)
         self._turns.append(turn)
         await self.clock.advance(0)
         return turn
@@ -106,28 +138,53 @@ class Scene:
             Author.ASSISTANT,
             text,
             turn=None if turn is None else turn.id,
-            refs={"discord": ""},
         )
 
     def note(self, turn: Turn, text: str) -> ChatMessage:
         return replace(self.answer(turn, text), author=Author.PROGRAM)
 
-    async def deliver(self, message: ChatMessage) -> list[str]:
-        """Post a message and hand its parts over, in order, each until it has arrived."""
-        self.courier.changed(message)
-        refs = []
-        for index, part in enumerate(self.courier.parts(message)):
-            with self.time_goes_on():
-                refs.append(await self._arrived(part, nonce_of(message, index)))
-        return refs
+    def post(self, message: ChatMessage) -> None:
+        """Into the log; the queue brings it there if it runs."""
+        self.store.run(lambda tx: tx.messages.add(message))
 
-    async def _arrived(self, part: ChatMessage, nonce: str) -> str:
-        for pause in (1, 2, 4, 8, 16, 32):
-            try:
-                return await self.courier.deliver(part, nonce)
-            except (Unreachable, DeliveryUncertain):
-                await self.clock.sleep(pause)
-        return await self.courier.deliver(part, nonce)
+    async def deliver(self, message: ChatMessage) -> list[str]:
+        """Post a message and wait until it stands there as it should."""
+        self.post(message)
+        self.start()
+        for seconds in (*[0.1] * 100, *[5.0] * 400):
+            if self._is_shown(message.id):
+                break
+            await self.clock.advance(seconds)
+        assert self._is_shown(message.id)
+        return list(self.delivery(message.id).refs)
+
+    def delivery(self, message_id: MessageId) -> Delivery:
+        found = self.store.run(lambda tx: tx.deliveries.get("discord", message_id))
+        assert found is not None
+        return found
+
+    def _is_shown(self, message_id: MessageId) -> bool:
+        delivery = self.delivery(message_id)
+        is_over = delivery.state is not DeliveryState.OPEN
+        return is_over and delivery.shown_change == delivery.logged.change
+
+    async def begin_again(self) -> None:
+        """A new life of the program, which remembers nothing but what is stored."""
+        await self.pause()
+        self.drafts = Drafts(self.channel, self.clock, self.background, self.memory)
+        self.surface = FakeSurface(self.channel, self.drafts, self.clock)
+        self._queue = DeliveryQueue(self.store, self.surface, self.clock)
+
+    async def pause(self) -> None:
+        """The queue stops, until it is started again."""
+        if self._delivering is not None:
+            self._delivering.cancel()
+            await asyncio.gather(self._delivering, return_exceptions=True)
+        self._delivering = None
+
+    def start(self) -> None:
+        if self._delivering is None:
+            self._delivering = asyncio.create_task(self._queue.run())
 
     @contextmanager
     def time_goes_on(self) -> Iterator[None]:
@@ -145,6 +202,7 @@ class Scene:
 
     async def settle(self) -> None:
         """Until everything that was begun is over, and some."""
+        self.start()
         await self.clock.advance(90)
 
     def requests(self, *names: str) -> list[str]:
@@ -152,8 +210,10 @@ class Scene:
         return [name for name, _ in self.channel.calls if name in (names or ("send", "edit"))]
 
 
-def nonce_of(message: ChatMessage, index: int) -> str:
-    return hashlib.blake2s(f"{message.id} {index}".encode(), digest_size=12).hexdigest()
+def part_of(message: ChatMessage, nonce: str = "") -> MessagePart:
+    """The only part of a message."""
+    [content] = parts_of(message)
+    return MessagePart(content, 0, nonce or part_nonce(message.id, 0))
 
 
 def letters_of(message: ChatMessage) -> list[OutgoingMessage]:

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 from tests.discord.fake_channel import FakeChannel
 
-from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.surface_state import DiscordState
 from ollim_bot.errors import Unreachable, WriteFailed
 from ollim_bot.store.database import Step
@@ -89,7 +88,6 @@ class Scene:
         self.reception = FakeReception(self.clock, folder)
         self.store = SlowStore()
         self.reconnects = 0
-        self.changed: list[ChatMessage] = []
         self.begin_anew()
 
     def begin_anew(self) -> None:
@@ -111,7 +109,6 @@ class Scene:
             self.facts,
             self.clock,
             reconnect=self._reconnected,
-            changed=self.changed.append,
         )
 
     @asynccontextmanager

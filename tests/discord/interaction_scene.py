@@ -106,7 +106,8 @@ class Scene:
         view = view_of(card.buttons)
         assert view is not None
         sent = await channel.send(embed=discord.Embed(title=card.title), view=view)
-        message = await self.core.say("", card=card, refs={"discord": str(sent.id)})
+        message = await self.core.say("", card=card)
+        self.core.show_on("discord", str(sent.id), message.id)
         return str(sent.id), message
 
     async def _tell(self, text: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from devtools.localdiscord.server import LocalDiscord
-from tests.conversation.scene import NOW, world
+from tests.conversation.scene import NOW, messages_of, world
 from tests.discord.connection_scene import usual_addresses
 
 from ollim_bot.conversation.assembly import (
@@ -21,7 +21,6 @@ from ollim_bot.conversation.assembly import (
 )
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.domain.chat import Attachment, ChatMessage
-from ollim_bot.domain.outgoing import Outbox
 from ollim_bot.domain.surface_state import DiscordState
 from ollim_bot.settings import Secret
 from ollim_bot.stores import Stores
@@ -29,6 +28,7 @@ from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.testing.memory import memory_stores
+from ollim_bot.testing.repeating_store import RepeatingStore
 
 SECONDS = 60.0
 _PLENTY = 100_000
@@ -63,17 +63,20 @@ class World:
         self.folder = folder
         self.engine = ScriptedEngine(clock)
         self.stores: Stores = memory_stores(NOW)
+        self.store = self.stores.state
+        assert isinstance(self.store, RepeatingStore)
+        self.disk = self.store
 
     @asynccontextmanager
     async def life(self) -> AsyncIterator[Life]:
         account = Account(Secret(self.local.token), api_url=self.local.api_url)
         surface = DiscordSurface(account, self.stores.state, opened, self.folder, self.clock)
-        deps = world(self.engine, self.stores, self.clock, [surface], courier=surface)
+        deps = world(self.engine, self.stores, self.clock, [], channels=[surface])
         talk = build_conversation(deps)
         await talk.load()
         chat = await open_conversation(deps, talk)
         serving = asyncio.create_task(surface.run(chat))
-        parts = (talk.loop, talk.notices, talk.outbox)
+        parts = (talk.loop, talk.notices, talk.deliveries, talk.failures, talk.fanout)
         running: list[asyncio.Task[Any]] = [asyncio.create_task(each.run()) for each in parts]
         life = Life(talk, chat, surface, serving, running)
         try:
@@ -102,9 +105,10 @@ class World:
 
     @property
     def left(self) -> list[object]:
-        rows = self.stores.outbox.read().entries
+        edit = self.store.run(lambda tx: tx.deliveries.next_edit("discord"))
         return [
-            *Outbox.of(rows).open,
+            *self.store.run(lambda tx: tx.deliveries.open("discord", 100)),
+            *([edit] if edit else []),
             *self.drafts,
             *(each for each in self.local.messages if any(each.reactions.values())),
         ]
@@ -117,13 +121,12 @@ class World:
 
     @property
     def log(self) -> list[ChatMessage]:
-        entries = self.stores.messages.read().entries
-        return list({message.id: message for message in entries}.values())
+        return messages_of(self.store)
 
     @property
     def refs(self) -> list[str]:
         """The ids of all that is in the log, in its order."""
-        return [ref for each in self.log for ref in each.refs.get("discord", "").split()]
+        return list(self.store.run(lambda tx: tx.deliveries.known_refs("discord", 10_000)))
 
 
 def opened(_: Attachment) -> BinaryIO:

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, ModuleType
 
 import pytest
+from tests.discord.draft_scene import part_of
 from tests.discord.fake_channel import FakeChannel
 from tests.discord.input_scene import SUNDAY, doing, eventually
 
@@ -58,7 +59,7 @@ class Machine:
         self.background = BackgroundTasks(self.clock)
         self.facts = DiscordFacts(RepeatingStore(self.clock.now))
         self.drafts = Drafts(self.channel, self.clock, self.background, self.facts)
-        self.courier = DiscordDelivery(self.channel, self.drafts, self.background, self.clock)
+        self.delivery = DiscordDelivery(self.channel, self.drafts, self.clock)
         self.pending_reaction = PendingReaction(self.channel, self.clock)
         self.presenter = DiscordPresenter(self.channel, self.drafts, self.clock, self.background)
         channel, reception, facts = self.channel, self.reception, self.facts
@@ -72,7 +73,6 @@ class Machine:
             facts,
             self.clock,
             reconnect=_nothing,
-            changed=self.courier.changed,
         )
 
     async def talk(self, begin: int) -> None:
@@ -103,22 +103,28 @@ class Machine:
             Author.ASSISTANT,
             f"answer {number}",
             turn=turn,
-            refs={"discord": ""},
         )
         await self.deliver(answer, is_refused=number % 11 == 0)
         await presented
 
     async def deliver(self, answer: ChatMessage, *, is_refused: bool) -> None:
-        self.courier.changed(answer)
-        [part] = self.courier.parts(answer)
+        """As the queue of deliveries does it."""
+        part = part_of(answer)
+        refs = list(await self.delivery.take_drafts(answer, [part.content]))
         if is_refused:
             self.channel.fail("edit", DeliveryFailed("no"))
             self.channel.fail("send", DeliveryFailed("no"))
+            for ref in refs:
+                with pytest.raises(DeliveryFailed):
+                    await self.delivery.edit(ref, part.content)
+            self.delivery.discard(refs)
             with pytest.raises(DeliveryFailed):
-                await self.courier.deliver(part, f"nonce of {answer.id}")
-            self.courier.changed(answer)
-        else:
-            await self.courier.deliver(part, f"nonce of {answer.id}")
+                await self.delivery.deliver(part)
+            self.delivery.ended(answer, ())
+            return
+        for ref in refs:
+            await self.delivery.edit(ref, part.content)
+        self.delivery.ended(answer, refs or [await self.delivery.deliver(part)])
 
     async def size_at_rest(self) -> int:
         """How much there is in all that it holds on to."""
@@ -126,7 +132,7 @@ class Machine:
         size = 0
         seen: set[int] = set()
         wanted: list[object] = [self.inbound, self.catch_up, self.presenter]
-        wanted += [self.courier, self.pending_reaction, self.drafts]
+        wanted += [self.delivery, self.pending_reaction, self.drafts]
         while wanted:
             each = wanted.pop()
             if id(each) in seen or isinstance(each, _OTHERS):

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from tests.discord.input_scene import POLL, SILENT, Scene, at_rest
 
-from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.surfaces.discord.messages import OutgoingMessage, ReceivedMessage, input_of
 from ollim_bot.surfaces.discord.pending_reaction import EYES
@@ -26,11 +25,9 @@ async def waiting(scene: Scene, *texts: str) -> list[ReceivedMessage]:
     for text in texts:
         seen = scene.channel.say(text)
         said.append(seen)
-        refs = {"discord": seen.ref}
         name = MessageId(input_of(seen.ref))
-        await scene.reception.post(
-            ChatMessage(name, scene.clock.now(), Author.OWNER, text, refs=refs)
-        )
+        await scene.reception.post(ChatMessage(name, scene.clock.now(), Author.OWNER, text))
+        scene.reception.show_on("discord", seen.ref, name)
         scene.reception.waiting.add(input_of(seen.ref))
     ref = said[-1].ref
     scene.store.run(lambda tx: tx.discord.change(lambda state: state.seen(ref)))
@@ -77,8 +74,9 @@ async def test_one_that_is_too_old_to_be_found_is_not_taken_for_deleted(scene: S
 
 async def test_what_the_page_or_the_bot_has_said_is_never_taken_for_deleted(scene: Scene) -> None:
     await waiting(scene, "hello")
-    await scene.reception.say("on its way", refs={"discord": ""})
-    await scene.reception.say("deleted by the owner", refs={"discord": "1900"})
+    await scene.reception.say("on its way")
+    deleted = await scene.reception.say("deleted by the owner")
+    scene.reception.show_on("discord", "1900", deleted.id)
     await scene.reception.say("from the page", Author.OWNER)
     await scene.clock.advance(31)
     scene.catch_up.ready()
@@ -86,26 +84,6 @@ async def test_what_the_page_or_the_bot_has_said_is_never_taken_for_deleted(scen
         await scene.until(lambda: ("newest", "50") in scene.channel.calls)
         await at_rest(scene)
     assert len(scene.reception.waiting) == 1
-
-
-def card(*, is_used: bool) -> Card:
-    return Card("Milk", buttons=(Button("Done", "done", "1", is_used=is_used),))
-
-
-async def test_buttons_that_were_used_and_look_unused_are_mended_once(scene: Scene) -> None:
-    for number, is_used in enumerate([True, False, True]):
-        ref = await scene.channel.send(OutgoingMessage(card=card(is_used=False)), str(number))
-        await scene.reception.say(f"{number}", card=card(is_used=is_used), refs={"discord": ref})
-    await scene.channel.edit(ref, OutgoingMessage(card=card(is_used=True)))
-    scene.catch_up.ready()
-    async with scene.running():
-        await scene.until(lambda: scene.changed)
-        await at_rest(scene)
-        assert [each.text for each in scene.changed] == ["0"]
-        scene.catch_up.ready()
-        await scene.clock.advance(POLL)
-        await at_rest(scene)
-    assert len(scene.changed) == 1
 
 
 async def test_marks_of_an_earlier_life_go_when_nothing_waits(scene: Scene) -> None:

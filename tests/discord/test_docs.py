@@ -10,13 +10,19 @@ import discord
 import pytest
 from tests.conversation.scene import NOW
 
-from ollim_bot.conversation.outbox.regrets import sentence_about
+from ollim_bot.conversation.failure_notices import sentence_about
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.domain.outgoing import NotSent, Unsure
+from ollim_bot.store.deliveries import Delivery, DeliveryState
+from ollim_bot.store.messages import LoggedMessage
 from ollim_bot.surfaces.discord import errors, inbound, interactions
 
 TOLD = ChatMessage(MessageId("1"), NOW, Author.BACKGROUND, "…")
 DOCS = (Path(__file__).parents[2] / "docs" / "discord.md").read_text()
+
+
+def ended(state: DeliveryState) -> Delivery:
+    logged = LoggedMessage(TOLD, 1, 1)
+    return Delivery("discord", logged, state, (), (), 1, None, "", 0, "the reason.")
 
 
 def answered(status: int) -> str:
@@ -34,8 +40,8 @@ SENTENCES = (
     errors.BUSY,
     answered(403),
     answered(413),
-    sentence_about(TOLD, NotSent(NOW, TOLD.id, "the reason.", service="discord")),
-    sentence_about(TOLD, Unsure(NOW, TOLD.id, service="discord")),
+    sentence_about(ended(DeliveryState.REFUSED)),
+    sentence_about(ended(DeliveryState.UNKNOWN)),
     inbound.not_kept_yet("…"),
     inbound.NOTHING_TO_READ,
     interactions.UNKNOWN,

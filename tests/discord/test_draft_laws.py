@@ -20,6 +20,7 @@ from ollim_bot.domain.events import (
     ToolStarted,
 )
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, OllimError, Unreachable
+from ollim_bot.surfaces.discord.rendering import undated
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class Story:
             answer = self.scene.answer(turn, plan.answer)
             self.answers.append(answer)
             self.line.append(answer)
-            self.scene.courier.changed(answer)
+            self.scene.post(answer)
         if not plan.is_late:
             await self.deliver()
         await turn.end(EndCause.COMPLETED)
@@ -162,11 +163,13 @@ class Story:
         if not self.line:
             self.spare_messages()
             self.pings.update(await self.scene.deliver(self.scene.answer(None, "stand up")))
+            await self.scene.pause()
 
     async def deliver(self) -> None:
         self.spare_messages()
         while self.line:
             await self.scene.deliver(self.line.pop(0))
+        await self.scene.pause()
 
     def spare_messages(self) -> None:
         """A message itself is refused by nobody here, and gets through before it is given up."""
@@ -183,7 +186,8 @@ class Story:
         await self.scene.clock.advance(300)
         shown = [each for each in self.scene.channel.bot.values() if each.ref not in self.pings]
         await self.scene.close()
-        return [each.outgoing.text for each in sorted(shown, key=lambda each: int(each.ref))]
+        in_order = sorted(shown, key=lambda each: int(each.ref))
+        return [undated(each.outgoing.text) for each in in_order]
 
 
 @given(st.lists(PLANS, min_size=1, max_size=3))

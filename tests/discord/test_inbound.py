@@ -122,7 +122,8 @@ async def test_that_the_owner_cannot_be_told_stops_nothing(scene: Scene) -> None
 
 
 async def test_a_reply_is_to_the_message_that_the_log_knows(scene: Scene) -> None:
-    ours = await scene.reception.say("Shall I?", refs={"discord": "71 72"})
+    ours = await scene.reception.say("Shall I?")
+    scene.reception.show_on("discord", "71 72", ours.id)
     scene.say("yes", reply_to="72", quote="Shall I?")
     await scene.until(lambda: scene.received)
     [incoming] = scene.reception.received

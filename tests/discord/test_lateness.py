@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from tests.discord.draft_scene import NOON, Scene, nonce_of
+from tests.discord.draft_scene import NOON, Scene, part_of
 
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
@@ -51,7 +51,7 @@ async def test_only_the_first_part_says_it_and_a_full_one_keeps_its_words(scene:
     await scene.clock.advance(3600)
     long = replace(PING, text="word " * 700)
     await scene.deliver(long)
-    parts = scene.courier.parts(long)
+    parts = scene.surface.parts(long)
     assert len(parts) == 2
     assert all(len(text) <= 2000 for text in scene.channel.texts)
     assert scene.channel.texts[1] == parts[1].text
@@ -59,12 +59,12 @@ async def test_only_the_first_part_says_it_and_a_full_one_keeps_its_words(scene:
 
 async def test_a_late_message_whose_answer_was_lost_is_found_by_its_words(scene: Scene) -> None:
     await scene.clock.advance(3600)
-    [part] = scene.courier.parts(PING)
+    part = part_of(PING)
     scene.channel.lost_answers["send"] = 1
     with pytest.raises(DeliveryUncertain):
-        await scene.courier.deliver(part, nonce_of(PING, 0))
+        await scene.surface.deliver(part)
     [posted] = scene.channel.bot.values()
     assert posted.outgoing.text.startswith("-# late")
     posted.nonce = ""
     since = NOON - timedelta(hours=1)
-    assert await scene.courier.find(part, nonce_of(PING, 0), since, ()) == posted.ref
+    assert await scene.surface.find(part, since, ()) == posted.ref

@@ -51,7 +51,9 @@ def scene(tmp_path: Path) -> Scene:
 
 
 async def say(scene: Scene, card: Card | None, ref: str = "700") -> ChatMessage:
-    return await scene.reception.say("", card=card, refs={"discord": ref})
+    message = await scene.reception.say("", card=card)
+    scene.reception.show_on("discord", ref, message.id)
+    return message
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
-from tests.discord.draft_scene import Scene, letters_of, nonce_of, texts_of
+from tests.discord.draft_scene import Scene, letters_of, texts_of
 
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.errors import DeliveryUncertain, Unreachable
+from ollim_bot.store.deliveries import DeliveryState
 
 LONG = "One sentence of some words, as they come. " * 150
 CARD = Card("Done?", buttons=(Button("Yes", "agent", "1"), Button("No", "dismiss")))
@@ -23,10 +25,6 @@ async def scene() -> AsyncIterator[Scene]:
     await scene.close()
 
 
-def delivered(message: ChatMessage, *refs: str) -> ChatMessage:
-    return replace(message, refs={"discord": " ".join(refs)})
-
-
 def with_used_buttons(message: ChatMessage) -> ChatMessage:
     used = tuple(replace(each, is_used=True) for each in CARD.buttons)
     return replace(message, card=replace(CARD, buttons=used))
@@ -34,15 +32,15 @@ def with_used_buttons(message: ChatMessage) -> ChatMessage:
 
 async def test_a_message_that_was_changed_is_edited_once(scene: Scene) -> None:
     question = replace(scene.answer(None, ""), card=CARD)
-    refs = await scene.deliver(question)
-    scene.courier.changed(delivered(question, *refs))
+    await scene.deliver(question)
+    scene.post(question)
     await scene.settle()
     assert scene.requests() == ["send"], "it stands there already"
-    changed = delivered(with_used_buttons(question), *refs)
-    scene.courier.changed(changed)
-    scene.courier.changed(changed)
+    changed = with_used_buttons(question)
+    scene.post(changed)
+    scene.post(changed)
     await scene.settle()
-    scene.courier.changed(changed)
+    scene.post(changed)
     await scene.settle()
     assert scene.requests() == ["send", "edit"]
     assert [each.outgoing for each in scene.channel.bot.values()] == letters_of(changed)
@@ -54,36 +52,49 @@ async def test_a_change_counts_though_the_log_does_not_say_yet_where_it_stands(
 ) -> None:
     """It has arrived, and only the row that says so is not written yet."""
     question = replace(scene.answer(None, text), card=CARD)
-    await scene.deliver(question)
-    changed = delivered(with_used_buttons(question))
-    scene.courier.changed(changed)
+    changed = with_used_buttons(question)
+    last = texts_of(question)[-1] if text else ""
+    scene.post(question)
+    scene.start()
+    while not scene.channel.bot or scene.channel.texts[-1] != last:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    assert scene.delivery(question.id).state is DeliveryState.OPEN
+    scene.post(changed)
     await scene.settle()
     assert [each.outgoing for each in scene.channel.bot.values()] == letters_of(changed)
 
 
-async def test_a_message_of_an_earlier_life_is_edited_once(scene: Scene) -> None:
+async def test_a_change_that_a_crash_has_cut_off_is_made_in_the_next_life(scene: Scene) -> None:
     question = replace(scene.answer(None, ""), card=CARD)
-    refs = [await scene.channel.send(letters_of(question)[0], "0" * 24)]
-    for _ in range(3):
-        scene.courier.changed(delivered(question, *refs))
-        await scene.settle()
-    assert scene.requests() == ["send", "edit"]
+    await scene.deliver(question)
+    scene.channel.is_down = True
+    scene.post(with_used_buttons(question))
+    await scene.settle()
+    scene.channel.is_down = False
+    await scene.begin_again()
+    await scene.settle()
+    assert [each.outgoing for each in scene.channel.bot.values()] == letters_of(
+        with_used_buttons(question)
+    )
+    edits = len(scene.requests("edit"))
+    await scene.settle()
+    assert len(scene.requests("edit")) == edits
 
 
 async def test_the_newest_change_wins(scene: Scene) -> None:
     message = scene.answer(None, "one")
-    refs = await scene.deliver(message)
+    await scene.deliver(message)
     scene.channel.fail("edit", Unreachable("no"), DeliveryUncertain("lost"), Unreachable("no"))
     for text in ("two", "three", "four"):
-        scene.courier.changed(delivered(replace(message, text=text), *refs))
+        scene.post(replace(message, text=text))
         await scene.clock.advance(0.5)
     await scene.settle()
     assert scene.channel.texts == ["four"]
     scene.channel.may_answer.clear()
-    scene.courier.changed(delivered(replace(message, text="five"), *refs))
+    scene.post(replace(message, text="five"))
     await scene.clock.advance(1)
-    scene.courier.changed(delivered(message, *refs))
-    scene.courier.changed(delivered(replace(message, text="four"), *refs))
+    scene.post(message)
+    scene.post(replace(message, text="four"))
     scene.channel.may_answer.set()
     await scene.settle()
     assert scene.channel.texts == ["four"]
@@ -93,19 +104,21 @@ async def test_a_change_of_a_message_that_is_gone_is_dropped(scene: Scene) -> No
     message = scene.answer(None, "one")
     refs = await scene.deliver(message)
     del scene.channel.bot[refs[0]]
-    scene.courier.changed(delivered(replace(message, text="two"), *refs))
+    scene.post(replace(message, text="two"))
     await scene.settle()
     assert scene.requests() == ["send", "edit"]
 
 
 async def test_what_changes_on_its_way_is_changed_when_it_has_arrived(scene: Scene) -> None:
     question = replace(scene.answer(None, ""), card=CARD)
-    [part] = scene.courier.parts(question)
-    scene.courier.changed(question)
-    scene.courier.changed(with_used_buttons(question))
+    scene.channel.may_answer.clear()
+    scene.post(question)
+    scene.start()
+    await scene.clock.advance(1)
+    assert scene.requests() == ["send"]
+    scene.post(with_used_buttons(question))
     await scene.clock.advance(10)
-    assert scene.requests() == []
-    await scene.courier.deliver(part, nonce_of(question, 0))
+    scene.channel.may_answer.set()
     await scene.settle()
     [posted] = scene.channel.bot.values()
     assert posted.outgoing == letters_of(with_used_buttons(question))[0]
@@ -119,7 +132,7 @@ async def test_a_change_with_another_number_of_parts_shows_what_it_can(
     refs = await scene.deliver(message)
     before = scene.channel.texts
     changed = replace(message, text=text)
-    scene.courier.changed(delivered(changed, *refs))
+    scene.post(changed)
     await scene.settle()
     now = texts_of(changed)[: len(refs)]
     assert scene.channel.texts == [*now, *before[len(now) :]]

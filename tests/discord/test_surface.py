@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import threading
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,29 +19,13 @@ from devtools.localdiscord.faults import (
 from tests.discord.surface_scene import World, world_of
 from tests.garbage import forget_what_others_left
 
-from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.events import TextStreamed
 from ollim_bot.surfaces.discord.stale_drafts import GOES_ON_BELOW
 from ollim_bot.surfaces.discord.surface import SHUTTING_DOWN
 from ollim_bot.testing.engine import Waits
-from ollim_bot.testing.memory import MemoryLog
 
 SEND, EDIT, READ = "POST /channels/*/messages", "PATCH /channels/*", "GET /channels/*/messages"
 LONG = "One sentence of some words, as they come. " * 120
-
-
-class SlowLog(MemoryLog[ChatMessage]):
-    """While `may_note_refs` is cleared, nobody learns what a message of ours is over there."""
-
-    def __init__(self) -> None:
-        super().__init__(lambda message: message.at)
-        self.may_note_refs = threading.Event()
-        self.may_note_refs.set()
-
-    def append(self, *entries: ChatMessage) -> None:
-        if any(each.author is Author.ASSISTANT and each.refs.get("discord") for each in entries):
-            assert self.may_note_refs.wait(20)
-        super().append(*entries)
 
 
 @pytest.fixture
@@ -123,11 +105,9 @@ async def test_an_answer_that_may_have_arrived_when_the_program_died_is_not_repe
         ]
 
 
-async def test_an_answer_in_a_draft_is_no_orphan_while_the_log_does_not_know_it_yet(
+async def test_an_answer_that_takes_over_a_draft_is_no_orphan_of_the_next_life(
     world: World,
 ) -> None:
-    log = SlowLog()
-    world.stores = replace(world.stores, messages=log)
     world.engine.answers("whole")
     # So tight that the draft is not edited while the turn runs, however slow this machine is.
     world.local.allowance(1, 0.05)
@@ -136,10 +116,8 @@ async def test_an_answer_in_a_draft_is_no_orphan_while_the_log_does_not_know_it_
         world.local.say("hello")
         await world.until(lambda: "whole" in world.local.texts)
     world.local.mend()
-    log.may_note_refs.clear()
     async with world.life() as life:
         await world.until(lambda: not world.drafts)
-        log.may_note_refs.set()
         await world.quiet(life)
         assert world.local.texts == ["whole", SHUTTING_DOWN]
 

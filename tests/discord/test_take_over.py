@@ -7,11 +7,12 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
-from tests.discord.draft_scene import Scene, nonce_of, texts_of
+from tests.discord.draft_scene import Scene, texts_of
 
 from ollim_bot.domain.chat import Author, MessageId
 from ollim_bot.domain.events import EndCause, TextStreamed
 from ollim_bot.errors import Unreachable
+from ollim_bot.surfaces.discord.rendering import undated
 
 LONG = "One sentence of some words, as they come. " * 150
 
@@ -107,8 +108,7 @@ async def test_a_request_that_hangs_does_not_hold_the_answer_up_for_long(scene: 
     await turn.show(TextStreamed("half"))
     await scene.clock.advance(2)
     answer = scene.answer(turn, "whole")
-    [part] = scene.courier.parts(answer)
-    delivered = asyncio.create_task(scene.courier.deliver(part, nonce_of(answer, 0)))
+    delivered = asyncio.create_task(scene.deliver(answer))
     await scene.clock.advance(4)
     assert scene.requests() == ["send", "edit"]
     await scene.clock.advance(2)
@@ -157,7 +157,7 @@ async def test_an_announced_answer_is_waited_for_after_the_end_of_its_turn(scene
     await scene.clock.advance(5)
     [draft] = scene.channel.bot
     answer = scene.answer(turn, "whole")
-    scene.courier.changed(answer)
+    scene.post(answer)
     await turn.end()
     await scene.clock.advance(60)
     assert list(scene.channel.bot) == [draft]
@@ -187,7 +187,7 @@ async def test_an_answer_that_comes_long_after_stands_below_the_question_that_ca
     await first.show(TextStreamed("half"))
     await scene.clock.advance(5)
     answer = scene.answer(first, "first answer")
-    scene.courier.changed(answer)
+    scene.post(answer)
     await first.end()
     scene.channel.is_down = True
     await scene.clock.advance(600)
@@ -199,12 +199,12 @@ async def test_an_answer_that_comes_long_after_stands_below_the_question_that_ca
     [ref] = await scene.deliver(answer)
     assert int(ref) > int(asked.ref)
     await scene.clock.advance(10)
-    assert scene.channel.texts[0] == "first answer"
+    assert undated(scene.channel.texts[0]) == "first answer"
     assert scene.channel.texts[1].startswith("second")
     await scene.deliver(scene.answer(second, "second answer"))
     await second.end()
     await scene.settle()
-    assert scene.channel.texts == ["first answer", "second answer"]
+    assert [undated(text) for text in scene.channel.texts] == ["first answer", "second answer"]
 
 
 async def test_the_next_turn_does_not_make_an_answer_jump_that_comes_at_once(
@@ -215,7 +215,7 @@ async def test_the_next_turn_does_not_make_an_answer_jump_that_comes_at_once(
     await scene.clock.advance(5)
     [draft] = scene.channel.bot
     answer = scene.answer(first, LONG)
-    scene.courier.changed(answer)
+    scene.post(answer)
     await first.end()
     second = await scene.begin()
     refs = await scene.deliver(answer)
@@ -234,14 +234,11 @@ async def test_the_status_of_the_next_turn_moves_once_for_all_parts_of_an_answer
 ) -> None:
     first = await scene.begin()
     answer = scene.answer(first, LONG)
-    scene.courier.changed(answer)
+    scene.post(answer)
     await first.end()
     second = await scene.begin()
-    parts = scene.courier.parts(answer)
-    for index, part in enumerate(parts):
-        await second.show(TextStreamed("second "))
-        await scene.courier.deliver(part, nonce_of(answer, index))
-        await scene.clock.advance(2)
+    await second.show(TextStreamed("second "))
+    parts = await scene.deliver(answer)
     await scene.clock.advance(10)
     assert len(parts) > 2
     assert len(scene.requests("send")) == len(parts) + 2, "one took the first status over"
@@ -257,13 +254,13 @@ async def test_two_answers_after_an_outage_stand_in_the_order_in_which_they_were
         await turn.show(TextStreamed(text))
         await scene.clock.advance(5)
         answers.append(scene.answer(turn, text))
-        scene.courier.changed(answers[-1])
+        scene.post(answers[-1])
         await turn.end()
         await scene.clock.advance(60)
     for answer in answers:
         await scene.deliver(answer)
     await scene.settle()
-    assert scene.channel.texts == ["first answer", "second answer"]
+    assert [undated(text) for text in scene.channel.texts] == ["first answer", "second answer"]
 
 
 async def test_a_ping_during_a_turn_leaves_words_where_they_are(scene: Scene) -> None:

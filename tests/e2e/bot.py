@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,11 @@ import aiohttp
 from tests.e2e import warm
 from tests.web.sign_in import Door, protocols
 
+from ollim_bot.paths import DataPaths
 from ollim_bot.settings import Secret
+from ollim_bot.store.deliveries import Delivery
+from ollim_bot.store.messages import LoggedMessage
+from ollim_bot.store.opening import look_into
 
 # Seconds. What is right is there much sooner, unless the machine is very busy.
 LIMIT = 120.0
@@ -241,6 +246,23 @@ class Bot:
         path = self.data / "state" / name
         lines = path.read_text().splitlines() if path.exists() else []
         return [json.loads(line) for line in lines]
+
+    def deliveries(self) -> list[Delivery]:
+        """All of Discord, in the order of the log."""
+        log = [each.message.id for each in self.log()]
+        found = look_into(
+            DataPaths(self.data),
+            datetime.now(UTC),
+            lambda tx: [tx.deliveries.get("discord", each) for each in log],
+        )
+        return [each for each in found or () if each is not None]
+
+    def log(self) -> list[LoggedMessage]:
+        """The newest messages, oldest first."""
+        found = look_into(
+            DataPaths(self.data), datetime.now(UTC), lambda tx: tx.messages.page(1000)
+        )
+        return found or []
 
     def open_inputs(self) -> set[str]:
         """What was accepted and has no end yet."""

@@ -17,10 +17,10 @@ from tests.e2e.bot import LIMIT, Bot
 from tests.e2e.model_engine import ModelEngine
 
 from ollim_bot.app.app import App, Ending
-from ollim_bot.app.surfaces import MakeRemote
+from ollim_bot.app.surfaces import MakeChannel
 from ollim_bot.clock import SystemClock
 from ollim_bot.offline.scripted import ScriptedModel
-from ollim_bot.ports import Clock, OpenAttachment, RemoteSurface
+from ollim_bot.ports import Channel, Clock, OpenAttachment
 from ollim_bot.settings import Settings
 from ollim_bot.store.store import Store
 from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
@@ -63,7 +63,7 @@ class InlineBot(Bot):
         return App(
             self._read,
             engine=self._engine,
-            remote=_discord(self._read),
+            channels=[_discord(self._read)],
             announce=lambda _: self._print("It is running with its data here."),
         )
 
@@ -82,11 +82,11 @@ class InlineBot(Bot):
             raise AssertionError("The bot has ended.")
 
 
-def _discord(settings: Settings) -> MakeRemote:
+def _discord(settings: Settings) -> MakeChannel:
     assert settings.discord_token is not None
     account = Account(settings.discord_token, settings.discord_owner_id, settings.discord_api_url)
 
-    def made(store: Store, opener: OpenAttachment, clock: Clock) -> RemoteSurface:
+    def made(store: Store, opener: OpenAttachment, clock: Clock) -> Channel:
         downloads = settings.paths.state / "discord"
         return DiscordSurface(account, store, opener, downloads, clock)
 

@@ -152,8 +152,8 @@ async def test_a_data_directory_that_others_could_read_is_closed_and_told_once(
     assert newcomer.data.stat().st_mode & 0o777 == 0o700
 
     def told() -> int:
-        rows = newcomer.rows("messages.jsonl")
-        said = [row["text"] for row in rows if row["author"] == "program"]
+        log = [each.message for each in newcomer.log()]
+        said = [message.text for message in log if message.author == "program"]
         return sum("Others on this machine could look into" in text for text in said)
 
     await newcomer.until(lambda: told() == 1)

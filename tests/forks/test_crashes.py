@@ -66,7 +66,7 @@ async def test_whenever_the_bot_dies_a_fork_is_opened_answered_and_ended_once(wa
         where = f"crash at step {step}: {fate.steps[-1]}"
 
         assert story.stores.fork.read() is None, where
-        cards = {one.id: one for one in story.stores.messages.read().entries if one.card}
+        cards = {one.id: one for one in story.log if one.card}
         titles = [one.card.title for one in cards.values() if one.card]
         assert titles == ["Forked Session", WAYS_OUT[way_out][1]], where
         events = story.stores.session_history.read().entries

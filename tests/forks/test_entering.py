@@ -125,8 +125,7 @@ async def test_a_model_that_is_too_small_is_replaced_and_the_card_says_so() -> N
         at.at.stores.config.transact(lambda config: (replace(config, model_fork="haiku"), None))
         await at.at.ask("hi")
         long = replace(at.at.answers[-1], spent=TurnCost(context=190_000, window=1_000_000))
-        at.at.stores.messages.append(long)
-        await at.at.talk.chat.load()
+        at.at.store.run(lambda tx: tx.messages.add(long))
         await at.enter("Rome")
         assert engine.opened[-1].spec.model == "sonnet"
         card = at.entry().card

@@ -29,9 +29,8 @@ async def pinged(
         numbered_id(sent, number), sent, Author.BACKGROUND, "3 mails need you.", session=session
     )
     record = ForkMessage(int(message.id), session, SessionId("main-0"), sent.timestamp())
-    at.stores.messages.append(message)
-    at.stores.fork_messages.transact(lambda known: ((*known, record), None))
-    await at.talk.chat.load()
+    at.store.run(lambda tx: tx.messages.add(message))
+    at.store.run(lambda tx: tx.fork_messages.change(lambda known: (*known, record)))
     return message.id
 
 
@@ -175,9 +174,8 @@ async def test_a_button_on_a_message_of_a_run_opens_a_fork_from_it() -> None:
             numbered_id(sent, 7), sent, Author.BACKGROUND, card.text, session=RUN, card=card
         )
         record = ForkMessage(int(message.id), RUN, None, sent.timestamp())
-        at.at.stores.messages.append(message)
-        at.at.stores.fork_messages.transact(lambda known: ((*known, record), None))
-        await at.at.talk.chat.load()
+        at.at.store.run(lambda tx: tx.messages.add(message))
+        at.at.store.run(lambda tx: tx.fork_messages.change(lambda known: (*known, record)))
         await at.press("Draft replies", message)
         assert at.at.answers[-1].text == "Drafted."
         assert engine.opened[-1].spec.branch_of == RUN

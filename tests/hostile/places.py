@@ -18,11 +18,13 @@ from tests.engine.scene import provider
 from tests.hostile.attempt import Attempt
 from tests.hostile.model import ERRAND, HostileModel
 from tests.hostile.vault import Vault
+from tests.storage.places import DataDirectory
 
 from ollim_bot.app.app import App
 from ollim_bot.clock import SystemClock
 from ollim_bot.conversation.assembly import ConversationDeps, ConversationParts
 from ollim_bot.conversation.background import BackgroundRuns
+from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.jobs import Job, JobSpec, Routine, kind_of
@@ -219,6 +221,12 @@ async def run_job(at: Stand, job: Job) -> None:
     async with running(at) as (_, background), asyncio.timeout(LIMIT):
         await background.run_agent_background(job, occurrence)
     assert at.model.is_done
+
+
+def sent(at: Stand) -> list[ChatMessage]:
+    """The log of the messages."""
+    log = DataDirectory(at.vault.data).run(lambda tx: tx.messages.page(10_000))
+    return [each.message for each in log]
 
 
 def opened(at: Stand) -> Stores:

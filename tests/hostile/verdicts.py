@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.hostile.places import Stand, opened
+from tests.hostile.places import Stand, opened, sent
 
 from ollim_bot.domain.jobs import Job
 from ollim_bot.store.attachments.files import files_of
@@ -84,7 +84,7 @@ def _sent(at: Stand) -> Iterator[str]:
     """What the owner was sent, and the files that came with it as the page opens them now."""
     vault = at.vault
     opener = files_of(vault.data, vault.paths.attachments)
-    for message in opened(at).messages.read().entries:
+    for message in sent(at):
         for name in vault.found_in(f"{message.text} {message.card}"):
             yield f"{name} was sent to the owner"
         for attachment in message.attachments:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.conversation.fate import Crash, Fate, SteppedLog, SteppedStore, fated
+from tests.conversation.fate import Crash, Fate, fated
 from tests.scheduling.scene import NOW, Day, day
 from tests.storage.places import DataDirectory, QuickDisk
 
@@ -71,8 +71,6 @@ def doomed(fate: Fate, stores: Stores) -> Stores:
     """The same stores, for one life."""
     return replace(
         fated(stores, fate),
-        outbox=SteppedLog("the outbox", stores.outbox, fate, []),
-        pings=SteppedStore("the pings", stores.pings, fate),
         claims=SteppedClaims(stores.claims, fate),
         reminders=SteppedShelf(stores.reminders, fate),
     )

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from tests.conversation.scene import AtOnce, FakeKeeper, world
+from tests.conversation.scene import AtOnce, FakeKeeper, messages_of, world
 
 from ollim_bot.conversation.assembly import (
     ConversationParts,
@@ -24,7 +24,7 @@ from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
-from ollim_bot.ports import AgentEngine, ConfirmedChannel, Disk
+from ollim_bot.ports import AgentEngine, Channel, Disk
 from ollim_bot.schedule.assembly import assemble_schedule
 from ollim_bot.schedule.hand_edits import HandEdits
 from ollim_bot.schedule.scheduler import Scheduler
@@ -33,6 +33,7 @@ from ollim_bot.store.errors import DiskFull
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.opening import DATABASE, IN_FILES, open_database
 from ollim_bot.store.record_views import on_records
+from ollim_bot.store.store import Store
 from ollim_bot.store.stores import open_stores
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.stores import Stores
@@ -40,6 +41,8 @@ from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.immediate_store import ImmediateStore
 from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.surface import RecordingSurface
+
+R = TypeVar("R")
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 LIMIT = 60.0
@@ -116,9 +119,12 @@ class Day:
         return [row for row in mine if row.state in ends]
 
     @property
+    def store(self) -> Store:
+        return self.stores.state
+
+    @property
     def log(self) -> list[ChatMessage]:
-        entries = self.stores.messages.read().entries
-        return list({message.id: message for message in entries}.values())
+        return messages_of(self.store)
 
     @property
     def pings(self) -> list[str]:
@@ -156,7 +162,7 @@ async def day(
     runs: bool = True,
     disk: Disk | None = None,
     seen: Callable[[Stores], Stores] = lambda stores: stores,
-    courier: ConfirmedChannel | None = None,
+    channels: Sequence[Channel] = (),
 ) -> AsyncIterator[Day]:
     """A life of the bot; what it keeps is below `root`, so that a second one goes on with it.
 
@@ -180,18 +186,22 @@ async def day(
         working_directory=root,
         job_files=JobFileChecker(paths),
         former=UndoStore(paths, edits),
-        courier=courier,
+        channels=channels,
     )
     talk = build_conversation(deps)
     await talk.load()
-    scheduler = assemble_schedule(paths, shown, talk, edits, clock, UTC, events=quiet, disk=disk)
+    scheduler = assemble_schedule(
+        paths, shown, shown.state, talk, edits, clock, UTC, events=quiet, disk=disk
+    )
     chat = await open_conversation(deps, talk)
     made = Day(paths, talk, chat, stores, clock, surface, scheduler)
     if runs:
         made.tasks += [
             asyncio.create_task(talk.loop.run()),
             asyncio.create_task(talk.notices.run()),
-            asyncio.create_task(talk.outbox.run()),
+            asyncio.create_task(talk.deliveries.run()),
+            asyncio.create_task(talk.failures.run()),
+            asyncio.create_task(talk.fanout.run()),
             asyncio.create_task(scheduler.run()),
         ]
     try:

@@ -20,6 +20,7 @@ from ollim_bot.domain.forward_schedule import UpcomingSchedule
 from ollim_bot.domain.jobs import Job, JobSpec, Reminder, Routine
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
 from ollim_bot.domain.owner_choices import Skips
+from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.rehearsal import Assumptions, Fire, Guess, rehearse
 from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, occurrence_at
 from ollim_bot.schedule.circumstances import DueOccurrence
@@ -109,7 +110,7 @@ def rehearsed(given: Given, stage: Scene) -> Sequence[Fire]:
     assumed = Assumptions(
         NOW,
         UTC,
-        stage.stores.pings.read(),
+        stage.store.run(lambda tx: tx.budget.get()),
         config.with_value("bg_concurrency", 10),
         skills=frozenset(),
         is_skipped=skips(given).has,
@@ -154,6 +155,7 @@ async def dispatched(given: Given, stage: Scene, fires: Sequence[Fire]) -> list[
     double, ends = cast("Any", line), NotedEnds()
     dispatcher = Dispatcher(
         stage.stores,
+        stage.store,
         double,
         stage.runs,
         double,
@@ -200,15 +202,14 @@ async def both(given: Given) -> tuple[list[str], list[str]]:
     engine = WatchedEngine()
     for _ in range(20):
         engine.then(Waits())
+
+    def limited(budget: PingBudget) -> PingBudget:
+        left = given.pings_left
+        resized = budget.resized(NOW, capacity=max(left, 1), refill_rate_minutes=90)
+        return resized if left else resized.spent(NOW)[0]
+
     async with scene(engine) as stage:
-        stage.stores.pings.transact(
-            lambda budget: (
-                budget.resized(NOW, capacity=max(given.pings_left, 1), refill_rate_minutes=90),
-                None,
-            )
-        )
-        if not given.pings_left:
-            stage.stores.pings.transact(lambda budget: (budget.spent(NOW)[0], None))
+        stage.store.run(lambda tx: tx.budget.change(limited))
         fires = rehearsed(given, stage)
         return [foretold(fire) for fire in fires], await dispatched(given, stage, fires)
 

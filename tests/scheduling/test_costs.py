@@ -16,7 +16,7 @@ def spend(at: Day, dollars: float, cap: float | None) -> None:
     now = at.clock.now()
     at.stores.config.transact(lambda config: (replace(config, daily_cost_cap=cap), None))
     answer = ChatMessage(numbered_id(now, 1), now, Author.ASSISTANT, "x", spent=TurnCost(dollars))
-    at.stores.messages.append(answer)
+    at.store.run(lambda tx: tx.messages.add(answer))
 
 
 async def test_above_the_cap_jobs_are_skipped_and_that_is_told_once(tmp_path: Path) -> None:

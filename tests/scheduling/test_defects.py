@@ -14,7 +14,7 @@ from tests.scheduling.test_full_disk import SmallDisk
 from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.ledger_check import check
-from ollim_bot.testing.chat_service import FakeChatService
+from ollim_bot.testing.channel import FakeChatService
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import Fails, Says, ScriptedEngine
 
@@ -102,7 +102,7 @@ async def test_a_moment_without_an_offset_is_one_of_the_owners_clock(tmp_path: P
 
 
 async def test_a_reminder_that_could_not_be_delivered_keeps_its_file(tmp_path: Path) -> None:
-    engine, disk = ScriptedEngine().then(Fails(FailureKind.OVERLOADED)), SmallDisk("outbox")
+    engine, disk = ScriptedEngine().then(Fails(FailureKind.OVERLOADED)), SmallDisk("ollim.db")
     async with day(engine, tmp_path, disk=disk) as at:
         at.remind("w1", MINUTE)
         await at.passes(30)
@@ -160,7 +160,7 @@ async def test_what_is_due_while_the_service_is_down_arrives_once_when_it_is_up(
     service = FakeChatService(clock)
     service.is_down = True
     engine = ScriptedEngine().then(agent)
-    async with day(engine, tmp_path, clock=clock, courier=service) as at:
+    async with day(engine, tmp_path, clock=clock, channels=[service]) as at:
         at.remind("w1", MINUTE)
         await at.passes(300, step=10)
         assert service.texts == []

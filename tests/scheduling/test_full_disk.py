@@ -15,7 +15,7 @@ from tests.storage.places import QuickDisk
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.ledger_check import check
-from ollim_bot.testing.chat_service import DeliveryFault, FakeChatService
+from ollim_bot.testing.channel import DeliveryFault, FakeChatService
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.disks import SteppedDisk
 from ollim_bot.testing.engine import Fails, ScriptedEngine, Step, Waits
@@ -27,13 +27,13 @@ class SmallDisk(SteppedDisk):
     def __init__(self, names: str = "") -> None:
         super().__init__(QuickDisk(), self._room)
         self.is_full = False
-        self._names = names
+        self.names = names
 
     def is_full_for(self, name: str) -> bool:
-        return self.is_full and name.startswith(self._names)
+        return self.is_full and name.startswith(self.names)
 
     def _room(self, step: str, path: Path) -> None:
-        if self.is_full and step in ("write", "append") and path.name.startswith(self._names):
+        if self.is_full and step in ("write", "append") and path.name.startswith(self.names):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
 
@@ -244,7 +244,7 @@ async def test_what_a_service_was_given_on_a_full_disk_it_is_given_once(
 ) -> None:
     disk, clock = SmallDisk(), ManualClock(NOW)
     service = FakeChatService(clock)
-    async with day(ScriptedEngine(), tmp_path, clock=clock, disk=disk, courier=service) as at:
+    async with day(ScriptedEngine(), tmp_path, clock=clock, disk=disk, channels=[service]) as at:
         at.remind("w1", MINUTE)
         await at.passes(30)
         disk.is_full = service.is_down = True
@@ -259,14 +259,15 @@ async def test_what_a_service_was_given_on_a_full_disk_it_is_given_once(
         await at.until(lambda: at.reminders == [])
         assert service.texts.count("Drink water.") == 1
         (message,) = (one for one in at.log if one.text == "Drink water.")
-        assert message.refs == {service.name: service.history[0].id}
+        refs = at.store.run(lambda tx: tx.deliveries.refs(message.id))
+        assert refs == {service.name: (service.history[0].id,)}
 
 
 async def test_a_reminder_is_not_called_delivered_while_it_is_on_its_way(tmp_path: Path) -> None:
     """The alarm hands it over, and the run ends before anybody knows what becomes of that."""
     engine, clock = ScriptedEngine().then(Waits()), ManualClock(NOW)
     service = FakeChatService(clock)
-    async with day(engine, tmp_path, clock=clock, courier=service) as at:
+    async with day(engine, tmp_path, clock=clock, channels=[service]) as at:
         at.stores.config.transact(lambda now: (now.with_value("bg_fork_timeout", "62"), None))
         at.remind("w1", MINUTE)
         await at.passes(61)
@@ -284,7 +285,7 @@ async def test_a_reminder_is_not_called_delivered_while_it_is_on_its_way(tmp_pat
 async def test_a_lost_answer_of_the_service_on_a_full_disk_doubles_nothing(tmp_path: Path) -> None:
     disk, clock = SmallDisk(), ManualClock(NOW)
     service = FakeChatService(clock)
-    async with day(ScriptedEngine(), tmp_path, clock=clock, disk=disk, courier=service) as at:
+    async with day(ScriptedEngine(), tmp_path, clock=clock, disk=disk, channels=[service]) as at:
         at.remind("w1", MINUTE)
         await at.passes(30)
         disk.is_full = True

@@ -29,7 +29,7 @@ def sets(words: str, minutes: float = 1, **more: object) -> CallsTool:
 
 
 def budget(at: Day) -> PingBudget:
-    return at.stores.pings.read()
+    return at.store.run(lambda tx: tx.budget.get())
 
 
 def pending(at: Day) -> list[str]:
@@ -71,7 +71,7 @@ async def test_beyond_the_budget_its_text_becomes_an_update_and_nothing_is_sent(
     engine = ScriptedEngine().then(*(sets(f"Number {n}.") for n in range(3)))
     engine.then(pings("The first.")).then(pings("The second."))
     async with day(engine, tmp_path) as at:
-        at.stores.pings.transact(lambda known: (_small(known), None))
+        at.store.run(lambda tx: tx.budget.change(_small))
         quiet_routine(at, "plan", "16 10 * * *")
         await at.passes(65)
         await at.until(lambda: at.ended("plan"))
@@ -167,7 +167,7 @@ async def test_a_failure_of_what_it_set_is_told_to_the_agent_alone(tmp_path: Pat
 async def test_what_the_owner_asked_for_comes_without_the_budget(tmp_path: Path) -> None:
     engine = ScriptedEngine().then(pings("Drink!"))
     async with day(engine, tmp_path) as at:
-        at.stores.pings.transact(lambda known: (_empty(known), None))
+        at.store.run(lambda tx: tx.budget.change(_empty))
         at.remind("w1", MINUTE)
         await fired(at, ["w1"])
         assert at.pings == ["Drink!"]

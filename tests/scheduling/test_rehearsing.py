@@ -119,7 +119,7 @@ def prepare(at: Day) -> Rehearsal:
     circumstances = Assumptions(
         NIGHT,
         UTC,
-        at.stores.pings.read(),
+        at.store.run(lambda tx: tx.budget.get()),
         at.stores.config.read(),
         watched_until,
         skills=frozenset(),

@@ -28,6 +28,7 @@ from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.store.job_formats import REMINDERS
 from ollim_bot.stores import Stores
 from ollim_bot.testing.memory import MemoryLedger, MemoryShelf, memory_stores
+from ollim_bot.testing.repeating_store import RepeatingStore
 
 
 class IndexedLedger(MemoryLedger):
@@ -191,6 +192,7 @@ class Machine:
             memory_stores(start), ledger=ledger, claims=ledger, reminders=self.book
         )
         self.agent = Agent(self.stores, self.clock)
+        self.store = RepeatingStore(self.clock.now)
         self.teller = Teller()
         self._turner = Turner(loop, self.clock, moments)
         self._zone = zone
@@ -201,7 +203,15 @@ class Machine:
         if self._life is None:
             agent, teller, clock = cast("Any", self.agent), cast("Any", self.teller), self.clock
             dispatch = Dispatcher(
-                self.stores, agent, agent, agent, teller, clock, _no_outlook, ManualRuns()
+                self.stores,
+                self.store,
+                agent,
+                agent,
+                agent,
+                teller,
+                clock,
+                _no_outlook,
+                ManualRuns(),
             )
             book, turner = cast("Any", self.book), cast("Any", self._turner)
             scheduler = Scheduler(

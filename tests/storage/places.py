@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk
@@ -13,9 +15,12 @@ from ollim_bot.store.files import OsDisk
 from ollim_bot.store.opening import IN_FILES, open_database
 from ollim_bot.store.record_views import on_records
 from ollim_bot.store.stores import open_stores
+from ollim_bot.store.transaction import Transaction
 from ollim_bot.stores import Stores
 from ollim_bot.testing.immediate_store import ImmediateStore
 from ollim_bot.testing.journal import RecordingJournal
+
+R = TypeVar("R")
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 
@@ -61,3 +66,17 @@ class DataDirectory:
             disk=disk,
             on_problem=self.problems.append,
         )
+
+    def run(self, step: Callable[[Transaction], R], *, is_holder: bool = False) -> R:
+        """Run a step on the database, as another process than the bot; `is_holder` makes it."""
+        database = open_database(
+            self.paths,
+            lambda: NOW,
+            is_holder=is_holder,
+            report=self.problems.append,
+            in_use=IN_FILES,
+        )
+        try:
+            return database.run(step)
+        finally:
+            database.close()

@@ -35,6 +35,7 @@ from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.store.codecs.rows import CHAT_MESSAGES, INBOX_ROWS
 from ollim_bot.store.file_store import Malformed
 from ollim_bot.store.json_lines import LineCodec
+from ollim_bot.store.opening import DATABASE
 
 AT = datetime(2026, 2, 24, 10, 15, tzinfo=timezone(timedelta(hours=-8)))
 PHOTO = Attachment("photo.png", "state/attachments/1f.png", "image/png", 12345)
@@ -242,13 +243,13 @@ def test_a_card_of_a_later_version_is_read_all_the_same(card: Card) -> None:
 )
 def test_any_text_comes_back_from_disk_as_it_was(data: DataDirectory, text: str) -> None:
     said = OwnerMessage(InputId("m1"), "web", AT, text, quote=text)
-    shown = ChatMessage(MessageId("m1"), AT, Author.OWNER, text, refs={text: text})
+    shown = ChatMessage(MessageId("m1"), AT, Author.OWNER, text)
     stores = data.open()
     stores.inbox.append(Accepted(AT, said))
-    stores.messages.append(shown)
+    data.run(lambda tx: tx.messages.add(shown), is_holder=True)
     again = data.open()
     assert list(again.inbox.read().entries) == [Accepted(AT, said)]
-    assert list(again.messages.tail(1).entries) == [shown]
+    assert data.run(lambda tx: tx.messages.get(shown.id)) == shown
     assert data.paths.inbox.read_bytes().count(b"\n") == 1
 
 
@@ -269,20 +270,10 @@ def test_a_torn_line_costs_nothing_but_itself(data: DataDirectory) -> None:
 def test_only_the_owner_may_read_them(data: DataDirectory) -> None:
     stores = data.open()
     stores.inbox.append(Edited(NOW, InputId("m1"), "words"))
-    stores.messages.append(ChatMessage(MessageId("m1"), NOW, Author.OWNER, "words"))
-    for path in (data.paths.inbox, data.paths.messages):
+    said = ChatMessage(MessageId("m1"), NOW, Author.OWNER, "words")
+    data.run(lambda tx: tx.messages.add(said), is_holder=True)
+    for path in (data.paths.inbox, data.paths.state / DATABASE):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
-def test_messages_are_kept_by_month_and_the_inbox_in_one_file(data: DataDirectory) -> None:
-    months = [NOW, NOW + timedelta(days=31)]
-    for number, moment in enumerate(months):
-        stores = data.open()
-        stores.messages.append(ChatMessage(MessageId(f"m{number}"), moment, Author.OWNER, "words"))
-        stores.inbox.append(Edited(moment, InputId("m1"), "words"))
-    names = {path.name for path in data.paths.state.glob("*.jsonl")}
-    assert names == {"messages-2026-11.jsonl", "messages.jsonl", "inbox.jsonl"}
-    assert [each.id for each in data.open().messages.tail(2).entries] == ["m0", "m1"]
 
 
 LINES: list[tuple[LineCodec[Any], st.SearchStrategy[Any]]] = [

@@ -32,9 +32,7 @@ from ollim_bot.testing.disks import SteppedDisk
 STORES: dict[str, Callable[[Stores], Any]] = {
     "sessions": lambda stores: stores.session,
     "pending_updates": lambda stores: stores.updates,
-    "fork_messages": lambda stores: stores.fork_messages,
     "inquiries": lambda stores: stores.inquiries,
-    "ping_budget": lambda stores: stores.pings,
     "config": lambda stores: stores.config,
     "memory": lambda stores: stores.memory,
 }
@@ -107,7 +105,7 @@ def test_a_read_error_of_the_disk_is_not_taken_for_empty_either(data: DataDirect
     assert not data.paths.config.exists()
 
 
-@pytest.mark.parametrize("name", ["inquiries", "ping_budget", "config", "memory", "fork_messages"])
+@pytest.mark.parametrize("name", ["inquiries", "config", "memory"])
 def test_a_newer_format_is_left_untouched_and_told(data: DataDirectory, name: str) -> None:
     path, newer = path_of(data, name), b'{"version": 2, "what": "ever"}'
     path.write_bytes(newer)

@@ -15,7 +15,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.storage.places import NOW, DataDirectory, QuickDisk
 
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.inbox import Edited
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.occurrences import LedgerRow
@@ -61,13 +60,12 @@ def test_any_bytes_in_a_log_never_crash_it_nor_hide_later_entries(
     data: DataDirectory, raw: bytes
 ) -> None:
     paths, stores = data.paths, data.open(QuickDisk())
-    for path in (paths.ledger, paths.session_history, paths.inbox, paths.messages):
+    for path in (paths.ledger, paths.session_history, paths.inbox):
         path.write_bytes(raw)
     assert_appended(stores.ledger, row(7), raw)
     event = SessionEvent(SessionId("s"), SessionChange.CREATED, NOW)
     assert_appended(stores.session_history, event, raw)
     assert_appended(stores.inbox, Edited(NOW, InputId("a"), "words"), raw)
-    assert_appended(stores.messages, ChatMessage(MessageId("a"), NOW, Author.OWNER, "words"), raw)
 
 
 def assert_appended(log: Log[T], entry: T, raw: bytes) -> None:
@@ -113,9 +111,8 @@ def test_only_the_session_history_does_not_wait_for_the_disk(data: DataDirectory
     stores = data.open(Watching())
     stores.ledger.append(row(1))
     stores.inbox.append(Edited(NOW, InputId("a"), "words"))
-    stores.messages.append(ChatMessage(MessageId("a"), NOW, Author.OWNER, "words"))
     stores.session_history.append(SessionEvent(SessionId("s"), SessionChange.CREATED, NOW))
-    names = ["ledger", "inbox", "messages", "session_history"]
+    names = ["ledger", "inbox", "session_history"]
     assert synced == [f"{name}.jsonl {name != 'session_history'}" for name in names]
 
 
@@ -202,7 +199,7 @@ def make_huge(path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, make_huge])
-@pytest.mark.parametrize("name", ["ledger", "inbox", "outbox", "messages", "session_history"])
+@pytest.mark.parametrize("name", ["ledger", "inbox", "session_history"])
 def test_what_is_no_log_is_set_aside_and_work_goes_on(
     data: DataDirectory, name: str, make: Callable[[Path], None]
 ) -> None:

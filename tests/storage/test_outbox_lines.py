@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-import stat
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.domain.strategies import json_values, ping_budgets
 from tests.storage.chat_strategies import outbox_rows
 from tests.storage.damage import damaged
-from tests.storage.places import NOW, DataDirectory, QuickDisk
+from tests.storage.places import NOW
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
-from ollim_bot.domain.outgoing import NotSent, Outbox, OutboxRow, Sending, Sent, Unsure
+from ollim_bot.domain.outgoing import NotSent, OutboxRow, Sending, Sent, Unsure
 from ollim_bot.domain.pings import Charge, PingBudget
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.store.codecs.records import PingBudgetCodec
@@ -107,37 +106,6 @@ def test_a_line_that_makes_no_sense_is_none(damage: Mapping[str, object]) -> Non
     line = json.loads(OUTBOX_ROWS.encode(MEANT)) | dict(damage)
     with pytest.raises(Malformed):
         OUTBOX_ROWS.decode(json.dumps(line).encode())
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.binary())
-def test_any_bytes_in_the_outbox_hide_nothing_that_waits(data: DataDirectory, raw: bytes) -> None:
-    data.paths.outbox.write_bytes(raw)
-    outbox = data.open(QuickDisk()).outbox
-    outbox.append(MEANT)
-    outbox.compact(lambda rows: Outbox.of(rows).rows())
-    view = outbox.read()
-    assert list(view.entries) == [MEANT]
-    assert view.skipped == len([line for line in raw.split(b"\n") if line.strip()])
-
-
-def test_a_torn_end_leaves_a_message_waiting(data: DataDirectory) -> None:
-    whole = OUTBOX_ROWS.encode(Sent(AT, MessageId("42")))
-    for length in range(1, len(whole)):
-        data.paths.outbox.unlink(missing_ok=True)
-        data.open(QuickDisk()).outbox.append(MEANT)
-        with data.paths.outbox.open("ab") as file:
-            file.write(whole[:length])
-        view = data.open().outbox.read()
-        assert Outbox.of(view.entries).open == (MEANT,)
-        assert view.skipped == 1
-
-
-def test_only_the_owner_may_read_it(data: DataDirectory) -> None:
-    outbox = data.open().outbox
-    outbox.append(MEANT)
-    outbox.compact(lambda rows: rows)
-    assert stat.S_IMODE(data.paths.outbox.stat().st_mode) == 0o600
 
 
 @given(ping_budgets(), st.integers(0, 2**40))

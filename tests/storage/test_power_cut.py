@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from tests.storage.places import NOW, DataDirectory
 
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.inbox import Accepted, Inbox
 from ollim_bot.domain.inputs import InputId, OwnerMessage
 from ollim_bot.domain.jobs import JobSpec, Reminder
@@ -73,7 +72,6 @@ class History:
     def say(self, stores: Stores, _: random.Random, word: str) -> None:
         said = OwnerMessage(InputId(word), "web", NOW, word)
         stores.inbox.append(Accepted(NOW, said))
-        stores.messages.append(ChatMessage(MessageId(word), NOW, Author.OWNER, word))
         self.said.append(word)
 
     def make_short(self, stores: Stores, _: random.Random, __: str) -> None:
@@ -114,8 +112,6 @@ class History:
         inbox = Inbox.of(stores.inbox.read().entries)
         # The last one may be there without having been acknowledged.
         assert [each.id for each in inbox.waiting][: len(self.said)] == self.said
-        found = [message.id for message in stores.messages.tail(1000).entries]
-        assert found[: len(self.said)] == self.said
 
     def check_jobs(self, stores: Stores) -> None:
         report = stores.reminders.report()

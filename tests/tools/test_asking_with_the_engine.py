@@ -12,9 +12,9 @@ import pytest
 from tests.engine.scene import Scene, ask, scene
 
 from ollim_bot.conversation.approvals import Approvals
-from ollim_bot.conversation.chat_log import ChatLog
-from ollim_bot.conversation.stage import Stage
+from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.state import ConversationState
+from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import EndCause, TurnEnded
 from ollim_bot.domain.runtime_config import PermissionMode
@@ -56,16 +56,20 @@ async def stage(tmp_path: Path) -> AsyncIterator[Scene]:
 
 
 @pytest.fixture
-async def owner(stage: Scene) -> Owner:
+async def owner(stage: Scene) -> AsyncIterator[Owner]:
     stores: Stores = memory_stores(NOW)
     surface = RecordingSurface()
-    shown = Stage(ChatLog(stores.messages), [surface])
-    store = stores.state
+    store, clock = stores.state, ManualClock(NOW)
+    fanout = SurfaceFanout(store, [surface])
+    await fanout.load()
+    following = asyncio.create_task(fanout.run())
+    poster = MessagePoster(store, fanout, [], clock)
     approvals = Approvals(
-        store, ConversationState(store), shown, ManualClock(NOW), stage.spec.working_directory
+        store, ConversationState(store), poster, clock, stage.spec.working_directory
     )
     await approvals.set_mode(PermissionMode.DEFAULT)
-    return Owner(approvals, surface)
+    yield Owner(approvals, surface)
+    following.cancel()
 
 
 @pytest.fixture

@@ -139,10 +139,10 @@ class Browser:
             yield Tab(socket)
 
     @asynccontextmanager
-    async def tab(self, last: str | None = None) -> AsyncIterator[tuple[Tab, dict[str, Any]]]:
+    async def tab(self, change: int | None = None) -> AsyncIterator[tuple[Tab, dict[str, Any]]]:
         """An open tab, and how it was greeted."""
         async with self.connection() as tab:
-            await tab.socket.send_json({"type": "hello", "last": last, "nonce": NONCE})
+            await tab.socket.send_json({"type": "hello", "change": change, "nonce": NONCE})
             yield tab, await tab.next()
 
 

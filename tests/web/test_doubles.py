@@ -108,8 +108,9 @@ async def test_history_comes_in_pages_and_what_was_missed_after_the_last(
     said = [await reception.say(str(number)) for number in range(5)]
     assert await reception.history(2) == said[3:]
     assert await reception.history(2, said[2].id) == said[:2]
-    assert await reception.missed_since(said[3].id) == said[4:]
-    assert await reception.missed_since(MessageId("x")) is None
+    missed = await reception.changes_since(4, 10)
+    assert [each.message for each in missed or ()] == said[4:]
+    assert await reception.changes_since(6, 10) is None
     assert await reception.message(said[1].id) == said[1]
 
 
@@ -121,7 +122,9 @@ async def test_a_turn_is_presented_as_it_goes_and_its_answer_posted_before_its_e
     assert surface.events[turn.start.turn] == [TextStreamed("hel")]
     answer = await turn.end("hello")
     assert surface.posts == [answer]
-    assert surface.events[turn.start.turn][-1] == TurnEnded(EndCause.COMPLETED)
+    assert answer is not None
+    ended = TurnEnded(EndCause.COMPLETED, messages=(answer.id,))
+    assert surface.events[turn.start.turn][-1] == ended
     assert surface.starts == [turn.start]
     assert not await reception.interrupt()
 

@@ -52,7 +52,7 @@ async def test_a_new_tab_is_told_all_that_it_needs(scene: Scene, own: Browser) -
                 "trouble": "",
             },
             "missed": None,
-            "cards": [],
+            "change": 1,
             "has_more": False,
             "live": None,
             "read": "m1",
@@ -114,22 +114,22 @@ async def test_a_tab_that_comes_back_is_told_what_it_missed(scene: Scene, own: B
         pass
     await scene.reception.say("two")
     await scene.reception.say("three")
-    async with own.tab(last="m1") as (tab, hello):
+    async with own.tab(change=1) as (tab, hello):
         assert (hello["messages"], ids(hello["missed"])) == (None, ["m2", "m3"])
         await scene.reception.say("four")
         assert (await tab.next())["message"]["id"] == "m4"
-    async with own.tab(last="m4") as (_, hello):
+    async with own.tab(change=4) as (_, hello):
         assert (hello["messages"], hello["missed"]) == (None, [])
 
 
-@pytest.mark.parametrize("last", ["m1", "unknown", "\0"])
+@pytest.mark.parametrize("change", [1, 6])
 async def test_a_tab_that_was_away_for_too_long_begins_anew(
-    scene: Scene, own: Browser, last: str
+    scene: Scene, own: Browser, change: int
 ) -> None:
     for number in range(5):
         await scene.reception.say(f"number {number}")
     scene.reception.remembers = 3
-    async with own.tab(last=last) as (_, hello):
+    async with own.tab(change=change) as (_, hello):
         assert hello["missed"] is None
         assert ids(hello["messages"]) == ["m1", "m2", "m3", "m4", "m5"]
 
@@ -139,9 +139,9 @@ async def test_a_gap_of_many_messages_begins_anew_too(tmp_path: Path) -> None:
     async with running(make_scene(tmp_path, limits=limits)) as scene, browser(scene) as own:
         for number in range(6):
             await scene.reception.say(f"number {number}")
-        async with own.tab(last="m3") as (_, hello):
+        async with own.tab(change=3) as (_, hello):
             assert ids(hello["missed"]) == ["m4", "m5", "m6"]
-        async with own.tab(last="m2") as (_, hello):
+        async with own.tab(change=2) as (_, hello):
             assert (hello["missed"], len(hello["messages"])) == (None, 6)
 
 
@@ -156,9 +156,10 @@ async def test_a_restart_of_the_bot_needs_no_reload(tmp_path: Path) -> None:
             await scene.reception.say("missed")
         again = make_scene(tmp_path, port=scene.surface.port)
         again.reception.messages = scene.reception.messages
+        again.reception.changes = scene.reception.changes
         async with running(again):
             await own.enter()
-            async with own.tab(last="m1") as (_, hello):
+            async with own.tab(change=1) as (_, hello):
                 assert (hello["messages"], ids(hello["missed"])) == (None, ["m2"])
 
 
@@ -185,14 +186,14 @@ async def test_no_message_is_lost_or_doubled_round_the_greeting(scene: Scene, ow
         await talking
 
 
-@pytest.mark.parametrize("last", [None, "m1"])
+@pytest.mark.parametrize("change", [None, 1])
 async def test_what_comes_during_the_greeting_comes_after_it(
-    scene: Scene, own: Browser, last: str | None
+    scene: Scene, own: Browser, change: int | None
 ) -> None:
     await scene.reception.say("one")
     scene.reception.may_answer.clear()
     async with own.connection() as tab:
-        await tab.socket.send_json({"type": "hello", "last": last})
+        await tab.socket.send_json({"type": "hello", "change": change})
         await eventually(lambda: scene.reception.looks)
         await scene.reception.say("two")
         turn = scene.reception.begin()
@@ -200,7 +201,7 @@ async def test_what_comes_during_the_greeting_comes_after_it(
         await scene.reception.change(is_busy=True)
         scene.reception.may_answer.set()
         hello = await tab.next()
-        assert ids(hello["messages"] or hello["missed"]) == (["m1"] if last is None else [])
+        assert ids(hello["messages"] or hello["missed"]) == (["m1"] if change is None else [])
         assert hello["status"]["is_busy"] is True
         assert hello["live"]["tail"] == "<p>hel</p>\n"
         assert (await tab.next())["message"]["id"] == "m2"

@@ -53,7 +53,7 @@ async def deaf_tab(scene: Scene, own: Browser) -> asyncio.StreamWriter:
     async with asyncio.timeout(SECONDS):
         await reader.readuntil(b"\r\n\r\n")
     writer.transport.pause_reading()  # type: ignore[attr-defined]
-    hello = json.dumps({"type": "hello", "last": None}).encode()
+    hello = json.dumps({"type": "hello", "change": None}).encode()
     writer.write(bytes([0x81, 0x80 | len(hello)]) + bytes(4) + hello)
     return writer
 
@@ -72,7 +72,7 @@ async def test_a_tab_that_is_gone_is_noticed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "first",
     [
-        *("", "hello", "[]", "3", "null", '{"type": "other"}', '{"last": "m1"}', "[" * 60_000),
+        *("", "hello", "[]", "3", "null", '{"type": "other"}', '{"change": 1}', "[" * 60_000),
         "x" * 70_000,
     ],
 )
@@ -88,14 +88,14 @@ async def test_a_tab_that_cannot_be_greeted_is_hung_up_on_and_the_others_stay(
 ) -> None:
     async with own.tab() as (good, _), own.connection() as tab:
         scene.reception.refusal = WriteFailed(Path("state/messages.jsonl"), "cannot be read.")
-        await tab.socket.send_json({"type": "hello", "last": None})
+        await tab.socket.send_json({"type": "hello", "change": None})
         assert await tab.closing() == 1006
         assert "cannot be read" in caplog.text
         await scene.reception.say("still here")
         assert (await good.next())["type"] == "message"
     async with own.connection() as tab:
         scene.reception.refusal = None
-        await tab.socket.send_json({"type": "hello", "last": None})
+        await tab.socket.send_json({"type": "hello", "change": None})
         assert (await tab.next())["type"] == "hello"
 
 
@@ -105,10 +105,10 @@ async def test_who_says_nothing_is_hung_up_on(tmp_path: Path) -> None:
         assert await tab.closing() == 1008
 
 
-@pytest.mark.parametrize("last", [3, [], {}, "", False])
-async def test_a_strange_last_message_is_none(own: Browser, last: object) -> None:
+@pytest.mark.parametrize("change", [-1, 1.5, 10**30, [], {}, "1", False])
+async def test_a_strange_change_is_none(own: Browser, change: object) -> None:
     async with own.connection() as tab:
-        await tab.socket.send_json({"type": "hello", "last": last})
+        await tab.socket.send_json({"type": "hello", "change": change})
         assert (await tab.next())["messages"] == []
 
 

@@ -12,7 +12,7 @@ from enum import Enum
 from ollim_bot import __version__
 from ollim_bot.app.brain import Brain, open_brain
 from ollim_bot.app.persona import Persona
-from ollim_bot.app.surfaces import Announce, MakeRemote, Surfaces, open_surfaces
+from ollim_bot.app.surfaces import Announce, MakeChannel, Surfaces, open_surfaces
 from ollim_bot.clock import SystemClock
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.assembly import (
@@ -80,7 +80,7 @@ class Ground:
 class App:
     """`clock`, `engine`, `surfaces`, `store`, `stores`, `ground` replace the real ones in tests.
 
-    `remote` makes the surface that is somebody else's service. `announce` is called when the bot is
+    `channels` make the surfaces that are services of others. `announce` is called when the bot is
     up, with the page, if there is one.
     """
 
@@ -94,7 +94,7 @@ class App:
         store: Store | None = None,
         stores: Stores | None = None,
         ground: Ground | None = None,
-        remote: MakeRemote | None = None,
+        channels: Sequence[MakeChannel] = (),
         announce: Announce = lambda _: None,
     ) -> None:
         self._settings = settings
@@ -104,7 +104,7 @@ class App:
         self._store = store or (stores.store if stores else None)
         self._stores = stores
         self._ground = ground or Ground()
-        self._make_remote = remote
+        self._make_channels = channels
         self._announce = announce
         self._ending = Ending.STOPPED
         self._is_wanted_to_end = asyncio.Event()
@@ -139,7 +139,7 @@ class App:
                 self._settings,
                 store,
                 self._clock,
-                self._make_remote,
+                self._make_channels,
                 self._heartbeat_age,
                 self._problem,
             )
@@ -154,6 +154,7 @@ class App:
                 self._scheduler = assemble_schedule(
                     paths,
                     stores,
+                    store,
                     talk,
                     edits,
                     self._clock,
@@ -250,7 +251,7 @@ class App:
             engine=brain.engine,
             stores=stores,
             clock=self._clock,
-            surfaces=surfaces.all,
+            surfaces=surfaces.followers,
             keeper=FileAttachments(paths, self._clock.now),
             spec=persona.spec,
             gate=self._gate,
@@ -266,7 +267,7 @@ class App:
             working_directory=paths.root,
             doctor=lambda: examine_in_chat(settings, brain.provider, self._clock.now()),
             restart=lambda: self.stop(Ending.RESTART),
-            courier=surfaces.remote,
+            channels=surfaces.channels,
             status=Status(
                 provider=brain.provider.name,
                 is_offline=brain.provider.is_offline,
@@ -308,14 +309,15 @@ class App:
         async with asyncio.TaskGroup() as group:
             conversation = group.create_task(talk.loop.run())
             schedule = group.create_task(scheduler.run())
-            others = [talk.notices.run(), talk.outbox.run(), talk.idle_watch.run()]
+            others = [talk.notices.run(), talk.deliveries.run(), talk.failures.run()]
+            others += [talk.fanout.run(), talk.idle_watch.run()]
             others += [self._tell_problems(talk), self._tidied(), talk.echo.run()]
             tasks = [group.create_task(service) for service in (*others, *services)]
             await self._is_wanted_to_end.wait()
             schedule.cancel()
             await asyncio.gather(self._end(talk, conversation), talk.background.close())
             await scheduler.close()
-            await talk.outbox.settle(_LAST_WORDS)
+            await talk.deliveries.settle(_LAST_WORDS)
             for task in tasks:
                 task.cancel()
 

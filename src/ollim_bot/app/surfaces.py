@@ -10,7 +10,7 @@ from ollim_bot import __version__
 from ollim_bot.conversation.assembly import ConversationParts
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.errors import OllimError
-from ollim_bot.ports import ChatSurface, Clock, OpenAttachment, RemoteSurface
+from ollim_bot.ports import Channel, ChatSurface, Clock, OpenAttachment, Surface
 from ollim_bot.settings import Settings
 from ollim_bot.store.attachments.files import files_of
 from ollim_bot.store.store import Store
@@ -24,22 +24,23 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 _logger = logging.getLogger(__name__)
 
 Announce = Callable[[WebSurface | None], None]
-MakeRemote = Callable[[Store, OpenAttachment, Clock], RemoteSurface]
+MakeChannel = Callable[[Store, OpenAttachment, Clock], Channel]
 
 
 class Surfaces:
-    """All of them. `remote` is the one that has to confirm what is sent, if there is such a one."""
+    """`followers` follow the log; `channels` have to confirm what is sent."""
 
     def __init__(
         self,
-        surfaces: Sequence[ChatSurface],
+        followers: Sequence[ChatSurface],
         clock: Clock,
         *,
-        remote: RemoteSurface | None = None,
+        channels: Sequence[Channel] = (),
         page: WebSurface | None = None,
     ) -> None:
-        self.all = surfaces
-        self.remote = remote
+        self.followers = followers
+        self.channels = channels
+        self._all: Sequence[Surface] = [*followers, *channels]
         self._page = page
         self._clock = clock
 
@@ -47,22 +48,21 @@ class Surfaces:
         self, conversation: Conversation, talk: ConversationParts, announce: Announce
     ) -> list[Coroutine[None, None, None]]:
         """All that has to run for them."""
-        found = [self._kept_up(surface, conversation, talk) for surface in self.all]
+        found = [self._kept_up(surface, conversation, talk) for surface in self._all]
         found.append(self._announced(announce))
-        if self.remote is not None:
-            found.append(_greeted(self.remote, talk))
+        found += [_greeted(channel, talk) for channel in self.channels]
         return found
 
     async def _announced(self, announce: Announce) -> None:
         """Without a page, that it runs is worth saying when it has been let in elsewhere."""
         if self._page is not None:
             await self._page.ready()
-        elif self.remote is not None:
-            await self.remote.connected()
+        elif self.channels:
+            await self.channels[0].connected()
         announce(self._page)
 
     async def _kept_up(
-        self, surface: ChatSurface, conversation: Conversation, talk: ConversationParts
+        self, surface: Surface, conversation: Conversation, talk: ConversationParts
     ) -> None:
         pause = _FIRST_PAUSE
         while True:
@@ -70,7 +70,7 @@ class Surfaces:
             try:
                 await surface.run(conversation)
             except OllimError as error:
-                if len(self.all) == 1:
+                if len(self._all) == 1:
                     raise
                 await self._said(str(error), talk)
             except Exception:  # a surface never takes the bot down
@@ -90,17 +90,16 @@ async def open_surfaces(
     settings: Settings,
     store: Store,
     clock: Clock,
-    make_remote: MakeRemote | None,
+    make_channels: Sequence[MakeChannel],
     heartbeat_age: Callable[[], float | None],
     on_problem: Callable[[str], None],
 ) -> Surfaces:
-    """The page if it is on, and the remote one if there is a way to make it."""
+    """The page if it is on, and the channels."""
     paths = settings.paths
     opener = files_of(paths.root, paths.attachments)
-    remote = None if make_remote is None else make_remote(store, opener, clock)
-    elsewhere: list[ChatSurface] = [] if remote is None else [remote]
+    channels = [make(store, opener, clock) for make in make_channels]
     if settings.web_port is None:
-        return Surfaces(elsewhere, clock, remote=remote)
+        return Surfaces([], clock, channels=channels)
     await asyncio.to_thread(web_secret, paths)
     page = WebSurface(
         port=settings.web_port,
@@ -113,9 +112,9 @@ async def open_surfaces(
         version=__version__,
         heartbeat_age=heartbeat_age,
     )
-    return Surfaces([page, *elsewhere], clock, remote=remote, page=page)
+    return Surfaces([page], clock, channels=channels, page=page)
 
 
-async def _greeted(remote: RemoteSurface, talk: ConversationParts) -> None:
-    await remote.connected()
+async def _greeted(channel: Channel, talk: ConversationParts) -> None:
+    await channel.connected()
     await talk.greeting.say()

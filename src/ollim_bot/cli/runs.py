@@ -23,6 +23,7 @@ from ollim_bot.cli.framework import (
     small,
     title,
 )
+from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.moments import describe, describe_with_distance, duration_in_words
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.phrases.durations import parse_duration
@@ -30,7 +31,7 @@ from ollim_bot.domain.provider import Price
 from ollim_bot.domain.run_history import NOTES
 from ollim_bot.domain.runs import in_words, outcome
 from ollim_bot.errors import OllimError, WrongInput
-from ollim_bot.store.codecs.rows import CHAT_MESSAGES, LEDGER_ROWS
+from ollim_bot.store.codecs.rows import LEDGER_ROWS
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.json_lines import JsonLines, LineCodec
 from ollim_bot.upkeep.doctor import counted
@@ -365,9 +366,9 @@ def _said(data: Data, record: RunRecord) -> list[str]:
     sent = record.facts.get("pings")
     if not isinstance(sent, list) or not sent:
         return []
-    messages = _read(data, data.paths.messages, CHAT_MESSAGES, record.fired)
-    # The log has a line for each change of a message, such as a used button.
-    return [*{message.id: message.text for message in messages if message.id in sent}.values()]
+    ids = [MessageId(each) for each in sent if isinstance(each, str)]
+    found = data.read(lambda tx: [tx.messages.get(each) for each in ids]) or ()
+    return [message.text for message in found if message is not None]
 
 
 def _read(data: Data, path: Path, codec: LineCodec[T], since: datetime | None) -> Sequence[T]:

@@ -10,14 +10,14 @@ import sys
 
 from ollim_bot import __version__
 from ollim_bot.app.app import App, Ending
-from ollim_bot.app.surfaces import MakeRemote
+from ollim_bot.app.surfaces import MakeChannel
 from ollim_bot.cli.data import note
 from ollim_bot.cli.framework import Caller
 from ollim_bot.connections import allow_many_descriptors
 from ollim_bot.environment import own_command, python_places
 from ollim_bot.errors import OllimError
 from ollim_bot.logs import RedactingFilter, set_up_logging
-from ollim_bot.ports import Clock, OpenAttachment, RemoteSurface
+from ollim_bot.ports import Channel, Clock, OpenAttachment
 from ollim_bot.settings import Settings
 from ollim_bot.store.store import Store
 from ollim_bot.surfaces.web.surface import WebSurface
@@ -68,26 +68,26 @@ async def _until_stopped(settings: Settings, caller: Caller, redacting: Redactin
         elif settings.discord_token is None:
             note(_NO_SURFACE)
 
-    app = App(settings, remote=_discord(settings), announce=announce)
+    app = App(settings, channels=_channels(settings), announce=announce)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, app.stop)
     return await app.run()
 
 
-def _discord(settings: Settings) -> MakeRemote | None:
+def _channels(settings: Settings) -> list[MakeChannel]:
     """Import the Discord surface only if it is configured: it is slow to load."""
     if settings.discord_token is None:
-        return None
+        return []
     from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
 
     account = Account(settings.discord_token, settings.discord_owner_id, settings.discord_api_url)
     downloads = settings.paths.state / "discord"
 
-    def made(store: Store, opener: OpenAttachment, clock: Clock) -> RemoteSurface:
+    def made(store: Store, opener: OpenAttachment, clock: Clock) -> Channel:
         return DiscordSurface(account, store, opener, downloads, clock)
 
-    return made
+    return [made]
 
 
 def _page(page: WebSurface) -> str:

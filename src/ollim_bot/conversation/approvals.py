@@ -14,7 +14,7 @@ from enum import Enum
 from pathlib import Path
 from uuid import uuid4
 
-from ollim_bot.conversation.stage import Stage
+from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, Color
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
@@ -231,13 +231,13 @@ class Approvals:
         self,
         store: Store,
         state: ConversationState,
-        stage: Stage,
+        poster: MessagePoster,
         clock: Clock,
         root: Path,
     ) -> None:
         self._store = store
         self._state = state
-        self._stage = stage
+        self._poster = poster
         self._clock = clock
         self._roots = (str(root), os.path.realpath(root))
         self._mode: PermissionMode | None = None
@@ -373,9 +373,9 @@ class Approvals:
                 question.end(from_now_on(covering))
             if question.outcome.done():
                 return
-            await self._stage.post(question.message)
+            await self._poster.post(question.message)
             outcome = await question.outcome
-            await self._stage.post(_answered(question.message, outcome))
+            await self._poster.post(_answered(question.message, outcome))
         except Exception:  # whatever the disk does: what nobody can see is refused
             _logger.exception("A question could not be shown")
         finally:
@@ -416,7 +416,7 @@ class Approvals:
         if message.card is None or all(each.is_used for each in message.card.buttons):
             return
         try:
-            await self._stage.post(_answered(message, DEAD))
+            await self._poster.post(_answered(message, DEAD))
         except StorageError:
             _logger.warning("A question that is over could not be shown so", exc_info=True)
 

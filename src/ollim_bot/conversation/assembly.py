@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,9 @@ from ollim_bot.conversation.commands.sessions import (
 )
 from ollim_bot.conversation.commands.table import CommandServices, Queued
 from ollim_bot.conversation.conversation import Conversation
+from ollim_bot.conversation.delivery import DeliveryQueue
+from ollim_bot.conversation.delivery_queues import DeliveryQueues
+from ollim_bot.conversation.failure_notices import FailureNotices
 from ollim_bot.conversation.forks.commands import (
     ForkButtons,
     ForkCommands,
@@ -43,25 +47,26 @@ from ollim_bot.conversation.jobs.echo import ChangeEcho, ChangeWatch, Former
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs
 from ollim_bot.conversation.jobs.manual_runs import ManualRuns
 from ollim_bot.conversation.jobs.reminders import ReminderButtons, ReminderDelivery
+from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.notices import Notices
-from ollim_bot.conversation.outbox.outbox import DurableOutbox
 from ollim_bot.conversation.posting import Posting
 from ollim_bot.conversation.sessions.conversation_tools import conversation_tools
 from ollim_bot.conversation.sessions.main_session import MainSession, main_run
-from ollim_bot.conversation.stage import Stage
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.status_board import StatusBoard
+from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.conversation.turns.loop import DiskGate, InputLoop, Questions
 from ollim_bot.conversation.turns.questions import Tainting, TurnInputs
 from ollim_bot.conversation.turns.recovery import Recovery
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.events import AgentEvent
+from ollim_bot.errors import StorageError
 from ollim_bot.ports import (
     AgentEngine,
     AttachmentStore,
+    Channel,
     ChatSurface,
     Clock,
-    ConfirmedChannel,
     Gate,
     Journal,
     SessionSpec,
@@ -74,6 +79,8 @@ from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.gates import Allowed, BackgroundTools, TaintCheck, TaintGuard, Undecided
 from ollim_bot.tools.job_validator import JobChecker
 
+_logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class ConversationDeps:
@@ -82,8 +89,8 @@ class ConversationDeps:
     `spec` says what a session is to be like now; `gate` makes what is asked before each call of a
     tool: given what the owner has allowed, the part that decides about the rest, and what a turn
     that has read untrusted text needs the owner's word for. `doctor` looks the whole installation
-    over; `restart` has the whole bot begin anew; `courier` has to confirm what is sent. `patience`
-    is how many seconds a slow surface is waited for.
+    over; `restart` has the whole bot begin anew. `surfaces` follow the log; `channels` have to
+    confirm what is sent. `patience` is how many seconds a slow surface is waited for.
     """
 
     engine: AgentEngine
@@ -102,7 +109,7 @@ class ConversationDeps:
     status: Status
     doctor: Callable[[], Awaitable[str]]
     restart: Callable[[], None]
-    courier: ConfirmedChannel | None = None
+    channels: Sequence[Channel] = ()
     patience: float = 2.0
 
 
@@ -112,8 +119,10 @@ class ConversationParts:
 
     state: ConversationState
     chat: ChatLog
-    stage: Stage
-    outbox: DurableOutbox
+    fanout: SurfaceFanout
+    deliveries: DeliveryQueues
+    poster: MessagePoster
+    failures: FailureNotices
     notices: Notices
     board: StatusBoard
     approvals: Approvals
@@ -133,33 +142,33 @@ class ConversationParts:
 
     async def load(self) -> None:
         """Read what is stored; what was accepted before is then in line again."""
-        await self.chat.load()
+        await self.fanout.load()
         await self.state.load()
-        await self.outbox.load()
-        await self.approvals.load(self.chat.with_open_button("approve"))
+        await self._load_deliveries()
+        await self.approvals.load(await self.chat.with_open_button("approve"))
         await self.notices.load()
-        await self.intake.load()
+
+    async def _load_deliveries(self) -> None:
+        try:
+            await self.deliveries.load()
+        except StorageError:  # a start must not fail for want of room
+            _logger.warning("The channels could not be noted", exc_info=True)
 
 
 def build_conversation(deps: ConversationDeps) -> ConversationParts:
     store, stores, clock, root = deps.store, deps.stores, deps.clock, deps.working_directory
 
     state = ConversationState(store)
-    chat = ChatLog(stores.messages)
-    stage = Stage(
-        chat,
-        deps.surfaces,
-        send=None if deps.courier is None else lambda message: outbox.post(message),
-        elsewhere="" if deps.courier is None else deps.courier.name,
-        patience=deps.patience,
-    )
-    board = StatusBoard(store, state, stage, deps.status)
-    notices = Notices(store, state, stage, board, clock)
-    outbox = DurableOutbox(stores, chat, stage, clock, deps.courier, notices.tell)
-    posting = Posting(stage, state, clock, price=deps.status.price)
+    chat = ChatLog(store)
+    fanout = SurfaceFanout(store, deps.surfaces, deps.channels, patience=deps.patience)
+    queues = [DeliveryQueue(store, channel, clock) for channel in deps.channels]
+    poster = MessagePoster(store, fanout, queues, clock)
+    board = StatusBoard(store, state, fanout, deps.status)
+    notices = Notices(store, state, poster, board, clock)
+    posting = Posting(poster, state, clock, price=deps.status.price)
 
-    approvals = Approvals(store, state, stage, clock, root)
-    echo = ChangeEcho(root, deps.job_files, deps.former, stores, stage.post, clock)
+    approvals = Approvals(store, state, poster, clock, root)
+    echo = ChangeEcho(root, deps.job_files, deps.former, stores, poster.post, clock)
     changes, auto_commit = echo.watch(), AutoCommit(deps.journal, root)
     fork_requests = ForkRequests(state, clock)
     context = ToolContext(
@@ -167,7 +176,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         stores=stores,
         clock=clock,
         root=root,
-        poster=outbox,
+        poster=poster,
         is_busy=lambda: state.is_busy,
         wants=fork_requests.want,
     )
@@ -179,7 +188,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     fork = ForkSession(
         deps.engine, stores, state, posting, clock, spec=fork_spec(deps.spec, store), tools=tools
     )
-    forks = Forks(state, main, fork, chat, stage, clock)
+    forks = Forks(state, main, fork, chat, poster, clock)
     replies = Replies(deps.engine, stores, store, state, forks, clock)
 
     foreground = ForegroundJobs(stores, state, chat, clock)
@@ -187,9 +196,10 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         BackgroundDeps(
             deps.engine,
             stores,
+            store,
             clock,
             root,
-            outbox,
+            poster,
             notices,
             deps.background_tools,
             echo,
@@ -204,7 +214,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     runner = TurnRunner(
         state,
         forks,
-        stage,
+        fanout,
         posting,
         context,
         _Watch(changes, auto_commit),
@@ -214,7 +224,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         hurry=inputs.hurry,
     )
     messages = OwnerMessages(deps.keeper, chat, replies, clock)
-    intake = MessageIntake(state, messages, chat, stage, runner, board, clock)
+    intake = MessageIntake(state, messages, poster, runner, board, clock)
 
     set_up = read_set_up()
     fork_commands = ForkCommands(forks, fork_requests, state, posting, clock)
@@ -225,7 +235,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         _command_services(
             deps,
             state,
-            stage,
+            poster,
             approvals,
             forks,
             fork_commands,
@@ -244,14 +254,15 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         recovery,
         dispatcher,
         board,
-        intake.posting,
     )
 
     return ConversationParts(
         state=state,
         chat=chat,
-        stage=stage,
-        outbox=outbox,
+        fanout=fanout,
+        deliveries=DeliveryQueues(store, queues, clock),
+        poster=poster,
+        failures=FailureNotices(store, notices.tell),
         notices=notices,
         board=board,
         approvals=approvals,
@@ -264,18 +275,18 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         loop=loop,
         idle_watch=IdleWatch(state, fork_requests, clock),
         greeting=Greeting(
-            store, state, chat, stage, posting, clock, name=deps.status.bot_name, prompt=set_up
+            store, state, chat, poster, posting, clock, name=deps.status.bot_name, prompt=set_up
         ),
         foreground=foreground,
         background=background,
-        reminders=ReminderDelivery(stores, outbox, clock),
+        reminders=ReminderDelivery(stores, store, poster, clock),
         manual_runs=ManualRuns(),
     )
 
 
 async def open_conversation(deps: ConversationDeps, parts: ConversationParts) -> Conversation:
     """The `ChatService` of loaded parts."""
-    stores, clock, post = deps.stores, deps.clock, parts.stage.post
+    stores, clock, post = deps.stores, deps.clock, parts.poster.post
     jobs = JobButtons(
         deps.store, stores, deps.job_files, deps.former, post, clock, parts.manual_runs
     )
@@ -283,7 +294,7 @@ async def open_conversation(deps: ConversationDeps, parts: ConversationParts) ->
     buttons = ButtonRouter(
         deps.store,
         parts.chat,
-        parts.stage,
+        parts.poster,
         clock,
         receive=parts.intake.receive,
         actions={
@@ -300,8 +311,9 @@ async def open_conversation(deps: ConversationDeps, parts: ConversationParts) ->
         parts.dispatcher,
         buttons,
         parts.runner,
-        parts.chat,
-        parts.outbox,
+        deps.store,
+        parts.poster,
+        parts.deliveries,
         parts.board,
     )
 
@@ -309,7 +321,7 @@ async def open_conversation(deps: ConversationDeps, parts: ConversationParts) ->
 def _command_services(
     deps: ConversationDeps,
     state: ConversationState,
-    stage: Stage,
+    poster: MessagePoster,
     approvals: Approvals,
     forks: Forks,
     fork_commands: ForkCommands,
@@ -333,8 +345,8 @@ def _command_services(
         fork_commands,
         SettingCommands(store),
         PermissionCommands(approvals),
-        PingCommands(stores.pings, clock),
-        JobCommands(store, stores, clock, stage.post, in_fork=lambda: state.fork is not None),
+        PingCommands(store, clock),
+        JobCommands(store, stores, clock, poster.post, in_fork=lambda: state.fork is not None),
         set_up,
         ProgramCommands(deps.doctor, deps.restart),
     )

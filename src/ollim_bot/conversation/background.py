@@ -25,7 +25,6 @@ from ollim_bot.domain.decision import Progress, Skip, run_priority
 from ollim_bot.domain.initiative import is_initiative
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
-from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.runs import Run, RunPolicy
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.errors import OllimError, StorageError
@@ -148,12 +147,12 @@ class BackgroundRuns:
         The ping of the run uses it, and a run that ends without a ping gives it back.
         """
 
-        def step(budget: PingBudget) -> tuple[PingBudget, bool]:
-            return budget.set_aside(occurrence.id, self._around.clock.now())
-
+        now, store = self._around.clock.now(), self._around.store
         while True:
             try:
-                return await asyncio.to_thread(self._around.stores.pings.transact, step)
+                return await store.transact(
+                    lambda tx: tx.budget.take(lambda budget: budget.set_aside(occurrence.id, now))
+                )
             except StorageError as refused:
                 await self._ledger.wait_for_room(refused)
 
@@ -224,16 +223,16 @@ class BackgroundRuns:
             try:
                 await self._settle(run, occurrence, outcome)
                 if run.job is not None and is_initiative(run.job):
-                    await asyncio.to_thread(self._give_back, occurrence)
+                    await self._give_back(occurrence)
             except Exception:  # the row is worth more than the word about it
                 _logger.exception("What a background run leaves could not be kept")
         await self._close(run, occurrence, outcome, number, hurry)
 
-    def _give_back(self, occurrence: Occurrence) -> None:
+    async def _give_back(self, occurrence: Occurrence) -> None:
         """Return the token of a ping that did not come."""
         now = self._around.clock.now()
-        self._around.stores.pings.transact(
-            lambda budget: (budget.released(occurrence.id, now), None)
+        await self._around.store.transact(
+            lambda tx: tx.budget.change(lambda budget: budget.released(occurrence.id, now))
         )
 
     async def _settle(self, run: Run, occurrence: Occurrence, outcome: Outcome) -> None:

@@ -52,6 +52,7 @@ from ollim_bot.ports import (
 from ollim_bot.prompts.context import READ_ONLY, updates_block
 from ollim_bot.prompts.preamble import Briefing, build_bg_preamble, upcoming_lines
 from ollim_bot.prompts.turns import background_prompt
+from ollim_bot.store.store import Store
 from ollim_bot.stores import Stores
 from ollim_bot.tools.context import Poster, ToolContext
 from ollim_bot.tools.gates import BackgroundTools
@@ -221,6 +222,7 @@ class BackgroundDeps:
 
     engine: AgentEngine
     stores: Stores
+    store: Store
     clock: Clock
     root: Path
     poster: Poster
@@ -353,7 +355,7 @@ class Attempt:
     async def _prompt(self) -> str:
         around, job, policy = self._around, self._job, self.run.policy
         now = around.clock.now()
-        budget = await asyncio.to_thread(self._budget, now)
+        budget = await self._budget(now)
         ask = self._this.upcoming
         upcoming = await asyncio.to_thread(ask) if ask is not None else None
         waiting = PendingUpdates()
@@ -379,14 +381,12 @@ class Attempt:
             late_since=self.run.late_since,
         )
 
-    def _budget(self, now: datetime) -> PingBudget:
+    async def _budget(self, now: datetime) -> PingBudget:
         """Kept as it is shown, so that a clock that goes back later takes nothing away."""
 
-        def step(budget: PingBudget) -> tuple[PingBudget, PingBudget]:
-            refilled = budget.refilled(now)
-            return refilled, refilled
-
-        return self._around.stores.pings.transact(step)
+        return await self._around.store.transact(
+            lambda tx: tx.budget.change(lambda budget: budget.refilled(now))
+        )
 
     async def _note(self, event: AgentEvent) -> None:
         """Keep only names and numbers, not what the agent says."""

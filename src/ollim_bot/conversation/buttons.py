@@ -8,7 +8,7 @@ from enum import Enum
 
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.chat_log import ChatLog
-from ollim_bot.conversation.stage import Stage
+from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.domain.cards import Button, ButtonPrompt
 from ollim_bot.domain.chat import OF_CLICK, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
@@ -47,7 +47,7 @@ class ButtonRouter:
         self,
         store: Store,
         chat: ChatLog,
-        stage: Stage,
+        poster: MessagePoster,
         clock: Clock,
         *,
         receive: Receive,
@@ -55,7 +55,7 @@ class ButtonRouter:
     ) -> None:
         self._store = store
         self._chat = chat
-        self._stage = stage
+        self._poster = poster
         self._clock = clock
         self._receive = receive
         self._actions = {"agent": Action(self._ask), "dismiss": Action(nothing), **actions}
@@ -110,7 +110,7 @@ class ButtonRouter:
             replace(each, is_used=each.is_used or uses is Uses.ALL or each == button)
             for each in message.card.buttons
         )
-        await self._stage.post(replace(message, card=replace(message.card, buttons=buttons)))
+        await self._poster.post(replace(message, card=replace(message.card, buttons=buttons)))
 
     async def _taken(self, key: str) -> None:
         now = self._clock.now().timestamp()

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ollim_bot.conversation.buttons import ButtonRouter
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.commands.dispatcher import CommandDispatcher
 from ollim_bot.conversation.commands.table import COMMANDS
+from ollim_bot.conversation.delivery_queues import DeliveryQueues
 from ollim_bot.conversation.intake import MessageIntake
-from ollim_bot.conversation.outbox.outbox import DurableOutbox
+from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.status_board import StatusBoard
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer, CommandSpec
 from ollim_bot.domain.inputs import InputId
-from ollim_bot.ports import IncomingMessage, Status
+from ollim_bot.ports import IncomingMessage, LogChange, Status
+from ollim_bot.store.messages import LoggedMessage
+from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
 
 
 class Conversation:
@@ -27,16 +31,19 @@ class Conversation:
         dispatcher: CommandDispatcher,
         buttons: ButtonRouter,
         runner: TurnRunner,
-        chat: ChatLog,
-        outbox: DurableOutbox,
+        store: Store,
+        poster: MessagePoster,
+        deliveries: DeliveryQueues,
         board: StatusBoard,
     ) -> None:
         self._intake = intake
         self._dispatcher = dispatcher
         self._buttons = buttons
         self._runner = runner
-        self._chat = chat
-        self._outbox = outbox
+        self._store = store
+        self._chat = ChatLog(store)
+        self._poster = poster
+        self._deliveries = deliveries
         self._board = board
 
     @property
@@ -71,18 +78,39 @@ class Conversation:
         return await self._dispatcher.completions(command, argument, typed)
 
     async def history(self, limit: int, before: MessageId | None = None) -> Sequence[ChatMessage]:
-        return await self._chat.page(limit, before)
+        found = await self._chat.page(limit, before)
+        return found if before is not None else [*found, *self._poster.unkept][-limit:]
 
     async def message(self, message_id: MessageId) -> ChatMessage | None:
         return await self._chat.find(message_id)
 
     async def by_ref(self, surface: str, ref: str) -> ChatMessage | None:
-        return await self._outbox.by_ref(surface, ref)
+        return await self._deliveries.by_ref(surface, ref)
+
+    async def by_refs(self, surface: str, newest: int) -> Mapping[str, ChatMessage]:
+        return await self._deliveries.by_refs(surface, newest)
+
+    async def caught_up(self, surface: str) -> None:
+        await self._deliveries.caught_up(surface)
+
+    async def place_of(self, message_id: MessageId) -> int | None:
+        found = await self._store.read(lambda tx: tx.messages.logged(message_id))
+        return None if found is None else found.seq
 
     async def trouble(self, sentence: str) -> None:
         await self._board.trouble(sentence)
         if not sentence:
-            self._outbox.nudge()
+            self._deliveries.nudge()
 
-    async def missed_since(self, last: MessageId) -> Sequence[ChatMessage] | None:
-        return self._chat.since(last)
+    async def last_change(self) -> int:
+        return await self._store.read(lambda tx: tx.messages.last_change())
+
+    async def changes_since(self, change: int, limit: int) -> Sequence[LogChange] | None:
+        def changes(tx: Transaction) -> tuple[int, list[LoggedMessage]]:
+            return tx.messages.last_change(), tx.messages.since_change(change, limit + 1)
+
+        last, found = await self._store.read(changes)
+        if change > last or len(found) > limit:
+            return None
+        unkept = [LogChange(each, 0) for each in self._poster.unkept]
+        return [*(LogChange(each.message, each.change) for each in found), *unkept]

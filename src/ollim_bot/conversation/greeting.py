@@ -11,11 +11,11 @@ from uuid import uuid4
 
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.commands.program import SET_UP
+from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.posting import Posting
-from ollim_bot.conversation.stage import Stage
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.cards import Button, ButtonPrompt, ButtonStyle, Card
-from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import OF_GREETING, Author, ChatMessage, MessageId
 from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.owner_choices import GivenNames
@@ -56,7 +56,7 @@ class Greeting:
         store: Store,
         state: ConversationState,
         chat: ChatLog,
-        stage: Stage,
+        poster: MessagePoster,
         posting: Posting,
         clock: Clock,
         *,
@@ -66,12 +66,12 @@ class Greeting:
         self._store = store
         self._state = state
         self._chat = chat
-        self._stage = stage
+        self._poster = poster
         self._posting = posting
         self._clock = clock
         self._name = name
         self._prompt = prompt
-        self._note = f"greeting-{uuid4().hex}"
+        self._note = f"{OF_GREETING}{uuid4().hex}"
         self._is_said = False
         self._one_at_a_time = asyncio.Lock()
 
@@ -98,7 +98,7 @@ class Greeting:
 
     async def _is_first(self) -> bool:
         """What the program alone has said, such as what is wrong, is no conversation yet."""
-        newest = await self._chat.page(_LOOKED_AT, None)
+        newest = await self._chat.page(_LOOKED_AT)
         is_silent = all(each.author is Author.PROGRAM for each in newest)
         was_welcome = await self._chat.find(_WELCOME) is not None
         return is_silent and not was_welcome and self._state.session is None
@@ -114,7 +114,7 @@ class Greeting:
         # Stored first: a button must not be seen before there is something behind it.
         names = await self._store.transact(step)
         card = welcome_card(names.bot or self._name, inquiry.key)
-        await self._stage.post(ChatMessage(_WELCOME, now, Author.PROGRAM, card.text, card=card))
+        await self._poster.post(ChatMessage(_WELCOME, now, Author.PROGRAM, card.text, card=card))
 
     async def _come_back(self) -> None:
         presence = await self._store.read(lambda tx: tx.presence.get())

@@ -8,11 +8,11 @@ from dataclasses import replace
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.forks.forks import Replies
-from ollim_bot.conversation.stage import Stage
+from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.status_board import StatusBoard
 from ollim_bot.conversation.turns.runner import TurnRunner
-from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
+from ollim_bot.domain.chat import Attachment, ChatMessage, MessageId
 from ollim_bot.domain.inbox import Accepted, Edited, Ended, InputEnd
 from ollim_bot.domain.inputs import InputId, OwnerMessage
 from ollim_bot.errors import WrongInput
@@ -59,27 +59,17 @@ class MessageIntake:
         self,
         state: ConversationState,
         messages: OwnerMessages,
-        chat: ChatLog,
-        stage: Stage,
+        poster: MessagePoster,
         runner: TurnRunner,
         board: StatusBoard,
         clock: Clock,
     ) -> None:
         self._state = state
         self._messages = messages
-        self._chat = chat
-        self._stage = stage
+        self._poster = poster
         self._runner = runner
         self._board = board
         self._clock = clock
-        # The log must have a message before the answer to it; one step will hold both.
-        self.posting = asyncio.Lock()
-
-    async def load(self) -> None:
-        """Bring into the log what a crash let stand in the inbox alone."""
-        for waiting in self._state.inbox.accepted:
-            if isinstance(waiting, OwnerMessage) and not self._chat.recent(MessageId(waiting.id)):
-                await self._chat.add_or_put_up(_shown(waiting))
 
     async def receive(self, message: IncomingMessage) -> ChatMessage:
         """On disk, with its files, when it returns; once for an id."""
@@ -89,14 +79,15 @@ class MessageIntake:
     async def edit(self, input_id: InputId, text: str) -> bool:
         """Whether it was not taken yet."""
         row = Edited(self._clock.now(), input_id, text)
-        if self._is_begun(input_id) or not await self._state.transact(
-            lambda tx: _is_changed(tx, row, input_id)
-        ):
-            return False
-        known = await self._chat.find(MessageId(input_id))
-        if known is not None:
-            await self._stage.post(replace(known, text=text))
-        return True
+
+        def step(tx: Transaction) -> bool:
+            known = tx.messages.get(MessageId(input_id))
+            is_changed = _is_changed(tx, row, input_id)
+            if is_changed and known is not None:
+                self._poster.add_to_log(tx, replace(known, text=text))
+            return is_changed
+
+        return not self._is_begun(input_id) and await self._state.transact(step)
 
     async def withdraw(self, input_id: InputId) -> bool:
         """Whether it was not taken yet."""
@@ -113,28 +104,24 @@ class MessageIntake:
         return turn is not None and input_id in turn.inputs
 
     async def _receive(self, message: IncomingMessage) -> ChatMessage:
-        async with self.posting:
-            known = await self._known(message.id)
-            if known is not None:
+        if known := await self._poster.find(MessageId(message.id)):
+            return known
+        if not message.text.strip() and not message.files:
+            raise WrongInput(texts.NOTHING_IN_IT)
+        accepted = await self._messages.made(message)
+
+        def step(tx: Transaction) -> ChatMessage:
+            if known := tx.messages.get(MessageId(message.id)):
                 return known
-            if not message.text.strip() and not message.files:
-                raise WrongInput(texts.NOTHING_IN_IT)
-            accepted = await self._messages.made(message)
-            is_in_fork = self._state.fork is not None
-            shown = replace(_shown(accepted), refs=message.refs, in_fork=is_in_fork)
-            await self._state.append(Accepted(accepted.at, accepted))
-            older = self._runner.running
-            await self._stage.post(shown, said_on=message.surface)
-        await self._runner.make_way(older, accepted.id)
+            shown = replace(accepted.as_message(), in_fork=tx.fork.get() is not None)
+            tx.inbox.append(Accepted(accepted.at, accepted))
+            self._poster.add_received(tx, shown, message.surface, message.refs)
+            return shown
+
+        shown = await self._state.transact(step)
+        await self._runner.make_way(accepted.id)
         await self._board.tell()
         return shown
-
-    async def _known(self, input_id: InputId) -> ChatMessage | None:
-        """The message that came under this id before. The old part of the log is not searched."""
-        found = self._chat.recent(MessageId(input_id))
-        if found is None and self._state.inbox.has(input_id):
-            found = await self._chat.find(MessageId(input_id))
-        return found
 
 
 def _is_changed(tx: Transaction, row: Edited | Ended, input_id: InputId) -> bool:
@@ -143,16 +130,3 @@ def _is_changed(tx: Transaction, row: Edited | Ended, input_id: InputId) -> bool
     if is_waiting:
         tx.inbox.append(row)
     return is_waiting
-
-
-def _shown(message: OwnerMessage) -> ChatMessage:
-    return ChatMessage(
-        MessageId(message.id),
-        message.at,
-        Author.OWNER,
-        message.button or message.text,
-        reply_to=message.reply_to,
-        attachments=message.attachments,
-        footer=message.untrusted.source if message.untrusted else "",
-        untrusted=message.untrusted,
-    )

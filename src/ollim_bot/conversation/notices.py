@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from ollim_bot.conversation.stage import Stage
+from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.status_board import StatusBoard
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
@@ -34,13 +34,13 @@ class Notices:
         self,
         store: Store,
         state: ConversationState,
-        stage: Stage,
+        poster: MessagePoster,
         board: StatusBoard,
         clock: Clock,
     ) -> None:
         self._store = store
         self._state = state
-        self._stage = stage
+        self._poster = poster
         self._board = board
         self._clock = clock
         self._unkept: list[tuple[Notice, bool]] = []
@@ -51,7 +51,7 @@ class Notices:
         """Note as told what was posted before a crash, before anything new is told."""
         try:
             untold = await self._untold()
-            posted = self._stage.posted(_notice_id(untold)) if untold else None
+            posted = await self._poster.find(_notice_id(untold)) if untold else None
             if posted is not None:
                 said = posted.text.splitlines()
                 await self._note_told([each for each in untold if each.text in said], posted.at)
@@ -109,7 +109,7 @@ class Notices:
             if not untold or not self._state.is_idle:
                 return
             now, text = self._clock.now(), "\n".join(each.text for each in untold)
-            await self._stage.post(ChatMessage(_notice_id(untold), now, Author.PROGRAM, text))
+            await self._poster.post(ChatMessage(_notice_id(untold), now, Author.PROGRAM, text))
             await self._note_told(untold, now)
 
     def _note_change(self, changed: frozenset[str]) -> None:

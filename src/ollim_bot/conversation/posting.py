@@ -6,8 +6,8 @@ import secrets
 from datetime import datetime
 from uuid import uuid4
 
+from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.sessions.dialogue import ChatSession
-from ollim_bot.conversation.stage import Stage
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnCost, TurnId, numbered_id
 from ollim_bot.domain.events import Usage
@@ -26,9 +26,9 @@ def answer_name(command: InputId) -> MessageId:
 
 class Posting:
     def __init__(
-        self, stage: Stage, state: ConversationState, clock: Clock, *, price: Price
+        self, poster: MessagePoster, state: ConversationState, clock: Clock, *, price: Price
     ) -> None:
-        self._stage = stage
+        self._poster = poster
         self._state = state
         self._clock = clock
         self._price = price
@@ -60,8 +60,7 @@ class Posting:
             footer="" if is_cut_off else footer,
             in_fork=dialogue.in_fork,
         )
-        await dialogue.answering(message)
-        await self._stage.post(message)
+        await self._poster.post(message, await dialogue.answering(message))
 
     async def note(self, text: str, turn: TurnId | None = None, *, name: str | None = None) -> None:
         """With a name of its own it is one note, however often it is posted."""
@@ -70,4 +69,4 @@ class Posting:
         note = ChatMessage(
             message_id, self._clock.now(), Author.PROGRAM, text, turn=turn, in_fork=in_fork
         )
-        await self._stage.post(note)
+        await self._poster.post(note)

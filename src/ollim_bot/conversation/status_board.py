@@ -6,8 +6,8 @@ import logging
 from dataclasses import replace
 
 from ollim_bot.conversation.forks import cards
-from ollim_bot.conversation.stage import Stage
 from ollim_bot.conversation.state import ConversationState
+from ollim_bot.conversation.surface_fanout import SurfaceFanout
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import OpenFork, Status
 from ollim_bot.store.store import Store
@@ -19,11 +19,11 @@ class StatusBoard:
     """`status` is how it begins."""
 
     def __init__(
-        self, store: Store, state: ConversationState, stage: Stage, status: Status
+        self, store: Store, state: ConversationState, fanout: SurfaceFanout, status: Status
     ) -> None:
         self._store = store
         self._state = state
-        self._stage = stage
+        self._fanout = fanout
         self._status = status
         self._default_model = status.model
         self._unkept = ""
@@ -46,7 +46,7 @@ class StatusBoard:
             _logger.warning("The settings could not be read", exc_info=True)
         else:
             self._status = replace(self._status, model=config.model_main or self._default_model)
-        await self._stage.changed(self.current)
+        await self._fanout.changed(self.current)
 
     async def trouble(self, sentence: str) -> None:
         """Something outside does not work now; with nothing to say, it works again."""

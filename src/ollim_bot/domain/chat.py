@@ -19,6 +19,9 @@ TurnId = NewType("TurnId", str)
 OF_CLICK = "click-"
 OF_SET_UP = "setup-"
 
+# How the ids of greetings begin.
+OF_GREETING = "greeting-"
+
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 _UNREAD = {

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 
+from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.sessions import SessionId
 
@@ -152,12 +153,16 @@ class TurnFailure:
 
 @dataclass(frozen=True, slots=True)
 class TurnEnded:
-    """Always the last event. `text` is the engine's final text, used if no other text came."""
+    """Always the last event. `text` is the engine's final text, used if no other text came.
+
+    `messages` names for the surfaces what the turn has added to the log.
+    """
 
     cause: EndCause
     text: str = ""
     failure: TurnFailure | None = None
     usage: Usage = Usage()
+    messages: tuple[MessageId, ...] = ()
 
 
 AgentEvent = (

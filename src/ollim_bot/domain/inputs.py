@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, NewType
 
-from ollim_bot.domain.chat import Attachment, MessageId
+from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
 from ollim_bot.domain.jobs import Chain, Job, JobKind, Reminder, kind_of
 from ollim_bot.domain.lateness import late_since
 from ollim_bot.domain.occurrences import Occurrence
@@ -60,6 +60,18 @@ class OwnerMessage:
     def opens_fork(self) -> bool:
         """Whether it is answered in a branch of the session that it replies to."""
         return self.origin is not None and not self.origin.is_expired
+
+    def as_message(self) -> ChatMessage:
+        return ChatMessage(
+            MessageId(self.id),
+            self.at,
+            Author.OWNER,
+            self.button or self.text,
+            reply_to=self.reply_to,
+            attachments=self.attachments,
+            footer=self.untrusted.source if self.untrusted else "",
+            untrusted=self.untrusted,
+        )
 
 
 @dataclass(frozen=True, slots=True)

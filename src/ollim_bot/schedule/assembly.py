@@ -15,12 +15,14 @@ from ollim_bot.schedule.scheduler import Scheduler, UpcomingReader
 from ollim_bot.schedule.watcher import Events, Watcher, file_events
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.run_requests import RequestFolder
+from ollim_bot.store.store import Store
 from ollim_bot.stores import Stores
 
 
 def assemble_schedule(
     paths: DataPaths,
     stores: Stores,
+    store: Store,
     talk: ConversationParts,
     edits: HandEdits,
     clock: Clock,
@@ -33,6 +35,7 @@ def assemble_schedule(
     index = JobIndex(paths, clock, talk.notices, edits)
     dispatch = Dispatcher(
         stores,
+        store,
         talk.foreground,
         talk.background,
         talk.reminders,

@@ -44,6 +44,7 @@ class CircumstanceReader:
     def __init__(
         self,
         stores: Stores,
+        store: Store,
         foreground: ForegroundJobs,
         background: BackgroundRuns,
         clock: Clock,
@@ -52,8 +53,8 @@ class CircumstanceReader:
         self._foreground = foreground
         self._background = background
         self._clock = clock
-        self._skips = SkipWishes(stores.state)
-        self._costs = DailyCosts(stores, clock)
+        self._skips = SkipWishes(store)
+        self._costs = DailyCosts(stores, store, clock)
 
     async def read(
         self, due: DueOccurrence, progress: Progress, *, is_running: bool
@@ -124,25 +125,24 @@ class SkipWishes:
 
 
 class DailyCosts:
-    def __init__(self, stores: Stores, clock: Clock) -> None:
+    def __init__(self, stores: Stores, store: Store, clock: Clock) -> None:
         self._stores = stores
+        self._store = store
         self._clock = clock
 
     async def reached_cap(self) -> float | None:
         """The daily cap in dollars, if today has cost as much."""
-        return await asyncio.to_thread(self._reached_cap)
-
-    def _reached_cap(self) -> float | None:
-        cap = self._stores.config.read().daily_cost_cap
+        cap = (await asyncio.to_thread(self._stores.config.read)).daily_cost_cap
         if cap is None:
             return None
-        return cap if self._today() >= cap else None
+        return cap if await self._today() >= cap else None
 
-    def _today(self) -> float:
+    async def _today(self) -> float:
         """What the conversation and all runs have cost today."""
         midnight = self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
-        said = answers(self._stores.messages.read(midnight).entries)
+        logged = await self._store.read(lambda tx: tx.messages.since(midnight))
+        said = answers([each.message for each in logged])
         talk = sum(message.spent.cost_usd for message in said if message.spent)
-        ended = self._stores.ledger.read(midnight).entries
+        ended = (await asyncio.to_thread(self._stores.ledger.read, midnight)).entries
         costs = (row.facts.get("cost_usd") for row in ended if row.occurrence is not None)
         return talk + sum(float(cost) for cost in costs if isinstance(cost, int | float))

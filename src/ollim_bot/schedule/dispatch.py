@@ -47,6 +47,7 @@ from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock
 from ollim_bot.schedule.circumstances import CircumstanceReader, DueOccurrence, SkipWishes
 from ollim_bot.schedule.must_reminders import MustReminders
+from ollim_bot.store.store import Store
 from ollim_bot.stores import Stores
 
 NOT_READY = "The agent was not ready in time, so here it is as you wrote it."
@@ -99,6 +100,7 @@ class Dispatcher:
     def __init__(
         self,
         stores: Stores,
+        store: Store,
         foreground: ForegroundJobs,
         background: BackgroundRuns,
         delivery: ReminderDelivery,
@@ -114,8 +116,8 @@ class Dispatcher:
         self._clock = clock
         self._upcoming = upcoming
         self._manual_runs = manual_runs
-        self._reader = CircumstanceReader(stores, foreground, background, clock)
-        self._skips = SkipWishes(stores.state)
+        self._reader = CircumstanceReader(stores, store, foreground, background, clock)
+        self._skips = SkipWishes(store)
         self._ledger = PatientLedger(stores, notices, clock)
         self._must = MustReminders(delivery, self._ledger, clock)
         self._running: dict[asyncio.Task[None], JobKey] = {}

@@ -201,6 +201,23 @@ class Deliveries:
             self._confirm(known)
         return self.get(channel, message_id)
 
+    def drop_drafts(self, channel: str, message_id: MessageId) -> None:
+        """The drafts that the message took over cannot be edited: it is sent anew, as a whole."""
+        known = self.get(channel, message_id)
+        if known is None:
+            return
+        self._statements.write(
+            "deliveries",
+            "DELETE FROM delivery_refs WHERE channel = ? AND message = ?",
+            *known.place,
+        )
+        self._update(
+            known.place,
+            "state = 'open', tried_at = NULL, nonce = ?, parts = NULL, shown_change = 0,"
+            " is_behind = 0",
+            escaped(message_id),
+        )
+
     def note_received(self, channel: str, message_id: MessageId, refs: Sequence[str]) -> None:
         """The message came from the channel, or is known to be shown there as it is."""
         known = self.get(channel, message_id)
@@ -263,6 +280,19 @@ class Deliveries:
         """It cannot be found out whether it arrived. True if it was open until now."""
         return self._ended(channel, message_id, DeliveryState.UNKNOWN, reason)
 
+    def untold(self, limit: int) -> list[Delivery]:
+        """Those that were refused or given up, and of which the owner was not told yet."""
+        return self._found(
+            "WHERE deliveries.is_told = 0 AND deliveries.state IN ('refused', 'unknown')"
+            " ORDER BY deliveries.message LIMIT ?",
+            limit,
+        )
+
+    def note_told(self, channel: str, message_id: MessageId) -> None:
+        known = self.get(channel, message_id)
+        if known is not None:
+            self._update(known.place, "is_told = 1")
+
     def close(self, channel: str, message_id: MessageId, reason: str = "") -> bool:
         """It need not be delivered there any more. True if it was open until now."""
         return self._ended(channel, message_id, DeliveryState.CLOSED, reason)
@@ -289,14 +319,17 @@ class Deliveries:
             found[channel] = (*found.get(channel, ()), ref)
         return found
 
-    def known_refs(self, channel: str, newest: int) -> set[str]:
-        """The ids on the channel of the newest messages."""
+    def known_refs(self, channel: str, newest: int) -> Mapping[str, ChatMessage]:
+        """The newest messages that the channel shows, by their ids there."""
         rows = self._statements.rows(
-            "SELECT ref FROM delivery_refs WHERE channel = ? AND message > ?",
+            "SELECT value, seq, change, charge, fork, parent, ref"
+            " FROM delivery_refs JOIN messages ON messages.seq = delivery_refs.message"
+            " WHERE channel = ? AND delivery_refs.message > ? ORDER BY seq, part",
             channel,
             self._messages.last_seq() - newest,
         )
-        return {unescaped(row[0]) for row in rows}
+        logged = logged_messages([row[:6] for row in rows])
+        return {unescaped(row[6]): each.message for row, each in zip(rows, logged, strict=True)}
 
     def doubt_all(self, now: datetime) -> list[Delivery]:
         """Have every open delivery looked up before it is sent; returns them."""
@@ -415,7 +448,7 @@ def _parts_of(stored: str) -> tuple[ChatMessage, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Channel:
+class JoinedChannel:
     """Follows the log after `from_seq`; `identity` is the account that it delivers to."""
 
     name: str
@@ -428,29 +461,29 @@ class Channels:
         self._statements = statements
         self._messages = messages
 
-    def all(self) -> list[Channel]:
+    def all(self) -> list[JoinedChannel]:
         rows = self._statements.rows("SELECT name, identity, from_seq FROM channels ORDER BY name")
-        return [Channel(row[0], unescaped(row[1]), int(row[2])) for row in rows]
+        return [JoinedChannel(row[0], unescaped(row[1]), int(row[2])) for row in rows]
 
-    def join(self, name: str, identity: str) -> Channel:
+    def join(self, name: str, identity: str) -> JoinedChannel:
         """Follow the log from now on, or from where the same account was before.
 
         What was open for another account is closed. An empty identity is that of any account: it
         stands for one that is not known yet.
         """
         known = next((each for each in self.all() if each.name == name), None)
-        if known is not None and known.identity in ("", identity):
-            return self._written(Channel(name, identity or known.identity, known.from_seq))
+        if known is not None and (not identity or known.identity in ("", identity)):
+            return self._written(JoinedChannel(name, identity or known.identity, known.from_seq))
         if known is not None:
             self._close_all(name)
-        return self._written(Channel(name, identity, self._messages.last_seq()))
+        return self._written(JoinedChannel(name, identity, self._messages.last_seq()))
 
     def leave(self, name: str) -> None:
         """Its open deliveries are closed; what it has shown stays known."""
         self._close_all(name)
         self._statements.write("channels", "DELETE FROM channels WHERE name = ?", name)
 
-    def _written(self, channel: Channel) -> Channel:
+    def _written(self, channel: JoinedChannel) -> JoinedChannel:
         self._statements.write(
             "channels",
             "INSERT INTO channels (name, identity, from_seq) VALUES (?, ?, ?)"

@@ -26,7 +26,7 @@ from ollim_bot.store.transaction import Transaction
 DATABASE = "ollim.db"
 BALLAST_FILE = "ballast"
 # The logs that have not moved into the database yet.
-IN_FILES = ("ledger", "messages", "outbox")
+IN_FILES = ("ledger",)
 
 R = TypeVar("R")
 Report = Callable[[StoreProblem], None]

@@ -87,8 +87,11 @@ CREATE TABLE deliveries (
     shown_change INTEGER NOT NULL,
     is_behind INTEGER NOT NULL,
     reason TEXT NOT NULL,
+    is_told INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (channel, message)
 );
+CREATE INDEX deliveries_untold ON deliveries (message)
+    WHERE is_told = 0 AND state IN ('refused', 'unknown');
 CREATE INDEX deliveries_open ON deliveries (channel, message) WHERE state = 'open';
 CREATE INDEX deliveries_behind ON deliveries (channel, message)
     WHERE is_behind = 1 AND state = 'confirmed';

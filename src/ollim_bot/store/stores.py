@@ -13,15 +13,13 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk, Journal
 from ollim_bot.store.codecs.records import (
     ForkCodec,
-    ForkMessagesCodec,
     InquiriesCodec,
     MemoryCodec,
     PendingUpdatesCodec,
-    PingBudgetCodec,
     RuntimeConfigCodec,
     SessionIdCodec,
 )
-from ollim_bot.store.codecs.rows import CHAT_MESSAGES, INBOX_ROWS, OUTBOX_ROWS, SESSION_EVENTS
+from ollim_bot.store.codecs.rows import INBOX_ROWS, SESSION_EVENTS
 from ollim_bot.store.file_ledger import Ledger
 from ollim_bot.store.file_store import Codec, FileStore, StoreProblem
 from ollim_bot.store.files import FileLock, OsDisk
@@ -78,17 +76,13 @@ class _Opening:
                 paths.session_history, SESSION_EVENTS, appended=self._note_session_events
             ),
             updates=self._store(paths.pending_updates, PendingUpdatesCodec()),
-            fork_messages=self._store(paths.fork_messages, ForkMessagesCodec()),
             fork=self._store(paths.fork, ForkCodec()),
             inquiries=self._store(paths.inquiries, InquiriesCodec()),
-            pings=self._store(paths.ping_budget, PingBudgetCodec(self._now)),
             config=self._store(paths.config, RuntimeConfigCodec()),
             memory=self._store(paths.memory, MemoryCodec()),
             ledger=ledger,
             claims=ledger,
             inbox=self._log(paths.inbox, INBOX_ROWS, durable=True),
-            outbox=self._log(paths.outbox, OUTBOX_ROWS, durable=True),
-            messages=self._log(paths.messages, CHAT_MESSAGES, durable=True, rotate=True),
             routines=self._shelf(paths.routines, ROUTINES),
             reminders=self._shelf(paths.reminders, REMINDERS),
             webhooks=self._shelf(paths.webhooks, WEBHOOKS),

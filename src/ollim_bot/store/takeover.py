@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.inbox import Inbox, InboxRow
+from ollim_bot.domain.inputs import OwnerMessage
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.outgoing import NotSent, Outbox, OutboxRow, Sending
@@ -90,6 +91,7 @@ class TakeOver:
         tx.ledger.append(*ledger)
         tx.inbox.append(*inbox)
         self._import_messages(tx, messages, outbox_rows)
+        _show_accepted(tx)
         tx.meta.put(_MARK, _MOVING)
         self._compare_ledger(tx, ledger)
         self._compare_inbox(tx, inbox)
@@ -225,6 +227,13 @@ def _segments(path: Path) -> list[Path]:
 def _last_of_each(messages: Sequence[ChatMessage]) -> dict[MessageId, ChatMessage]:
     """By id, in the order of the first row of each, as its last row says."""
     return {message.id: message for message in messages}
+
+
+def _show_accepted(tx: Transaction) -> None:
+    """A crash may have left a message of the owner in the inbox alone."""
+    for each in tx.inbox.get().accepted:
+        if isinstance(each, OwnerMessage) and tx.messages.get(MessageId(each.id)) is None:
+            tx.messages.add(each.as_message())
 
 
 def _sender(sending: Sending) -> Sender:

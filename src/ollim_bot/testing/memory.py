@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from ollim_bot.domain.cards import ButtonPrompts
-from ollim_bot.domain.forks import Fork, ForkMessage
+from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.inbox import Accepted, Inbox, InboxRow
 from ollim_bot.domain.jobs import Job, ShelfReport, Shelved
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.run_history import claimed_by, claiming_row
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import SessionId
@@ -37,7 +36,6 @@ J = TypeVar("J", bound=Job)
 def memory_stores(now: datetime) -> Stores:
     """The equivalent of `open_stores` for a new data directory."""
     no_session: SessionId | None = None
-    no_messages: tuple[ForkMessage, ...] = ()
     no_fork: Fork | None = None
     no_facts: Mapping[str, object] = {}
     ledger = MemoryLedger()
@@ -45,17 +43,13 @@ def memory_stores(now: datetime) -> Stores:
         session=MemoryStore(no_session),
         session_history=MemoryLog(lambda event: event.timestamp),
         updates=MemoryStore(PendingUpdates()),
-        fork_messages=MemoryStore(no_messages),
         fork=MemoryStore(no_fork),
         inquiries=MemoryStore(ButtonPrompts()),
-        pings=MemoryStore(PingBudget.full(now)),
         config=MemoryStore(RuntimeConfig()),
         memory=MemoryStore(no_facts),
         ledger=ledger,
         claims=ledger,
         inbox=MemoryLog(lambda row: row.at),
-        outbox=MemoryLog(lambda row: row.at),
-        messages=MemoryLog(lambda message: message.at),
         routines=MemoryShelf(ROUTINES),
         reminders=MemoryShelf(REMINDERS),
         webhooks=MemoryShelf(WEBHOOKS),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -13,7 +13,16 @@ from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, Tu
 from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
 from ollim_bot.domain.events import AgentEvent, EndCause, TurnEnded
 from ollim_bot.domain.inputs import InputId
-from ollim_bot.ports import ChatSurface, Clock, IncomingFile, IncomingMessage, Status, TurnStart
+from ollim_bot.ports import (
+    ChatSurface,
+    Clock,
+    IncomingFile,
+    IncomingMessage,
+    LogChange,
+    Status,
+    Surface,
+    TurnStart,
+)
 
 COMMANDS = (
     CommandSpec("clear", "start a new conversation"),
@@ -40,7 +49,7 @@ _IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".gif": "image/gif", ".web
 
 
 class FakeReception:
-    """Doubles `Reception`. Messages go to all `surfaces`, as in the conversation.
+    """Doubles `ChatService`. Messages go to all `surfaces`, as in the conversation.
 
     Incoming files are moved into `folder`, which stands for the data directory. `on_message` is
     called with each new message. `waiting` has the inputs that no turn has taken yet. `answers` has
@@ -52,7 +61,10 @@ class FakeReception:
 
     def __init__(self, clock: Clock, folder: Path) -> None:
         self.surfaces: list[ChatSurface] = []
+        self.channels: list[Surface] = []
         self.messages: list[ChatMessage] = []
+        self.refs: dict[tuple[str, str], MessageId] = {}
+        self.changes: dict[MessageId, int] = {}
         self.received: list[IncomingMessage] = []
         self.waiting: set[InputId] = set()
         self.calls: list[str] = []
@@ -86,9 +98,10 @@ class FakeReception:
             message.text,
             reply_to=message.reply_to,
             attachments=attachments,
-            refs=message.refs,
         )
         await self.post(new)
+        for surface, refs in message.refs.items():
+            self.show_on(surface, refs, new.id)
         self.on_message(new)
         return new
 
@@ -159,15 +172,36 @@ class FakeReception:
         return next((each for each in self.messages if each.id == message_id), None)
 
     async def by_ref(self, surface: str, ref: str) -> ChatMessage | None:
-        found = (each for each in self.messages if ref in each.refs.get(surface, "").split())
-        return next(found, None)
+        known = self.refs.get((surface, ref))
+        return None if known is None else await self.message(known)
 
-    async def missed_since(self, last: MessageId) -> Sequence[ChatMessage] | None:
-        at_hand = self.messages[-self.remembers :]
-        ids = [message.id for message in at_hand]
-        found = at_hand[ids.index(last) + 1 :] if last in ids else None
+    async def by_refs(self, surface: str, newest: int) -> Mapping[str, ChatMessage]:
         await self._looked()
-        return found
+        known = {each.id: each for each in self.messages[-newest:]}
+        found = ((ref, known.get(name)) for (on, ref), name in self.refs.items() if on == surface)
+        return {ref: message for ref, message in found if message is not None}
+
+    def show_on(self, surface: str, refs: str, message_id: MessageId) -> None:
+        """Let the message have these ids on a surface, with spaces between them."""
+        for ref in refs.split():
+            self.refs[surface, ref] = message_id
+
+    async def caught_up(self, surface: str) -> None:
+        pass
+
+    async def place_of(self, message_id: MessageId) -> int | None:
+        ids = [each.id for each in self.messages]
+        return ids.index(message_id) if message_id in ids else None
+
+    async def last_change(self) -> int:
+        return max(self.changes.values(), default=0)
+
+    async def changes_since(self, change: int, limit: int) -> Sequence[LogChange] | None:
+        newer = sorted((each, name) for name, each in self.changes.items() if each > change)
+        is_too_much = change > await self.last_change() or len(newer) > min(limit, self.remembers)
+        known = {each.id: each for each in self.messages}
+        await self._looked()
+        return None if is_too_much else [LogChange(known[name], each) for each, name in newer]
 
     async def _looked(self) -> None:
         self.looks += 1
@@ -189,7 +223,7 @@ class FakeReception:
     async def change(self, **fields: object) -> None:
         """Change fields of the status, such as `is_busy=True`."""
         self._status = replace(self._status, **fields)  # type: ignore[arg-type]
-        for surface in self.surfaces:
+        for surface in (*self.surfaces, *self.channels):
             await surface.changed(self._status)
 
     async def say(
@@ -211,8 +245,9 @@ class FakeReception:
             self.messages[ids.index(message.id)] = message
         else:
             self.messages.append(message)
+        change = self.changes[message.id] = await self.last_change() + 1
         for surface in self.surfaces:
-            await surface.post(message)
+            await surface.post(message, change)
 
     def begin(self, *inputs: MessageId) -> FakeTurn:
         """Begin a turn on all surfaces; the test decides its events."""
@@ -243,10 +278,11 @@ class FakeTurn:
         self.start = start
         self.is_over = False
         self._reception = reception
-        self._queues = [asyncio.Queue[AgentEvent]() for _ in reception.surfaces]
+        surfaces = [*reception.surfaces, *reception.channels]
+        self._queues = [asyncio.Queue[AgentEvent]() for _ in surfaces]
         self._tasks = [
             asyncio.create_task(surface.present(start, _events(queue)))
-            for surface, queue in zip(reception.surfaces, self._queues, strict=True)
+            for surface, queue in zip(surfaces, self._queues, strict=True)
         ]
 
     async def show(self, *events: AgentEvent) -> None:
@@ -269,8 +305,9 @@ class FakeTurn:
         message = (
             await self._reception.say(answer, turn=turn, is_cut_off=is_cut_off) if answer else None
         )
+        messages = (message.id,) if message else ()
         for queue in self._queues:
-            queue.put_nowait(TurnEnded(cause))
+            queue.put_nowait(TurnEnded(cause, messages=messages))
         await asyncio.gather(*self._tasks)
         self._reception.forget(self)
         return message

@@ -42,7 +42,7 @@ class RecordingSurface:
         self.receptions.append(reception)
         await asyncio.Event().wait()
 
-    async def post(self, message: ChatMessage) -> None:
+    async def post(self, message: ChatMessage, _: int = 0) -> None:
         self._fail()
         self.posts.append(message)
         await self._tell()

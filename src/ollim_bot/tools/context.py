@@ -2,35 +2,48 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
 from ollim_bot.domain.chat import ChatMessage, MessageId
-from ollim_bot.domain.pings import Charge, PingBudget
+from ollim_bot.domain.pings import PingBudget, PingVerdict
 from ollim_bot.domain.runs import Intent, Run
 from ollim_bot.ports import Clock
 from ollim_bot.stores import Stores
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
-Payment = Callable[[PingBudget], tuple[PingBudget, Charge | None]]
+# May be called more than once for one payment, and changes nothing but what it returns.
+Payment = Callable[[PingBudget], tuple[PingBudget, PingVerdict]]
+
+
+class Arrival(StrEnum):
+    SENT = "sent"
+    ON_ITS_WAY = "on its way"
 
 
 class Poster(Protocol):
     """Sends the messages of a run; none is lost and none is sent twice."""
 
-    async def send(self, message: ChatMessage, run: Run, pay: Payment | None = None) -> bool:
+    async def send(self, message: ChatMessage, run: Run, pay: Payment | None = None) -> PingVerdict:
         """Send it for `run`, so that a reply to it leads to the session of the run.
 
-        The payment and the note that it is to be sent are one step. Returns False, with nothing
-        sent, if `pay` gives no charge. Raises `DeliveryFailed` if it certainly did not arrive; the
-        payment is then given back.
+        The payment and the message are one step; nothing is sent if `pay` refuses. Raises
+        `NotStored` if the disk is full.
         """
 
-    def is_on_its_way(self, message_id: MessageId) -> bool:
-        """Whether it was accepted and its channel has not confirmed it yet."""
+    async def arrival(self, message_id: MessageId) -> Arrival:
+        """Wait a moment for the channels to confirm what was sent.
+
+        Raises `DeliveryFailed` if all of them refuse it; the payment is then given back.
+        """
+
+    async def budget(self) -> PingBudget:
+        """The ping budget as it was last charged."""
 
 
 def docs_folder() -> Path:
@@ -48,7 +61,8 @@ class ToolContext:
     """`run` changes from turn to turn of one session; `root` is the data directory.
 
     `is_busy` says whether the owner is being answered now. `wants` stores durably what shall happen
-    to the conversation after this turn.
+    to the conversation after this turn. `pinging` is held while a ping of the run is being paid
+    for, so that two at once are not both the first.
     """
 
     run: Run
@@ -59,3 +73,4 @@ class ToolContext:
     is_busy: Callable[[], bool]
     wants: Callable[[Intent], Awaitable[None]] = _without_effect
     docs: Path = field(default_factory=docs_folder)
+    pinging: asyncio.Lock = field(default_factory=asyncio.Lock)

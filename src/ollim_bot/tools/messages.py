@@ -7,7 +7,7 @@ import mimetypes
 import os
 import secrets
 import stat
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ollim_bot.domain.cards import Card
@@ -15,12 +15,19 @@ from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, nu
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.orders import Order
 from ollim_bot.domain.outgoing import ON_ITS_WAY
-from ollim_bot.domain.pings import Charge, PingBudget, PingRefused, charged, is_must_ping
-from ollim_bot.domain.runs import RefusedPing, Run, late_label
+from ollim_bot.domain.pings import (
+    Charge,
+    PingBudget,
+    PingRefused,
+    PingVerdict,
+    charged,
+    is_must_ping,
+)
+from ollim_bot.domain.runs import RefusedPing, late_label
 from ollim_bot.domain.snoozing import note_of, reminder_card
 from ollim_bot.errors import DeliveryFailed, WrongInput
 from ollim_bot.ports import ToolAnswer
-from ollim_bot.tools.context import ToolContext
+from ollim_bot.tools.context import Arrival, Payment, ToolContext
 from ollim_bot.tools.declaration import (
     BACKGROUND,
     Arguments,
@@ -85,10 +92,11 @@ async def send(context: ToolContext, message: ChatMessage, *, is_critical: bool)
         return await _ping(context, message, is_critical=is_critical)
     try:
         await context.poster.send(message, context.run)
+        answer = await _arrived(context, message)
     except DeliveryFailed as failed:
         return _not_sent(failed)
     context.run.pings.append(message.id)
-    return _confirmation(context, message)
+    return answer
 
 
 async def _ping(context: ToolContext, message: ChatMessage, *, is_critical: bool) -> ToolAnswer:
@@ -97,16 +105,51 @@ async def _ping(context: ToolContext, message: ChatMessage, *, is_critical: bool
     if is_must_ping(run) and not is_critical and await _wait_for_owner(context):
         now, footer = context.clock.now(), _lateness(context)
         message = replace(message, id=_new_id(context), at=now, footer=footer)
-    payment = _PingPayment(context, run, message, is_critical, config.critical_daily_cap)
+    async with context.pinging:
+        order = run.order if is_must_ping(run) else None
+        pay = _payment(context, is_critical=is_critical, daily_cap=config.critical_daily_cap)
+        try:
+            verdict = await _charged(context, message, order, pay)
+        except DeliveryFailed as failed:
+            return _not_sent(failed)
+        if isinstance(verdict, PingRefused):
+            run.refused_pings.append(RefusedPing(verdict.reason, message.text))
+            return ToolAnswer(verdict.reason, is_error=True)
+        run.pings.append(message.id)
+        run.critical_used |= verdict.charge is Charge.CRITICAL
     try:
-        await context.poster.send(message, run, payment.pay)
+        return await _arrived(context, message)
     except DeliveryFailed as failed:
-        payment.take_back()
+        run.pings.remove(message.id)
+        run.critical_used &= verdict.charge is not Charge.CRITICAL
+        if order is not None:
+            order.give_back()
         return _not_sent(failed)
-    if payment.refusal:
-        run.refused_pings.append(RefusedPing(payment.refusal, message.text))
-        return ToolAnswer(payment.refusal, is_error=True)
-    return _confirmation(context, message)
+
+
+async def _charged(
+    context: ToolContext, message: ChatMessage, order: Order | None, pay: Payment
+) -> PingVerdict:
+    """What the owner has ordered is taken first, so that the program does not deliver it too."""
+    if order is not None and not order.take():
+        return PingRefused(_REMINDED)
+    try:
+        return await context.poster.send(message, context.run, pay)
+    except DeliveryFailed:
+        if order is not None:
+            order.give_back()
+        raise
+
+
+def _payment(context: ToolContext, *, is_critical: bool, daily_cap: int) -> Payment:
+    run, now, is_busy = context.run, context.clock.now(), context.is_busy()
+
+    def pay(budget: PingBudget) -> tuple[PingBudget, PingVerdict]:
+        return charged(
+            budget, run, now, wants_critical=is_critical, is_busy=is_busy, daily_cap=daily_cap
+        )
+
+    return pay
 
 
 async def _wait_for_owner(context: ToolContext) -> bool:
@@ -119,60 +162,13 @@ async def _wait_for_owner(context: ToolContext) -> bool:
     return has_wait_for_owner
 
 
-@dataclass(slots=True)
-class _PingPayment:
-    """Pays for a ping and counts it for the run in one step, so that of two calls one is refused.
-
-    `refusal` says why it was not paid.
-    """
-
-    context: ToolContext
-    run: Run
-    message: ChatMessage
-    is_critical: bool
-    daily_cap: int
-    refusal: str = ""
-    charge: Charge | None = None
-    order: Order | None = None
-
-    def pay(self, budget: PingBudget) -> tuple[PingBudget, Charge | None]:
-        order = self.run.order if is_must_ping(self.run) else None
-        after, verdict = charged(
-            budget,
-            self.run,
-            self.context.clock.now(),
-            wants_critical=self.is_critical,
-            is_busy=self.context.is_busy(),
-            daily_cap=self.daily_cap,
-        )
-        if isinstance(verdict, PingRefused):
-            self.refusal = verdict.reason
-            return after, None
-        if order is not None and not order.take():
-            self.refusal = _REMINDED
-            return budget, None
-        self.order = order
-        self.charge = verdict.charge
-        self.run.critical_used |= verdict.charge is Charge.CRITICAL
-        self.run.pings.append(self.message.id)
-        return after, verdict.charge
-
-    def take_back(self) -> None:
-        """Undo the count of the run. The poster has given the payment back already."""
-        if self.charge is not None:
-            self.run.pings.remove(self.message.id)
-            self.run.critical_used &= self.charge is not Charge.CRITICAL
-            if self.order is not None:
-                self.order.give_back()
-
-
 def _not_sent(failed: DeliveryFailed) -> ToolAnswer:
     return ToolAnswer(f"It could not be sent: {failed}", is_error=True)
 
 
-def _confirmation(context: ToolContext, message: ChatMessage) -> ToolAnswer:
-    is_on_its_way = context.poster.is_on_its_way(message.id)
-    return ToolAnswer(ON_ITS_WAY if is_on_its_way else "Sent.")
+async def _arrived(context: ToolContext, message: ChatMessage) -> ToolAnswer:
+    arrival = await context.poster.arrival(message.id)
+    return ToolAnswer(ON_ITS_WAY if arrival is Arrival.ON_ITS_WAY else "Sent.")
 
 
 async def _ping_user(context: ToolContext, given: Arguments) -> ToolAnswer:

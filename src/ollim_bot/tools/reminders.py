@@ -13,6 +13,7 @@ from ollim_bot.domain.initiative import MOST_PER_DAY, MOST_PER_RUN, objections, 
 from ollim_bot.domain.jobs import Chain, JobSpec, Reminder
 from ollim_bot.domain.moments import describe_with_distance, later
 from ollim_bot.domain.phrases import parse_moment
+from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.rehearsal import Assumptions, warnings
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.errors import DuplicateId, NotFound, StorageError, WrongInput
@@ -61,7 +62,8 @@ async def _add_reminder(context: ToolContext, given: Arguments) -> ToolAnswer:
             return ToolAnswer(refusal, is_error=True)
     reminder, path = await asyncio.to_thread(_stored, context, reminder)
     when = _when(reminder, context.clock.now())
-    warned = await asyncio.to_thread(_warnings, context, reminder)
+    budget = await context.poster.budget()
+    warned = await asyncio.to_thread(_warnings, context, reminder, budget)
     answer = f"Reminder {reminder.spec.id} set: {when}. File: {path}"
     return ToolAnswer("\n".join([answer, *warned, *([_BY_ITSELF] if setter else [])]))
 
@@ -196,13 +198,13 @@ def _stored(context: ToolContext, reminder: Reminder) -> tuple[Reminder, str]:
             return reminder, _relative(context, path)
 
 
-def _warnings(context: ToolContext, reminder: Reminder) -> Sequence[str]:
+def _warnings(context: ToolContext, reminder: Reminder, budget: PingBudget) -> Sequence[str]:
     """Warnings about the moment; none if the other jobs cannot be read."""
     stores, now = context.stores, context.clock.now()
     try:
         others: list[ScheduledJob] = [one.item for one in stores.routines.all()]
         others += [one.item for one in stores.reminders.all() if one.item != reminder]
-        at = Assumptions(now, now.tzinfo or UTC, stores.pings.read(), stores.config.read())
+        at = Assumptions(now, now.tzinfo or UTC, budget, stores.config.read())
     except StorageError:
         return ()
     return warnings(reminder, others, at)

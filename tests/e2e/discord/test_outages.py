@@ -114,7 +114,7 @@ async def listening(folder: Path) -> AsyncIterator[tuple[LocalDiscord, FakeRecep
             surface = DiscordSurface(
                 account, RepeatingStore(clock.now), _no_files, folder / "files", clock
             )
-            reception.surfaces.append(surface)
+            reception.channels.append(surface)
             async with doing(surface.run(reception)):
                 await local.connected()
                 local.say("heard")

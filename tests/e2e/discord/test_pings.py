@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 from devtools.localdiscord.faults import AnswerHanging, AnswerLost, Dropped, Fault, Hanging
 from tests.e2e.discord.talk import Talk, words
 from tests.e2e.test_reminders import checked, left, remind
 
 from ollim_bot.offline.messages import CallTool, Reply
+from ollim_bot.store.deliveries import DeliveryState
 
 WORDS = "The bank wrote."
 PING = Reply((CallTool("mcp__discord__ping_user", {"message": WORDS}),))
@@ -37,15 +36,9 @@ async def is_confirmed_once(talk: Talk) -> None:
 
 
 def on_its_way(talk: Talk) -> set[object]:
-    """The messages in the outbox that have no end yet."""
-    rows = talk.bot.rows("outbox.jsonl")
-    begun = {_id(row) for row in rows if row["row"] == "sending"}
-    return begun - {_id(row) for row in rows if row["row"] in ("sent", "not_sent", "unsure")}
-
-
-def _id(row: Mapping[str, object]) -> object:
-    message = row.get("message")
-    return message["id"] if isinstance(message, dict) else row["id"]
+    """The messages whose delivery has no end yet."""
+    open_ones = (each for each in talk.bot.deliveries() if each.state is DeliveryState.OPEN)
+    return {each.message.id for each in open_ones}
 
 
 @pytest.mark.parametrize("fault", [AnswerLost(), Dropped()], ids=["answer lost", "dropped"])

@@ -217,7 +217,7 @@ async def test_a_typed_command_does_the_same_and_the_model_is_not_asked(talk: Ta
 
 def _is_noted(talk: Talk, ref: str) -> bool:
     """Whether the log knows under which id a message stands on Discord."""
-    return any(row["refs"].get("discord") == ref for row in talk.bot.rows("messages.jsonl"))
+    return any(ref in each.refs for each in talk.bot.deliveries())
 
 
 def _saying(text: str) -> Reply:

@@ -67,11 +67,10 @@ async def asked(talk: Talk) -> Message:
 
 
 async def settled(talk: Talk) -> None:
-    """What was said stands in the log with its place, and in the outbox with its end."""
+    """What was said stands in the log with its place, and is confirmed."""
 
     def is_so() -> bool:
-        newest = {row["id"]: row["refs"] for row in talk.bot.rows("messages.jsonl")}
-        return all(each.get("discord") for each in newest.values()) and not on_its_way(talk)
+        return bool(talk.bot.log()) and not on_its_way(talk)
 
     await talk.until(is_so)
 

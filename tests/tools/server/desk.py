@@ -11,15 +11,17 @@ from zoneinfo import ZoneInfo
 
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.jobs import Job, ReportMode
-from ollim_bot.domain.pings import Charge, PingBudget
+from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingVerdict
 from ollim_bot.domain.runs import Intent, Run, RunKind, RunPolicy
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import DeliveryFailed
 from ollim_bot.ports import Clock, Tool, ToolAnswer
+from ollim_bot.store.store import Store
 from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.memory import memory_stores
-from ollim_bot.tools.context import Payment, ToolContext
+from ollim_bot.testing.repeating_store import RepeatingStore
+from ollim_bot.tools.context import Arrival, Payment, ToolContext
 from ollim_bot.tools.registry import OWN_TOOLS
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -34,33 +36,40 @@ BACKGROUND = (RunKind.BACKGROUND, RunKind.ISOLATED)
 class RememberingPoster:
     """A `Poster`. A message waits for `lands`, if there is one; with `is_cut_off`, none arrives."""
 
-    stores: Stores
+    store: Store
     clock: Clock
     messages: list[ChatMessage] = field(default_factory=list)
     charges: list[Charge] = field(default_factory=list)
+    sent: dict[MessageId, tuple[ChatMessage, Charge]] = field(default_factory=dict)
     is_cut_off: bool = False
     paid: asyncio.Event = field(default_factory=asyncio.Event)
     lands: asyncio.Event | None = None
     is_slow: bool = False
 
-    def is_on_its_way(self, _: MessageId) -> bool:
-        return self.is_slow
+    async def budget(self) -> PingBudget:
+        return await self.store.read(lambda tx: tx.budget.get())
 
-    async def send(self, message: ChatMessage, _: Run, pay: Payment | None = None) -> bool:
-        charge: Charge | None = Charge.NOTHING
+    async def send(self, message: ChatMessage, _: Run, pay: Payment | None = None) -> PingVerdict:
+        verdict: PingVerdict = PingAllowed(Charge.NOTHING)
         if pay is not None:
-            charge = await asyncio.to_thread(self.stores.pings.transact, pay)
-        if charge is None:
-            return False
-        self.paid.set()
+            verdict = await self.store.transact(lambda tx: tx.budget.take(pay))
+        if isinstance(verdict, PingAllowed):
+            self.paid.set()
+            self.sent[message.id] = message, verdict.charge
+        return verdict
+
+    async def arrival(self, message_id: MessageId) -> Arrival:
+        message, charge = self.sent.pop(message_id)
         if self.lands is not None:
             await self.lands.wait()
         if self.is_cut_off:
-            self.stores.pings.transact(lambda budget: (self._given_back(budget, charge), None))
+            await self.store.transact(
+                lambda tx: tx.budget.change(lambda budget: self._given_back(budget, charge))
+            )
             raise DeliveryFailed("The chat cannot be reached.")
         self.messages.append(message)
         self.charges.append(charge)
-        return True
+        return Arrival.ON_ITS_WAY if self.is_slow else Arrival.SENT
 
     def _given_back(self, budget: PingBudget, charge: Charge) -> PingBudget:
         match charge:
@@ -93,11 +102,11 @@ class Desk:
 
     @property
     def budget(self) -> PingBudget:
-        return self.stores.pings.read()
+        return self.poster.store.run(lambda tx: tx.budget.get())
 
     def empty_the_budget(self, left: float = 0.0) -> None:
         empty = replace(PingBudget.full(self.clock.now()), available=left)
-        self.stores.pings.transact(lambda _: (empty, None))
+        self.poster.store.run(lambda tx: tx.budget.put(empty))
 
     def tool(self, name: str) -> Tool:
         tools = (tool for some in OWN_TOOLS.values() for tool in some)
@@ -127,6 +136,7 @@ def desk_of(
     *,
     job: Job | None = None,
     stores: Stores | None = None,
+    store: Store | None = None,
     report: ReportMode = ReportMode.FREELY,
     allow_ping: bool = True,
     must: bool = False,
@@ -135,7 +145,7 @@ def desk_of(
     policy = RunPolicy(kind, (), report, allow_ping, must)
     run = Run(policy, NOW, label="Check the mail", job=job, session=SessionId("s-1"))
     stores = stores or memory_stores(NOW)
-    poster = RememberingPoster(stores, clock)
+    poster = RememberingPoster(store or RepeatingStore(lambda: NOW), clock)
     context = ToolContext(run, stores, clock, root, poster, lambda: False)
     desk = Desk(context, poster, clock)
     context.is_busy = lambda: desk.is_busy

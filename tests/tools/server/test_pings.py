@@ -10,7 +10,6 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from tests.storage.places import DataDirectory, QuickDisk
 from tests.tools.server.desk import BACKGROUND, NOW, Desk, DeskOf, desk_of
 
 from ollim_bot.domain.chat import Author
@@ -19,6 +18,7 @@ from ollim_bot.domain.outgoing import ON_ITS_WAY
 from ollim_bot.domain.pings import Charge, PingBudget
 from ollim_bot.domain.runs import RefusedPing, RunKind
 from ollim_bot.ports import ToolAnswer
+from ollim_bot.testing.repeating_store import RepeatingStore
 
 REPORT = "report_updates"
 
@@ -99,8 +99,8 @@ async def test_of_two_pings_at_once_one_is_the_second(desk: DeskOf) -> None:
 
 
 async def test_of_many_runs_at_once_exactly_one_gets_the_last_token(tmp_path: Path) -> None:
-    data = DataDirectory(tmp_path / "data")
-    runs = [desk_of(data.paths.root, stores=data.open_all(QuickDisk())) for _ in range(8)]
+    store = RepeatingStore(lambda: NOW)
+    runs = [desk_of(tmp_path, store=store) for _ in range(8)]
     runs[0].empty_the_budget(left=1.0)
     answers = await asyncio.gather(*(at.call("ping_user", message="hi") for at in runs))
     assert [answer.is_error for answer in answers].count(False) == 1
@@ -147,7 +147,9 @@ async def test_a_critical_ping_comes_through_once_in_a_run(desk: DeskOf) -> None
 async def test_the_owner_says_how_many_critical_pings_a_day_takes(desk: DeskOf) -> None:
     at = desk()
     at.stores.config.transact(lambda config: (replace(config, critical_daily_cap=1), None))
-    at.stores.pings.transact(lambda budget: (replace(budget, critical_used=1), None))
+    at.poster.store.run(
+        lambda tx: tx.budget.change(lambda budget: replace(budget, critical_used=1))
+    )
     await at.works("ping_user", message="fire", critical=True)
     assert at.poster.charges == [Charge.TOKEN]
 

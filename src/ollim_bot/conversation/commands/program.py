@@ -16,7 +16,7 @@ from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.runtime_config import CONFIG_KEYS, PermissionMode, RuntimeConfig
 from ollim_bot.domain.text import nearest
 from ollim_bot.errors import WrongInput
-from ollim_bot.ports import Clock, IncomingMessage, Store
+from ollim_bot.ports import Clock, IncomingMessage
 from ollim_bot.store.store import Store as StateStore
 
 # The label of the welcome's button, and what the conversation shows as the owner's words.
@@ -145,8 +145,8 @@ _MOST_DIGITS = 9
 
 
 class PingCommands:
-    def __init__(self, pings: Store[PingBudget], clock: Clock) -> None:
-        self._pings = pings
+    def __init__(self, store: StateStore, clock: Clock) -> None:
+        self._store = store
         self._clock = clock
 
     async def ping_budget(self, call: CommandCall) -> str:
@@ -154,19 +154,18 @@ class PingCommands:
         arguments = call.arguments
         now = self._clock.now()
 
-        def step(budget: PingBudget) -> tuple[PingBudget, PingBudget]:
-            after = budget.refilled(now)
-            if arguments:
-                after = budget.resized(
-                    now,
-                    capacity=_number(arguments.get("capacity"), budget.capacity),
-                    refill_rate_minutes=_number(
-                        arguments.get("refill_rate"), budget.refill_rate_minutes
-                    ),
-                )
-            return after, after
+        def after(budget: PingBudget) -> PingBudget:
+            if not arguments:
+                return budget.refilled(now)
+            return budget.resized(
+                now,
+                capacity=_number(arguments.get("capacity"), budget.capacity),
+                refill_rate_minutes=_number(
+                    arguments.get("refill_rate"), budget.refill_rate_minutes
+                ),
+            )
 
-        budget = await asyncio.to_thread(self._pings.transact, step)
+        budget = await self._store.transact(lambda tx: tx.budget.change(after))
         return f"{budget.full_status(now)}\n{_limits(budget)}"
 
 

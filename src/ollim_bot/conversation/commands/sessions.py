@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -64,6 +63,7 @@ class Compaction:
     ) -> None:
         self._store = store
         self._stores = stores
+        self._store = store
         self._forks = forks
         self._turns = turns
         self._clock = clock
@@ -80,7 +80,8 @@ class Compaction:
         if turn.compacted is None:
             return texts.STOPPED if end.cause is EndCause.INTERRUPTED else texts.COMPACTED_NOTHING
         now = self._clock.now()
-        messages = (await asyncio.to_thread(self._stores.messages.read, began)).entries
+        logged = await self._store.read(lambda tx: tx.messages.since(began))
+        messages = [each.message for each in logged]
         return str(
             compacted_history(session_id, began, now, messages, turn.compacted.tokens_before or 0)
         )
@@ -113,6 +114,7 @@ class SessionCommands:
         self._engine = engine
         self._store = store
         self._stores = stores
+        self._store = store
         self._session = session
         self._clock = clock
         self._folder = working_directory
@@ -135,7 +137,8 @@ class SessionCommands:
     async def cost(self, _: CommandCall) -> str:
         now = self._clock.now()
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        messages = (await asyncio.to_thread(self._stores.messages.read, midnight)).entries
+        logged = await self._store.read(lambda tx: tx.messages.since(midnight))
+        messages = [each.message for each in logged]
         today = [message.spent for message in answers(messages) if message.spent]
         number = "1 answer" if len(today) == 1 else f"{len(today)} answers"
         cost = _NO_COST.get(self._price) or f"${sum(one.cost_usd for one in today):.2f}"

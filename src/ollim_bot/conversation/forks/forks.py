@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -10,9 +9,9 @@ from datetime import datetime, timedelta
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.forks import cards
 from ollim_bot.conversation.forks.session import ForkSession
+from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.sessions.dialogue import ChatSession
 from ollim_bot.conversation.sessions.main_session import MainSession, replace_session
-from ollim_bot.conversation.stage import Stage
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
@@ -48,14 +47,14 @@ class Forks:
         main: MainSession,
         session: ForkSession,
         chat: ChatLog,
-        stage: Stage,
+        poster: MessagePoster,
         clock: Clock,
     ) -> None:
         self._state = state
         self._main = main
         self._session = session
         self._chat = chat
-        self._stage = stage
+        self._poster = poster
         self._clock = clock
 
     @property
@@ -89,7 +88,7 @@ class Forks:
         `first` is the turn that it begins with.
         """
         now = self._clock.now()
-        length = self._length_of(origin.session if origin else self._state.session)
+        length = await self._length_of(origin.session if origin else self._state.session)
 
         def step(tx: Transaction) -> tuple[Fork, str | None]:
             config = tx.config.get()
@@ -131,8 +130,8 @@ class Forks:
         return fork.obstacle_to_saving(self._state.session)
 
     async def post_card(self, message_id: MessageId, card: Card, *, in_fork: bool = True) -> None:
-        if self._chat.recent(message_id) is None:
-            await self._stage.post(
+        if await self._chat.find(message_id) is None:
+            await self._poster.post(
                 ChatMessage(
                     message_id,
                     self._clock.now(),
@@ -149,11 +148,11 @@ class Forks:
         if entry is None or entry.card is None:
             return
         used = tuple(replace(button, is_used=True) for button in entry.card.buttons)
-        await self._stage.post(replace(entry, card=replace(entry.card, buttons=used)))
+        await self._poster.post(replace(entry, card=replace(entry.card, buttons=used)))
 
-    def _length_of(self, session: SessionId | None) -> int:
+    async def _length_of(self, session: SessionId | None) -> int:
         """In tokens, as its last answer told; 0 where that is not known."""
-        return self._chat.context_of(session) if session is not None else 0
+        return await self._chat.context_of(session) if session is not None else 0
 
 
 def _end(tx: Transaction, fork: Fork, how: ForkExit, now: datetime) -> None:
@@ -188,7 +187,7 @@ class Replies:
         """Which session had sent what is replied to, if it was a fork or a background run."""
         if reply_to is None or not reply_to.isdecimal():
             return None
-        records = await asyncio.to_thread(self._stores.fork_messages.read)
+        records = await self._store.read(lambda tx: tx.fork_messages.get())
         now = self._clock.now()
         found = lookup_fork_session(records, int(reply_to), now.timestamp())
         if found.record is None:

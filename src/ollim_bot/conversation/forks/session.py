@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -13,13 +12,14 @@ from ollim_bot.conversation.posting import Posting
 from ollim_bot.conversation.sessions.dialogue import ChatSession, Spec
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.chat import ChatMessage
-from ollim_bot.domain.forks import Fork, ForkMessage, with_fork_message
+from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import SessionLost
 from ollim_bot.ports import AgentEngine, AgentSession, Clock, SessionSpec, Toolset
 from ollim_bot.prompts.context import READ_ONLY
+from ollim_bot.store.messages import Sender
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.stores import Stores
@@ -83,9 +83,10 @@ class ForkSession(ChatSession):
         if fork is not None and fork.session is None:
             _name(tx, fork, session_id, now)
 
-    async def answering(self, message: ChatMessage) -> None:
-        await asyncio.to_thread(self._remember, message)
+    async def answering(self, message: ChatMessage) -> Sender:
+        sender = Sender(fork=self._fork.session, parent=self._fork.parent)
         await self._change(lambda fork: fork.answered(message.text))
+        return sender
 
     async def touch(self) -> None:
         now = self._clock.now()
@@ -157,16 +158,6 @@ class ForkSession(ChatSession):
 
     async def _change(self, change: Callable[[Fork], Fork]) -> None:
         await self._state.transact(lambda tx: change_fork(tx, change))
-
-    def _remember(self, message: ChatMessage) -> None:
-        fork = self._fork
-        if fork.session is None:
-            return
-        sent = ForkMessage(int(message.id), fork.session, fork.parent, message.at.timestamp())
-        now = self._clock.now().timestamp()
-        self._stores.fork_messages.transact(
-            lambda known: (with_fork_message(known, sent, now), None)
-        )
 
 
 def _name(tx: Transaction, fork: Fork, session_id: SessionId, now: datetime) -> None:

@@ -110,7 +110,7 @@ class ForegroundJobs:
         occurrence, now = Occurrence.parse(turn.id), self._clock.now()
         story, state = await self._story(occurrence), _STATES[how]
         if story.end is None:
-            run.has_answered = self._has_answer(turn)
+            run.has_answered = await self._has_answer(turn)
             # What it cost stands with its answer.
             outcome = Outcome(state, replace(usage, cost_usd=0.0), _WHY.get(how, ""))
             facts = end_facts(run, occurrence, outcome, now, attempts=story.attempts)
@@ -123,12 +123,12 @@ class ForegroundJobs:
         if waiting is not None and not waiting.done():
             waiting.set_result(state)
 
-    def _has_answer(self, turn: JobTurn) -> bool:
+    async def _has_answer(self, turn: JobTurn) -> bool:
         """Whether the owner reads something of it in the conversation."""
         taken = self._state.inbox.running
         if taken is None or turn.id not in taken.inputs:
             return False
-        return self._chat.answer_of(taken.turn) is not None
+        return await self._chat.answer_of(taken.turn) is not None
 
     async def _story(self, occurrence: Occurrence) -> RunStory:
         history = await asyncio.to_thread(self._stores.recent_history)

@@ -31,10 +31,10 @@ from ollim_bot.domain.snoozing import (
 )
 from ollim_bot.errors import DeliveryFailed, NotFound, NotStored, OllimError, StorageError
 from ollim_bot.ports import Clock
+from ollim_bot.store.store import Store
 from ollim_bot.stores import Stores
 from ollim_bot.tools.context import Poster
 
-_NEWEST = 500
 _NOT_KEPT = "The disk cannot be written, so this is not kept."
 
 _logger = logging.getLogger(__name__)
@@ -46,8 +46,8 @@ def delivery_id(occurrence: Occurrence) -> MessageId:
     return MessageId(str(int.from_bytes(digest[:7])))
 
 
-class Post(Poster, Protocol):
-    async def flash(self, message: ChatMessage) -> None:
+class ReminderPoster(Poster, Protocol):
+    async def show_unkept(self, message: ChatMessage) -> None:
         """Show what cannot be kept. To be sent under the same id when there is room."""
 
 
@@ -57,9 +57,10 @@ class ReminderDelivery:
     What was only shown, since the disk is full, is owed until it is in the log.
     """
 
-    def __init__(self, stores: Stores, post: Post, clock: Clock) -> None:
+    def __init__(self, stores: Stores, store: Store, poster: ReminderPoster, clock: Clock) -> None:
         self._stores = stores
-        self._post = post
+        self._store = store
+        self._poster = poster
         self._clock = clock
         self._shown: set[Occurrence] = set()
         self._keys: dict[Occurrence, str] = {}
@@ -72,7 +73,8 @@ class ReminderDelivery:
             return True
         message = await self._message(reminder, occurrence, reason)
         try:
-            await self._post.send(message, main_run(self._clock.now()))
+            await self._poster.send(message, main_run(self._clock.now()))
+            await self._poster.arrival(message.id)
         except NotStored:
             await self._show(reminder, occurrence)
             return False
@@ -86,8 +88,7 @@ class ReminderDelivery:
 
     async def was_said(self, occurrence: Occurrence) -> bool:
         """Whether a message for it stands in the log, by whomever, from before a crash."""
-        newest = (await asyncio.to_thread(self._stores.messages.tail, _NEWEST)).entries
-        return any(message.occurrence == occurrence.id for message in newest)
+        return bool(await self._store.read(lambda tx: tx.messages.of_occurrence(occurrence.id)))
 
     async def flash(self, reminder: Reminder, occurrence: Occurrence, order: Order) -> None:
         """Show it although it cannot be kept: a full disk must not swallow it."""
@@ -110,7 +111,7 @@ class ReminderDelivery:
         now, words = self._clock.now(), reminder.spec.title
         name = delivery_id(occurrence)
         message = ChatMessage(name, now, Author.BACKGROUND, words, footer=_NOT_KEPT)
-        await self._post.flash(message)
+        await self._poster.show_unkept(message)
 
     async def _message(
         self, reminder: Reminder, occurrence: Occurrence, reason: str

@@ -15,6 +15,7 @@ from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import AgentEngine, AgentSession, Clock, Prompt, SessionSpec, Toolset, Trace
+from ollim_bot.store.messages import Sender
 from ollim_bot.store.transaction import Transaction
 
 _LOOKS = 3
@@ -74,8 +75,8 @@ class ChatSession(ABC):
         """The engine has lost the session: the next turn begins a new one."""
 
     @abstractmethod
-    async def answering(self, message: ChatMessage) -> None:
-        """Before an answer is seen, so that even the first reply finds its session."""
+    async def answering(self, message: ChatMessage) -> Sender:
+        """An answer is about to be posted. Returns who says it, so that a reply finds them."""
 
     @abstractmethod
     async def touch(self) -> None:

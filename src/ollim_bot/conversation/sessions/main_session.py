@@ -17,6 +17,7 @@ from ollim_bot.domain.updates import PendingUpdates, pop_pending_updates
 from ollim_bot.errors import SessionLost
 from ollim_bot.ports import AgentEngine, AgentSession, Clock, SessionSpec, Toolset
 from ollim_bot.prompts.context import FOR_MAIN
+from ollim_bot.store.messages import MAIN, Sender
 from ollim_bot.store.steps import leave_notice, new_notice
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.tools.registry import MAIN_TOOLS
@@ -77,8 +78,9 @@ class MainSession(ChatSession):
         if tx.session.get() is None:
             replace_session(tx, session_id, Cause.NAMED, now)
 
-    async def answering(self, message: ChatMessage) -> None:
+    async def answering(self, _: ChatMessage) -> Sender:
         """A reply to it is an ordinary message."""
+        return MAIN
 
     async def touch(self) -> None:
         """It does not end by itself."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from dataclasses import replace
 
@@ -69,7 +68,6 @@ class InputLoop:
         recovery: Recovery,
         dispatcher: CommandDispatcher,
         board: StatusBoard,
-        posting: asyncio.Lock,
     ) -> None:
         self._gate = gate
         self._state = state
@@ -78,7 +76,6 @@ class InputLoop:
         self._recovery = recovery
         self._dispatcher = dispatcher
         self._board = board
-        self._posting = posting
         self._is_ending = False
 
     async def run(self) -> None:
@@ -103,8 +100,7 @@ class InputLoop:
             await self._board.tell()
 
     async def _take_next(self) -> None:
-        async with self._posting:
-            batch = self._state.inbox.next_batch(in_fork=self._state.fork is not None)
+        batch = self._state.inbox.next_batch(in_fork=self._state.fork is not None)
         # Nothing is awaited until a turn has begun: a later message finds one to interrupt.
         for command in (each for each in batch if isinstance(each, CommandCall)):
             await self._dispatcher.run(command)

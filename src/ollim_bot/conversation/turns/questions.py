@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
@@ -11,7 +11,7 @@ from itertools import islice
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.state import ConversationState
-from ollim_bot.domain.chat import Attachment, ChatMessage
+from ollim_bot.domain.chat import Attachment, ChatMessage, MessageId
 from ollim_bot.domain.inbox import ToolCalled
 from ollim_bot.domain.inputs import (
     InputId,
@@ -48,33 +48,38 @@ class Tainting:
         self._chat = chat
         self._state = state
 
-    def of(self, asked: Sequence[TurnRequest]) -> Taint | None:
+    async def of(self, asked: Sequence[TurnRequest]) -> Taint | None:
         """None where the turn answers the owner's own words alone, or what came after them."""
+        newest = await self._chat.newest_first()
         messages = [each for each in asked if isinstance(each, OwnerMessage)]
         found = [*_untrusted(messages)]
         if all(each.button for each in messages):
-            found += self._standing()
+            found += self._standing(newest)
         if not found:
             return None
-        typed = (each.text for each in self._chat.newest_first() if each.is_typed)
+        typed = (each.text for each in newest if each.is_typed)
         addresses = frozenset(
             one for text in islice(typed, _REMEMBERED) for one in addresses_in(text)
         )
         return Taint(tuple(dict.fromkeys(each.source for each in found)), addresses)
 
-    def _standing(self) -> Iterator[Untrusted]:
+    def _standing(self, newest: Sequence[ChatMessage]) -> Iterator[Untrusted]:
         """What a turn that nobody wrote a message for comes after."""
-        for message in self._chat.newest_first():
+        known = {each.id: each for each in newest}
+        for message in newest:
             if self._state.inbox.waits(InputId(message.id)):
                 continue
-            quote = self._untrusted_quote(message)
+            quote = _untrusted_quote(message, known)
             if message.is_typed and quote is None:
                 return
             yield from filter(None, (message.untrusted, quote))
 
-    def _untrusted_quote(self, message: ChatMessage) -> Untrusted | None:
-        quoted = self._chat.recent(message.reply_to) if message.reply_to else None
-        return quoted.untrusted if quoted is not None and message.is_typed else None
+
+def _untrusted_quote(
+    message: ChatMessage, known: Mapping[MessageId, ChatMessage]
+) -> Untrusted | None:
+    quoted = known.get(message.reply_to) if message.reply_to else None
+    return quoted.untrusted if quoted is not None and message.is_typed else None
 
 
 def _untrusted(messages: Sequence[OwnerMessage]) -> Iterator[Untrusted]:

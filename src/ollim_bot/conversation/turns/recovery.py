@@ -73,7 +73,7 @@ class Recovery:
                 dialogue.adopt(tx, taken.session, now)
 
         await self._state.transact(step)
-        if self._chat.answer_of(taken.turn) is not None:
+        if await self._chat.answer_of(taken.turn) is not None:
             await self._answering.end(asked, InputEnd.ANSWERED)
         elif trace.is_complete and trace.answer:
             jobs = (each for each in asked if isinstance(each, JobTurn))
@@ -98,7 +98,7 @@ class Recovery:
 
     async def _give_up_command(self, command: CommandCall) -> None:
         """It is not run again: nobody knows how far it had come, unless it had said so."""
-        is_done = self._chat.recent(answer_name(command.id)) is not None
+        is_done = await self._chat.find(answer_name(command.id)) is not None
         if not is_done:
             await self._tell(texts.command_cut_off(command.name), command.id)
         how = InputEnd.ANSWERED if is_done else InputEnd.FAILED

@@ -15,8 +15,8 @@ from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.jobs.foreground import LIMIT, ForegroundJobs
 from ollim_bot.conversation.posting import Posting
 from ollim_bot.conversation.sessions.dialogue import ChatSession
-from ollim_bot.conversation.stage import Presentation, Stage
 from ollim_bot.conversation.state import ConversationState
+from ollim_bot.conversation.surface_fanout import Presentation, SurfaceFanout
 from ollim_bot.conversation.turns.questions import Tainting, TurnInput
 from ollim_bot.domain.chat import TurnId
 from ollim_bot.domain.events import (
@@ -168,7 +168,7 @@ class TurnRunner:
         self,
         state: ConversationState,
         forks: Forks,
-        stage: Stage,
+        fanout: SurfaceFanout,
         posting: Posting,
         bench: ToolContext,
         watch: Watch,
@@ -180,7 +180,7 @@ class TurnRunner:
     ) -> None:
         self._state = state
         self._forks = forks
-        self._stage = stage
+        self._fanout = fanout
         self._posting = posting
         self._bench = bench
         self._watch = watch
@@ -251,11 +251,10 @@ class TurnRunner:
             self._hurry()
             await self._forks.current.interrupt()
 
-    async def make_way(self, turn: RunningTurn | None, newer: InputId) -> None:
-        """A newer message stops this turn, if it still runs and is one that can be stopped so."""
-        if turn is None or turn is not self.running or newer in turn.start.inputs:
-            return
-        if turn.gives_way:
+    async def make_way(self, newer: InputId) -> None:
+        """Stop the turn that runs, if a newer message may stop it."""
+        turn = self.running
+        if turn is not None and newer not in turn.start.inputs and turn.gives_way:
             await self.interrupt()
 
     async def end(
@@ -272,7 +271,7 @@ class TurnRunner:
 
     def _begun(self, inputs: Iterable[InputId], *, can_be_replaced: bool) -> RunningTurn:
         start = TurnStart(TurnId(uuid4().hex), self._clock.now(), tuple(inputs))
-        turn = RunningTurn(start, self._stage.present(start), can_be_replaced=can_be_replaced)
+        turn = RunningTurn(start, self._fanout.present(start), can_be_replaced=can_be_replaced)
         turn.is_interrupted = not self._unwanted.isdisjoint(start.inputs)
         self._unwanted = frozenset()
         self.running = turn
@@ -299,7 +298,7 @@ class TurnRunner:
         if turn.is_interrupted:
             return TurnEnded(EndCause.INTERRUPTED)
         self._bench.run = dialogue.run_at(turn.start.at, session_id)
-        self._bench.run.taint = self._tainting.of(question.asked)
+        self._bench.run.taint = await self._tainting.of(question.asked)
         prompt_id = str(uuid4())
         for each in question.asked:
             if isinstance(each, JobTurn):

@@ -30,6 +30,9 @@ class RecentValues(Generic[T]):
     def get(self, name: str) -> T | None:
         return self._kept.get(name)
 
+    def forget(self, name: str) -> None:
+        self._kept.pop(name, None)
+
     def put(self, name: str, value: T) -> None:
         self._kept.pop(name, None)
         self._kept[name] = value

@@ -33,8 +33,7 @@ class MessageCatchUp:
     """Reads the channel back in rounds: after each connection, and every two minutes.
 
     Inbound messages are held back until the first round is done, and again whenever the connection
-    is lost. `reconnect` is called when Discord no longer announces messages, and `changed` for each
-    message that looks different on Discord than in the log.
+    is lost. `reconnect` is called when Discord no longer announces messages.
     """
 
     def __init__(
@@ -47,7 +46,6 @@ class MessageCatchUp:
         clock: Clock,
         *,
         reconnect: Callable[[], Awaitable[None]],
-        changed: Callable[[ChatMessage], None],
     ) -> None:
         self._channel = channel
         self._reception = reception
@@ -56,7 +54,6 @@ class MessageCatchUp:
         self._facts = facts
         self._clock = clock
         self._reconnect = reconnect
-        self._changed = changed
         # Everything up to this message was read back since the start.
         self._read_to: str | None = None
         self._is_deaf = False
@@ -169,33 +166,22 @@ class MessageCatchUp:
         return is_in_reach and self._clock.now() - message.at > _SURELY
 
     async def _repair(self) -> None:
-        """Once: correct buttons and reactions that the bot could not change before it stopped."""
+        """Once: remove the reactions that the bot could not remove before it stopped."""
         if self._is_repaired:
             return
         newest = await self._channel.newest(_REPAIRED)
-        logged = await self._logged(_LOGGED)
         self._pending_reaction.adopt(
             seen.ref for seen in newest if seen.is_owners and EYES in seen.marks
         )
         if not self._reception.status.is_busy:
             self._pending_reaction.close_all()
-        pressable = (logged.get(seen.ref) for seen in newest if seen.is_ours and seen.has_buttons)
-        used = {each.id: each for each in pressable if each is not None and _is_used(each)}
         self._is_repaired = True
-        for message in used.values():
-            self._changed(message)
 
     async def _logged(self, limit: int) -> Mapping[str, ChatMessage]:
         """The newest messages of the log, by their ids on Discord."""
-        messages = await self._reception.history(limit)
-        return {ref: each for each in messages for ref in each.refs.get(NAME, "").split()}
+        return await self._reception.by_refs(NAME, limit)
 
 
 def _is_other_than(seen: ReceivedMessage, message: ChatMessage) -> bool:
     """Whether the owner has edited it since; a forwarded message cannot be edited."""
     return seen.is_edited and seen.forwarded is None and seen.text != message.text
-
-
-def _is_used(message: ChatMessage) -> bool:
-    """Whether at least one button can no longer be pressed."""
-    return message.card is None or any(each.is_used for each in message.card.buttons)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
+from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.events import AgentEvent, EndCause, TurnEnded
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, Unreachable
 from ollim_bot.ports import Clock, TurnStart
@@ -214,16 +215,16 @@ class DiscordPresenter:
         )
         turn_drafts.stop = drawing.stop
         drawing.begin()
-        cause = EndCause.INTERRUPTED
+        cause, messages = EndCause.INTERRUPTED, tuple[MessageId, ...]()
         try:
             async for event in events:
                 drawing.take(event)
                 if isinstance(event, TurnEnded):
-                    cause = event.cause
+                    cause, messages = event.cause, event.messages
         except asyncio.CancelledError:
             drawing.break_off()
             raise
         except Exception:  # the turn must not be shown as running for ever
             self._drafts.end(start.turn, cause)
             raise
-        self._drafts.end(start.turn, cause)
+        self._drafts.end(start.turn, cause, messages)

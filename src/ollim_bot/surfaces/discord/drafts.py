@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Protocol
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
@@ -16,9 +17,9 @@ from ollim_bot.surfaces.discord.messages import DmChannel, OutgoingMessage
 from ollim_bot.surfaces.discord.rendering import is_small, outgoing_of, parts_of
 from ollim_bot.surfaces.discord.status_line import LiveText
 
-# An answer this soon after its announcement is edited into its drafts even if the next turn has
-# begun: a queued question begins at once.
-_SOON = 10.0
+# An answer that is delivered this soon is edited into its drafts even if the next turn has begun: a
+# queued question begins at once.
+_SOON = timedelta(seconds=10)
 _LOOK_BACK = 50
 
 
@@ -47,20 +48,22 @@ async def _no_drawing() -> None:
 class TurnDrafts:
     """The drafts of one turn.
 
-    `holder` is the message that takes them over. From part `void_from` on, its parts become new
-    messages, and the remaining drafts are deleted. `is_overtaken` means that a message was sent
-    below the drafts which they have to follow. `is_over` means that the turn has ended, `is_closed`
-    that it has ended without an answer. `stop` ends the drawing, and returns when no request is
-    running.
+    `holder` is the message that takes `taken` of them over; the others are deleted. `delivered` are
+    the messages of the turn whose delivery has ended, and `awaited` those that are still to come
+    once the turn is over. `is_overtaken` means that a message was sent below the drafts which they
+    have to follow. `is_over` means that the turn has ended, by `cause`; `is_closed` that it has
+    ended without an answer. `stop` ends the drawing, and returns when no request is running.
     """
 
     start: TurnStart
     live: LiveText = field(default_factory=LiveText)
     drafts: list[DraftMessage] = field(default_factory=list)
     stop: Callable[[], Awaitable[None]] = _no_drawing
-    announced_at: float | None = None
     holder: MessageId | None = None
-    void_from: int | None = None
+    taken: Sequence[DraftMessage] = ()
+    delivered: set[MessageId] = field(default_factory=set)
+    awaited: set[MessageId] = field(default_factory=set)
+    cause: EndCause = EndCause.INTERRUPTED
     in_fork: bool = False
     is_overtaken: bool = False
     is_over: bool = False
@@ -92,10 +95,14 @@ class TurnDrafts:
         refs = (each.ref for each in self.drafts if not each.is_taken)
         return any(each is not None and int(each) < int(ref) for each in refs)
 
-    def can_be_edited(self, index: int) -> bool:
-        if index >= len(self.drafts):
-            return False
-        return self.drafts[index].ref is not None and not self.drafts[index].is_lost
+    def fitting(self, wanted: Sequence[OutgoingMessage]) -> list[DraftMessage]:
+        """The first drafts, as far as each can be edited to show its part of `wanted`."""
+        fitting = []
+        for draft, outgoing in zip(self.drafts, wanted, strict=False):
+            if draft.ref is None or draft.is_lost or outgoing.files:
+                break
+            fitting.append(draft)
+        return fitting
 
     def cut_off(self) -> tuple[OutgoingMessage, ...]:
         """The text so far, marked as cut off."""
@@ -170,72 +177,64 @@ class Drafts:
         self._newest = start.turn
         return turn_drafts
 
-    def announce(self, message: ChatMessage) -> None:
-        """The message will be delivered, so its turn does not end without an answer."""
-        turn_drafts = self._drafts_for(message)
-        if turn_drafts is not None and turn_drafts.announced_at is None:
-            turn_drafts.announced_at = self._clock.monotonic()
-
     def drawn(self, draft: DraftMessage, ref: str) -> None:
         draft.ref = ref
         self._memory.add_draft(ref)
 
-    async def take_over(self, part: ChatMessage, index: int) -> DraftMessage | None:
-        """Stop drawing and return the draft to edit this part into.
-
-        None if the part must be sent as a new message. Repeated calls for a part give the same
-        draft, unless `void` was called in between.
-        """
-        if self._arriving != part.id:
+    def begin(self, message_id: MessageId) -> None:
+        """A message is being delivered."""
+        if self._arriving != message_id:
             # Messages come in order: the previous one will not be delivered any more.
             self._give_up(self._arriving)
-        self._arriving = part.id
-        turn_drafts = self._drafts_for(part)
+        self._arriving = message_id
+
+    async def take_over(
+        self, message: ChatMessage, wanted: Sequence[OutgoingMessage]
+    ) -> Sequence[DraftMessage]:
+        """Stop drawing and return the drafts to edit the first of `wanted` into.
+
+        Repeated calls for a message give the same drafts.
+        """
+        self.begin(message.id)
+        turn_drafts = self._drafts_for(message)
         if turn_drafts is None:
-            return None
+            return ()
         await turn_drafts.stop()
         if turn_drafts.holder is None:
-            turn_drafts.holder = part.id
-            turn_drafts.void_from = None if self._is_current(turn_drafts) else 0
-        if turn_drafts.void_from is None and not turn_drafts.can_be_edited(index):
-            turn_drafts.void_from = index
-        return None if turn_drafts.void_from is not None else turn_drafts.drafts[index]
+            turn_drafts.holder = message.id
+            turn_drafts.taken = (
+                turn_drafts.fitting(wanted) if self._is_current(turn_drafts, message) else ()
+            )
+        return turn_drafts.taken
 
-    def void(self, part: ChatMessage, index: int | None) -> None:
-        """Send the parts from `index` on as new messages; None revokes that."""
-        turn_drafts = self._drafts_for(part)
-        if turn_drafts is not None:
-            turn_drafts.void_from = index
-
-    def arrived(self, part: ChatMessage, ref: str, *, is_last: bool) -> None:
-        """A part of a message is on Discord now, in a draft or as a new message."""
-        turn_drafts = self._drafts_for(part)
-        is_in_place = turn_drafts is not None and self._take(turn_drafts, ref)
-        if part.turn is not None:
-            self._last_answer = ref
-        elif not is_in_place:
-            for each in self._by_turn.values():
-                # An answer is never above the message it answers, such as one from the page.
-                is_before = InputId(part.id) in each.start.inputs
-                each.is_overtaken |= is_before or not each.shows_words
-        if is_last:
-            self._arriving = None
-            if turn_drafts is not None:
-                self.discard(turn_drafts.drafts)
-                del self._by_turn[turn_drafts.turn]
-
-    def refused(self, part: ChatMessage) -> None:
-        """The message will never be on Discord."""
-        self._give_up(part.id)
+    def ended(self, message: ChatMessage, refs: Sequence[str]) -> None:
+        """The message is on Discord under `refs`; if there are none, it never will be."""
         self._arriving = None
+        turn_drafts = None if message.turn is None else self._by_turn.get(message.turn)
+        if refs:
+            self._overtake(message, refs[-1])
+        if turn_drafts is None:
+            return
+        turn_drafts.delivered.add(message.id)
+        turn_drafts.awaited.discard(message.id)
+        if turn_drafts.holder == message.id and refs:
+            self._hand_over(turn_drafts, refs)
+        elif turn_drafts.holder == message.id:
+            self._give_up(message.id)
+        elif turn_drafts.is_over and turn_drafts.holder is None and not turn_drafts.awaited:
+            self._background.start(self._close(turn_drafts, turn_drafts.cause))
 
-    def end(self, turn: TurnId, cause: EndCause) -> None:
-        """End the turn. Without an answer, its words stay only if it was interrupted."""
+    def end(self, turn: TurnId, cause: EndCause, messages: Sequence[MessageId] = ()) -> None:
+        """End the turn, which has added `messages` to the log.
+
+        Without an answer, its words stay only if it was interrupted.
+        """
         turn_drafts = self._by_turn.get(turn)
         if turn_drafts is None:
             return
-        turn_drafts.is_over = True
-        if turn_drafts.announced_at is None and turn_drafts.holder is None:
+        turn_drafts.is_over, turn_drafts.cause = True, cause
+        turn_drafts.awaited = {*messages} - turn_drafts.delivered
+        if not turn_drafts.awaited and turn_drafts.holder is None:
             self._background.start(self._close(turn_drafts, cause))
         else:
             self._background.start(_stopped(turn_drafts))
@@ -244,10 +243,12 @@ class Drafts:
         """Whether the drafts have to move to the end, and no delivery is in progress."""
         return self._is_overtaken(turn_drafts) and self._arriving is None
 
-    def is_of_another(self, ref: str, turn: TurnId | None) -> bool:
-        """Whether the message is a draft of another turn."""
-        others = (each for each in self._by_turn.values() if each.turn != turn)
-        return any(draft.ref == ref for each in others for draft in each.drafts)
+    def is_draft(self, ref: str) -> bool:
+        return any(draft.ref == ref for each in self._by_turn.values() for draft in each.drafts)
+
+    def remove(self, ref: str) -> None:
+        """Delete a message that was a draft as soon as possible, in the background."""
+        self.discard([DraftMessage("", ref)])
 
     def discard(self, drafts: list[DraftMessage]) -> None:
         """Delete them as soon as possible, in the background."""
@@ -265,25 +266,34 @@ class Drafts:
             None if is_note and turn_drafts.has_text and turn_drafts.holder is None else turn_drafts
         )
 
-    def _is_current(self, turn_drafts: TurnDrafts) -> bool:
+    def _is_current(self, turn_drafts: TurnDrafts, message: ChatMessage) -> bool:
         if self._is_overtaken(turn_drafts) or turn_drafts.is_closed:
             return False
-        since = turn_drafts.announced_at
-        is_soon = since is not None and self._clock.monotonic() - since < _SOON
+        is_soon = self._clock.now() - message.at < _SOON
         return turn_drafts.turn == self._newest or is_soon
 
     def _is_overtaken(self, turn_drafts: TurnDrafts) -> bool:
         """Evaluated anew each time, since a slow draft gets its position late."""
         return turn_drafts.is_overtaken or turn_drafts.stands_above(self._last_answer)
 
-    def _take(self, turn_drafts: TurnDrafts, ref: str) -> bool:
-        """Make the draft part of a message. False if it is no draft of the turn."""
+    def _hand_over(self, turn_drafts: TurnDrafts, refs: Sequence[str]) -> None:
+        """Make these drafts part of a message, and delete the others."""
         for draft in turn_drafts.drafts:
-            if draft.ref == ref:
+            if draft.ref is not None and draft.ref in refs:
                 draft.is_taken = True
-                self._memory.remove_draft(ref)
-                return True
-        return False
+                self._memory.remove_draft(draft.ref)
+        self.discard(turn_drafts.drafts)
+        del self._by_turn[turn_drafts.turn]
+
+    def _overtake(self, message: ChatMessage, ref: str) -> None:
+        """Drafts that stand above the message may have to follow it."""
+        if message.turn is not None:
+            self._last_answer = ref
+            return
+        for each in self._by_turn.values():
+            # An answer never stands above what it answers, such as a quote from the page.
+            is_before = InputId(message.id) in each.start.inputs
+            each.is_overtaken |= is_before or not each.shows_words
 
     def _give_up(self, message_id: MessageId | None) -> None:
         for turn_drafts in self._by_turn.values():

@@ -96,9 +96,10 @@ class HistoryHidden(Unreachable):
 class DmChannel(Protocol):
     """The owner's direct messages. Each call ends within a minute.
 
-    Calls raise `NotSent` if Discord refuses for good (also if the message is gone), `Unreachable`
-    if nothing was done and a later try may succeed, `Unsure` if the outcome is unknown. Calls that
-    only read raise `Unreachable`, or its subclass `HistoryHidden` if another try is of little use.
+    Calls raise `DeliveryFailed` if Discord refuses for good (also if the message is gone),
+    `Unreachable` if nothing was done and a later try may succeed, `DeliveryUncertain` if the
+    outcome is unknown. Calls that only read raise `Unreachable`, or its subclass `HistoryHidden` if
+    another try is of little use.
     """
 
     async def send(self, outgoing: OutgoingMessage, nonce: str) -> str:
@@ -126,8 +127,8 @@ class DmChannel(Protocol):
     async def fetch(self, file: RemoteFile, target: Path, most: int) -> None:
         """Write the content to `target`.
 
-        Raises `NotSent` if the file is gone or larger than `most` bytes; `target` then does not
-        exist.
+        Raises `DeliveryFailed` if the file is gone or larger than `most` bytes; `target` then does
+        not exist.
         """
 
     def pause_before_edit(self) -> float:

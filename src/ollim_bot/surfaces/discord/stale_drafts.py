@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
-from typing import Protocol
 
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
 from ollim_bot.surfaces.discord.drafts import DraftMemory
@@ -21,26 +20,24 @@ _LOOK_BACK = 50
 IsKnown = Callable[[str], Awaitable[bool]]
 
 
-class Deliveries(Protocol):
-    async def caught_up(self) -> None:
-        """Return when every message that is being delivered now has arrived or was given up."""
-
-
 class StaleDrafts:
-    """`is_known` tells whether a message is in the log."""
+    """`is_known` tells whether a message is in the log.
+
+    `caught_up` returns when every open delivery has arrived or was given up.
+    """
 
     def __init__(
         self,
         channel: DmChannel,
         background: BackgroundTasks,
         memory: DraftMemory,
-        deliveries: Deliveries,
+        caught_up: Callable[[], Awaitable[None]],
         is_known: IsKnown,
     ) -> None:
         self._channel = channel
         self._background = background
         self._memory = memory
-        self._deliveries = deliveries
+        self._caught_up = caught_up
         self._is_known = is_known
 
     async def close(self, refs: Collection[str], newest: int) -> None:
@@ -51,7 +48,7 @@ class StaleDrafts:
         the last one from before the start. Deliveries come first, since an answer may take over
         some drafts.
         """
-        await self._deliveries.caught_up()
+        await self._caught_up()
         seen: list[ReceivedMessage] = []
 
         async def look() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -14,9 +14,15 @@ import discord
 
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import AgentEvent
-from ollim_bot.domain.inputs import InputId
 from ollim_bot.errors import DeliveryFailed, DeliveryUncertain, StorageError, Unreachable
-from ollim_bot.ports import ChatService, Clock, OpenAttachment, Status, TurnStart
+from ollim_bot.ports import (
+    ChatService,
+    Clock,
+    MessagePart,
+    OpenAttachment,
+    Status,
+    TurnStart,
+)
 from ollim_bot.settings import Secret
 from ollim_bot.store.store import Store
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
@@ -109,7 +115,7 @@ class DiscordListener:
         catch_up: MessageCatchUp,
         start_up: StartupTasks,
         *,
-        is_connected: asyncio.Event,
+        connected: Callable[[LoggedInClient], None],
         say: SendNotice,
     ) -> None:
         self._reception = reception
@@ -118,7 +124,7 @@ class DiscordListener:
         self._start_up = start_up
         self._reactions = ApprovalReactions(reception, say)
         self._interactions = InteractionRouter(reception, say)
-        self._is_connected = is_connected
+        self._connected = connected
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -137,7 +143,7 @@ class DiscordListener:
         if is_first:
             await self._start_up.mark_beginning(session.newest)
         self._catch_up.ready()
-        self._is_connected.set()
+        self._connected(session)
         if is_first:
             self._start_up.begin(session)
         await self._reception.trouble("")
@@ -178,7 +184,7 @@ class Account:
 
 
 class DiscordSurface:
-    """A `RemoteSurface`. `folder` is its own, for files that are being downloaded."""
+    """A `Channel`. `folder` is its own, for files that are being downloaded."""
 
     name = NAME
 
@@ -198,17 +204,19 @@ class DiscordSurface:
         self._background = BackgroundTasks(clock)
         self._facts = DiscordFacts(store)
         self._drafts = Drafts(self._channel, clock, self._background, self._facts)
-        self._courier = DiscordDelivery(self._channel, self._drafts, self._background, clock)
+        self._delivery = DiscordDelivery(self._channel, self._drafts, clock)
         self._pending_reaction = PendingReaction(self._channel, clock)
         self._presenter = DiscordPresenter(
             self._channel, self._drafts, clock, self._background, lambda: self._is_in_fork
         )
         self._is_in_fork = False
         self._connection: DiscordConnection | None = None
+        self._account_id = ""
         self._is_connected = asyncio.Event()
 
-    async def connected(self) -> None:
+    async def connected(self) -> str:
         await self._is_connected.wait()
+        return self._account_id
 
     async def run(self, reception: ChatService) -> None:
         """Run until cancelled.
@@ -237,12 +245,6 @@ class DiscordSurface:
             await asyncio.gather(*tasks, self._background.close(), return_exceptions=True)
             await self._facts.flush()
 
-    async def post(self, message: ChatMessage) -> None:
-        if ref_of(InputId(message.id)) is not None:
-            return
-        if NAME in message.refs:
-            self._courier.changed(message)
-
     async def present(self, start: TurnStart, events: AsyncIterator[AgentEvent]) -> None:
         try:
             await self._presenter.present(start, events)
@@ -256,15 +258,31 @@ class DiscordSurface:
             self._pending_reaction.close_all()
 
     def parts(self, message: ChatMessage) -> Sequence[ChatMessage]:
-        return self._courier.parts(message)
+        return self._delivery.parts(message)
 
-    async def deliver(self, part: ChatMessage, nonce: str) -> str:
-        return await self._courier.deliver(part, nonce)
+    async def take_drafts(
+        self, message: ChatMessage, parts: Sequence[ChatMessage]
+    ) -> Sequence[str]:
+        return await self._delivery.take_drafts(message, parts)
 
-    async def find(
-        self, part: ChatMessage, nonce: str, since: datetime, others: Collection[str]
-    ) -> str | None:
-        return await self._courier.find(part, nonce, since, others)
+    async def deliver(self, part: MessagePart) -> str:
+        return await self._delivery.deliver(part)
+
+    async def find(self, part: MessagePart, since: datetime, others: Collection[str]) -> str | None:
+        return await self._delivery.find(part, since, others)
+
+    async def edit(self, ref: str, content: ChatMessage) -> None:
+        await self._delivery.edit(ref, content)
+
+    def discard(self, refs: Sequence[str]) -> None:
+        self._delivery.discard(refs)
+
+    def ended(self, message: ChatMessage, refs: Sequence[str]) -> None:
+        self._delivery.ended(message, refs)
+
+    def _note_connection(self, session: LoggedInClient) -> None:
+        self._account_id = str(session.dm)
+        self._is_connected.set()
 
     def _service(self, reception: ChatService) -> DiscordListener:
         channel, facts, clock = self._channel, self._facts, self._clock
@@ -277,20 +295,21 @@ class DiscordSurface:
             facts,
             clock,
             reconnect=self._reconnect,
-            changed=self._courier.changed,
         )
 
         async def is_in_log(ref: str) -> bool:
-            return self._courier.knows(ref) or await reception.by_ref(NAME, ref) is not None
+            return await reception.by_ref(NAME, ref) is not None
 
-        stale_drafts = StaleDrafts(channel, self._background, facts, self._courier, is_in_log)
+        stale_drafts = StaleDrafts(
+            channel, self._background, facts, lambda: reception.caught_up(NAME), is_in_log
+        )
         start_up = StartupTasks(reception, facts, stale_drafts, self._background, clock)
         return DiscordListener(
             reception,
             inbound,
             catch_up,
             start_up,
-            is_connected=self._is_connected,
+            connected=self._note_connection,
             say=self._say,
         )
 

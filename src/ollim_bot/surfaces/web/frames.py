@@ -121,8 +121,9 @@ def _activity(activity: Activity) -> Json:
     return {"phase": activity.phase, "tools": tools, "notes": list(activity.notes)}
 
 
-def message_frame(message: Mapping[str, object]) -> Json:
-    return {"type": "message", "message": message}
+def message_frame(message: Mapping[str, object], change: int) -> Json:
+    """`change` is its number in the log, 0 for one that is not there yet."""
+    return {"type": "message", "message": message, "change": change}
 
 
 def turn_frame(live: Mapping[str, object]) -> Json:

@@ -59,8 +59,8 @@ class ReadMark:
                 self._send(read_frame(message_id))
 
     async def _is_further(self, message_id: MessageId) -> bool:
-        wanted = await self._reception.message(message_id)
+        wanted = await self._reception.place_of(message_id)
         if wanted is None:
             raise RequestRefused(404, texts.NO_MESSAGE)
-        last = None if self.last is None else await self._reception.message(self.last)
-        return last is None or wanted.at >= last.at
+        last = None if self.last is None else await self._reception.place_of(self.last)
+        return last is None or wanted > last

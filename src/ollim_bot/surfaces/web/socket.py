@@ -9,7 +9,6 @@ from contextlib import contextmanager, suppress
 
 from aiohttp import WSCloseCode, WSMsgType, web
 
-from ollim_bot.domain.chat import MessageId
 from ollim_bot.ports import ChatService
 from ollim_bot.surfaces.web import texts
 from ollim_bot.surfaces.web.access import BROWSER, PROTOCOL
@@ -25,6 +24,7 @@ _GOODBYE_SECONDS = 1.0
 
 
 _NEWEST = 60
+_LARGEST_CHANGE = 2**53
 
 
 class Tab:
@@ -154,26 +154,23 @@ class TabSocket:
         with self._tabs.joined(socket, request.transport, browser) as tab:
             try:
                 async with asyncio.timeout(self._limits.hello_seconds):
-                    last, nonce = _hello(await socket.receive())
+                    change, nonce = _hello(await socket.receive())
             except (ValueError, RecursionError, TimeoutError):
                 await socket.close(code=WSCloseCode.POLICY_VIOLATION)
                 return socket
-            await self._greet(tab, last, self._keys.proof_on_socket(browser, nonce))
+            await self._greet(tab, change, self._keys.proof_on_socket(browser, nonce))
             await _serve(tab, socket)
         return socket
 
-    async def _greet(self, tab: Tab, last: MessageId | None, proof: str) -> None:
+    async def _greet(self, tab: Tab, change: int | None, proof: str) -> None:
         """Send a returning tab what it has missed, any other one the newest messages.
 
         By `proof` the page recognises the bot.
         """
-        missed = None if last is None else await self._missed(last)
-        if missed is None:
-            messages, has_more = await self._newest()
-            cards: list[Json] = []
-        else:
-            messages, has_more = None, False
-            cards = await self._cards()
+        # Read first: a change that comes in between is sent twice, and not lost.
+        last = await self._reception.last_change()
+        missed = None if change is None else await self._missed(change)
+        messages, has_more = (None, False) if missed is not None else await self._newest()
         known = {str(each["id"]): each for each in messages or missed or ()}
         # No await from here on, so that no frame comes in between.
         tab.greet(
@@ -184,7 +181,7 @@ class TabSocket:
                 "commands": [command_json(each) for each in self._reception.commands],
                 "messages": messages,
                 "missed": missed,
-                "cards": cards,
+                "change": last,
                 "has_more": has_more,
                 "live": self._presenter.live(),
                 "read": self._read.last,
@@ -192,16 +189,9 @@ class TabSocket:
             known,
         )
 
-    async def _missed(self, last: MessageId) -> list[Json] | None:
-        missed = await self._reception.missed_since(last)
-        if missed is None or len(missed) > self._limits.missed_messages:
-            return None
-        return await self._book.shown(missed)
-
-    async def _cards(self) -> list[Json]:
-        """Their buttons may have been used while the tab was away."""
-        newest = await self._reception.history(_NEWEST)
-        return await self._book.shown([each for each in newest if each.card and each.card.buttons])
+    async def _missed(self, change: int) -> list[Json] | None:
+        missed = await self._reception.changes_since(change, self._limits.missed_messages)
+        return None if missed is None else await self._book.shown([each.message for each in missed])
 
     async def _newest(self) -> tuple[list[Json], bool]:
         messages = await self._reception.history(_NEWEST + 1)
@@ -218,8 +208,8 @@ async def _serve(tab: Tab, socket: web.WebSocketResponse) -> None:
         await asyncio.gather(writing, return_exceptions=True)
 
 
-def _hello(first: object) -> tuple[MessageId | None, str]:
-    """The newest message that the tab has, and the nonce that it wants a proof for.
+def _hello(first: object) -> tuple[int | None, str]:
+    """The newest change of the log that the tab has, and the nonce that it wants a proof for.
 
     Raises `ValueError` for anything but a greeting.
     """
@@ -227,8 +217,8 @@ def _hello(first: object) -> tuple[MessageId | None, str]:
     hello = json.loads(text) if kind is WSMsgType.TEXT and isinstance(text, str) else None
     if not isinstance(hello, dict) or hello.get("type") != "hello":
         raise ValueError("not a greeting")
-    last, nonce = hello.get("last"), hello.get("nonce")
+    change, nonce = hello.get("change"), hello.get("nonce")
     return (
-        MessageId(last) if isinstance(last, str) and last else None,
+        change if type(change) is int and 0 <= change <= _LARGEST_CHANGE else None,
         nonce if isinstance(nonce, str) else "",
     )

@@ -120,11 +120,11 @@ class WebSurface:
                 self._is_serving.clear()
                 self._book = None
 
-    async def post(self, message: ChatMessage) -> None:
+    async def post(self, message: ChatMessage, change: int = 0) -> None:
         async with self._in_order:
             if self._book is not None:
                 [shown] = await self._book.shown([message])
-                self._tabs.send(message_frame(shown))
+                self._tabs.send(message_frame(shown, change))
             self._presenter.answered(message)
 
     async def present(self, start: TurnStart, events: AsyncIterator[AgentEvent]) -> None:

@@ -49,8 +49,7 @@ export class Connection {
         }
         const address = `${location.origin.replace("http", "ws")}/api/socket`;
         const socket = new WebSocket(address, ["ollim", `ollim.session.${session}`]);
-        const newestId = () => this.#store.state.messages.at(-1)?.id ?? null;
-        const handshake = new Handshake(socket, newestId);
+        const handshake = new Handshake(socket, () => this.#store.state.change);
         handshake.greeting.then(
             (frame) => {
                 this.#pause = FIRST_PAUSE_MS;
@@ -104,12 +103,12 @@ class Handshake {
 
     /**
      * @param {WebSocket} socket
-     * @param {() => string | null} last  the newest message that the page has
+     * @param {() => number | null} change  the newest change of the log that the page has
      */
-    constructor(socket, last) {
+    constructor(socket, change) {
         const nonce = randomNonce();
         socket.addEventListener("open", () => {
-            socket.send(JSON.stringify({ type: "hello", last: last(), nonce }));
+            socket.send(JSON.stringify({ type: "hello", change: change(), nonce }));
         });
         /** @type {Promise<Greeting>} */
         this.greeting = new Promise((resolve, reject) => {

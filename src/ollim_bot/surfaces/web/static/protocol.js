@@ -70,14 +70,15 @@
  * @property {Status} status
  * @property {Command[]} commands
  * @property {Message[] | null} messages  the newest ones, for a page that starts again
- * @property {Message[] | null} missed  those since the last connection, for a page that continues
- * @property {Message[]} cards  those whose buttons may have been used since
+ * @property {Message[] | null} missed  those that were added or edited since the last connection,
+ *     for a page that continues
+ * @property {number} change  the newest change of the log
  * @property {boolean} has_more
  * @property {RunningTurn | null} live
  * @property {string | null} read
  *
  * @typedef {Greeting
- *     | {type: "message", message: Message}
+ *     | {type: "message", message: Message, change: number}
  *     | {type: "turn", live: RunningTurn}
  *     | {type: "draft", turn: string, keep: number, blocks: string[], tail: string}
  *     | Activity & {type: "activity", turn: string}

@@ -28,7 +28,10 @@ export function frameReceived(state, frame, now) {
         case "hello":
             return greeted(state, frame, now);
         case "message":
-            return messageArrived(state, frame.message);
+            return {
+                ...messageArrived(state, frame.message),
+                change: Math.max(state.change ?? 0, frame.change),
+            };
         case "turn":
             return { ...state, live: startedTurn(frame.live, now) };
         case "draft":
@@ -60,9 +63,10 @@ export function frameReceived(state, frame, now) {
 function greeted(state, hello, now) {
     const current = hello.missed === null
         ? restarted(state, hello)
-        : hello.cards.reduce(messageReplaced, hello.missed.reduce(messageArrived, state));
+        : hello.missed.reduce(messageArrived, state);
     return {
         ...current,
+        change: hello.change,
         connection: "open",
         status: hello.status,
         commands: hello.commands,

@@ -47,6 +47,7 @@
  * @property {Status | null} status
  * @property {Command[]} commands
  * @property {Message[]} messages  in the order of the log, without a gap
+ * @property {number | null} change  the newest change of the log that the page has
  * @property {boolean} hasMore  whether the server has older ones
  * @property {boolean} isLoadingOlder
  * @property {Live | null} live  the turn that runs
@@ -67,6 +68,7 @@ export const INITIAL_STATE = Object.freeze({
     status: null,
     commands: [],
     messages: [],
+    change: null,
     hasMore: false,
     isLoadingOlder: false,
     live: null,

@@ -7,13 +7,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from tests.conversation.outbox_scene import Mailbag, far_bag, ping, run_of, with_a_token
+from tests.conversation.delivery_scene import Life, Mailbag, far_bag, ping, run_of, with_a_token
 
-from ollim_bot.conversation.outbox.outbox import DurableOutbox
-from ollim_bot.domain.outgoing import Unsure
 from ollim_bot.domain.runs import RunKind
 from ollim_bot.errors import DeliveryFailed
-from ollim_bot.testing.chat_service import DeliveryFault
+from ollim_bot.testing.channel import DeliveryFault
 
 BACKGROUND = run_of(RunKind.BACKGROUND)
 LOST = [DeliveryFault.REQUEST_LOST, DeliveryFault.ANSWER_LOST]
@@ -22,7 +20,7 @@ TOLD = "I cannot tell whether this arrived on Discord: “ping 7”. It is on th
 pytestmark = pytest.mark.usefixtures("at_once")
 
 
-async def begin(bag: Mailbag, outbox: DurableOutbox) -> None:
+async def begin(bag: Mailbag, outbox: Life) -> None:
     """Send it, and wait as long as the agent does."""
     sending = asyncio.create_task(outbox.send(ping(), BACKGROUND, with_a_token))
     await bag.until(sending.done)
@@ -87,16 +85,14 @@ async def test_what_cannot_be_known_is_not_repeated_and_told_once(
         service.reach = 20
         await bag.until(lambda: bag.told)
         assert await sending
-        assert not outbox.is_on_its_way(ping().id)
     service.is_hidden, service.reach = False, None
     async with bag.life():
         await bag.clock.advance(600)
     assert service.texts == (["ping 7"] if mishap is DeliveryFault.ANSWER_LOST else [])
     assert service.tries == 1
     assert list(bag.told.values()) == [TOLD]
-    assert sum(isinstance(row, Unsure) for row in bag.rows) == 1
-    assert (bag.waiting, bag.unsettled) == ([], [])
-    assert bag.stores.pings.read().daily_used == 1, "it may have been seen, so it was paid for"
+    assert (bag.waiting, bag.untold) == ([], [])
+    assert bag.budget.daily_used == 1, "it may have been seen, so it was paid for"
     assert [each.text for each in bag.log] == ["ping 7"]
 
 
@@ -143,7 +139,7 @@ async def test_a_refusal_after_a_try_that_brought_nothing_gives_the_token_back()
         with pytest.raises(DeliveryFailed, match="are closed"):
             sending.result()
     assert service.texts == []
-    assert bag.stores.pings.read().daily_used == 0
+    assert bag.budget.daily_used == 0
     assert len(bag.told) == 1
 
 
@@ -170,7 +166,7 @@ async def test_another_message_with_the_same_words_is_not_taken_for_it() -> None
         assert await sending
     assert service.texts == ["ping 7", "ping 7"]
     assert service.readings == 1
-    assert [each.refs["discord"] for each in bag.log] == [each.id for each in service.history]
+    assert [bag.refs(each.id) for each in bag.log] == [(each.id,) for each in service.history]
 
 
 async def test_what_was_never_handed_over_needs_no_reading_after_a_restart() -> None:

@@ -1,4 +1,4 @@
-"""The courier of Discord keeps the contract on the wire, with the real client."""
+"""The channel of Discord keeps the contract on the connection, with the real client."""
 
 from __future__ import annotations
 
@@ -9,20 +9,19 @@ import pytest
 from devtools.localdiscord.faults import AnswerLost
 from devtools.localdiscord.server import LocalDiscord
 from tests.discord.connection_scene import Scene, scene_of
-from tests.discord.draft_scene import OpenDrafts
+from tests.discord.draft_scene import FakeSurface, OpenDrafts
 
 from ollim_bot.clock import SystemClock
 from ollim_bot.errors import DeliveryUncertain
-from ollim_bot.ports import ConfirmedChannel
+from ollim_bot.ports import Channel
 from ollim_bot.surfaces.discord.background_tasks import BackgroundTasks
-from ollim_bot.surfaces.discord.delivery import DiscordDelivery
 from ollim_bot.surfaces.discord.drafts import Drafts
-from ollim_bot.testing.chat_service import CourierContract
+from ollim_bot.testing.channel import ChannelContract
 
 SEND = "POST /channels/*/messages"
 
 
-class TestOnTheWire(CourierContract):
+class TestOnTheWire(ChannelContract):
     scene: Scene
 
     @pytest.fixture(autouse=True)
@@ -31,24 +30,23 @@ class TestOnTheWire(CourierContract):
             self.scene = scene
             yield
 
-    def make(self) -> ConfirmedChannel:
+    def make(self) -> Channel:
         """As a program that has just begun: it remembers nothing of an earlier one."""
         clock = SystemClock(UTC)
         background = BackgroundTasks(clock)
-        return DiscordDelivery(
-            self.scene.dm, Drafts(self.scene.dm, clock, background, OpenDrafts()), background, clock
-        )
+        drafts = Drafts(self.scene.dm, clock, background, OpenDrafts())
+        return FakeSurface(self.scene.dm, drafts, clock)
 
     async def test_what_arrived_without_an_answer_is_found_by_the_next_life(self) -> None:
         before, after = self.make(), self.make()
-        [part] = before.parts(self.message)
+        part = self.part(before)
         self.scene.local.next_fail(SEND, AnswerLost(), times=None)
         with pytest.raises(DeliveryUncertain):
-            await before.deliver(part, self.nonce)
+            await before.deliver(part)
         self.scene.local.mend()
         [there] = self.scene.local.said
-        assert await after.find(part, self.nonce, self.message.at, ()) == there.id
-        assert await after.deliver(part, self.nonce) == there.id
+        assert await after.find(part, self.message.at, ()) == there.id
+        assert await after.deliver(part) == there.id
         assert self.scene.local.said == [there]
 
     @pytest.mark.parametrize("shows_nonces", [True, False])
@@ -57,9 +55,9 @@ class TestOnTheWire(CourierContract):
     ) -> None:
         self.scene.local.history_has_nonces = shows_nonces
         before, after = self.make(), self.make()
-        [part] = before.parts(self.message)
-        ref = await before.deliver(part, self.nonce)
-        self.scene.local.say(part.text)
+        part = self.part(before)
+        ref = await before.deliver(part)
+        self.scene.local.say(part.content.text)
         self.scene.local.forget_nonces()
-        assert await after.find(part, self.nonce, self.message.at, ()) == ref
-        assert await after.find(part, "1" * 24, self.message.at, {ref}) is None
+        assert await after.find(part, self.message.at, ()) == ref
+        assert await after.find(self.part(after, "1" * 24), self.message.at, {ref}) is None

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.conversation.delivery_scene import Life as Running
+from tests.conversation.delivery_scene import far_bag, ping, run_of, with_a_token
 from tests.conversation.fate import Crash, Fate
-from tests.conversation.outbox_scene import far_bag, ping, run_of, with_a_token
 from tests.conversation.scene import AtOnce
 from tests.examples import examples
 
-from ollim_bot.conversation.outbox.outbox import DurableOutbox
 from ollim_bot.domain.chat import MessageId
-from ollim_bot.domain.outgoing import NotSent, OutboxRow, Sending, Sent, Unsure
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.runs import RunKind
-from ollim_bot.testing.chat_service import DeliveryFault
+from ollim_bot.store.deliveries import DeliveryState
+from ollim_bot.testing.channel import DeliveryFault
 
 _TOKENS = 500
 BACKGROUND = run_of(RunKind.BACKGROUND)
@@ -75,7 +74,7 @@ class Story:
         self.bag, self.service, self._time = far_bag(longest=5)
         self._number = 0
         self._tasks: list[asyncio.Task[bool]] = []
-        self.bag.stores.pings.transact(lambda budget: (_plenty(budget), None))
+        self.bag.store.run(lambda tx: tx.budget.change(_plenty))
 
     async def live(self, life: Life) -> None:
         fate = Fate(life.crash_at)
@@ -93,9 +92,9 @@ class Story:
         self._be("well")
         self.service.faults.clear()
         async with self.bag.life():
-            await self.bag.until(lambda: not self.bag.waiting and not self.bag.unsettled)
+            await self.bag.until(lambda: not self.bag.waiting and not self.bag.untold)
 
-    async def _happen(self, event: Happens, outbox: DurableOutbox) -> None:
+    async def _happen(self, event: Happens, outbox: Running) -> None:
         match event.what:
             case "two are sent":
                 self._send_two(outbox)
@@ -109,7 +108,7 @@ class Story:
                 self._be(mood)
         await self.bag.clock.advance(event.seconds)
 
-    def _send_two(self, outbox: DurableOutbox) -> None:
+    def _send_two(self, outbox: Running) -> None:
         for _ in range(2):
             self._number += 1
             words = f"{self._number:03}a {self._number:03}b"
@@ -127,34 +126,38 @@ class Story:
             service.may_answer.set()
 
     def check(self) -> None:
-        begun = [row for row in self.bag.rows if isinstance(row, Sending)]
-        ends = _ends(self.bag.rows)
         arrived = Counter(self.service.texts)
-        used = 0
-        for sending in begun:
-            [end] = ends.get(sending.message.id, [None])
-            parts = [part.text for part in self.service.parts(sending.message)]
+        used = failed = 0
+        for message in self.bag.log:
+            parts = [part.text for part in self.service.parts(message)]
             seen = [arrived.pop(part, 0) for part in parts]
-            used += not isinstance(end, NotSent)
-            key = f"message {sending.message.id}"
-            assert isinstance(end, Sent) == (key not in self.bag.told)
+            end = self._end_of(message.id)
+            used += end is not DeliveryState.REFUSED
+            failed += end is not DeliveryState.CONFIRMED
+            is_told = f"message {message.id} discord" in self.bag.told
+            assert is_told == (end is not DeliveryState.CONFIRMED)
             match end:
-                case Sent():
+                case DeliveryState.CONFIRMED:
                     assert seen == [1] * len(parts)
-                case NotSent():
+                case DeliveryState.REFUSED:
                     assert sorted(seen, reverse=True) == seen
                     assert set(seen[:-1]) <= {0, 1}
                     assert seen[-1] == 0
-                case Unsure():
+                case DeliveryState.UNKNOWN:
                     assert max(seen) <= 1
+                case _:
+                    raise AssertionError(end)
         assert arrived == {}, "what was never begun has arrived"
-        assert round(_TOKENS - self.bag.stores.pings.read().available) == used
-        assert len(self.bag.told) == sum(
-            isinstance(end, NotSent | Unsure) for [end] in ends.values()
-        )
+        assert round(_TOKENS - self.bag.budget.available) == used
+        assert len(self.bag.told) == failed
+
+    def _end_of(self, message_id: MessageId) -> DeliveryState:
+        found = self.bag.store.run(lambda tx: tx.deliveries.get("discord", message_id))
+        assert found is not None
+        return found.state
 
     def check_order(self) -> None:
-        begun = [row.message for row in self.bag.rows if isinstance(row, Sending)]
+        begun = self.bag.log
         parts = [part.text for each in begun for part in self.service.parts(each)]
         places = [parts.index(text) for text in self.service.texts]
         assert places == sorted(places)
@@ -163,14 +166,6 @@ class Story:
 def _plenty(budget: PingBudget) -> PingBudget:
     """So many that only what is spent and given back can be seen."""
     return replace(budget, capacity=2 * _TOKENS, available=_TOKENS, refill_rate_minutes=10**6)
-
-
-def _ends(rows: Sequence[OutboxRow]) -> dict[MessageId, list[OutboxRow]]:
-    ends: dict[MessageId, list[OutboxRow]] = {}
-    for row in rows:
-        if isinstance(row, Sent | NotSent | Unsure):
-            ends.setdefault(row.id, []).append(row)
-    return ends
 
 
 @settings(max_examples=examples(1.5))

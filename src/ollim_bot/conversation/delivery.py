@@ -1,0 +1,502 @@
+"""Brings the messages of the log to a channel that confirms them, each exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from ollim_bot import errors
+from ollim_bot.conversation.late_messages import is_late, skip_late
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.forks import ForkMessage, with_fork_message
+from ollim_bot.domain.outgoing import as_number
+from ollim_bot.ports import Channel, Clock, MessagePart
+from ollim_bot.store.deliveries import Delivery, DeliveryState, part_nonce
+from ollim_bot.store.messages import Sender
+from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
+
+_LONGEST_CALL = 60.0
+_LONGEST_PAUSE = 60.0
+# With the pauses between them, some two minutes: what comes after it has waited long enough then.
+_READINGS = 8
+_OTHERS = 500
+# Discord compares a nonce with those of "the past few minutes". A repeat that begins within two of
+# them arrives within three, since no call is waited for longer than one.
+_REMEMBERED = 120.0
+# How wrong our clock may have been, or be now, without a message being overlooked.
+_SKEW = timedelta(hours=1)
+
+_logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """By both clocks: one does not go on while a laptop sleeps, the other may be set."""
+
+    wall: datetime
+    steady: float
+
+    @classmethod
+    def of(cls, clock: Clock) -> Instant:
+        return cls(clock.now(), clock.monotonic())
+
+    def is_recent(self, clock: Clock) -> bool:
+        wall = (clock.now() - self.wall).total_seconds()
+        return 0 <= wall < _REMEMBERED and clock.monotonic() - self.steady < _REMEMBERED
+
+
+@dataclass(slots=True)
+class PartAttempt:
+    """What this process knows of one part that is to be sent.
+
+    `is_in_doubt` is whether it may have arrived; `first_try` is the earliest try that may have
+    brought it there, None if that was in another process. `readings` counts how often the service
+    could not tell. `ref` is where it arrived, until that is committed.
+    """
+
+    is_in_doubt: bool = False
+    tried_at: datetime | None = None
+    first_try: Instant | None = None
+    readings: int = 0
+    ref: str | None = None
+
+    def must_be_looked_up(self, clock: Clock) -> bool:
+        """Whether handing it over again might double it."""
+        is_remembered = self.first_try is not None and self.first_try.is_recent(clock)
+        return self.is_in_doubt and not is_remembered
+
+    def since(self, clock: Clock) -> datetime:
+        """When it may have been sent, at the earliest."""
+        now = clock.now()
+        return min(self.tried_at or now, now) - _SKEW
+
+    def note_absent(self) -> None:
+        self.is_in_doubt, self.tried_at, self.first_try, self.readings = False, None, None, 0
+
+
+@dataclass(slots=True)
+class Unrecorded:
+    """A message that was handed over while the disk took nothing."""
+
+    parts: Sequence[ChatMessage]
+    refs: list[str] = field(default_factory=list)
+    attempt: PartAttempt = field(default_factory=PartAttempt)
+
+
+class Transport:
+    """Calls a channel, each call for a minute at most and with the errors of its contract."""
+
+    def __init__(self, channel: Channel, clock: Clock) -> None:
+        self._channel = channel
+        self._clock = clock
+
+    @property
+    def name(self) -> str:
+        return self._channel.name
+
+    def parts(self, message: ChatMessage) -> Sequence[ChatMessage]:
+        try:
+            return self._channel.parts(message) or (message,)
+        except Exception:  # a fault of the channel must not hold up the messages behind this one
+            _logger.exception("%s could not divide a message", self.name)
+            return (message,)
+
+    async def drafts(self, message: ChatMessage, parts: Sequence[ChatMessage]) -> Sequence[str]:
+        late = errors.Unreachable("It takes too long to stop drawing.")
+        try:
+            return await self._answer(self._channel.take_drafts(message, parts), late)
+        except errors.DeliveryUncertain:
+            return ()
+
+    async def edit(self, ref: str, content: ChatMessage) -> None:
+        late = errors.DeliveryUncertain("It takes too long to answer.")
+        await self._answer(self._channel.edit(ref, content), late)
+
+    async def looked_up(
+        self, part: MessagePart, attempt: PartAttempt, others: set[str]
+    ) -> str | None:
+        """Where the part is, if it may have arrived already; None if it has not."""
+        if not attempt.must_be_looked_up(self._clock):
+            return None
+        found = await self._answer(
+            self._channel.find(part, attempt.since(self._clock), others),
+            errors.Unreachable("It takes too long to answer."),
+        )
+        if found is None:
+            attempt.note_absent()
+        return found
+
+    async def sent(self, part: MessagePart, attempt: PartAttempt) -> str | None:
+        """None if the outcome is unknown; raises `DeliveryFailed` if it is certainly not there."""
+        was_in_doubt = attempt.is_in_doubt
+        if not was_in_doubt:
+            attempt.is_in_doubt, attempt.first_try = True, Instant.of(self._clock)
+        try:
+            return await self._answer(
+                self._channel.deliver(part),
+                errors.DeliveryUncertain("It takes too long to answer."),
+            )
+        except errors.Unreachable:
+            attempt.is_in_doubt = was_in_doubt
+            raise
+        except errors.DeliveryUncertain as lost:
+            _logger.info("A message may have arrived on %s: %s", self.name, lost)
+        except errors.DeliveryFailed:
+            # A refusal of this try says nothing about the earlier ones: they are looked up.
+            attempt.is_in_doubt, attempt.first_try = was_in_doubt, None
+            if not was_in_doubt:
+                raise
+        return None
+
+    def ended(self, message: ChatMessage, refs: Sequence[str]) -> None:
+        self._tell(lambda: self._channel.ended(message, refs))
+
+    def discard(self, refs: Sequence[str]) -> None:
+        self._tell(lambda: self._channel.discard(refs))
+
+    def _tell(self, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except Exception:  # a fault of the channel must not hold up the next message
+            _logger.exception("%s failed in an unforeseen way", self.name)
+
+    async def _answer(self, call: Coroutine[Any, Any, T], late: errors.OllimError) -> T:
+        asked = asyncio.ensure_future(call)
+        alarm = asyncio.ensure_future(self._clock.sleep(_LONGEST_CALL))
+        try:
+            await asyncio.wait({asked, alarm}, return_when=asyncio.FIRST_COMPLETED)
+            if not asked.done():
+                raise late
+            if asked.cancelled():  # not by us, but by a client that is being closed
+                raise errors.DeliveryUncertain("It was broken off.")
+            return asked.result()
+        except (errors.DeliveryFailed, errors.Unreachable, errors.DeliveryUncertain):
+            raise
+        except Exception as wrong:  # any fault may have come after the message arrived
+            _logger.exception("%s failed in an unforeseen way", self.name)
+            raise errors.DeliveryUncertain(str(wrong)) from wrong
+        finally:
+            asked.cancel()
+            alarm.cancel()
+            await asyncio.gather(asked, alarm, return_exceptions=True)
+
+
+class DeliveryQueue:
+    """One channel: its messages in the order of the log, and its edits on a lane of their own.
+
+    A message waits, however long, while the service cannot be asked about it. If the service
+    cannot tell whether it arrived, it is told and not repeated.
+    """
+
+    def __init__(self, store: Store, channel: Channel, clock: Clock) -> None:
+        self._store = store
+        self._channel = channel
+        self._transport = Transport(channel, clock)
+        self._clock = clock
+        self._attempts: dict[tuple[MessageId, int], PartAttempt] = {}
+        self._unrecorded: dict[MessageId, Unrecorded] = {}
+        self._has_open = asyncio.Event()
+        self._has_edits = asyncio.Event()
+        self._is_back = asyncio.Event()
+
+    @property
+    def name(self) -> str:
+        return self._channel.name
+
+    def nudge(self) -> None:
+        """The service can be reached again: nothing more waits for its next try."""
+        self._is_back.set()
+
+    async def run(self) -> None:
+        """Deliver and edit until cancelled; run again, it goes on where it was."""
+        unsubscribe = self._store.subscribe(self._noticed)
+        lanes = [self._joined(), self._lane(self._deliver_next), self._lane(self._edit_next)]
+        tasks = [asyncio.create_task(each) for each in lanes]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            unsubscribe()
+            for task in tasks:
+                task.cancel()
+
+    async def hand_over(self, message: ChatMessage) -> None:
+        """Send a message for which the disk has no room, as far as that is possible now.
+
+        Called again, it goes on with what has not arrived. `recorded` is to be part of the step
+        that adds the message to the log, so that nothing of it is sent a second time.
+        """
+        held = self._unrecorded.get(message.id)
+        if held is None:
+            held = self._unrecorded[message.id] = Unrecorded(self._transport.parts(message))
+        known = await self._store.read(lambda tx: set(tx.deliveries.known_refs(self.name, _OTHERS)))
+        with suppress(errors.Unreachable, errors.DeliveryFailed, errors.DeliveryUncertain):
+            while (index := len(held.refs)) < len(held.parts):
+                part = MessagePart(held.parts[index], index, part_nonce(message.id, index))
+                ref = await self._transport.looked_up(part, held.attempt, known | {*held.refs})
+                ref = ref or await self._transport.sent(part, held.attempt)
+                if ref is None:
+                    return
+                held.refs.append(ref)
+                held.attempt = PartAttempt()
+
+    def recorded(self, tx: Transaction, message: ChatMessage) -> None:
+        """Let the delivery know of what was handed over before the log had the message.
+
+        That is edited to what the log has, since it was told that it cannot be kept.
+        """
+        held = self._unrecorded.get(message.id)
+        if held is None or not (held.refs or held.attempt.is_in_doubt):
+            return
+        parts = self._transport.parts(message)
+        tx.deliveries.take_over(self.name, message.id, held.refs, parts, message.id)
+        if held.attempt.is_in_doubt:
+            tx.deliveries.require(self.name, message.id, held.refs, tx.now)
+
+    async def _joined(self) -> None:
+        identity = await self._channel.connected()
+        await self._lane(lambda: self._join(identity), repeats=False)
+
+    async def _join(self, identity: str) -> bool:
+        await self._store.transact(lambda tx: tx.channels.join(self.name, identity))
+        return True
+
+    def _noticed(self, changed: frozenset[str]) -> None:
+        if not changed.isdisjoint(("messages", "deliveries")):
+            self._has_open.set()
+            self._has_edits.set()
+
+    async def _lane(self, work: Callable[[], Awaitable[bool]], *, repeats: bool = True) -> None:
+        """Call `work` again and again; after a pause where it returns False."""
+        in_vain = 0
+        while True:
+            await self._store.until_writable()
+            if await self._has_moved(work):
+                if not repeats:
+                    return
+                in_vain = 0
+            else:
+                await self._pause(min(_LONGEST_PAUSE, 2.0**in_vain))
+                in_vain = min(in_vain + 1, 10)
+
+    async def _has_moved(self, work: Callable[[], Awaitable[bool]]) -> bool:
+        try:
+            return await work()
+        except (errors.Unreachable, errors.DeliveryUncertain) as silent:
+            _logger.info("A message waits for %s: %s", self.name, silent)
+        except errors.StorageError:  # an unrecorded try could not be told from none
+            _logger.warning("A message waits for the disk", exc_info=True)
+        return False
+
+    async def _pause(self, seconds: float) -> None:
+        self._is_back.clear()
+        back = asyncio.ensure_future(self._is_back.wait())
+        alarm = asyncio.ensure_future(self._clock.sleep(seconds))
+        try:
+            await asyncio.wait({back, alarm}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            back.cancel()
+            alarm.cancel()
+
+    async def _deliver_next(self) -> bool:
+        self._has_open.clear()
+        delivery = await self._store.read(lambda tx: tx.deliveries.next_open(self.name))
+        if delivery is not None and is_late(delivery.message, now := self._clock.now()):
+            delivery = await self._store.transact(lambda tx: _next_open(tx, self.name, now))
+        if delivery is None:
+            self._attempts.clear()
+            await self._has_open.wait()
+            return True
+        if not delivery.parts:
+            await self._divide(delivery)
+            return True
+        return await self._is_advanced(delivery)
+
+    async def _divide(self, delivery: Delivery) -> None:
+        """Settle the parts, and which of them take over drafts."""
+        message, name = delivery.message, self.name
+        parts = self._transport.parts(message)
+        is_begun = delivery.is_in_doubt or bool(delivery.refs)
+        drafts = () if is_begun else await self._transport.drafts(message, parts)
+
+        def step(tx: Transaction) -> Delivery | None:
+            if drafts:
+                after = tx.deliveries.take_over(name, message.id, drafts, parts, message.id)
+                _record(tx, after)
+                return after
+            return tx.deliveries.freeze(name, message.id, parts)
+
+        divided = await self._store.transact(step)
+        self._conclude(divided)
+        if drafts and divided is not None and divided.state is DeliveryState.OPEN:
+            await self._edit_drafts(divided)
+
+    async def _edit_drafts(self, delivery: Delivery) -> None:
+        """Before the rest is sent; what fails here is edited when the rest has arrived."""
+        try:
+            await self._edit(delivery)
+        except errors.DeliveryFailed:
+            await self._drop_drafts(delivery)
+
+    async def _drop_drafts(self, delivery: Delivery) -> None:
+        """They cannot be edited: the message is sent anew."""
+        message_id = delivery.message.id
+        await self._store.transact(lambda tx: tx.deliveries.drop_drafts(self.name, message_id))
+        self._transport.discard(delivery.refs)
+
+    async def _is_advanced(self, delivery: Delivery) -> bool:
+        """Bring the next part there, or the whole to its end; False if that has to wait."""
+        message, index = delivery.message, len(delivery.refs)
+        attempt = self._attempts.setdefault(
+            (message.id, index), PartAttempt(delivery.is_in_doubt, delivery.tried_at)
+        )
+        part = MessagePart(delivery.parts[index], index, delivery.nonce)
+        if attempt.ref is None:
+            try:
+                attempt.ref = await self._looked_up(delivery, part, attempt)
+            except (errors.DeliveryUncertain, errors.DeliveryFailed):
+                return await self._is_given_up(delivery, attempt)
+        if attempt.ref is None:
+            try:
+                attempt.ref = await self._sent(delivery, part, attempt)
+            except errors.DeliveryFailed as refused:
+                await self._refuse(delivery, str(refused))
+                return True
+        if attempt.ref is None:
+            return False
+        await self._confirm(delivery, attempt.ref)
+        return True
+
+    async def _looked_up(
+        self, delivery: Delivery, part: MessagePart, attempt: PartAttempt
+    ) -> str | None:
+        if not attempt.must_be_looked_up(self._clock):
+            return None
+        others = await self._store.read(
+            lambda tx: set(tx.deliveries.known_refs(self.name, _OTHERS))
+        )
+        ref = await self._transport.looked_up(part, attempt, others)
+        if ref is None:
+            message_id = delivery.message.id
+            await self._store.transact(lambda tx: tx.deliveries.note_absent(self.name, message_id))
+        return ref
+
+    async def _sent(
+        self, delivery: Delivery, part: MessagePart, attempt: PartAttempt
+    ) -> str | None:
+        message_id, now = delivery.message.id, self._clock.now()
+        if attempt.tried_at is None:
+            await self._store.transact(
+                lambda tx: tx.deliveries.note_try(self.name, message_id, delivery.parts, now)
+            )
+            attempt.tried_at = now
+        return await self._transport.sent(part, attempt)
+
+    async def _confirm(self, delivery: Delivery, ref: str) -> None:
+        message_id, name = delivery.message.id, self.name
+
+        def step(tx: Transaction) -> Delivery | None:
+            after = tx.deliveries.confirm_part(name, message_id, ref)
+            _record(tx, after)
+            return after
+
+        self._conclude(await self._store.transact(step))
+
+    def _conclude(self, delivery: Delivery | None) -> None:
+        if delivery is not None and delivery.state is DeliveryState.CONFIRMED:
+            self._forget(delivery.message.id)
+            self._transport.ended(delivery.message, delivery.refs)
+
+    async def _refuse(self, delivery: Delivery, reason: str) -> None:
+        if delivery.refs:
+            reason = f"Only its beginning arrived. {reason}"
+        message, now = delivery.message, self._clock.now()
+        await self._store.transact(
+            lambda tx: tx.deliveries.refuse(self.name, message.id, reason, now)
+        )
+        self._forget(message.id)
+        self._transport.ended(message, delivery.refs)
+
+    async def _is_given_up(self, delivery: Delivery, attempt: PartAttempt) -> bool:
+        attempt.readings += 1
+        if attempt.readings < _READINGS:
+            return False
+        message = delivery.message
+        await self._store.transact(
+            lambda tx: tx.deliveries.give_up(self.name, message.id, "It may have arrived.")
+        )
+        self._forget(message.id)
+        self._transport.ended(message, delivery.refs)
+        return True
+
+    def _forget(self, message_id: MessageId) -> None:
+        self._unrecorded.pop(message_id, None)
+        for key in [each for each in self._attempts if each[0] == message_id]:
+            del self._attempts[key]
+
+    async def _edit_next(self) -> bool:
+        self._has_edits.clear()
+        delivery = await self._store.read(lambda tx: tx.deliveries.next_edit(self.name))
+        if delivery is None:
+            await self._has_edits.wait()
+            return True
+        try:
+            if not _came_from_there(delivery):
+                await self._edit(delivery)
+        except errors.DeliveryFailed as refused:
+            _logger.info("A message on %s cannot be edited: %s", self.name, refused)
+            if delivery.shown_change == 0 and delivery.message.turn is not None:
+                await self._drop_drafts(delivery)
+                return True
+        message_id, change = delivery.message.id, delivery.logged.change
+        await self._store.transact(
+            lambda tx: tx.deliveries.note_shown(self.name, message_id, change)
+        )
+        return True
+
+    async def _edit(self, delivery: Delivery) -> None:
+        """With another number of parts than before, it shows as much as it can."""
+        for ref, content in zip(
+            delivery.refs, self._transport.parts(delivery.message), strict=False
+        ):
+            await self._transport.edit(ref, content)
+
+
+def _next_open(tx: Transaction, channel: str, now: datetime) -> Delivery | None:
+    skip_late(tx, channel, now)
+    return tx.deliveries.next_open(channel)
+
+
+def record_fork_message(
+    tx: Transaction, message: ChatMessage, sender: Sender, refs: Sequence[str] = ()
+) -> None:
+    """Let a reply find the session that said it, by our number and by those of a channel.
+
+    Nothing is recorded of what the main session says.
+    """
+    if sender.fork is None:
+        return
+    numbers = [as_number(each) for each in (message.id, *refs)]
+    known = tx.fork_messages.get()
+    for number in numbers:
+        if number is not None:
+            record = ForkMessage(number, sender.fork, sender.parent, message.at.timestamp())
+            known = with_fork_message(known, record, tx.now.timestamp())
+    tx.fork_messages.put(known)
+
+
+def _record(tx: Transaction, delivery: Delivery | None) -> None:
+    if delivery is not None:
+        record_fork_message(tx, delivery.message, delivery.logged.sender, delivery.refs)
+
+
+def _came_from_there(delivery: Delivery) -> bool:
+    """Whether the owner wrote it on the channel, where the bot cannot change it."""
+    return delivery.message.author is Author.OWNER and not delivery.parts

@@ -1,0 +1,118 @@
+"""All channels that confirm messages: which of them follow the log, and how far they are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from ollim_bot.conversation.delivery import DeliveryQueue
+from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.ports import Clock
+from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
+
+# An owner who replies to a message at once must not be told that it is unknown. The service may
+# take as long to confirm it as its rate limits need to recover.
+_UNTIL_KNOWN = 10.0
+_MOST_OPEN = 500
+
+T = TypeVar("T")
+
+
+class DeliveryQueues:
+    """Any number of channels, none of which waits for another."""
+
+    def __init__(self, store: Store, queues: Sequence[DeliveryQueue], clock: Clock) -> None:
+        self._store = store
+        self._queues = queues
+        self._clock = clock
+
+    async def load(self) -> None:
+        """Let every channel follow the log, and those that are gone follow it no more."""
+        names = {queue.name for queue in self._queues}
+
+        def step(tx: Transaction) -> None:
+            for each in tx.channels.all():
+                if each.name not in names:
+                    tx.channels.leave(each.name)
+            for name in sorted(names):
+                tx.channels.join(name, "")
+
+        await self._store.transact(step)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        tasks = [asyncio.create_task(queue.run()) for queue in self._queues]
+        try:
+            await asyncio.gather(*tasks)
+            await asyncio.Event().wait()
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    def nudge(self) -> None:
+        """A service can be reached again."""
+        for queue in self._queues:
+            queue.nudge()
+
+    async def by_ref(self, channel: str, ref: str) -> ChatMessage | None:
+        """The message with this id on a channel, which may show it before it has confirmed it."""
+
+        def look(tx: Transaction) -> tuple[ChatMessage | None, bool]:
+            found = tx.deliveries.by_ref(channel, ref)
+            is_over = tx.deliveries.next_open(channel) is None
+            return (None if found is None else found.message), is_over
+
+        async def found() -> tuple[ChatMessage | None, bool] | None:
+            message, is_over = await self._store.read(look)
+            return None if message is None and not is_over else (message, True)
+
+        answer = await until(self._store, self._clock, found, _UNTIL_KNOWN)
+        return None if answer is None else answer[0]
+
+    async def by_refs(self, channel: str, newest: int) -> Mapping[str, ChatMessage]:
+        return await self._store.read(lambda tx: tx.deliveries.known_refs(channel, newest))
+
+    async def caught_up(self, channel: str, within: float | None = None) -> None:
+        """Returns when all that the channel has to deliver now was confirmed or given up."""
+        last = await self._store.read(lambda tx: tx.messages.last_seq())
+
+        async def is_over() -> bool | None:
+            first = await self._store.read(lambda tx: tx.deliveries.next_open(channel))
+            return True if first is None or first.logged.seq > last else None
+
+        await until(self._store, self._clock, is_over, within)
+
+    async def settle(self, within: float) -> None:
+        """Wait, so many seconds at most, until every channel has caught up."""
+        await asyncio.gather(*(self.caught_up(each.name, within) for each in self._queues))
+
+
+async def until(
+    store: Store, clock: Clock, question: Callable[[], Awaitable[T | None]], within: float | None
+) -> T | None:
+    """Ask again after each commit, until there is an answer or so many seconds have passed."""
+    has_changed = asyncio.Event()
+    unsubscribe = store.subscribe(lambda _: has_changed.set())
+    alarm = None if within is None else asyncio.ensure_future(clock.sleep(within))
+    try:
+        while True:
+            has_changed.clear()
+            answer = await question()
+            if answer is not None or (alarm is not None and alarm.done()):
+                return answer
+            await _first(has_changed, alarm)
+    finally:
+        unsubscribe()
+        if alarm is not None:
+            alarm.cancel()
+
+
+async def _first(event: asyncio.Event, alarm: asyncio.Future[None] | None) -> None:
+    waiting = asyncio.ensure_future(event.wait())
+    try:
+        futures: set[asyncio.Future[Any]] = {waiting} if alarm is None else {waiting, alarm}
+        await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiting.cancel()

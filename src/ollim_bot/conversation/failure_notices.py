@@ -1,0 +1,84 @@
+"""Tells the owner of messages that did not arrive, or of which that is not known."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Protocol
+
+from ollim_bot.domain.chat import Author, ChatMessage
+from ollim_bot.domain.text import shortened
+from ollim_bot.errors import StorageError
+from ollim_bot.store.deliveries import Delivery, DeliveryState
+from ollim_bot.store.store import Store
+
+_LONGEST = 60
+_AT_ONCE = 50
+
+_logger = logging.getLogger(__name__)
+
+
+class Tell(Protocol):
+    """Tells the owner; what has the same key is told once, also across restarts."""
+
+    async def __call__(self, sentence: str, *, key: str) -> object: ...
+
+
+class FailureNotices:
+    """Follows the deliveries. Each failure is told once, also after a crash.
+
+    A notice that fails is not reported: a notice about it would fail as well.
+    """
+
+    def __init__(self, store: Store, tell: Tell) -> None:
+        self._store = store
+        self._tell = tell
+        self._has_changed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        unsubscribe = self._store.subscribe(self._noticed)
+        self._has_changed.set()
+        try:
+            while True:
+                await self._has_changed.wait()
+                self._has_changed.clear()
+                await self._store.until_writable()
+                try:
+                    await self._tell_all()
+                except StorageError:
+                    _logger.warning("A failed delivery has to be told later", exc_info=True)
+        finally:
+            unsubscribe()
+
+    def _noticed(self, changed: frozenset[str]) -> None:
+        if "deliveries" in changed:
+            self._has_changed.set()
+
+    async def _tell_all(self) -> None:
+        while failed := await self._store.read(lambda tx: tx.deliveries.untold(_AT_ONCE)):
+            for each in failed:
+                await self._tell_of(each)
+
+    async def _tell_of(self, delivery: Delivery) -> None:
+        channel, message = delivery.channel, delivery.message
+        if message.author is Author.PROGRAM:
+            _logger.warning("A notice did not arrive on %s: %s", channel, delivery.reason)
+        else:
+            await self._tell(sentence_about(delivery), key=f"message {message.id} {channel}")
+        await self._store.transact(lambda tx: tx.deliveries.note_told(channel, message.id))
+
+
+def sentence_about(delivery: Delivery) -> str:
+    words, name = _first_words(delivery.message), delivery.channel.capitalize()
+    if delivery.state is DeliveryState.REFUSED:
+        why = delivery.reason.rstrip(".")
+        return f"This did not arrive on {name}: “{words}” ({why}). It is on the page."
+    return f"I cannot tell whether this arrived on {name}: “{words}”. It is on the page."
+
+
+def _first_words(message: ChatMessage) -> str:
+    title = "" if message.card is None else message.card.title
+    files = ", ".join(each.name for each in message.attachments)
+    line = " ".join((message.text or title or files).split())
+    return shortened(line, _LONGEST)

@@ -1,0 +1,238 @@
+"""The queues of deliveries with a log and a surface, through several lives on one store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from tests.conversation.fate import Fate, SteppedState
+from tests.conversation.scene import NOW, messages_of
+
+from ollim_bot.conversation.delivery import DeliveryQueue
+from ollim_bot.conversation.delivery_queues import DeliveryQueues
+from ollim_bot.conversation.failure_notices import FailureNotices
+from ollim_bot.conversation.message_poster import MessagePoster
+from ollim_bot.conversation.surface_fanout import SurfaceFanout
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId, numbered_id
+from ollim_bot.domain.events import AgentEvent
+from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingRefused, PingVerdict
+from ollim_bot.domain.runs import Run, RunKind, RunPolicy
+from ollim_bot.domain.sessions import SessionId
+from ollim_bot.ports import ChatService, MessagePart, Status, TurnStart
+from ollim_bot.store.deliveries import Delivery
+from ollim_bot.testing.channel import FakeChatService
+from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.repeating_store import RepeatingStore
+from ollim_bot.testing.surface import RecordingSurface
+from ollim_bot.tools.context import Arrival, Payment
+
+_SHORT, _LONG = 3, 100
+FORK, PARENT = SessionId("fork-1"), SessionId("main-1")
+
+
+def run_of(kind: RunKind, session: SessionId | None = FORK) -> Run:
+    return Run(RunPolicy(kind, ()), NOW, session=session, parent=PARENT)
+
+
+def ping(number: int = 7) -> ChatMessage:
+    return ChatMessage(numbered_id(NOW, number), NOW, Author.BACKGROUND, f"ping {number}")
+
+
+def with_a_token(budget: PingBudget) -> tuple[PingBudget, PingVerdict]:
+    after, is_paid = budget.spent(NOW)
+    return after, PingAllowed(Charge.TOKEN) if is_paid else PingRefused("There is no token.")
+
+
+def as_critical(budget: PingBudget) -> tuple[PingBudget, PingVerdict]:
+    after, is_paid = budget.critical_spent(NOW, 5)
+    return after, PingAllowed(Charge.CRITICAL) if is_paid else PingRefused("There is none left.")
+
+
+def for_nothing(budget: PingBudget) -> tuple[PingBudget, PingVerdict]:
+    return budget, PingAllowed(Charge.NOTHING)
+
+
+class TrueTime:
+    """The time of everybody else: it passes while our machine sleeps, and nobody sets it."""
+
+    def __init__(self, ours: ManualClock) -> None:
+        self.asleep = 0.0
+        self._ours = ours
+
+    def now(self) -> datetime:
+        return NOW + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        return self._ours.monotonic() + self.asleep
+
+    async def sleep(self, seconds: float) -> None:
+        await self._ours.sleep(seconds)
+
+
+class SteppedChannel:
+    """To hand a message over is two steps: before it arrives, and before we know; so is reading."""
+
+    def __init__(self, service: FakeChatService, fate: Fate) -> None:
+        self.name = service.name
+        self._service = service
+        self._fate = fate
+
+    async def run(self, reception: ChatService) -> None:
+        await self._service.run(reception)
+
+    async def present(self, start: TurnStart, events: AsyncIterator[AgentEvent]) -> None:
+        await self._service.present(start, events)
+
+    async def changed(self, status: Status) -> None:
+        await self._service.changed(status)
+
+    async def connected(self) -> str:
+        return await self._service.connected()
+
+    def parts(self, message: ChatMessage) -> Sequence[ChatMessage]:
+        return self._service.parts(message)
+
+    async def take_drafts(
+        self, message: ChatMessage, parts: Sequence[ChatMessage]
+    ) -> Sequence[str]:
+        return await self._service.take_drafts(message, parts)
+
+    async def deliver(self, part: MessagePart) -> str:
+        self._fate.step("before a part is handed over")
+        ref = await self._service.deliver(part)
+        self._fate.step("after a part was handed over")
+        return ref
+
+    async def find(self, part: MessagePart, since: datetime, others: Collection[str]) -> str | None:
+        self._fate.step("before it is looked for")
+        return await self._service.find(part, since, others)
+
+    async def edit(self, ref: str, content: ChatMessage) -> None:
+        self._fate.step("before it is edited")
+        await self._service.edit(ref, content)
+        self._fate.step("after it was edited")
+
+    def discard(self, refs: Sequence[str]) -> None:
+        self._service.discard(refs)
+
+    def ended(self, message: ChatMessage, refs: Sequence[str]) -> None:
+        self._service.ended(message, refs)
+
+
+@dataclass
+class Life:
+    poster: MessagePoster
+    deliveries: DeliveryQueues
+
+    async def send(self, message: ChatMessage, run: Run, pay: Payment | None = None) -> bool:
+        """Whether it was paid for; waits as long as the agent does, and raises `DeliveryFailed`."""
+        verdict = await self.poster.send(message, run, pay)
+        if isinstance(verdict, PingAllowed):
+            self.arrival = await self.poster.arrival(message.id)
+        return isinstance(verdict, PingAllowed)
+
+    arrival: Arrival | None = None
+
+
+@dataclass
+class Mailbag:
+    """What stays when the process dies; messages have to arrive at all `services`.
+
+    `told` is what the owner was told, by its key.
+    """
+
+    services: list[FakeChatService] = field(default_factory=list)
+    clock: ManualClock = field(default_factory=lambda: ManualClock(NOW))
+    store: RepeatingStore = field(default_factory=lambda: RepeatingStore(lambda: NOW))
+    surfaces: list[RecordingSurface] = field(default_factory=list)
+    told: dict[str, str] = field(default_factory=dict)
+
+    @asynccontextmanager
+    async def life(self, fate: Fate | None = None) -> AsyncIterator[Life]:
+        fate = fate or Fate()
+        store = SteppedState(self.store, fate)
+        self.surfaces.append(RecordingSurface())
+        channels = [SteppedChannel(service, fate) for service in self.services]
+        queues = [DeliveryQueue(store, each, self.clock) for each in channels]
+        deliveries = DeliveryQueues(store, queues, self.clock)
+        fanout = SurfaceFanout(store, [self.surfaces[-1]], channels)
+        poster = MessagePoster(store, fanout, queues, self.clock)
+        await deliveries.load()
+        await fanout.load()
+        failures = FailureNotices(store, self._teller(fate))
+        parts = (deliveries, fanout, failures)
+        running = [asyncio.create_task(each.run()) for each in parts]
+        try:
+            yield Life(poster, deliveries)
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    async def until(self, condition: Callable[[], object], fate: Fate | None = None) -> None:
+        """Let time pass for it, if need be: by seconds, then by more; a death ends it too."""
+        for patience in range(_LONG):
+            await self.clock.advance(0)
+            if condition():
+                return
+            if fate is not None:
+                fate.check()
+            await self.clock.advance(1 if patience < _SHORT else 30)
+        raise AssertionError("it never came to that")
+
+    def _teller(self, fate: Fate) -> Callable[..., Any]:
+        async def tell(sentence: str, *, key: str) -> None:
+            fate.step("before it is told")
+            assert self.told.setdefault(key, sentence) == sentence
+            fate.step("after it was told")
+
+        return tell
+
+    @property
+    def recorded(self) -> list[tuple[int, SessionId, SessionId | None]]:
+        known = self.store.run(lambda tx: tx.fork_messages.get())
+        return [(one.message_id, one.fork_session_id, one.parent_session_id) for one in known]
+
+    @property
+    def budget(self) -> PingBudget:
+        return self.store.run(lambda tx: tx.budget.get())
+
+    @property
+    def spent(self) -> tuple[float, int, int]:
+        """Tokens, pings of today, and critical ones."""
+        budget = self.budget
+        return budget.capacity - budget.available, budget.daily_used, budget.critical_used
+
+    @property
+    def waiting(self) -> list[MessageId]:
+        """What has no outcome yet on some channel."""
+        names = [service.name for service in self.services]
+        rows = [self.store.run(lambda tx, on=name: tx.deliveries.open(on, 100)) for name in names]  # type: ignore[misc]
+        return [each.message.id for found in rows for each in found]
+
+    @property
+    def log(self) -> list[ChatMessage]:
+        return messages_of(self.store)
+
+    @property
+    def texts(self) -> list[str]:
+        return [message.text for message in self.log]
+
+    @property
+    def untold(self) -> list[Delivery]:
+        return self.store.run(lambda tx: tx.deliveries.untold(100))
+
+    def refs(self, message_id: MessageId, channel: str = "discord") -> tuple[str, ...]:
+        return self.store.run(lambda tx: tx.deliveries.refs(message_id)).get(channel, ())
+
+
+def far_bag(**more: Any) -> tuple[Mailbag, FakeChatService, TrueTime]:
+    """A mailbag whose messages have to arrive at a service."""
+    clock = ManualClock(NOW)
+    time = TrueTime(clock)
+    service = FakeChatService(time, **more)
+    return Mailbag([service], clock), service, time

@@ -1,0 +1,187 @@
+"""Any number of channels follow one log, and none waits for another."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from tests.conversation.delivery_scene import Mailbag, ping, run_of, with_a_token
+from tests.conversation.scene import NOW
+
+from ollim_bot.domain.chat import OF_GREETING, Author, ChatMessage, MessageId, TurnId
+from ollim_bot.domain.runs import RunKind
+from ollim_bot.errors import DeliveryFailed
+from ollim_bot.store.deliveries import DeliveryState
+from ollim_bot.testing.channel import FakeChatService
+from ollim_bot.testing.clock import ManualClock
+
+BACKGROUND = run_of(RunKind.BACKGROUND)
+
+
+def two() -> tuple[Mailbag, FakeChatService, FakeChatService]:
+    clock = ManualClock(NOW)
+    one, other = FakeChatService(clock, name="discord"), FakeChatService(clock, name="telegram")
+    return Mailbag([one, other], clock), one, other
+
+
+def said(name: str, author: Author = Author.ASSISTANT, **more: object) -> ChatMessage:
+    return ChatMessage(MessageId(name), NOW, author, name, **more)  # type: ignore[arg-type]
+
+
+async def test_two_channels_and_the_page_show_every_message_once_and_in_order() -> None:
+    bag, one, other = two()
+    async with bag.life() as life:
+        for number in range(3):
+            assert await life.send(ping(number), BACKGROUND, with_a_token)
+        await bag.until(lambda: not bag.waiting)
+    assert one.texts == other.texts == bag.surfaces[-1].texts == ["ping 0", "ping 1", "ping 2"]
+    assert bag.spent == (3, 3, 0)
+
+
+async def test_a_channel_that_is_down_holds_up_neither_the_other_nor_the_page() -> None:
+    bag, one, other = two()
+    other.is_down = True
+    async with bag.life() as life:
+        assert await life.send(ping(), BACKGROUND, with_a_token)
+        assert (one.texts, bag.surfaces[-1].texts) == (["ping 7"], ["ping 7"])
+        other.is_down = False
+        await bag.until(lambda: other.texts == ["ping 7"])
+
+
+async def test_what_one_channel_refuses_costs_as_long_as_another_may_show_it() -> None:
+    bag, one, other = two()
+    one.refusal = "Your direct messages are closed."
+    async with bag.life() as life:
+        assert await life.send(ping(), BACKGROUND, with_a_token)
+        await bag.until(lambda: not bag.waiting and not bag.untold)
+    assert (other.texts, bag.spent[1], len(bag.told)) == (["ping 7"], 1, 1)
+
+
+async def test_what_all_channels_refuse_is_given_back_once() -> None:
+    bag, one, other = two()
+    one.refusal = other.refusal = "It is closed."
+    async with bag.life() as life:
+        sending = asyncio.create_task(life.send(ping(), BACKGROUND, with_a_token))
+        await bag.until(sending.done)
+        with pytest.raises(DeliveryFailed, match="It is closed"):
+            sending.result()
+        await bag.until(lambda: not bag.untold)
+    assert (bag.budget.daily_used, len(bag.told)) == (0, 2)
+
+
+async def test_what_the_owner_wrote_on_a_channel_is_not_sent_back_to_it() -> None:
+    bag, one, other = two()
+    question = said("hello", Author.OWNER)
+    async with bag.life() as life:
+        await life.poster.receive(question, "discord", {"discord": "77"})
+        await bag.until(lambda: not bag.waiting)
+        await life.poster.post(replace(question, text="hello there"))
+        await bag.until(lambda: other.texts == ["hello there"])
+    assert (one.texts, one.edits) == ([], 0)
+    found = bag.store.run(lambda tx: tx.deliveries.by_ref("discord", "77"))
+    assert found is not None
+    assert found.message.id == "hello"
+
+
+async def test_an_edit_reaches_every_channel_once_in_its_newest_form() -> None:
+    bag, one, other = two()
+    card = said("card", Author.PROGRAM)
+    async with bag.life() as life:
+        await life.poster.post(card)
+        await bag.until(lambda: not bag.waiting)
+        one.is_down = True
+        for text in ("first", "second", "third"):
+            await life.poster.post(replace(card, text=text))
+        await bag.until(lambda: other.texts == ["third"])
+        one.is_down = False
+        await bag.until(lambda: one.texts == ["third"])
+    assert [each.text for each in bag.log] == ["third"]
+
+
+async def test_an_answer_takes_its_draft_over_and_goes_on_below() -> None:
+    clock = ManualClock(NOW)
+    service = FakeChatService(clock, longest=5)
+    bag = Mailbag([service], clock)
+    draft = service.draw("turn-1", "…")
+    async with bag.life() as life:
+        await life.poster.post(said("abcdefgh", turn=TurnId("turn-1")))
+        await bag.until(lambda: service.ends)
+        await bag.until(lambda: service.history[0].text == "abcde")
+    assert [(each.id == draft, each.text) for each in service.history] == [
+        (True, "abcde"),
+        (False, "fgh"),
+    ]
+
+
+async def test_a_channel_that_joins_starts_at_the_present_and_one_that_leaves_is_closed() -> None:
+    bag, one, other = two()
+    bag.services.remove(other)
+    async with bag.life() as life:
+        await life.send(ping(1), BACKGROUND, with_a_token)
+    bag.services[:] = [other]
+    one.is_down = True
+    async with bag.life() as life:
+        await life.send(ping(2), BACKGROUND, with_a_token)
+        await bag.until(lambda: other.texts)
+    assert (one.texts, other.texts) == (["ping 1"], ["ping 2"])
+
+
+async def test_another_account_gets_nothing_that_was_for_the_first() -> None:
+    bag, one, other = two()
+    bag.services.remove(other)
+    one.is_down = True
+    async with bag.life() as life:
+        sending = asyncio.create_task(life.send(ping(1), BACKGROUND, with_a_token))
+        await bag.until(sending.done)
+    one.account, one.is_down = "owner-2", False
+    async with bag.life() as life:
+        await bag.until(lambda: not bag.waiting)
+        await life.send(ping(2), BACKGROUND, with_a_token)
+    assert one.texts == ["ping 2"]
+
+
+async def test_after_an_hour_what_has_passed_becomes_one_line_and_pings_still_come() -> None:
+    bag, one, other = two()
+    bag.services.remove(other)
+    one.is_down = True
+    passed = [
+        said(f"{OF_GREETING}1", Author.PROGRAM),
+        said("from the page", Author.OWNER),
+        said("an answer"),
+    ]
+    async with bag.life() as life:
+        await life.poster.post(passed[0])
+        await life.poster.receive(passed[1], "web", {})
+        await life.poster.post(passed[2])
+        await life.poster.post(replace(ping(), occurrence="reminder:w1:x"))
+    bag.clock.jump(timedelta(hours=2).total_seconds())
+    one.is_down = False
+    async with bag.life():
+        await bag.until(lambda: not bag.waiting)
+    assert one.texts[0] == "ping 7"
+    [line] = one.texts[1:]
+    assert line.startswith("3 messages were said while Discord could not be reached (10:15).")
+    states = {each.id: _state(bag, each) for each in bag.log}
+    assert [states[each.id] for each in passed] == [DeliveryState.CLOSED] * 3
+
+
+async def test_an_answer_to_what_was_asked_there_comes_however_late() -> None:
+    bag, one, other = two()
+    bag.services.remove(other)
+    one.is_down = True
+    async with bag.life() as life:
+        await life.poster.receive(said("asked", Author.OWNER), "discord", {"discord": "5"})
+        await life.poster.post(said("answered"))
+    bag.clock.jump(timedelta(days=1).total_seconds())
+    one.is_down = False
+    async with bag.life():
+        await bag.until(lambda: not bag.waiting)
+    assert one.texts == ["answered"]
+
+
+def _state(bag: Mailbag, message: ChatMessage) -> DeliveryState:
+    found = bag.store.run(lambda tx: tx.deliveries.get("discord", message.id))
+    assert found is not None
+    return found.state
