@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from tests.stores import Stores
+
 from bench.bars import Bar
 from bench.measure import Result, Unit
 from bench.places import prepared
@@ -15,7 +17,6 @@ from bench.turns import Scene, a_scene, watched
 from ollim_bot.domain.occurrences import LedgerRow, OccurrenceState
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.offline.messages import ModelRequest, Reply, Say
-from ollim_bot.stores import Stores
 
 MANY = 40
 # They are due within so many seconds, of which a run takes more than one.

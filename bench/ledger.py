@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 
+from tests.stores import Stores
+
 from bench.bars import Bar
 from bench.cli_start import running
 from bench.measure import Result, compare
@@ -18,7 +20,6 @@ from ollim_bot.domain.definitions import Armed, Definition
 from ollim_bot.domain.jobs import JobKind, JobSpec, Routine
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.run_history import History, checkpoint_row, claiming_row
-from ollim_bot.stores import Stores
 
 # In the past of whoever measures: the check looks at the real clock.
 END = datetime(2026, 1, 1, tzinfo=UTC)

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tests.stores import Stores
+
 from bench.bare_imports import READY
 from bench.bars import Bar
 from bench.measure import Result, Unit
 from bench.places import BOT, a_process, prepared, resident_bytes, write_reminders
 from ollim_bot.domain.run_history import CHECKPOINT
-from ollim_bot.stores import Stores
 
 SOME = 1_000
 MOST_BYTES = 120e6

@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ollim_bot.store.stores import open_stores
+from tests.stores import Stores
+
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.stores import open_stores
-from ollim_bot.stores import Stores
 from ollim_bot.testing.journal import RecordingJournal
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)

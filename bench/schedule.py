@@ -11,6 +11,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any, cast
 
+from ollim_bot.store.stores import open_stores
+from tests.stores import Stores, on_store
+
 from bench import bare_watch
 from bench.bars import Bar
 from bench.measure import Result, Unit, seconds
@@ -25,9 +28,6 @@ from ollim_bot.schedule.job_index import JobIndex
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import Watcher
 from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.store.record_views import on_records
-from ollim_bot.store.stores import open_stores
-from ollim_bot.stores import Stores
 from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.repeating_store import RepeatingStore
 
@@ -103,7 +103,7 @@ async def _running(paths: DataPaths) -> AsyncIterator[tuple[Stores, float]]:
     clock, nobody = SystemClock(UTC), cast("Any", _Nobody())
     journal = RecordingJournal()
     files = open_stores(paths, now=clock.now, journal=journal)
-    stores = on_records(files, RepeatingStore(clock.now))
+    stores = on_store(files, RepeatingStore(clock.now))
     book = JobIndex(paths, clock, nobody, HandEdits(journal, paths.root, clock))
     dispatch = Dispatcher(
         stores, nobody, nobody, nobody, nobody, nobody, clock, nobody, ManualRuns()

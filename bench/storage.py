@@ -6,12 +6,13 @@ import os
 from itertools import count
 from pathlib import Path
 
+from tests.stores import Stores
+
 from bench.bars import Bar
 from bench.measure import Result, compare
 from bench.places import NOW, prepared
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
-from ollim_bot.stores import Stores
 
 ROUNDS = 60
 LONG = 100_000

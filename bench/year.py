@@ -14,8 +14,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from ollim_bot.store.stores import open_stores
 from tests.scheduling.hurrying import HurryingLoop
 from tests.scheduling.year import Agent, Machine
+from tests.stores import on_store
 
 from bench.places import resident_bytes
 from ollim_bot.domain.cron import Cron
@@ -24,8 +26,6 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.files import OsDisk
-from ollim_bot.store.record_views import on_records
-from ollim_bot.store.stores import open_stores
 
 START = datetime(2025, 1, 1, tzinfo=UTC)
 DAYS = 365
@@ -58,7 +58,7 @@ class _OnDisk(Machine):
         moments = [START + timedelta(days=day, minutes=n) for day in range(DAYS) for n in _MINUTES]
         super().__init__(loop, START - timedelta(minutes=1), moments, UTC)
         stores = open_stores(paths, now=self.clock.now, journal=_NoJournal(), disk=disk)
-        self.stores = on_records(replace(stores, reminders=self.book), self.stores.state)
+        self.stores = on_store(replace(stores, reminders=self.book), self.stores.state)
         self.agent = Agent(self.stores, self.clock)
 
     def forget(self) -> None:

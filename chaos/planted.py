@@ -84,7 +84,7 @@ PLANTED = (
         "a moment is run without a claim",
         "schedule/dispatch.py",
         "                return await asyncio.to_thread(\n"
-        "                    self._stores.claims.claim, due.occurrence, found_at, facts\n"
+        "                    self._stores.ledger.claim, due.occurrence, found_at, facts\n"
         "                )\n",
         "                return bool(facts)\n",
     ),

@@ -16,7 +16,6 @@ from collections.abc import (
     Awaitable,
     Callable,
     Collection,
-    Iterable,
     Mapping,
     Sequence,
 )
@@ -24,7 +23,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, TypeVar
 
 from ollim_bot.domain.provider import Price
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from ollim_bot.domain.commands import CommandAnswer, CommandSpec
     from ollim_bot.domain.events import AgentEvent
     from ollim_bot.domain.inputs import InputId
-    from ollim_bot.domain.jobs import ShelfReport, Shelved
+    from ollim_bot.domain.jobs import Reminder, Routine, ShelfReport, Shelved, WebhookSpec
     from ollim_bot.domain.runtime_config import Thinking
     from ollim_bot.domain.sessions import SessionId
     from ollim_bot.domain.taint import Untrusted
@@ -480,51 +479,6 @@ class Store(Protocol[T]):
         """
 
 
-class StateStore(Protocol):
-    """The store of all state, for parts that must not know its tables: `tx` is a `Transaction`."""
-
-    async def transact(self, step: Callable[[Any], R]) -> R: ...
-
-    async def read(self, question: Callable[[Any], R]) -> R: ...
-
-    def run(self, step: Callable[[Any], R]) -> R: ...
-
-    def query(self, question: Callable[[Any], R]) -> R: ...
-
-    def subscribe(self, subscriber: Callable[[frozenset[str]], None]) -> Callable[[], None]: ...
-
-    @property
-    def is_writable(self) -> bool: ...
-
-    async def until_writable(self) -> None: ...
-
-
-class LogView(NamedTuple, Generic[T]):
-    """The entries that were understood, and the number of lines that were not."""
-
-    entries: Sequence[T]
-    skipped: int = 0
-
-
-class Log(Protocol[T]):
-    """Entries in the order in which they were appended."""
-
-    def append(self, *entries: T) -> None:
-        """Append all of the entries, next to each other, or none of them."""
-
-    def read(self, since: datetime | None = None) -> LogView[T]:
-        """The entries, leaving out those from before `since`."""
-
-    def tail(self, limit: int) -> LogView[T]:
-        """The newest entries, oldest first, at a cost that does not grow with the history.
-
-        `skipped` counts only the lines that had to be read.
-        """
-
-    def compact(self, keep: Callable[[Sequence[T]], Iterable[T]]) -> None:
-        """Replace the entries by `keep(entries)`; concurrent appends are not lost."""
-
-
 class Shelf(Protocol[T]):
     """Documents in a folder, each with its own id; people may edit them at any time."""
 
@@ -547,6 +501,15 @@ class Shelf(Protocol[T]):
         """
 
     def remove(self, item_id: str) -> Path: ...
+
+
+@dataclass(frozen=True, slots=True)
+class JobShelves:
+    """All job files, by their kind."""
+
+    routines: Shelf[Routine]
+    reminders: Shelf[Reminder]
+    webhooks: Shelf[WebhookSpec]
 
 
 class Journal(Protocol):

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.stores import memory_stores
 
 from ollim_bot.app.app import App, Ending
 from ollim_bot.cli.main import main
@@ -23,7 +24,6 @@ from ollim_bot.ports import ChatService, IncomingMessage, SessionSpec, Toolset
 from ollim_bot.settings import Settings
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine, ScriptedSession
-from ollim_bot.testing.memory import memory_stores
 from ollim_bot.testing.surface import RecordingSurface
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)

@@ -22,9 +22,9 @@ from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import IncomingMessage
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.opening import IN_FILES, open_database
+from ollim_bot.store.job_files import open_shelves
+from ollim_bot.store.opening import open_database
 from ollim_bot.store.steps import change_provider
-from ollim_bot.store.stores import open_stores
 from ollim_bot.surfaces.web.secret import web_secret
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
@@ -38,7 +38,7 @@ async def test_a_start_says_so_and_goes_on_when_there_is_room(tmp_path: Path) ->
     clock, disk, surface = ManualClock(NOW), SmallDisk(), RecordingSurface()
     paths = DataPaths(tmp_path / "data")
     prepare_data_directory(paths)
-    stores = open_stores(paths, now=clock.now, journal=RecordingJournal(), disk=disk)
+    stores = open_shelves(paths, RecordingJournal(), disk)
     spec = JobSpec(id="w1", message="Drink water.", background=True)
     stores.reminders.add(Reminder(spec, NOW + timedelta(minutes=1)))
     disk.is_full = True
@@ -52,7 +52,6 @@ async def test_a_start_says_so_and_goes_on_when_there_is_room(tmp_path: Path) ->
         engine=engine,
         surfaces=[surface],
         store=store,
-        stores=stores,
     )
     async with running(app):
         await until(lambda: surface.statuses and surface.statuses[-1].trouble)
@@ -80,9 +79,7 @@ async def test_the_real_program_runs_though_it_can_write_nothing(tmp_path: Path)
     given = settings(tmp_path)
     prepare_data_directory(given.paths)
     web_secret(given.paths)
-    database = open_database(
-        given.paths, lambda: NOW, is_holder=True, report=print, in_use=IN_FILES
-    )
+    database = open_database(given.paths, lambda: NOW, is_holder=True, report=print)
     database.run(lambda tx: change_provider(tx, "offline"))
     database.close()
     with socket.socket() as free:

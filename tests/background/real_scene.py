@@ -74,7 +74,7 @@ async def real_scene(home: Path, **replaced: Any) -> AsyncIterator[RealScene]:
     async with model_scene(home) as at:
         data = DataDirectory(home / "data")
         engine = engine_at(home, at.url)
-        stores = data.open_all(QuickDisk())
+        stores = data.open(QuickDisk())
         async with scene(engine, root=data.paths.root, stores=stores, **replaced) as stage:
             stage.base = SessionSpec("You help.", data.paths.root, thinking="adaptive")
             stage.main = None

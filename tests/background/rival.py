@@ -8,12 +8,12 @@ from pathlib import Path
 
 from tests.background.scene import NOW, WatchedEngine, ping, routine, scene
 from tests.storage.places import DataDirectory, QuickDisk
+from tests.stores import Stores
 
 from ollim_bot.domain.jobs import ReportMode
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.store import SqliteStore
-from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 
 
@@ -29,7 +29,7 @@ async def _run(stores: Stores, root: Path, name: str) -> str:
 
 
 def main(root: str, *_: str) -> None:
-    stores = DataDirectory(Path(root)).open_all(QuickDisk())
+    stores = DataDirectory(Path(root)).open(QuickDisk())
     print("ready", flush=True)
     for line in sys.stdin:
         print(asyncio.run(_run(stores, Path(root), line.strip())), flush=True)

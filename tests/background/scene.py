@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from tests.conversation.scene import STATUS, messages_of
+from tests.stores import Stores, memory_stores, on_store
 
 from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.background import BackgroundRuns
@@ -32,14 +33,12 @@ from ollim_bot.domain.sessions import SessionEvent, SessionId
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import AgentEngine, SessionSpec, Toolset
 from ollim_bot.store.job_checker import JobFileChecker
-from ollim_bot.store.record_views import on_records
 from ollim_bot.store.store import Store
 from ollim_bot.store.undo import UndoStore
-from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import CallsTool, ScriptedEngine, ScriptedSession
 from ollim_bot.testing.journal import RecordingJournal
-from ollim_bot.testing.memory import MemoryLog, memory_stores
+from ollim_bot.testing.memory import MemoryLog
 from ollim_bot.testing.surface import RecordingSurface
 from ollim_bot.tools.gates import BackgroundTools
 from ollim_bot.tools.path_rules import PathPolicy
@@ -278,7 +277,7 @@ async def scene(
     stores = replace(stores or memory_stores(clock.now()), **replaced)
     surface = RecordingSurface()
     if store is not None:
-        stores = on_records(stores, store)
+        stores = on_store(stores, store)
     store = stores.state
     state = ConversationState(store)
     fanout = SurfaceFanout(store, [surface])

@@ -15,6 +15,7 @@ from tests.background.scene import NOW, Scene, reminder, routine
 from tests.chaos.test_rivals import rivals
 from tests.engine.scene import LIMIT
 from tests.storage.places import DataDirectory, QuickDisk
+from tests.stores import memory_stores
 
 from ollim_bot.domain.jobs import ReportMode
 from ollim_bot.domain.occurrences import OccurrenceState
@@ -22,7 +23,6 @@ from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.offline.messages import Hang
 from ollim_bot.ports import Store
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.testing.memory import memory_stores
 
 ROUNDS = 5
 
@@ -79,7 +79,7 @@ def test_of_two_processes_whose_runs_want_the_last_token_exactly_one_speaks(
     tmp_path: Path,
 ) -> None:
     data = DataDirectory(tmp_path / "data")
-    stores = data.open_all(QuickDisk())
+    stores = data.open(QuickDisk())
     with rivals(data.paths.root, "run a job", "tests.background.rival") as both:
         for number in range(ROUNDS):
             stores.state.run(leave_one_token)

@@ -27,7 +27,7 @@ async def test_the_command_knows_the_run_and_its_limits(tmp_path: Path) -> None:
     allowed = ("Bash(ollim-bot reminder *)",)
     async with asyncio.timeout(LIMIT), model_scene(tmp_path) as at:
         data = DataDirectory(tmp_path / "data")
-        stores = data.open_all(QuickDisk())
+        stores = data.open(QuickDisk())
         (data.paths.routines / "mail.md").write_text(JOB)
         (data.paths.reminders / "pill.md").write_text(PILL)
         engine = engine_at(tmp_path, at.url, {"OLLIM_DATA_DIR": str(data.paths.root)})

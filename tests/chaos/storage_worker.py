@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.storage.places import NOW, DataDirectory
+from tests.stores import Stores
 
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.store.files import OsDisk
-from ollim_bot.stores import Stores
 from ollim_bot.testing.disks import SteppedDisk
 
 

@@ -23,7 +23,7 @@ from ollim_bot.cli.runs import find_run, listing, run_records
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.store.opening import DATABASE, IN_FILES, open_database
+from ollim_bot.store.opening import DATABASE, open_database
 
 PAGE = (Path(__file__).parents[2] / "docs" / "background-runs.md").read_text()
 
@@ -86,9 +86,7 @@ MESSAGES = [
 
 
 def keep(terminal: Terminal, *messages: ChatMessage) -> None:
-    database = open_database(
-        terminal.paths, lambda: AT, is_holder=True, report=print, in_use=IN_FILES
-    )
+    database = open_database(terminal.paths, lambda: AT, is_holder=True, report=print)
     database.run(lambda tx: [tx.messages.add(message) for message in messages])
     database.close()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tests.conversation.scene import messages_of
+from tests.stores import Stores, memory_stores
 
 from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.message_poster import MessagePoster
@@ -21,9 +22,7 @@ from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.ports import Refusal, ToolCall
 from ollim_bot.store.store import Store
-from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.memory import memory_stores
 
 NOW = datetime(2026, 2, 24, 10, 15, tzinfo=UTC)
 ROOT = Path("/data")

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from datetime import datetime
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from tests.stores import Stores, on_store
 
 from ollim_bot.errors import Unreadable, WriteFailed
-from ollim_bot.ports import Log, LogView, Store
 from ollim_bot.store.database import Step
-from ollim_bot.store.record_views import on_records
 from ollim_bot.store.store import Store as StateStore
 from ollim_bot.store.store import Subscriber
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.stores import Stores
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -45,57 +42,8 @@ class Fate:
             raise Crash(what)
 
 
-class SteppedStore:
-    """Each write is two steps: the moment before it took effect, and the moment after."""
-
-    def __init__(self, name: str, store: Store[Any], fate: Fate) -> None:
-        self._name = name
-        self._store = store
-        self._fate = fate
-
-    def read(self) -> Any:
-        self._fate.check()
-        return self._store.read()
-
-    def transact(self, step: Callable[[Any], tuple[Any, R]]) -> R:
-        self._fate.step(f"before a change of {self._name}")
-        result = self._store.transact(step)
-        self._fate.step(f"after a change of {self._name}")
-        return result
-
-
-class SteppedLog:
-    """`written` has all that was ever appended, also what was made short since."""
-
-    def __init__(self, name: str, log: Log[Any], fate: Fate, written: list[Any]) -> None:
-        self._name = name
-        self._log = log
-        self._fate = fate
-        self._written = written
-
-    def append(self, *entries: Any) -> None:
-        what = f"{type(entries[0]).__name__} in {self._name}" if entries else self._name
-        self._fate.step(f"before {what}")
-        self._log.append(*entries)
-        self._written += entries
-        self._fate.step(f"after {what}")
-
-    def read(self, since: datetime | None = None) -> LogView[Any]:
-        self._fate.check()
-        return self._log.read(since)
-
-    def tail(self, limit: int) -> LogView[Any]:
-        self._fate.check()
-        return self._log.tail(limit)
-
-    def compact(self, keep: Callable[[Sequence[Any]], Iterable[Any]]) -> None:
-        self._fate.step(f"before {self._name} is made short")
-        self._log.compact(keep)
-        self._fate.step(f"after {self._name} is made short")
-
-
 class SteppedState:
-    """A store; each of its steps is two steps of a life, as with `SteppedStore`."""
+    """A store; each of its steps is two steps of a life, before it is committed and after it."""
 
     def __init__(self, inner: StateStore, fate: Fate) -> None:
         self.inner = inner
@@ -171,9 +119,5 @@ class RefusingState(SteppedState):
 
 
 def fated(stores: Stores, fate: Fate) -> Stores:
-    """The same stores, for one life."""
-    in_files = replace(
-        stores,
-        ledger=SteppedLog("the ledger", stores.ledger, fate, []),
-    )
-    return on_records(in_files, SteppedState(stores.state, fate))
+    """The same state, for one life."""
+    return on_store(stores, SteppedState(stores.state, fate))

@@ -12,6 +12,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from tests.stores import Stores, memory_stores
+
 from ollim_bot.conversation.assembly import (
     ConversationDeps,
     ConversationParts,
@@ -40,11 +42,10 @@ from ollim_bot.ports import (
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.store import Store
 from ollim_bot.store.undo import UndoStore
-from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
 from ollim_bot.testing.journal import RecordingJournal
-from ollim_bot.testing.memory import RecordingStore, memory_stores
+from ollim_bot.testing.memory import RecordingStore
 from ollim_bot.testing.surface import RecordingSurface
 from ollim_bot.tools.gates import BackgroundTools
 from ollim_bot.tools.path_rules import PathPolicy
@@ -258,7 +259,7 @@ def world(
         "restart": lambda: None,
         **changes,
     }
-    return ConversationDeps(engine, stores.state, stores, clock, surfaces, **parts)
+    return ConversationDeps(engine, stores.state, stores.shelves, clock, surfaces, **parts)
 
 
 def inbox_rows(stores: Stores) -> list[InboxRow]:

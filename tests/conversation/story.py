@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 from tests.conversation.fate import Crash, Fate, fated
 from tests.conversation.recalling import ANSWER, WRITE, RecallingEngine
 from tests.conversation.scene import NOW, Scene, inbox_rows, messages_of, scene
+from tests.stores import Stores, memory_stores
 
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.inbox import Ended, InboxRow, InputEnd, Taken
 from ollim_bot.domain.sessions import SessionChange
 from ollim_bot.store.store import Store
-from ollim_bot.stores import Stores
-from ollim_bot.testing.memory import memory_stores
 
 UPDATES = ("Mail: 3 need replies.", "The build is green.")
 

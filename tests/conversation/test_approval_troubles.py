@@ -8,11 +8,11 @@ from typing import TypeVar
 import pytest
 from tests.conversation.approval_scene import WRITE, Questions
 from tests.conversation.fate import Fate, RefusingState, SteppedState
+from tests.stores import on_store
 
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.ports import Refusal
 from ollim_bot.store.database import Step
-from ollim_bot.store.record_views import on_records
 from ollim_bot.store.store import Store
 
 R = TypeVar("R")
@@ -25,7 +25,7 @@ async def questions() -> Questions:
 
 def without_disk(questions: Questions) -> Questions:
     store = RefusingState(questions.stores.state, is_gone=True)
-    return Questions(on_records(questions.stores, store))
+    return Questions(on_store(questions.stores, store))
 
 
 async def test_what_cannot_be_remembered_is_not_granted_and_can_still_be_answered(
@@ -42,7 +42,7 @@ async def test_what_cannot_be_remembered_is_not_granted_and_can_still_be_answere
 
 
 async def test_what_cannot_be_shown_is_refused(questions: Questions) -> None:
-    mute = Questions(on_records(questions.stores, RefusingState(questions.store)))
+    mute = Questions(on_store(questions.stores, RefusingState(questions.store)))
     refusal = await mute.within(mute.ask())
     assert refusal is not None
     assert "could not be asked" in refusal.reason
@@ -74,7 +74,7 @@ class HangingStore(SteppedState):
 
 async def test_a_disk_that_hangs_keeps_no_call_waiting_for_longer(questions: Questions) -> None:
     hanging = HangingStore(questions.store)
-    stuck = Questions(on_records(questions.stores, hanging))
+    stuck = Questions(on_store(questions.stores, hanging))
     asking = stuck.ask()
     try:
         await stuck.until(lambda: hanging.was_asked and stuck.clock.sleeping == 1)
@@ -102,7 +102,7 @@ class SlowStore(SteppedState):
 
 async def test_a_reset_takes_back_also_what_is_just_being_granted(questions: Questions) -> None:
     store = SlowStore(questions.stores.state)
-    slow = Questions(on_records(questions.stores, store))
+    slow = Questions(on_store(questions.stores, store))
     (asking,) = await slow.asked()
     store.is_slow = True
     granting = asyncio.create_task(slow.click("always"))

@@ -10,14 +10,13 @@ from tests.conversation.fate import Fate, RefusingState, fated
 from tests.conversation.recalling import ANSWER, WRITE, RecallingEngine
 from tests.conversation.scene import NOW, Scene, plain_spec, scene
 from tests.conversation.story import Story, check_answered
+from tests.stores import memory_stores, on_store
 
 from ollim_bot.domain.inbox import Accepted, InputEnd
 from ollim_bot.domain.inputs import InputId, OwnerMessage
 from ollim_bot.errors import StorageError, Unreadable, WriteFailed
 from ollim_bot.ports import SessionSpec
-from ollim_bot.store.record_views import on_records
 from ollim_bot.testing.engine import ScriptedEngine
-from ollim_bot.testing.memory import memory_stores
 
 pytestmark = pytest.mark.usefixtures("at_once")
 
@@ -100,7 +99,7 @@ async def test_a_message_that_cannot_be_kept_is_refused_with_a_sentence() -> Non
 async def test_settings_that_cannot_be_read_hold_up_no_message() -> None:
     stores = memory_stores(NOW)
     gone = RefusingState(stores.state, is_full=False)
-    async with scene(RecallingEngine(), stores=on_records(stores, gone)) as at:
+    async with scene(RecallingEngine(), stores=on_store(stores, gone)) as at:
         gone.is_gone = True
         await at.send("hello")
         await at.until(lambda: at.answers)

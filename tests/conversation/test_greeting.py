@@ -11,16 +11,14 @@ from typing import Any
 import pytest
 from tests.conversation.fate import RefusingState
 from tests.conversation.scene import NOW, Scene, scene, scripted
+from tests.stores import Stores, memory_stores, on_store
 
 from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage
 from ollim_bot.domain.owner_choices import GivenNames
 from ollim_bot.prompts.system import read_set_up
-from ollim_bot.store.record_views import on_records
-from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
-from ollim_bot.testing.memory import memory_stores
 
 CUT_OFF = (
     "I was cut off without warning, last seen today 10:15, and am back. "
@@ -260,7 +258,7 @@ async def test_it_is_said_once_in_a_life(is_new: bool) -> None:
 async def test_what_the_disk_refuses_is_said_when_it_is_asked_for_again() -> None:
     engine, stores, clock = a_bot()
     full = RefusingState(stores.state, is_full=False)
-    async with life(engine, on_records(stores, full), clock) as at:
+    async with life(engine, on_store(stores, full), clock) as at:
         full.is_full = True
         await at.talk.greeting.say()
         assert await at.chat.history(10) == []
@@ -271,7 +269,7 @@ async def test_what_the_disk_refuses_is_said_when_it_is_asked_for_again() -> Non
 async def test_a_full_disk_keeps_nobody_from_starting_greeting_and_stopping() -> None:
     engine, stores, clock = a_bot()
     full = RefusingState(stores.state)
-    async with life(engine, on_records(stores, full), clock) as at:
+    async with life(engine, on_store(stores, full), clock) as at:
         await at.talk.greeting.say()
         assert at.log == []
         full.is_full = False

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from tests.conversation.scene import NOW, Scene, scene
+from tests.stores import Stores, memory_stores
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.stores import Stores
 from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine
-from ollim_bot.testing.memory import memory_stores
 from ollim_bot.testing.repeating_store import RepeatingStore
 
 OLD = 10_000

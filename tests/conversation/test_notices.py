@@ -6,11 +6,11 @@ import pytest
 from tests.conversation.fate import Crash, Fate, fated
 from tests.conversation.moments import half_way
 from tests.conversation.scene import NOW, scene
+from tests.stores import memory_stores
 
 from ollim_bot.domain.chat import Author
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import Says, ScriptedEngine, Waits
-from ollim_bot.testing.memory import memory_stores
 
 pytestmark = pytest.mark.usefixtures("at_once")
 

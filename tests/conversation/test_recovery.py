@@ -12,12 +12,12 @@ import pytest
 from tests.conversation.moments import SlowEngine, half_way, pass_moments, slow_spec
 from tests.conversation.pictures import SeeingEngine
 from tests.conversation.scene import NOW, Scene, inbox_rows, scene
+from tests.stores import Stores
 
 from ollim_bot.conversation import texts
 from ollim_bot.domain.events import FailureKind, TextCompleted, TextStreamed, TextWithdrawn
 from ollim_bot.domain.inbox import InputEnd, Taken
 from ollim_bot.ports import Image, IncomingFile, Trace
-from ollim_bot.stores import Stores
 from ollim_bot.testing.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
 from ollim_bot.testing.repeating_store import RepeatingStore
 

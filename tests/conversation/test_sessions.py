@@ -10,6 +10,7 @@ from dataclasses import replace
 from tests.conversation.fate import Fate, fated
 from tests.conversation.moments import half_way
 from tests.conversation.scene import HOME, NOW, plain_spec, scene
+from tests.stores import memory_stores
 
 from ollim_bot.conversation import texts
 from ollim_bot.domain.events import Compacted, TextStreamed
@@ -20,7 +21,6 @@ from ollim_bot.errors import EngineError
 from ollim_bot.ports import SessionSpec, Toolset
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import Says, ScriptedEngine, ScriptedSession, Waits
-from ollim_bot.testing.memory import memory_stores
 
 CREATED, COMPACTED = SessionChange.CREATED, SessionChange.COMPACTED
 SWAPPED, CLEARED = SessionChange.SWAPPED, SessionChange.CLEARED

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.conversation.fate import RefusingState
 from tests.conversation.scene import NOW, scene, scripted
+from tests.stores import memory_stores, on_store
 
 from ollim_bot.domain.chat import Author, TurnId
 from ollim_bot.domain.inbox import ToolCalled
@@ -18,9 +19,7 @@ from ollim_bot.offline.rules import OfflineModel
 from ollim_bot.prompts.context import READ_ONLY, neutralised
 from ollim_bot.prompts.system import read_set_up
 from ollim_bot.prompts.turns import button_prompt, continued_prompt
-from ollim_bot.store.record_views import on_records
 from ollim_bot.testing.engine import ScriptedEngine
-from ollim_bot.testing.memory import memory_stores
 
 FULL = WriteFailed(Path("inbox.jsonl"), "the disk is full")
 
@@ -60,7 +59,7 @@ async def test_it_outlives_a_crash() -> None:
 
 async def test_what_cannot_be_kept_is_said() -> None:
     stores = memory_stores(NOW)
-    full = on_records(stores, RefusingState(stores.state))
+    full = on_store(stores, RefusingState(stores.state))
     async with scene(ScriptedEngine(), stores=full) as at:
         answer = await at.chat.command("web", "/setup")
         assert (answer.is_error, answer.text) == (True, "ollim.db: No space left on device.")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.conversation.scene import HOME, Scene, scene
 from tests.conversation.test_foreground_jobs import fired
+from tests.stores import Stores
 
 from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import OF_CLICK, Author
@@ -18,7 +19,6 @@ from ollim_bot.domain.inbox import InputEnd
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.ports import Gate
-from ollim_bot.stores import Stores
 from ollim_bot.testing.engine import CallsTool, Says, ScriptedEngine, Waits
 from ollim_bot.tools.gates import Allowed, TaintCheck, Undecided, main_gate
 from ollim_bot.tools.path_rules import PathPolicy

@@ -10,6 +10,7 @@ from itertools import count
 import pytest
 from tests.conversation.moments import SlowEngine, accepted, pass_moments, slow_spec
 from tests.conversation.scene import NOW, Scene, scene
+from tests.stores import memory_stores
 
 from ollim_bot.conversation import texts
 from ollim_bot.domain.events import FailureKind, Noted
@@ -18,7 +19,6 @@ from ollim_bot.domain.sessions import SessionId
 from ollim_bot.ports import Trace
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import Fails, ScriptedEngine
-from ollim_bot.testing.memory import memory_stores
 
 HEADER = "RECENT BACKGROUND UPDATES (mention key findings in your response)"
 

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 from devtools.localdiscord.server import LocalDiscord
 from tests.conversation.scene import NOW, messages_of, world
 from tests.discord.connection_scene import usual_addresses
+from tests.stores import Stores, memory_stores
 
 from ollim_bot.conversation.assembly import (
     ConversationParts,
@@ -23,11 +24,9 @@ from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.domain.chat import Attachment, ChatMessage
 from ollim_bot.domain.surface_state import DiscordState
 from ollim_bot.settings import Secret
-from ollim_bot.stores import Stores
 from ollim_bot.surfaces.discord.surface import Account, DiscordSurface
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine
-from ollim_bot.testing.memory import memory_stores
 from ollim_bot.testing.repeating_store import RepeatingStore
 
 SECONDS = 60.0

@@ -14,11 +14,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from ollim_bot.store.stores import open_stores
 from tests.engine.scene import provider
 from tests.hostile.attempt import Attempt
 from tests.hostile.model import ERRAND, HostileModel
 from tests.hostile.vault import Vault
 from tests.storage.places import DataDirectory
+from tests.stores import Stores
 
 from ollim_bot.app.app import App
 from ollim_bot.clock import SystemClock
@@ -44,8 +46,6 @@ from ollim_bot.ports import (
     Toolset,
 )
 from ollim_bot.settings import Settings
-from ollim_bot.store.stores import open_stores
-from ollim_bot.stores import Stores
 from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.surface import RecordingSurface
 

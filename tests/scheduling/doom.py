@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,40 +12,14 @@ from typing import Any
 from tests.conversation.fate import Crash, Fate, fated
 from tests.scheduling.scene import NOW, Day, day
 from tests.storage.places import DataDirectory, QuickDisk
+from tests.stores import Stores
 
-from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.stores import Claims, Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine, Step
 
 _TURNS = 3
-
-
-class SteppedClaims:
-    """Each claim is two steps, as each write is."""
-
-    def __init__(self, claims: Claims, fate: Fate) -> None:
-        self._claims = claims
-        self._fate = fate
-
-    def claim(
-        self, occurrence: Occurrence, now: datetime, facts: Mapping[str, object] | None = None
-    ) -> bool:
-        self._fate.step("before a claim")
-        is_claimed = self._claims.claim(occurrence, now, facts)
-        self._fate.step("after a claim")
-        return is_claimed
-
-    def claim_all(self, rows: Sequence[LedgerRow]) -> Set[Occurrence]:
-        self._fate.check()
-        if not rows:
-            return set()
-        self._fate.step("before claims")
-        claimed = self._claims.claim_all(rows)
-        self._fate.step("after claims")
-        return claimed
 
 
 class SteppedShelf:
@@ -69,11 +42,9 @@ class SteppedShelf:
 
 def doomed(fate: Fate, stores: Stores) -> Stores:
     """The same stores, for one life."""
-    return replace(
-        fated(stores, fate),
-        claims=SteppedClaims(stores.claims, fate),
-        reminders=SteppedShelf(stores.reminders, fate),
-    )
+    reminders = SteppedShelf(stores.reminders, fate)
+    shelves = replace(stores.shelves, reminders=reminders)
+    return replace(fated(stores, fate), shelves=shelves)
 
 
 @dataclass

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tests.conversation.scene import AtOnce, FakeKeeper, messages_of, world
+from tests.stores import Stores
 
 from ollim_bot.conversation.assembly import (
     ConversationParts,
@@ -31,12 +32,10 @@ from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.errors import DiskFull
 from ollim_bot.store.job_checker import JobFileChecker
-from ollim_bot.store.opening import DATABASE, IN_FILES, open_database
-from ollim_bot.store.record_views import on_records
+from ollim_bot.store.job_files import open_shelves
+from ollim_bot.store.opening import DATABASE, open_database
 from ollim_bot.store.store import Store
-from ollim_bot.store.stores import open_stores
 from ollim_bot.store.undo import UndoStore
-from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.immediate_store import ImmediateStore
 from ollim_bot.testing.journal import RecordingJournal
@@ -147,9 +146,7 @@ def opened_store(paths: DataPaths, clock: ManualClock, disk: Disk | None = None)
         is_full = is_full_for is not None and is_full_for(DATABASE)
         return DiskFull(paths.state / DATABASE) if is_full else None
 
-    database = open_database(
-        paths, clock.now, is_holder=True, report=lambda _: None, in_use=IN_FILES
-    )
+    database = open_database(paths, clock.now, is_holder=True, report=lambda _: None)
     return ImmediateStore(database, refusal)
 
 
@@ -174,8 +171,7 @@ async def day(
     paths = DataPaths(root)
     prepare_data_directory(paths)
     edits = HandEdits(RecordingJournal(), root, clock)
-    files = open_stores(paths, now=clock.now, journal=edits, disk=disk, on_problem=lambda _: None)
-    stores = on_records(files, opened_store(paths, clock, disk))
+    stores = Stores(opened_store(paths, clock, disk), open_shelves(paths, edits, disk))
     surface, shown = RecordingSurface(), seen(stores)
     deps = world(
         engine,
@@ -191,7 +187,7 @@ async def day(
     talk = build_conversation(deps)
     await talk.load()
     scheduler = assemble_schedule(
-        paths, shown, shown.state, talk, edits, clock, UTC, events=quiet, disk=disk
+        paths, shown.state, shown.shelves, talk, edits, clock, UTC, events=quiet, disk=disk
     )
     chat = await open_conversation(deps, talk)
     made = Day(paths, talk, chat, stores, clock, surface, scheduler)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.scheduling.hurrying import HurryingLoop
 from tests.scheduling.year import Machine
+from tests.stores import Stores, memory_stores
 
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.definitions import ROSTER, Definition
@@ -19,8 +20,7 @@ from ollim_bot.domain.run_history import CHECKPOINT, DELIVERED, History, claimin
 from ollim_bot.errors import StorageError
 from ollim_bot.schedule.job_index import Changes, IndexedJob
 from ollim_bot.schedule.ledger_records import ArmedJobs
-from ollim_bot.stores import Stores
-from ollim_bot.testing.memory import MemoryLedger, memory_stores
+from ollim_bot.testing.memory import MemoryLedger
 
 NOW = datetime(2026, 2, 24, 10, tzinfo=UTC)
 DAY = timedelta(days=1)

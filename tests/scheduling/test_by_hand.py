@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from tests.scheduling.hands import asks, card_of, pings, press
 from tests.scheduling.scene import NOW, Day, day
+from tests.stores import Stores
 
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.run_history import claiming_row
 from ollim_bot.errors import WriteFailed
-from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import ScriptedEngine, Waits
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.scheduling.desk import NOW, Desk, routine
+from tests.scheduling.desk import Desk, routine
 from tests.storage.places import QuickDisk
 
 from ollim_bot.domain.jobs import Routine
 from ollim_bot.ports import Shelf
-from ollim_bot.store.stores import open_stores
+from ollim_bot.store.job_files import open_shelves
 
 BY_HAND = "by hand: routines/plan.md"
 
@@ -22,7 +22,7 @@ def desk(tmp_path: Path) -> Desk:
 
 def routines_of(desk: Desk) -> Shelf[Routine]:
     disk = QuickDisk()
-    return open_stores(desk.paths, now=lambda: NOW, journal=desk.hand_edits, disk=disk).routines
+    return open_shelves(desk.paths, desk.hand_edits, disk).routines
 
 
 async def settled(desk: Desk) -> list[str]:

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.scheduling.desk import NOW, Desk, routine
 from tests.scheduling.year import Beats
+from tests.stores import memory_stores
 
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.schedule import JobKey, key_of
@@ -22,7 +23,6 @@ from ollim_bot.schedule.job_index import Changes, IndexedJob, rest_after
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import SCAN_SECONDS
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.memory import memory_stores
 
 LIMIT = 60
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from tests.scheduling.hurrying import HurryingClock, HurryingLoop, Turner
+from tests.stores import Stores, memory_stores
 
 from ollim_bot.conversation.background_attempt import Try
 from ollim_bot.conversation.jobs.manual_runs import ManualRuns
@@ -26,8 +27,7 @@ from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.job_index import Changes, IndexedJob
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.store.job_formats import REMINDERS
-from ollim_bot.stores import Stores
-from ollim_bot.testing.memory import MemoryLedger, MemoryShelf, memory_stores
+from ollim_bot.testing.memory import MemoryLedger, MemoryShelf
 from ollim_bot.testing.repeating_store import RepeatingStore
 
 

@@ -7,16 +7,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
+from tests.stores import Stores
+
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.files import OsDisk
-from ollim_bot.store.opening import IN_FILES, open_database
-from ollim_bot.store.record_views import on_records
-from ollim_bot.store.stores import open_stores
+from ollim_bot.store.job_files import open_shelves
+from ollim_bot.store.opening import open_database
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.stores import Stores
 from ollim_bot.testing.immediate_store import ImmediateStore
 from ollim_bot.testing.journal import RecordingJournal
 
@@ -47,34 +47,17 @@ class DataDirectory:
         self.journal = RecordingJournal()
         prepare_data_directory(self.paths)
 
-    def open_all(self, disk: Disk | None = None) -> Stores:
-        """As `open`, with what has moved in the database."""
-        database = open_database(
-            self.paths,
-            lambda: NOW,
-            is_holder=True,
-            report=self.problems.append,
-            in_use=IN_FILES,
-        )
-        return on_records(self.open(disk), ImmediateStore(database))
-
     def open(self, disk: Disk | None = None) -> Stores:
-        return open_stores(
-            self.paths,
-            now=lambda: NOW,
-            journal=self.journal,
-            disk=disk,
-            on_problem=self.problems.append,
+        """Made and migrated, as by the bot."""
+        database = open_database(
+            self.paths, lambda: NOW, is_holder=True, report=self.problems.append
         )
+        return Stores(ImmediateStore(database), open_shelves(self.paths, self.journal, disk))
 
     def run(self, step: Callable[[Transaction], R], *, is_holder: bool = False) -> R:
         """Run a step on the database, as another process than the bot; `is_holder` makes it."""
         database = open_database(
-            self.paths,
-            lambda: NOW,
-            is_holder=is_holder,
-            report=self.problems.append,
-            in_use=IN_FILES,
+            self.paths, lambda: NOW, is_holder=is_holder, report=self.problems.append
         )
         try:
             return database.run(step)

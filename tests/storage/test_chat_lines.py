@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ollim_bot.store.json_lines import LineCodec
 from tests.domain.strategies import json_values
 from tests.storage.chat_strategies import cards, chat_messages, inbox_rows
 from tests.storage.damage import damaged
@@ -34,7 +35,6 @@ from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.store.codecs.rows import CHAT_MESSAGES, INBOX_ROWS
 from ollim_bot.store.file_store import Malformed
-from ollim_bot.store.json_lines import LineCodec
 from ollim_bot.store.opening import DATABASE
 
 AT = datetime(2026, 2, 24, 10, 15, tzinfo=timezone(timedelta(hours=-8)))

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 from tests.storage.ledger_rival import SlowDisk
 from tests.storage.places import NOW, DataDirectory
+from tests.stores import Stores, memory_stores
 
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.ports import Log, Shelf, Store
 from ollim_bot.store.file_store import FileStore
 from ollim_bot.store.files import FileLock, OsDisk
-from ollim_bot.stores import Stores
 from ollim_bot.testing.contracts import ClaimsContract, LogContract, ShelfContract, StoreContract
-from ollim_bot.testing.memory import MemoryStore, memory_stores
+from ollim_bot.testing.memory import MemoryStore
 
 
 class NumberCodec:

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 from tests.storage.places import NOW, DataDirectory
+from tests.stores import Stores
 
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import SessionId
@@ -26,7 +27,6 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.store.file_store import Malformed
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.json_fields import parse_json
-from ollim_bot.stores import Stores
 from ollim_bot.testing.disks import SteppedDisk
 
 STORES: dict[str, Callable[[Stores], Any]] = {

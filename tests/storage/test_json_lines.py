@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from ollim_bot.store.json_lines import JsonLines
 from tests.storage.places import NOW, DataDirectory, QuickDisk
 
 from ollim_bot.domain.inbox import Edited
@@ -24,7 +25,6 @@ from ollim_bot.plain_files import SizeLimit
 from ollim_bot.ports import Log
 from ollim_bot.store.codecs.rows import LEDGER_ROWS
 from ollim_bot.store.files import FileLock, OsDisk
-from ollim_bot.store.json_lines import JsonLines
 from ollim_bot.testing.disks import SteppedDisk
 
 T = TypeVar("T")

@@ -9,15 +9,14 @@ import pytest
 from tests.chaos.test_rivals import rivals
 from tests.storage.ledger_rival import occurrence
 from tests.storage.places import NOW, DataDirectory, QuickDisk
+from tests.stores import Stores, memory_stores
 
 from ollim_bot.domain.definitions import Armed, Definition
 from ollim_bot.domain.jobs import JobKind, JobSpec, Reminder
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.errors import WriteFailed
 from ollim_bot.store.files import OsDisk
-from ollim_bot.stores import Stores
 from ollim_bot.testing.disks import SteppedDisk
-from ollim_bot.testing.memory import memory_stores
 
 ONE = occurrence(1)
 MANY = 200
@@ -55,15 +54,15 @@ def test_a_claim_of_another_process_is_seen_at_once(data: DataDirectory) -> None
 def test_a_claim_reads_only_what_is_new(data: DataDirectory) -> None:
     steps: list[str] = []
     stores = data.open(SteppedDisk(QuickDisk(), lambda step, _: steps.append(step)))
-    stores.claims.claim(occurrence(0), NOW)
-    stores.claims.claim(occurrence(1), NOW)
+    stores.ledger.claim(occurrence(0), NOW)
+    stores.ledger.claim(occurrence(1), NOW)
     path = data.paths.ledger
     content = path.read_bytes()
     # Were it read again, the claims in it would be lost.
     path.write_bytes(b"x" * (len(content) - 1) + b"\n")
     steps.clear()
-    assert not stores.claims.claim(occurrence(0), NOW)
-    assert stores.claims.claim(occurrence(2), NOW)
+    assert not stores.ledger.claim(occurrence(0), NOW)
+    assert stores.ledger.claim(occurrence(2), NOW)
     assert steps == ["append"]
 
 
@@ -75,8 +74,8 @@ def test_claims_hold_across_the_turn_of_the_month(data: DataDirectory) -> None:
     assert theirs.claims.claim(at(next_day), next_day)
     assert (data.paths.state / "ledger-2026-11.jsonl").exists()
     for stores in (mine, theirs, data.open()):
-        assert not stores.claims.claim(at(last), next_day)
-        assert not stores.claims.claim(at(next_day), next_day)
+        assert not stores.ledger.claim(at(last), next_day)
+        assert not stores.ledger.claim(at(next_day), next_day)
     assert mine.claims.claim(at(last - timedelta(days=1)), next_day)
 
 
@@ -131,7 +130,7 @@ def test_a_delivery_is_known_by_its_key_for_a_week(data: DataDirectory) -> None:
     assert data.open().claims.claim(delivery, december - timedelta(days=6))
     data.open().ledger.append(LedgerRow(december, "noted"))
     for stores in (data.open(), data.open()):
-        assert not stores.claims.claim(delivery, december)
+        assert not stores.ledger.claim(delivery, december)
     assert data.open().claims.claim(delivery, december + timedelta(days=60))
 
 
@@ -177,8 +176,8 @@ def test_a_ledger_that_was_replaced_is_read_anew(data: DataDirectory) -> None:
 
 def test_what_is_unfinished_is_found_at_a_cost_that_does_not_grow(stores: Stores) -> None:
     forgotten, waiting = occurrence(1), occurrence(2)
-    stores.claims.claim(forgotten, NOW)
-    stores.claims.claim(waiting, NOW)
+    stores.ledger.claim(forgotten, NOW)
+    stores.ledger.claim(waiting, NOW)
     stores.ledger.append(LedgerRow(NOW, "skipped", forgotten))
     for number in range(3, 2000):
         past = occurrence(number)

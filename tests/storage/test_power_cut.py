@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 from tests.storage.places import NOW, DataDirectory
+from tests.stores import Stores
 
 from ollim_bot.domain.inbox import Accepted, Inbox
 from ollim_bot.domain.inputs import InputId, OwnerMessage
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.store.files import OsDisk
-from ollim_bot.stores import Stores
 from ollim_bot.testing.disks import PowerCutDisk, SteppedDisk
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ollim_bot.store.json_lines import LineCodec
 from tests.domain import strategies
 from tests.storage import chat_strategies
 from tests.storage.places import NOW, DataDirectory, QuickDisk
@@ -23,7 +24,6 @@ from ollim_bot.store.codecs.records import (
 )
 from ollim_bot.store.codecs.rows import CHAT_MESSAGES, INBOX_ROWS, LEDGER_ROWS, SESSION_EVENTS
 from ollim_bot.store.file_store import Codec
-from ollim_bot.store.json_lines import LineCodec
 
 VALUES: list[tuple[Codec[Any], st.SearchStrategy[Any]]] = [
     (SessionIdCodec(), strategies.session_ids | st.none()),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from ollim_bot.store.json_lines import LineCodec
 from tests.store.places import NOW, Place
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
@@ -28,7 +29,6 @@ from ollim_bot.store.codecs.rows import (
     SESSION_EVENTS,
 )
 from ollim_bot.store.deliveries import DeliveryState
-from ollim_bot.store.json_lines import LineCodec
 from ollim_bot.store.takeover import BEFORE
 
 T = TypeVar("T")

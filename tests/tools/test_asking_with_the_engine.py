@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.engine.scene import Scene, ask, scene
+from tests.stores import Stores, memory_stores
 
 from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.conversation.message_poster import MessagePoster
@@ -20,9 +21,7 @@ from ollim_bot.domain.events import EndCause, TurnEnded
 from ollim_bot.domain.runtime_config import PermissionMode
 from ollim_bot.offline.messages import CallTool, Reply
 from ollim_bot.ports import Toolset
-from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.memory import memory_stores
 from ollim_bot.testing.surface import RecordingSurface
 from ollim_bot.tools.gates import main_gate
 from ollim_bot.tools.path_rules import PathPolicy

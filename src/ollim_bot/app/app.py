@@ -25,7 +25,7 @@ from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
-from ollim_bot.ports import AgentEngine, ChatSurface, Clock, Disk, Gate, Journal, Status
+from ollim_bot.ports import AgentEngine, ChatSurface, Clock, Disk, Gate, JobShelves, Journal, Status
 from ollim_bot.schedule.assembly import assemble_schedule
 from ollim_bot.schedule.hand_edits import HandEdits
 from ollim_bot.schedule.scheduler import Scheduler
@@ -38,14 +38,13 @@ from ollim_bot.store.database import Database
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.job_checker import JobFileChecker
+from ollim_bot.store.job_files import open_shelves
 from ollim_bot.store.journal import open_journal
-from ollim_bot.store.opening import IN_FILES, open_database
+from ollim_bot.store.opening import open_database
 from ollim_bot.store.policy_file import PolicyFile
-from ollim_bot.store.record_views import on_records
+from ollim_bot.store.steps import count_set
 from ollim_bot.store.store import SqliteStore, Store
-from ollim_bot.store.stores import open_stores
 from ollim_bot.store.undo import UndoStore
-from ollim_bot.stores import Stores
 from ollim_bot.tools.gates import Allowed, BackgroundTools, TaintCheck, Undecided, main_gate
 from ollim_bot.tools.job_validator import JobValidator
 from ollim_bot.tools.path_rules import PathPolicy
@@ -78,7 +77,7 @@ class Ground:
 
 
 class App:
-    """`clock`, `engine`, `surfaces`, `store`, `stores`, `ground` replace the real ones in tests.
+    """`clock`, `engine`, `surfaces`, `store`, `ground` replace the real ones in tests.
 
     `channels` make the surfaces that are services of others. `announce` is called when the bot is
     up, with the page, if there is one.
@@ -92,7 +91,6 @@ class App:
         engine: AgentEngine | None = None,
         surfaces: Sequence[ChatSurface] | None = None,
         store: Store | None = None,
-        stores: Stores | None = None,
         ground: Ground | None = None,
         channels: Sequence[MakeChannel] = (),
         announce: Announce = lambda _: None,
@@ -101,8 +99,7 @@ class App:
         self._clock = clock or SystemClock(settings.zone)
         self._engine = engine
         self._surfaces = None if surfaces is None else Surfaces(surfaces, self._clock)
-        self._store = store or (stores.store if stores else None)
-        self._stores = stores
+        self._store = store
         self._ground = ground or Ground()
         self._make_channels = channels
         self._announce = announce
@@ -131,7 +128,7 @@ class App:
             upkeep: list[Callable[[], Coroutine[None, None, None]]] = []
             store = self._store or await self._opened_store(lifetime, upkeep)
             edits = HandEdits(await self._journal(lifetime), paths.root, self._clock)
-            stores = on_records(self._stores or self._opened_stores(edits), store)
+            shelves = open_shelves(paths, edits, self._ground.disk)
             brain = await lifetime.enter_async_context(
                 open_brain(self._settings, store, self._engine)
             )
@@ -143,7 +140,7 @@ class App:
                 self._heartbeat_age,
                 self._problem,
             )
-            deps = self._deps(store, stores, brain, edits, surfaces)
+            deps = self._deps(store, shelves, brain, edits, surfaces)
             talk = self._parts(deps)
             lifetime.push_async_callback(talk.forks.close)
             await talk.load()
@@ -153,8 +150,8 @@ class App:
             try:
                 self._scheduler = assemble_schedule(
                     paths,
-                    stores,
                     store,
+                    shelves,
                     talk,
                     edits,
                     self._clock,
@@ -212,7 +209,6 @@ class App:
                 is_holder=True,
                 report=self._state_problem,
                 disk=self._ground.disk,
-                in_use=IN_FILES,
             )
 
         store = SqliteStore(await asyncio.to_thread(opened), self._clock)
@@ -221,15 +217,6 @@ class App:
         if returned := await store.transact(settle_return):
             self._problem(texts.returned_to_copy(returned, self._clock.now()), for_agent=True)
         return store
-
-    def _opened_stores(self, journal: Journal) -> Stores:
-        return open_stores(
-            self._settings.paths,
-            now=self._clock.now,
-            journal=journal,
-            disk=self._ground.disk,
-            on_problem=self._state_problem,
-        )
 
     def _state_problem(self, problem: StoreProblem) -> None:
         """The agent is to know too what became of the state."""
@@ -242,14 +229,14 @@ class App:
             self._loop.call_soon_threadsafe(self._problems.put_nowait, (sentence, for_agent))
 
     def _deps(
-        self, store: Store, stores: Stores, brain: Brain, journal: Journal, surfaces: Surfaces
+        self, store: Store, shelves: JobShelves, brain: Brain, journal: Journal, surfaces: Surfaces
     ) -> ConversationDeps:
         settings, paths = self._settings, self._settings.paths
         persona = Persona(settings, store, self._problem)
         return ConversationDeps(
             store=store,
             engine=brain.engine,
-            stores=stores,
+            shelves=shelves,
             clock=self._clock,
             surfaces=surfaces.followers,
             keeper=FileAttachments(paths, self._clock.now),
@@ -259,7 +246,7 @@ class App:
                 self._reach,
                 lambda: self._policy.read().background(DEFAULT_BG_TOOLS),
                 job_guard=self._job_guard,
-                count=lambda setter: stores.count_set(setter, self._clock.now()),
+                count=lambda setter: store.run(lambda tx: count_set(tx, setter, tx.now.date())),
             ),
             journal=journal,
             job_files=self._job_files,

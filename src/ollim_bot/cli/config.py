@@ -18,6 +18,7 @@ from ollim_bot.cli.framework import (
 )
 from ollim_bot.cli.unknown_words import no_such
 from ollim_bot.domain.runtime_config import CONFIG_KEYS, RuntimeConfig
+from ollim_bot.store.codecs.records import RuntimeConfigCodec
 
 _DEFAULTS = RuntimeConfig()
 
@@ -79,7 +80,9 @@ def _changed(
 def _config(data: Data, on_problem: Callable[[str], None]) -> RuntimeConfig:
     """Of the database, or of the file where there is no database yet."""
     found = data.read(lambda tx: tx.config.get())
-    return data.stores(on_problem).config.read() if found is None else found
+    if found is not None:
+        return found
+    return data.stored(data.paths.config, RuntimeConfigCodec(), on_problem)
 
 
 def _known_key(given: Given) -> str:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ollim_bot.store.database import Database, Step
     from ollim_bot.store.file_store import Codec
     from ollim_bot.store.journal import GitJournal
-    from ollim_bot.stores import Stores
 
 J = TypeVar("J", bound=Job)
 T = TypeVar("T")
@@ -42,7 +41,7 @@ class Data:
         self._journal = journal
 
     def shelf(self, folder: Path, form: JobFormat[J]) -> MarkdownShelf[J]:
-        """Open one shelf only: opening all stores would slow a listing by a quarter."""
+        """Open one shelf only: to open all of them would slow a listing."""
         lock = FileLock(self.paths.lock_of(folder))
         journal, notes = self._journal, self._notes(folder)
         return MarkdownShelf(folder, form, lock, disk=OsDisk(), journal=journal, notes=notes)
@@ -57,13 +56,18 @@ class Data:
         former = UndoStore(self.paths, self._journal)
         return CommandNotes(former, JobFolder(folder.name), self.agent, self.now)
 
-    def stored(self, path: Path, codec: Codec[T]) -> T:
-        """Read one value only; an unreadable file counts as missing."""
+    def stored(
+        self, path: Path, codec: Codec[T], on_problem: Callable[[str], None] = lambda _: None
+    ) -> T:
+        """Read one value only; an unreadable file counts as missing, and `on_problem` is told."""
         from ollim_bot.store.file_store import FormatIsNewer, Malformed
 
         try:
             return codec.decode(OsDisk().read(path, SizeLimit.STATE))[0]
-        except (OSError, Malformed, FormatIsNewer):
+        except FileNotFoundError:
+            return codec.missing()
+        except (OSError, Malformed, FormatIsNewer) as unread:
+            on_problem(f"state/{path.name} cannot be read: {unread}")
             return codec.missing()
 
     def read(self, question: Step[T]) -> T | None:
@@ -72,10 +76,16 @@ class Data:
 
         return look_into(self.paths, self.now, question)
 
+    def ask(self, question: Step[T]) -> T | None:
+        """As `read`, but raises `StorageError` where a database or older state cannot be read."""
+        from ollim_bot.store.opening import ask_database
+
+        return ask_database(self.paths, self.now, question)
+
     @contextmanager
     def database(self) -> Iterator[Database]:
         """That of the running bot; where none runs, with the instance lock."""
-        from ollim_bot.store.opening import IN_FILES, open_database
+        from ollim_bot.store.opening import open_database
         from ollim_bot.upkeep.instance import single_instance
 
         with ExitStack() as stack:
@@ -89,20 +99,9 @@ class Data:
                 lambda: self.now,
                 is_holder=is_holder,
                 report=lambda problem: note(str(problem)),
-                in_use=IN_FILES,
             )
             stack.callback(database.close)
             yield database
-
-    def stores(self, on_problem: Callable[[str], None]) -> Stores:
-        from ollim_bot.store.stores import open_stores
-
-        return open_stores(
-            self.paths,
-            now=lambda: self.now,
-            journal=self._journal,
-            on_problem=lambda problem: on_problem(str(problem)),
-        )
 
 
 def open_data(caller: Caller) -> Data:

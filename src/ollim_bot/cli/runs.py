@@ -6,10 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import TypeVar
 
-from ollim_bot.cli.data import Data, note, open_data
+from ollim_bot.cli.data import Data, open_data
 from ollim_bot.cli.framework import (
     Caller,
     Flags,
@@ -31,9 +29,7 @@ from ollim_bot.domain.provider import Price
 from ollim_bot.domain.run_history import NOTES
 from ollim_bot.domain.runs import in_words, outcome
 from ollim_bot.errors import OllimError, WrongInput
-from ollim_bot.store.codecs.rows import LEDGER_ROWS
-from ollim_bot.store.files import FileLock, OsDisk
-from ollim_bot.store.json_lines import JsonLines, LineCodec
+from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.doctor import counted
 
 _PRICES = {Price.FREE.value: "free", Price.UNKNOWN.value: "price unknown"}
@@ -43,7 +39,7 @@ _DAY, _TO_THE_MINUTE = len("2026-11-16"), len("2026-11-16T08:00")
 
 _USUAL = "7d"
 _MOST_NAMED = 3
-T = TypeVar("T")
+_ALL = 2**62
 
 
 @dataclass(slots=True)
@@ -295,7 +291,7 @@ def _list(given: Given, caller: Caller) -> None:
         print_json({"runs": [run_object(record) for record in found]})
     elif found:
         print(listing(found, data.now))
-    elif not _has_ledger(data):
+    elif not data.ask(lambda tx: tx.ledger.tail(1)):
         print("No runs yet.")
     else:
         of_job = f" of {job}" if job else ""
@@ -317,7 +313,7 @@ def _check(given: Given, caller: Caller) -> None:
     data = open_data(caller)
     # Read before the ledger, which then has everything that was claimed until this moment.
     watched_until = _heartbeat(data)
-    rows = _read(data, data.paths.ledger, LEDGER_ROWS, None) if _has_ledger(data) else []
+    rows = data.ask(_all_rows) or []
     findings = check(rows, data.now, watched_until)
     runs = len({row.occurrence for row in rows if row.occurrence})
     if "json" in given:
@@ -356,9 +352,8 @@ def find_run(word: str, known: Sequence[RunRecord]) -> RunRecord:
 
 
 def _run_records(data: Data, since: datetime | None = None) -> list[RunRecord]:
-    if not _has_ledger(data):
-        return []
-    return run_records(_read(data, data.paths.ledger, LEDGER_ROWS, since))
+    rows = data.ask(_all_rows if since is None else lambda tx: tx.ledger.rows_since(since))
+    return run_records(rows or ())
 
 
 def _said(data: Data, record: RunRecord) -> list[str]:
@@ -371,17 +366,9 @@ def _said(data: Data, record: RunRecord) -> list[str]:
     return [message.text for message in found if message is not None]
 
 
-def _read(data: Data, path: Path, codec: LineCodec[T], since: datetime | None) -> Sequence[T]:
-    log = JsonLines(path, codec, FileLock(data.paths.lock_of(path)), disk=OsDisk(), rotate=True)
-    view = log.read(since)
-    if view.skipped:
-        note(f"{path.name}: {counted(view.skipped, 'unreadable line')} left out.")
-    return view.entries
-
-
-def _has_ledger(data: Data) -> bool:
-    ledger = data.paths.ledger
-    return any(ledger.parent.glob(f"{ledger.stem}*{ledger.suffix}"))
+def _all_rows(tx: Transaction) -> list[LedgerRow]:
+    rows, _ = tx.ledger.page(0, _ALL)
+    return rows
 
 
 def _list_flags(parser: Flags) -> None:

@@ -31,6 +31,7 @@ from ollim_bot.conversation.commands.table import CommandServices, Queued
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.conversation.delivery import DeliveryQueue
 from ollim_bot.conversation.delivery_queues import DeliveryQueues
+from ollim_bot.conversation.disk_gate import DiskGate
 from ollim_bot.conversation.failure_notices import FailureNotices
 from ollim_bot.conversation.forks.commands import (
     ForkButtons,
@@ -55,7 +56,7 @@ from ollim_bot.conversation.sessions.main_session import MainSession, main_run
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.status_board import StatusBoard
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
-from ollim_bot.conversation.turns.loop import DiskGate, InputLoop, Questions
+from ollim_bot.conversation.turns.loop import InputLoop, Questions
 from ollim_bot.conversation.turns.questions import Tainting, TurnInputs
 from ollim_bot.conversation.turns.recovery import Recovery
 from ollim_bot.conversation.turns.runner import TurnRunner
@@ -68,13 +69,14 @@ from ollim_bot.ports import (
     ChatSurface,
     Clock,
     Gate,
+    JobShelves,
     Journal,
     SessionSpec,
     Status,
 )
 from ollim_bot.prompts.system import read_set_up
+from ollim_bot.store.job_files import JobFileChanges
 from ollim_bot.store.store import Store
-from ollim_bot.stores import Stores
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.gates import Allowed, BackgroundTools, TaintCheck, TaintGuard, Undecided
 from ollim_bot.tools.job_validator import JobChecker
@@ -95,7 +97,7 @@ class ConversationDeps:
 
     engine: AgentEngine
     store: Store
-    stores: Stores
+    shelves: JobShelves
     clock: Clock
     surfaces: Sequence[ChatSurface]
     keeper: AttachmentStore
@@ -124,6 +126,7 @@ class ConversationParts:
     poster: MessagePoster
     failures: FailureNotices
     notices: Notices
+    gate: DiskGate
     board: StatusBoard
     approvals: Approvals
     echo: ChangeEcho
@@ -138,6 +141,7 @@ class ConversationParts:
     foreground: ForegroundJobs
     background: BackgroundRuns
     reminders: ReminderDelivery
+    job_file_changes: JobFileChanges
     manual_runs: ManualRuns
 
     async def load(self) -> None:
@@ -156,7 +160,7 @@ class ConversationParts:
 
 
 def build_conversation(deps: ConversationDeps) -> ConversationParts:
-    store, stores, clock, root = deps.store, deps.stores, deps.clock, deps.working_directory
+    store, shelves, clock, root = deps.store, deps.shelves, deps.clock, deps.working_directory
 
     state = ConversationState(store)
     chat = ChatLog(store)
@@ -165,15 +169,19 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     poster = MessagePoster(store, fanout, queues, clock)
     board = StatusBoard(store, state, fanout, deps.status)
     notices = Notices(store, state, poster, board, clock)
+    gate = DiskGate(store, notices, clock)
     posting = Posting(poster, state, clock, price=deps.status.price)
 
     approvals = Approvals(store, state, poster, clock, root)
-    echo = ChangeEcho(root, deps.job_files, deps.former, stores, poster.post, clock)
+    echo = ChangeEcho(
+        root, deps.job_files, deps.former, store, shelves.reminders, poster.post, clock
+    )
     changes, auto_commit = echo.watch(), AutoCommit(deps.journal, root)
     fork_requests = ForkRequests(state, clock)
     context = ToolContext(
         run=main_run(clock.now()),
-        stores=stores,
+        store=store,
+        shelves=shelves,
         clock=clock,
         root=root,
         poster=poster,
@@ -181,22 +189,22 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         wants=fork_requests.want,
     )
     taint = TaintCheck(TaintGuard(root, lambda: context.run.taint), approvals.decide_tainted)
-    gate = deps.gate(approvals.granted, approvals.decide, taint)
-    tools = conversation_tools(context, changes.noting(gate), state, clock)
+    tool_gate = deps.gate(approvals.granted, approvals.decide, taint)
+    tools = conversation_tools(context, changes.noting(tool_gate), state, clock)
 
     main = MainSession(deps.engine, state, clock, spec=deps.spec, tools=tools)
     fork = ForkSession(
-        deps.engine, stores, state, posting, clock, spec=fork_spec(deps.spec, store), tools=tools
+        deps.engine, state, posting, clock, spec=fork_spec(deps.spec, store), tools=tools
     )
     forks = Forks(state, main, fork, chat, poster, clock)
-    replies = Replies(deps.engine, stores, store, state, forks, clock)
+    replies = Replies(deps.engine, store, state, forks, clock)
 
-    foreground = ForegroundJobs(stores, state, chat, clock)
+    foreground = ForegroundJobs(shelves.reminders, state, clock)
     background = BackgroundRuns(
         BackgroundDeps(
             deps.engine,
-            stores,
             store,
+            shelves,
             clock,
             root,
             poster,
@@ -247,7 +255,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     )
     recovery = Recovery(state, chat, forks, inputs, runner, posting, dispatcher, clock)
     loop = InputLoop(
-        DiskGate(store, notices, clock),
+        gate,
         state,
         Questions(replies, inputs, board),
         runner,
@@ -264,6 +272,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         poster=poster,
         failures=FailureNotices(store, notices.tell),
         notices=notices,
+        gate=gate,
         board=board,
         approvals=approvals,
         echo=echo,
@@ -279,16 +288,17 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         ),
         foreground=foreground,
         background=background,
-        reminders=ReminderDelivery(stores, store, poster, clock),
+        reminders=ReminderDelivery(store, poster, clock),
+        job_file_changes=JobFileChanges(store, shelves),
         manual_runs=ManualRuns(),
     )
 
 
 async def open_conversation(deps: ConversationDeps, parts: ConversationParts) -> Conversation:
     """The `ChatService` of loaded parts."""
-    stores, clock, post = deps.stores, deps.clock, parts.poster.post
+    shelves, clock, post = deps.shelves, deps.clock, parts.poster.post
     jobs = JobButtons(
-        deps.store, stores, deps.job_files, deps.former, post, clock, parts.manual_runs
+        deps.store, shelves, deps.job_files, deps.former, post, clock, parts.manual_runs
     )
     forks = ForkButtons(parts.state, parts.fork_requests, parts.runner.stop)
     buttons = ButtonRouter(
@@ -300,7 +310,7 @@ async def open_conversation(deps: ConversationDeps, parts: ConversationParts) ->
         actions={
             "approve": Action(parts.approvals.answer, Uses.NOTHING),
             "undo": Action(parts.echo.undo),
-            **ReminderButtons(stores, clock).actions,
+            **ReminderButtons(deps.store, parts.job_file_changes, clock).actions,
             **jobs.actions,
             **forks.actions,
         },
@@ -329,14 +339,13 @@ def _command_services(
     runner: TurnRunner,
     set_up: SetUp,
 ) -> CommandServices:
-    store, stores, clock = deps.store, deps.stores, deps.clock
+    store, clock = deps.store, deps.clock
     return CommandServices(
         ConversationCommands(runner, approvals, forks, main),
-        Compaction(store, stores, forks, runner, clock),
+        Compaction(store, forks, runner, clock),
         SessionCommands(
             deps.engine,
             store,
-            stores,
             main,
             clock,
             deps.working_directory,
@@ -346,7 +355,9 @@ def _command_services(
         SettingCommands(store),
         PermissionCommands(approvals),
         PingCommands(store, clock),
-        JobCommands(store, stores, clock, poster.post, in_fork=lambda: state.fork is not None),
+        JobCommands(
+            store, deps.shelves, clock, poster.post, in_fork=lambda: state.fork is not None
+        ),
         set_up,
         ProgramCommands(deps.doctor, deps.restart),
     )

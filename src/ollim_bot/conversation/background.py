@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -20,15 +21,20 @@ from ollim_bot.conversation.background_attempt import (
     end_facts,
     why_refused,
 )
-from ollim_bot.conversation.patient_ledger import PatientLedger
+from ollim_bot.conversation.disk_gate import DiskGate
 from ollim_bot.domain.decision import Progress, Skip, run_priority
 from ollim_bot.domain.initiative import is_initiative
 from ollim_bot.domain.jobs import Job
+from ollim_bot.domain.notices import Notice
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.runs import Run, RunPolicy
 from ollim_bot.domain.runtime_config import RuntimeConfig
+from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.logs import log_fields
+from ollim_bot.store.database import Step
+from ollim_bot.store.steps import leave_notice, leave_update, new_notice
+from ollim_bot.store.transaction import Transaction
 
 Rank = tuple[int, float]
 
@@ -85,6 +91,9 @@ _logger = logging.getLogger(__name__)
 
 _ONLY_TRY = Try()
 
+# What the owner is told, or only the agent.
+_Word = Notice | PendingUpdate | None
+
 # Work that finishes at once when the event is set.
 _Work = Callable[[asyncio.Event], Coroutine[None, None, None]]
 
@@ -92,7 +101,7 @@ _Work = Callable[[asyncio.Event], Coroutine[None, None, None]]
 class BackgroundRuns:
     def __init__(self, around: BackgroundDeps) -> None:
         self._around = around
-        self._ledger = PatientLedger(around.stores, around.notices, around.clock)
+        self._gate = DiskGate(around.store, around.notices, around.clock)
         self._slots = Slots()
         self._tasks: set[asyncio.Task[OccurrenceState]] = set()
 
@@ -146,30 +155,31 @@ class BackgroundRuns:
 
         The ping of the run uses it, and a run that ends without a ping gives it back.
         """
-
-        now, store = self._around.clock.now(), self._around.store
-        while True:
-            try:
-                return await store.transact(
-                    lambda tx: tx.budget.take(lambda budget: budget.set_aside(occurrence.id, now))
-                )
-            except StorageError as refused:
-                await self._ledger.wait_for_room(refused)
+        return await self._gate.commit(
+            lambda tx: tx.budget.take(lambda budget: budget.set_aside(occurrence.id, tx.now))
+        )
 
     async def skip(self, job: Job, occurrence: Occurrence, skip: Skip) -> None:
         """End an occurrence that cannot run in the background, and tell why."""
+        name, update_id = background_attempt.label(job), f"skipped {occurrence.id}"
         if skip.reason is SkipReason.BUDGET:
-            await self._leave_unsaid(job, occurrence)
-            return
-        is_skill = skip.reason is SkipReason.MISSING_SKILL
-        sentence = background_attempt.no_such_skill(skip.detail) if is_skill else skip.detail
-        told = background_attempt.not_run(background_attempt.label(job), sentence)
-        if job.spec.set_by is None:
-            await self._around.notices.tell(told)
+            # The agent is left the text: the budget has no ping for the owner.
+            text = background_attempt.unsaid(job, background_attempt.BUDGET_USED_UP)
+            word: _Word = PendingUpdate(self._around.clock.now(), text, update_id)
+            facts = {"report": text, "silent_because": background_attempt.BUDGET_USED_UP}
         else:
-            await self._leave_patiently(told, occurrence)
-        facts = {"error": sentence, "silent_because": "it was not run"}
-        await self._skipped(job, occurrence, skip.reason, facts)
+            is_skill = skip.reason is SkipReason.MISSING_SKILL
+            sentence = background_attempt.no_such_skill(skip.detail) if is_skill else skip.detail
+            told = background_attempt.not_run(name, sentence)
+            word = self._word(job, told, key=told, update_id=update_id)
+            facts = {"error": sentence, "silent_because": "it was not run"}
+        named = {"job": name, "reason": skip.reason.value, **facts}
+
+        def step(tx: Transaction) -> None:
+            _leave(tx, word)
+            tx.ledger.append(_row(tx, occurrence, OccurrenceState.SKIPPED, named))
+
+        await _to_its_end(partial(self._commit_last, step))
 
     async def _run(
         self, job: Job, occurrence: Occurrence, limit: int, this: Try
@@ -186,9 +196,9 @@ class BackgroundRuns:
         )
         attempt = Attempt(around, job, run, this)
         facts = {"attempt": this.number, "job": run.label, "limit": limit}
-        begun, is_begun = self._row(occurrence, OccurrenceState.RUNNING, facts), asyncio.Event()
+        is_begun = asyncio.Event()
         try:
-            await _to_its_end(partial(self._begin, begun, is_begun))
+            await _to_its_end(partial(self._begin, occurrence, facts, is_begun))
             attempt.begin(around.clock.now())
             run.policy = replace(run.policy, tools=await around.tools.of(job))
             run.parent = None if job.spec.isolated else around.main()
@@ -198,7 +208,7 @@ class BackgroundRuns:
                 cut = Outcome(
                     OccurrenceState.CUT_OFF, attempt.usage, background_attempt.BOT_STOPPED
                 )
-                await _at_once(partial(self._close, run, occurrence, cut, this.number))
+                await _at_once(partial(self._end, run, occurrence, cut, this.number))
             raise
         except Exception as error:  # a fault of one job must not reach the others
             _logger.exception("A background run failed")
@@ -210,104 +220,94 @@ class BackgroundRuns:
             outcome = replace(outcome, state=OccurrenceState.ATTEMPT_FAILED)
         return run, outcome
 
-    async def _begin(self, row: LedgerRow, is_begun: asyncio.Event, hurry: asyncio.Event) -> None:
+    async def _begin(
+        self,
+        occurrence: Occurrence,
+        facts: Mapping[str, object],
+        is_begun: asyncio.Event,
+        hurry: asyncio.Event,
+    ) -> None:
         """Write the `running` row before anything runs; on a full disk, wait for room."""
-        if await self._ledger.append(row, hurry):
+
+        def step(tx: Transaction) -> None:
+            tx.ledger.append(_row(tx, occurrence, OccurrenceState.RUNNING, facts))
+
+        if await self._commit(step, hurry):
             is_begun.set()
 
     async def _end(
         self, run: Run, occurrence: Occurrence, outcome: Outcome, number: int, hurry: asyncio.Event
     ) -> None:
-        """An attempt that is repeated leaves only its row."""
-        if outcome.state is not OccurrenceState.ATTEMPT_FAILED:
-            try:
-                await self._settle(run, occurrence, outcome)
-                if run.job is not None and is_initiative(run.job):
-                    await self._give_back(occurrence)
-            except Exception:  # the row is worth more than the word about it
-                _logger.exception("What a background run leaves could not be kept")
-        await self._close(run, occurrence, outcome, number, hurry)
+        """Write the last row, together with what the run leaves to be told."""
+        facts = end_facts(run, occurrence, outcome, self._around.clock.now(), attempts=number)
+        is_over = outcome.state not in (OccurrenceState.ATTEMPT_FAILED, OccurrenceState.CUT_OFF)
+        word = self._last_word(run, occurrence, outcome) if is_over else None
+        is_paid = is_over and run.job is not None and is_initiative(run.job)
 
-    async def _give_back(self, occurrence: Occurrence) -> None:
-        """Return the token of a ping that did not come."""
-        now = self._around.clock.now()
-        await self._around.store.transact(
-            lambda tx: tx.budget.change(lambda budget: budget.released(occurrence.id, now))
-        )
+        def step(tx: Transaction) -> None:
+            _leave(tx, word)
+            if is_paid:
+                # The token of a ping that did not come is given back.
+                tx.budget.change(lambda budget: budget.released(occurrence.id, tx.now))
+            tx.ledger.append(_row(tx, occurrence, outcome.state, facts))
 
-    async def _settle(self, run: Run, occurrence: Occurrence, outcome: Outcome) -> None:
+        await self._commit(step, hurry)
+        _logger.info("A background run ended: %s", outcome.state)
+
+    def _last_word(self, run: Run, occurrence: Occurrence, outcome: Outcome) -> _Word:
         """The duty to report is met by the program if the agent did not, and a failure is told."""
         assert run.job is not None
         if outcome.error:
-            sentence = background_attempt.failed(run.label, outcome.error)
-            await self._tell(run.job, sentence, key=f"run {occurrence.id}")
-        elif run.owes_report:
-            await self._leave(background_attempt.without_report(run.label))
-        elif run.job.spec.set_by and run.refused_pings and not (run.pings or run.reports):
-            await self._leave(background_attempt.unsaid(run.job, why_refused(run)))
+            sentence, key = background_attempt.failed(run.label, outcome.error), occurrence.id
+            return self._word(run.job, sentence, key=f"run {key}", update_id=f"run {key}")
+        now, update_id = self._around.clock.now(), os.urandom(4).hex()
+        if run.owes_report:
+            return PendingUpdate(now, background_attempt.without_report(run.label), update_id)
+        if run.job.spec.set_by and run.refused_pings and not (run.pings or run.reports):
+            unsaid = background_attempt.unsaid(run.job, why_refused(run))
+            return PendingUpdate(now, unsaid, update_id)
+        return None
 
-    async def _tell(self, job: Job, sentence: str, *, key: str) -> None:
-        """The owner, or only the agent where the bot has set the job by itself.
+    def _word(self, job: Job, sentence: str, *, key: str, update_id: str) -> _Word:
+        """For the owner, or only for the agent where the bot has set the job by itself.
 
         Else what such a job is called would reach the owner without a ping of the budget.
         """
         if job.spec.set_by is None:
-            await self._around.notices.tell(sentence, key=key)
-        else:
-            await self._leave(sentence, key)
+            return new_notice(sentence, key=key)
+        return PendingUpdate(self._around.clock.now(), sentence, update_id)
 
-    async def _leave(self, sentence: str, update_id: str | None = None) -> None:
-        now = self._around.clock.now()
-        await asyncio.to_thread(self._around.stores.leave_update, sentence, now, update_id)
+    async def _commit_last(self, step: Step[None], hurry: asyncio.Event) -> None:
+        await self._commit(step, hurry)
 
-    async def _close(
-        self, run: Run, occurrence: Occurrence, outcome: Outcome, number: int, hurry: asyncio.Event
-    ) -> None:
-        now = self._around.clock.now()
-        facts = end_facts(run, occurrence, outcome, now, attempts=number)
-        await self._last_row(self._row(occurrence, outcome.state, facts), hurry)
-        _logger.info("A background run ended: %s", outcome.state)
-
-    async def _leave_unsaid(self, job: Job, occurrence: Occurrence) -> None:
-        """Leave the text to the agent: the budget has no ping for the owner."""
-        text = background_attempt.unsaid(job, background_attempt.BUDGET_USED_UP)
-        await self._leave_patiently(text, occurrence)
-        facts = {"report": text, "silent_because": background_attempt.BUDGET_USED_UP}
-        await self._skipped(job, occurrence, SkipReason.BUDGET, facts)
-
-    async def _leave_patiently(self, text: str, occurrence: Occurrence) -> None:
-        """Leave it under one id before the row is written: a crash in between leads here again."""
-        while True:
-            try:
-                return await self._leave(text, f"skipped {occurrence.id}")
-            except StorageError as refused:
-                await self._ledger.wait_for_room(refused)
-
-    async def _skipped(
-        self, job: Job, occurrence: Occurrence, reason: SkipReason, facts: Mapping[str, object]
-    ) -> None:
-        named = {"job": background_attempt.label(job), "reason": reason.value, **facts}
-        row = self._row(occurrence, OccurrenceState.SKIPPED, named)
-        await _to_its_end(partial(self._last_row, row))
-
-    async def _last_row(self, row: LedgerRow, hurry: asyncio.Event) -> None:
-        """The row is on disk when this returns, unless `hurry` is set."""
+    async def _commit(self, step: Step[None], hurry: asyncio.Event) -> bool:
+        """True if it is on disk, where it waits for room; False if `hurry` left no time for it."""
         try:
-            await self._ledger.append(row, hurry)
-        except Exception:  # no caller could do anything about it
-            _logger.exception("The end of a background run could not be written down")
-
-    def _row(
-        self, occurrence: Occurrence, state: OccurrenceState, facts: Mapping[str, object]
-    ) -> LedgerRow:
-        return LedgerRow(self._around.clock.now(), state.value, occurrence, facts)
+            await self._gate.commit(step, hurry)
+        except StorageError:
+            _logger.exception("A row of a background run could not be written")
+            return False
+        return True
 
     async def _config(self) -> RuntimeConfig:
         try:
-            return await asyncio.to_thread(self._around.stores.config.read)
+            return await self._around.store.read(lambda tx: tx.config.get())
         except StorageError:
             _logger.warning("The settings cannot be read; the defaults hold", exc_info=True)
             return RuntimeConfig()
+
+
+def _leave(tx: Transaction, word: _Word) -> None:
+    if isinstance(word, Notice):
+        leave_notice(tx, word, tx.now)
+    elif word is not None:
+        leave_update(tx, word)
+
+
+def _row(
+    tx: Transaction, occurrence: Occurrence, state: OccurrenceState, facts: Mapping[str, object]
+) -> LedgerRow:
+    return LedgerRow(tx.now, state.value, occurrence, facts)
 
 
 async def _to_its_end(work: _Work) -> None:

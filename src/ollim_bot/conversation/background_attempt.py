@@ -41,6 +41,7 @@ from ollim_bot.ports import (
     AgentEngine,
     Clock,
     Gate,
+    JobShelves,
     Prompt,
     Refusal,
     SessionSpec,
@@ -53,7 +54,6 @@ from ollim_bot.prompts.context import READ_ONLY, updates_block
 from ollim_bot.prompts.preamble import Briefing, build_bg_preamble, upcoming_lines
 from ollim_bot.prompts.turns import background_prompt
 from ollim_bot.store.store import Store
-from ollim_bot.stores import Stores
 from ollim_bot.tools.context import Poster, ToolContext
 from ollim_bot.tools.gates import BackgroundTools
 from ollim_bot.tools.registry import changes_something
@@ -221,8 +221,8 @@ class BackgroundDeps:
     """
 
     engine: AgentEngine
-    stores: Stores
     store: Store
+    shelves: JobShelves
     clock: Clock
     root: Path
     poster: Poster
@@ -300,7 +300,13 @@ class Attempt:
         around, run = self._around, self.run
         spec = await self._session()
         context = ToolContext(
-            run, around.stores, around.clock, around.root, around.poster, around.is_busy
+            run,
+            around.store,
+            around.shelves,
+            around.clock,
+            around.root,
+            around.poster,
+            around.is_busy,
         )
         prompt = Prompt(await self._prompt(), id=str(uuid4()))
         outcome = self._failed(ENGINE_SILENT)
@@ -325,17 +331,18 @@ class Attempt:
             refusal = await gate(call)
             if refusal is None and changes_something(call.tool) and not self._has_changed_something:
                 self._has_changed_something = True
-                await asyncio.to_thread(self._note_effect, call.tool)
+                await self._note_effect(call.tool)
             return refusal
 
         return noted
 
-    def _note_effect(self, tool: str) -> None:
+    async def _note_effect(self, tool: str) -> None:
         if self.run.occurrence:
             occurrence = Occurrence.parse(self.run.occurrence)
             facts = {"attempt": self._this.number, "tool": tool}
-            row = LedgerRow(self._around.clock.now(), EFFECT, occurrence, facts)
-            self._around.stores.ledger.append(row)
+            await self._around.store.transact(
+                lambda tx: tx.ledger.append(LedgerRow(tx.now, EFFECT, occurrence, facts))
+            )
 
     async def _session(self) -> SessionSpec:
         """A branch of the main session, or a blank one; its name is known before it speaks."""
@@ -360,7 +367,7 @@ class Attempt:
         upcoming = await asyncio.to_thread(ask) if ask is not None else None
         waiting = PendingUpdates()
         if policy.kind is RunKind.BACKGROUND:
-            waiting = await asyncio.to_thread(around.stores.updates.read)
+            waiting = await around.store.read(lambda tx: tx.updates.get())
         briefing = Briefing(
             policy.report,
             policy.allow_ping,
@@ -407,7 +414,7 @@ class Attempt:
         is_forked = run.policy.kind is RunKind.BACKGROUND
         event = SessionChange.BG_FORK if is_forked else SessionChange.ISOLATED_BG
         row = SessionEvent(session, event, self._around.clock.now(), run.parent)
-        await asyncio.to_thread(self._around.stores.session_history.append, row)
+        await self._around.store.transact(lambda tx: tx.session_history.append(row))
 
     def _outcome(self, end: TurnEnded) -> Outcome:
         if end.failure is not None:

@@ -9,6 +9,7 @@ from ollim_bot import errors
 from ollim_bot.conversation.delivery import DeliveryQueue, record_fork_message
 from ollim_bot.conversation.delivery_queues import until
 from ollim_bot.conversation.surface_fanout import SurfaceFanout
+from ollim_bot.domain.cards import ButtonPrompt
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingVerdict
 from ollim_bot.domain.runs import Run
@@ -16,6 +17,7 @@ from ollim_bot.domain.sessions import SessionId
 from ollim_bot.ports import Clock
 from ollim_bot.store.deliveries import Delivery, DeliveryState
 from ollim_bot.store.messages import MAIN, Sender
+from ollim_bot.store.steps import store_prompts
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.tools.context import Arrival, Payment
@@ -69,19 +71,24 @@ class MessagePoster:
         for name in joined & {surface, *refs}:
             tx.deliveries.note_received(name, message.id, refs.get(name, "").split())
 
-    async def send(self, message: ChatMessage, run: Run, pay: Payment | None = None) -> PingVerdict:
-        sender = Sender(Charge.NOTHING, *_session_of(run))
+    async def send(
+        self,
+        message: ChatMessage,
+        run: Run,
+        pay: Payment | None = None,
+        prompts: Sequence[ButtonPrompt] = (),
+    ) -> PingVerdict:
+        fork, parent = _session_of(run)
 
         def step(tx: Transaction) -> PingVerdict:
             if tx.messages.get(message.id) is not None:
                 return PingAllowed(Charge.NOTHING)
-            if pay is None:
-                self.add_to_log(tx, message, sender)
-                return PingAllowed(Charge.NOTHING)
-            after, verdict = pay(tx.budget.get())
-            tx.budget.put(after)
+            verdict: PingVerdict = PingAllowed(Charge.NOTHING)
+            if pay is not None:
+                verdict = tx.budget.take(pay)
             if isinstance(verdict, PingAllowed):
-                self.add_to_log(tx, message, Sender(verdict.charge, sender.fork, sender.parent))
+                self.add_to_log(tx, message, Sender(verdict.charge, fork, parent))
+                store_prompts(tx, prompts)
             return verdict
 
         try:

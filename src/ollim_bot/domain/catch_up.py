@@ -11,7 +11,7 @@ from ollim_bot.domain.jobs import Job, Routine
 from ollim_bot.domain.lateness import is_late
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.occurrences import Occurrence
-from ollim_bot.domain.run_history import History, RunStory
+from ollim_bot.domain.run_history import RunStory
 from ollim_bot.domain.schedule import (
     ScheduledJob,
     count_between,
@@ -93,7 +93,7 @@ def catch_up(
 def unfinished_circumstances(
     job: Job | None,
     story: RunStory,
-    history: History,
+    is_claimed: Callable[[Occurrence], bool],
     watched_until: datetime,
     now: datetime,
     zone: tzinfo,
@@ -107,14 +107,14 @@ def unfinished_circumstances(
         story.progress,
         is_manual=one.manual,
         was_away=True,
-        is_superseded=_is_superseded(job, one, history, watched_until, now, zone),
+        is_superseded=_is_superseded(job, one, is_claimed, watched_until, now, zone),
     )
 
 
 def _is_superseded(
     job: Job | None,
     one: Occurrence,
-    history: History,
+    is_claimed: Callable[[Occurrence], bool],
     watched_until: datetime,
     now: datetime,
     zone: tzinfo,
@@ -125,7 +125,7 @@ def _is_superseded(
     newest = last_due(job, now, zone)
     if newest is None or newest <= max(one.scheduled_at, watched_until):
         return False
-    return occurrence_at(job, newest) not in history.stories
+    return not is_claimed(occurrence_at(job, newest))
 
 
 def missed_since(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,7 +16,7 @@ from ollim_bot.domain.session_use import answers
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.store.store import Store
-from ollim_bot.stores import Stores
+from ollim_bot.store.transaction import Transaction
 
 _logger = logging.getLogger(__name__)
 
@@ -43,18 +42,16 @@ class DueOccurrence:
 class CircumstanceReader:
     def __init__(
         self,
-        stores: Stores,
         store: Store,
         foreground: ForegroundJobs,
         background: BackgroundRuns,
         clock: Clock,
     ) -> None:
-        self._stores = stores
         self._foreground = foreground
         self._background = background
         self._clock = clock
         self._skips = SkipWishes(store)
-        self._costs = DailyCosts(stores, store, clock)
+        self._costs = DailyCosts(store, clock)
 
     async def read(
         self, due: DueOccurrence, progress: Progress, *, is_running: bool
@@ -104,45 +101,37 @@ class SkipWishes:
         self._store = store
 
     async def has(self, occurrence: Occurrence) -> bool:
-        return (await asyncio.to_thread(self.read)).has(occurrence)
+        return (await self.read()).has(occurrence)
 
-    def read(self) -> Skips:
-        """Blocks. An unreadable database skips nothing: a run too many is better than none."""
+    async def read(self) -> Skips:
+        """An unreadable database skips nothing: a run too many is better than none."""
         try:
-            return self._store.query(lambda tx: tx.skips.get())
+            return await self._store.read(lambda tx: tx.skips.get())
         except StorageError:
             _logger.warning("What is to be skipped cannot be read", exc_info=True)
             return Skips()
 
-    async def forget(self, occurrence: Occurrence) -> None:
-        """Forget the wish for this occurrence; a wish for a later moment of its job stays."""
-        try:
-            await self._store.transact(
-                lambda tx: tx.skips.change(lambda skips: skips.without_moment(occurrence))
-            )
-        except StorageError:  # the moment is over, so it does no harm
-            _logger.warning("A skip could not be forgotten", exc_info=True)
-
 
 class DailyCosts:
-    def __init__(self, stores: Stores, store: Store, clock: Clock) -> None:
-        self._stores = stores
+    def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
 
     async def reached_cap(self) -> float | None:
         """The daily cap in dollars, if today has cost as much."""
-        cap = (await asyncio.to_thread(self._stores.config.read)).daily_cost_cap
-        if cap is None:
-            return None
-        return cap if await self._today() >= cap else None
-
-    async def _today(self) -> float:
-        """What the conversation and all runs have cost today."""
         midnight = self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
-        logged = await self._store.read(lambda tx: tx.messages.since(midnight))
-        said = answers([each.message for each in logged])
-        talk = sum(message.spent.cost_usd for message in said if message.spent)
-        ended = (await asyncio.to_thread(self._stores.ledger.read, midnight)).entries
-        costs = (row.facts.get("cost_usd") for row in ended if row.occurrence is not None)
-        return talk + sum(float(cost) for cost in costs if isinstance(cost, int | float))
+
+        def question(tx: Transaction) -> float | None:
+            cap = tx.config.get().daily_cost_cap
+            return cap if cap is not None and _cost_since(tx, midnight) >= cap else None
+
+        return await self._store.read(question)
+
+
+def _cost_since(tx: Transaction, moment: datetime) -> float:
+    """What the conversation and all runs have cost."""
+    said = answers([each.message for each in tx.messages.since(moment)])
+    talk = sum(message.spent.cost_usd for message in said if message.spent)
+    ended = (row for row in tx.ledger.rows_since(moment) if row.occurrence is not None)
+    costs = (row.facts.get("cost_usd") for row in ended)
+    return talk + sum(float(cost) for cost in costs if isinstance(cost, int | float))

@@ -11,11 +11,9 @@ from typing import assert_never
 
 from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.conversation.background_attempt import Try
+from ollim_bot.conversation.disk_gate import DiskGate
 from ollim_bot.conversation.jobs.foreground import ForegroundJobs
 from ollim_bot.conversation.jobs.manual_runs import ManualRuns
-from ollim_bot.conversation.jobs.reminders import ReminderDelivery
-from ollim_bot.conversation.notices import Notices
-from ollim_bot.conversation.patient_ledger import PatientLedger
 from ollim_bot.domain.decision import (
     Abandon,
     Circumstances,
@@ -32,6 +30,7 @@ from ollim_bot.domain.decision import (
 )
 from ollim_bot.domain.forward_schedule import UpcomingSchedule
 from ollim_bot.domain.jobs import Job, Reminder
+from ollim_bot.domain.notices import Notice
 from ollim_bot.domain.occurrences import (
     MAX_ATTEMPTS,
     LedgerRow,
@@ -45,10 +44,11 @@ from ollim_bot.domain.schedule import JobKey, key_of
 from ollim_bot.errors import StorageError
 from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock
-from ollim_bot.schedule.circumstances import CircumstanceReader, DueOccurrence, SkipWishes
+from ollim_bot.schedule.circumstances import CircumstanceReader, DueOccurrence
 from ollim_bot.schedule.must_reminders import MustReminders
+from ollim_bot.store.steps import leave_notice, new_notice
 from ollim_bot.store.store import Store
-from ollim_bot.stores import Stores
+from ollim_bot.store.transaction import Transaction
 
 NOT_READY = "The agent was not ready in time, so here it is as you wrote it."
 WAS_CUT_OFF = "The bot was stopped before the agent could say it, so here it is as you wrote it."
@@ -63,7 +63,6 @@ _WHY: Mapping[OccurrenceState, str] = {
     OccurrenceState.INTERRUPTED: "The agent was stopped, so here it is as you wrote it.",
 }
 _CLAIMED = Progress(OccurrenceState.DUE)
-_BETWEEN_TRIES = 5.0
 
 _logger = logging.getLogger(__name__)
 
@@ -99,27 +98,24 @@ class Dispatcher:
 
     def __init__(
         self,
-        stores: Stores,
         store: Store,
+        gate: DiskGate,
         foreground: ForegroundJobs,
         background: BackgroundRuns,
-        delivery: ReminderDelivery,
-        notices: Notices,
+        must: MustReminders,
         clock: Clock,
         upcoming: Callable[[Occurrence], UpcomingSchedule],
         manual_runs: ManualRuns,
     ) -> None:
-        self._stores = stores
+        self._store = store
+        self._gate = gate
         self._foreground = foreground
         self._background = background
-        self._notices = notices
+        self._must = must
         self._clock = clock
         self._upcoming = upcoming
         self._manual_runs = manual_runs
-        self._reader = CircumstanceReader(stores, store, foreground, background, clock)
-        self._skips = SkipWishes(store)
-        self._ledger = PatientLedger(stores, notices, clock)
-        self._must = MustReminders(delivery, self._ledger, clock)
+        self._reader = CircumstanceReader(store, foreground, background, clock)
         self._running: dict[asyncio.Task[None], JobKey] = {}
 
     def claim_and_start(self, due: DueOccurrence) -> asyncio.Event:
@@ -152,9 +148,6 @@ class Dispatcher:
     ) -> Decision:
         """What becomes of an unfinished occurrence, before anything of it is resumed."""
         return decide(job, await self._reader.at_start(occurrence, given))
-
-    async def remove_file(self, reminder: Reminder) -> None:
-        await self._must.remove_file(reminder)
 
     async def close(self) -> None:
         """Cut off all occurrences; the next start resumes them."""
@@ -197,18 +190,19 @@ class Dispatcher:
         """False if it was claimed before. On a full disk, wait; a `must` reminder is shown."""
         facts = {"job": due.job.spec.title}
         scheduled = due.occurrence.scheduled_at
-        while True:
-            now = self._clock.now()
+
+        def step(tx: Transaction) -> bool:
             # The clock may have been set back since: a claim is never earlier than its moment.
-            found_at = now if scheduled is None else max(now.astimezone(UTC), scheduled)
+            found_at = tx.now if scheduled is None else max(tx.now.astimezone(UTC), scheduled)
+            return tx.ledger.claim(due.occurrence, found_at, facts)
+
+        while True:
             try:
-                return await asyncio.to_thread(
-                    self._stores.claims.claim, due.occurrence, found_at, facts
-                )
+                return await self._store.transact(step)
             except StorageError as refused:
                 if order is not None:
                     await self._must.show(due, order)
-                await self._ledger.wait_for_room(refused)
+                await self._gate.wait(refused)
 
     async def _settle_ended(self, due: DueOccurrence) -> None:
         """Finish a reminder that a crash cut off after its end row: deliver it, remove its file."""
@@ -216,10 +210,9 @@ class Dispatcher:
             return
         if key_of(due.job) in self._others():
             return
-        history = await asyncio.to_thread(self._stores.recent_history)
-        story = history.stories.get(due.occurrence)
-        if story is None or story.is_left_out or story.delivery is not None:
-            await self.remove_file(due.job)
+        story = await self._store.read(lambda tx: tx.ledger.story(due.occurrence))
+        if story.is_left_out or story.delivery is not None:
+            await self._must.finish(due, is_delivered=False)
         elif story.end is not None:
             await self._resume(due, story)
 
@@ -262,7 +255,7 @@ class Dispatcher:
             try:
                 return await self._foreground.withdraw(occurrence)
             except StorageError as refused:
-                await self._ledger.wait_for_room(refused)
+                await self._gate.wait(refused)
 
     async def _carry_out(
         self, due: DueOccurrence, order: Order | None, progress: Progress, *, is_running: bool
@@ -329,33 +322,42 @@ class Dispatcher:
             case SkipReason.INVALID_TOOLS | SkipReason.MISSING_SKILL | SkipReason.BUDGET:
                 await self._background.skip(due.job, due.occurrence, skip)
                 return
-        await self._end(due, OccurrenceState.SKIPPED, {"reason": skip.reason.value})
-        if skip.reason is SkipReason.POLICY:
-            await self._skips.forget(due.occurrence)
-        elif skip.reason is SkipReason.COST_CAP:
+        notice = None
+        if skip.reason is SkipReason.COST_CAP:
             today = f"{self._clock.now():%Y-%m-%d}"
-            await self._notices.tell(cost_cap(skip.detail), key=f"cost cap {today}")
+            notice = new_notice(cost_cap(skip.detail), key=f"cost cap {today}")
+        await self._end(due, OccurrenceState.SKIPPED, {"reason": skip.reason.value}, notice)
 
     async def _give_up(self, due: DueOccurrence, decision: GiveUp) -> None:
-        """Tell before the end row is written: a crash in between leads here again."""
         title = due.job.spec.title
         is_interrupted = decision.state is OccurrenceState.INTERRUPTED
         sentence = interrupted(title) if is_interrupted else given_up(title)
-        while await self._notices.tell(sentence, key=f"cut off {due.occurrence.id}"):
-            await self._clock.sleep(_BETWEEN_TRIES)
-        await self._end(due, decision.state, {"error": sentence})
+        notice = new_notice(sentence, key=f"cut off {due.occurrence.id}")
+        await self._end(due, decision.state, {"error": sentence}, notice)
 
     async def _note_cut_off(self, due: DueOccurrence, progress: Progress) -> None:
         if progress.state is OccurrenceState.RUNNING:
-            await self._append(due, OccurrenceState.CUT_OFF, {})
+            state = OccurrenceState.CUT_OFF.value
+            await self._gate.commit(
+                lambda tx: tx.ledger.append(LedgerRow(tx.now, state, due.occurrence, {}))
+            )
 
     async def _end(
-        self, due: DueOccurrence, state: OccurrenceState, facts: Mapping[str, object]
+        self,
+        due: DueOccurrence,
+        state: OccurrenceState,
+        facts: Mapping[str, object],
+        notice: Notice | None,
     ) -> None:
-        await self._append(due, state, {"job": due.job.spec.title, **NOT_RUN, **facts})
+        """Write the end row, together with what is to be told of it."""
+        named = {"job": due.job.spec.title, **NOT_RUN, **facts}
 
-    async def _append(
-        self, due: DueOccurrence, state: OccurrenceState, facts: Mapping[str, object]
-    ) -> None:
-        row = LedgerRow(self._clock.now(), state.value, due.occurrence, facts)
-        await self._ledger.append(row)
+        def step(tx: Transaction) -> None:
+            if notice is not None:
+                leave_notice(tx, notice, tx.now)
+            if tx.skips.get().has(due.occurrence):
+                # The wish is met; one for a later moment of the job stays.
+                tx.skips.change(lambda skips: skips.without_moment(due.occurrence))
+            tx.ledger.append(LedgerRow(tx.now, state.value, due.occurrence, named))
+
+        await self._gate.commit(step)

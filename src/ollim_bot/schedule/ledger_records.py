@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Iterable, Sequence
 from datetime import datetime, timedelta, tzinfo
 
 from ollim_bot.domain.definitions import Armed, Definition
@@ -14,7 +14,7 @@ from ollim_bot.domain.run_history import STARTED
 from ollim_bot.errors import StorageError
 from ollim_bot.schedule.job_index import Changes
 from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.stores import Stores
+from ollim_bot.store.store import Store
 
 # How long only what changes is written, before all jobs are compared with the ledger again.
 _TRUSTED = timedelta(days=1)
@@ -25,51 +25,60 @@ _logger = logging.getLogger(__name__)
 
 
 class ArmedJobs:
-    """Keeps the ledger's list of armed jobs current. Its methods block: call them in a thread.
+    """Keeps the ledger's list of armed jobs current.
 
     `since` is the moment up to which all that was due has been claimed.
     """
 
-    def __init__(self, stores: Stores, zone: tzinfo) -> None:
-        self._stores = stores
+    def __init__(self, store: Store, zone: tzinfo) -> None:
+        self._store = store
         self._zone = zone
         self._armed: Armed | None = None
         self._compared_at: datetime | None = None
 
-    def write_all(self, jobs: Iterable[Job], now: datetime, since: datetime) -> None:
+    async def write_all(self, jobs: Iterable[Job], now: datetime, since: datetime) -> None:
         """Write that exactly `jobs` are armed."""
-        armed = self._armed or self._stores.armed_jobs()
-        self._write(armed, armed, jobs, now, since)
+        armed = self._armed
+        if armed is None:
+            armed = await self._store.read(lambda tx: tx.ledger.armed())
+        await self._write(armed, armed, jobs, now, since)
         self._compared_at = now
 
-    def write(self, changes: Changes, jobs: Iterable[Job], now: datetime, since: datetime) -> None:
+    async def write(
+        self, changes: Changes, jobs: Iterable[Job], now: datetime, since: datetime
+    ) -> None:
         """The same, where only `changes` are new since the last write."""
         armed, compared = self._armed, self._compared_at
         if armed is None or compared is None or not compared <= now < compared + _TRUSTED:
-            self.write_all(jobs, now, since)
+            await self.write_all(jobs, now, since)
             return
         booked = (*changes.added, *changes.changed, *changes.removed)
         known = {key: armed.jobs[key] for one in booked if (key := one.key) in armed.jobs}
         new = [one.job for one in (*changes.added, *changes.changed)]
-        self._write(armed, Armed(known, now), new, now, since)
+        await self._write(armed, Armed(known, now), new, now, since)
 
-    def _write(
+    async def _write(
         self, armed: Armed, concerned: Armed, jobs: Iterable[Job], now: datetime, since: datetime
     ) -> None:
-        definitions = [Definition.of(job, self._zone) for job in jobs]
-        rows = concerned.rows_for(definitions, now, since)
+        rows = await asyncio.to_thread(self._rows, concerned, [*jobs], now, since)
         # A failed write leaves unknown what the ledger says.
         self._armed = None
         if rows:
-            self._stores.ledger.append(*rows)
+            await self._store.transact(lambda tx: tx.ledger.append(*rows))
         self._armed = armed.followed_by(rows)
+
+    def _rows(
+        self, concerned: Armed, jobs: Iterable[Job], now: datetime, since: datetime
+    ) -> Sequence[LedgerRow]:
+        definitions = [Definition.of(job, self._zone) for job in jobs]
+        return concerned.rows_for(definitions, now, since)
 
 
 class Heartbeat:
     """Records how far the schedule has come. A failed write does not stop the schedule."""
 
-    def __init__(self, stores: Stores, file: HeartbeatFile) -> None:
-        self._stores = stores
+    def __init__(self, store: Store, file: HeartbeatFile) -> None:
+        self._store = store
         self._file = file
         self._beat_at: datetime | None = None
         self._checkpoint_at: datetime | None = None
@@ -79,7 +88,7 @@ class Heartbeat:
         return await asyncio.to_thread(self._file.read)
 
     async def start(self, now: datetime) -> None:
-        await kept("The start", lambda: self._stores.ledger.append(LedgerRow(now, STARTED)))
+        await kept("The start", self._append(LedgerRow(now, STARTED)))
 
     async def beat(self, now: datetime) -> None:
         """Record that all that was due until `now` is claimed. Cheap to call often."""
@@ -87,19 +96,25 @@ class Heartbeat:
         if last is not None and last <= now < last + _BETWEEN_BEATS:
             return
         self._beat_at = now
-        await kept("The heartbeat", lambda: self._file.write(now))
+        await kept("The heartbeat", asyncio.to_thread(self._file.write, now))
         if self._checkpoint_at is None or now - self._checkpoint_at > _BETWEEN_CHECKPOINTS:
             await self.checkpoint(now, now)
 
     async def checkpoint(self, now: datetime, watched_until: datetime) -> None:
         """Write a row that bounds how far the next start reads back."""
         self._checkpoint_at = now
-        await kept("A checkpoint", lambda: self._stores.keep_checkpoint(now, watched_until))
+        await kept(
+            "A checkpoint",
+            self._store.transact(lambda tx: tx.ledger.checkpoint(now, watched_until)),
+        )
+
+    async def _append(self, row: LedgerRow) -> None:
+        await self._store.transact(lambda tx: tx.ledger.append(row))
 
 
-async def kept(what: str, write: Callable[[], None]) -> None:
-    """Write in a thread, and log a failure."""
+async def kept(what: str, write: Awaitable[None]) -> None:
+    """Write, and log a failure."""
     try:
-        await asyncio.to_thread(write)
+        await write
     except StorageError:
         _logger.warning("%s could not be written down", what, exc_info=True)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from ollim_bot.conversation.disk_gate import DiskGate
 from ollim_bot.conversation.jobs.reminders import ReminderDelivery
-from ollim_bot.conversation.patient_ledger import PatientLedger
 from ollim_bot.domain.decision import deliver_by
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.lateness import late_since
@@ -17,6 +16,8 @@ from ollim_bot.domain.run_history import DELIVERED, RunStory
 from ollim_bot.domain.runs import late_label
 from ollim_bot.ports import Clock
 from ollim_bot.schedule.circumstances import DueOccurrence
+from ollim_bot.store.job_files import JobFileChanges, remove_reminder
+from ollim_bot.store.transaction import Transaction
 
 _BETWEEN_TRIES = 5.0
 
@@ -24,9 +25,12 @@ _BETWEEN_TRIES = 5.0
 class MustReminders:
     """Holds one order for each due occurrence, which its run and the program share."""
 
-    def __init__(self, delivery: ReminderDelivery, ledger: PatientLedger, clock: Clock) -> None:
+    def __init__(
+        self, delivery: ReminderDelivery, gate: DiskGate, files: JobFileChanges, clock: Clock
+    ) -> None:
         self._delivery = delivery
-        self._ledger = ledger
+        self._gate = gate
+        self._files = files
         self._clock = clock
         self._orders: dict[Occurrence, Order] = {}
 
@@ -62,17 +66,24 @@ class MustReminders:
             since = late_since(due.occurrence, self._clock.now())
 
     async def settle(self, due: DueOccurrence, order: Order | None, reason: str) -> None:
-        """After the end row: deliver what is owed, note it, then remove the file."""
+        """After the end row: deliver what is owed, note it, and remove the file."""
         if order is not None:
             since = late_since(due.occurrence, self._clock.now())
             await self.deliver(replace(due, late_since=since), order, reason)
-            await self._ledger.append(LedgerRow(self._clock.now(), DELIVERED, due.occurrence))
-            self._orders.pop(due.occurrence, None)
-        if isinstance(due.job, Reminder) and not due.occurrence.manual:
-            await self.remove_file(due.job)
+        await self.finish(due, is_delivered=order is not None)
+        self._orders.pop(due.occurrence, None)
 
-    async def remove_file(self, reminder: Reminder) -> None:
-        await asyncio.to_thread(self._delivery.take_away, reminder)
+    async def finish(self, due: DueOccurrence, *, is_delivered: bool) -> None:
+        """Remove the file of a reminder whose occurrence is over."""
+
+        def step(tx: Transaction) -> None:
+            if is_delivered:
+                tx.ledger.append(LedgerRow(tx.now, DELIVERED, due.occurrence))
+            if isinstance(due.job, Reminder) and not due.occurrence.manual:
+                tx.job_ops.add(remove_reminder(due.job, due.occurrence.id))
+
+        await self._gate.commit(step)
+        await self._files.make()
 
     def _labelled(self, reason: str, since: datetime | None) -> str:
         if since is None:

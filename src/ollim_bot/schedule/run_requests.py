@@ -8,11 +8,10 @@ from datetime import timedelta
 
 from ollim_bot.domain.jobs import Job, JobKind
 from ollim_bot.errors import OllimError
-from ollim_bot.ports import Clock
+from ollim_bot.ports import Clock, JobShelves
 from ollim_bot.schedule.circumstances import DueOccurrence
 from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.store.run_requests import RequestFolder, RunRequest
-from ollim_bot.stores import Stores
 
 _BETWEEN_LOOKS = 1.0
 # The command behind an older request was killed and waits no more.
@@ -25,10 +24,10 @@ class RunRequests:
     """Removes a request once its occurrence is claimed, so that no crash loses or doubles it."""
 
     def __init__(
-        self, folder: RequestFolder, stores: Stores, dispatch: Dispatcher, clock: Clock
+        self, folder: RequestFolder, shelves: JobShelves, dispatch: Dispatcher, clock: Clock
     ) -> None:
         self._folder = folder
-        self._stores = stores
+        self._shelves = shelves
         self._dispatch = dispatch
         self._clock = clock
 
@@ -64,8 +63,8 @@ class RunRequests:
     def _job(self, request: RunRequest) -> Job:
         match request.kind:
             case JobKind.ROUTINE:
-                return self._stores.routines.get(request.job_id).item
+                return self._shelves.routines.get(request.job_id).item
             case JobKind.REMINDER:
-                return self._stores.reminders.get(request.job_id).item
+                return self._shelves.reminders.get(request.job_id).item
             case JobKind.WEBHOOK:
-                return self._stores.webhooks.get(request.job_id).item
+                return self._shelves.webhooks.get(request.job_id).item

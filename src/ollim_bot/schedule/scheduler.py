@@ -7,13 +7,13 @@ from collections.abc import Coroutine, Iterable, Iterator, Set
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
-from ollim_bot.conversation.notices import Notices
 from ollim_bot.domain.catch_up import CatchUp, Missed, catch_up
 from ollim_bot.domain.decision import BETWEEN_LATE_RUNS
 from ollim_bot.domain.forward_schedule import UpcomingSchedule, build_upcoming_schedule
 from ollim_bot.domain.jobs import Job, Reminder, Routine
 from ollim_bot.domain.lateness import is_late
-from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
+from ollim_bot.domain.occurrences import Occurrence
+from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.run_history import claiming_row
 from ollim_bot.domain.schedule import (
     Agenda,
@@ -26,7 +26,7 @@ from ollim_bot.domain.schedule import (
 )
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
-from ollim_bot.schedule.catch_up import UnfinishedRuns, ended_rows, tell_missed
+from ollim_bot.schedule.catch_up import UnfinishedRuns, away_notice, end_missed
 from ollim_bot.schedule.circumstances import DueOccurrence, SkipWishes
 from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.job_index import Changes, JobIndex
@@ -34,7 +34,9 @@ from ollim_bot.schedule.ledger_records import ArmedJobs, Heartbeat, kept
 from ollim_bot.schedule.run_requests import RunRequests
 from ollim_bot.schedule.watcher import SCAN_SECONDS, Watcher
 from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.stores import Stores
+from ollim_bot.store.job_files import JobFileChanges
+from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
 
 
 class JobAgenda:
@@ -123,29 +125,29 @@ class Scheduler:
 
     def __init__(
         self,
-        stores: Stores,
+        store: Store,
         index: JobIndex,
         watcher: Watcher,
         dispatch: Dispatcher,
-        notices: Notices,
+        files: JobFileChanges,
         clock: Clock,
         zone: tzinfo,
         heartbeat: HeartbeatFile,
-        requests: RunRequests | None = None,
+        requests: RunRequests,
     ) -> None:
-        self._stores = stores
+        self._store = store
         self._index = index
         self._watcher = watcher
         self._dispatch = dispatch
-        self._notices = notices
+        self._files = files
         self._clock = clock
         self._zone = zone
         self._requests = requests
-        self._armed = ArmedJobs(stores, zone)
+        self._armed = ArmedJobs(store, zone)
         self._agenda = JobAgenda(zone)
-        self._unfinished = UnfinishedRuns(stores, dispatch, notices, clock, zone)
+        self._unfinished = UnfinishedRuns(store, dispatch, clock, zone)
         self._watched_until = _utc(clock.now())
-        self._heartbeat = Heartbeat(stores, heartbeat)
+        self._heartbeat = Heartbeat(store, heartbeat)
         self._look_at = clock.monotonic() + _LONGEST_SLEEP
         self._looked_at: float | None = None
         self._late: set[asyncio.Task[None]] = set()
@@ -163,8 +165,7 @@ class Scheduler:
             group.create_task(self._watcher.run())
             await self._start()
             group.create_task(self._dispatch.serve_manual_runs())
-            if self._requests is not None:
-                group.create_task(self._requests.run())
+            group.create_task(self._requests.run())
             while True:
                 is_calm = await self._watcher.wait(self._pause())
                 if not (is_calm and self._may_rest()):
@@ -181,6 +182,7 @@ class Scheduler:
 
     async def _start(self) -> None:
         """Resume what the last stop left, and catch up with what was missed."""
+        await self._files.make()
         await self._index.refresh()
         now = self._now
         last = await self._heartbeat.last()
@@ -190,13 +192,11 @@ class Scheduler:
             await self._beat(now)
         await self._heartbeat.start(now)
         await self._write_armed(now)
-        history = await asyncio.to_thread(self._stores.recent_history)
+        history = await self._store.read(lambda tx: tx.ledger.open_history())
         for story in history.unfinished:
-            # One whose beginning was not read has ended: what has no end is read from its claim on.
-            if story.rows[0].state == OccurrenceState.DUE:
-                one = story.occurrence
-                job = self._job(JobKey(one.kind, one.job_id))
-                await self._unfinished.recover(job, story, history, self._watched_until)
+            one = story.occurrence
+            job = self._job(JobKey(one.kind, one.job_id))
+            await self._unfinished.recover(job, story, self._watched_until)
         await self._catch_up(now)
         self._looked_at = self._clock.monotonic()
         await self._heartbeat.checkpoint(now, now)
@@ -235,50 +235,50 @@ class Scheduler:
 
     async def _catch_up(self, now: datetime) -> None:
         """Arm all jobs. Late runs start one by one; what is only told is told in one message."""
-        plan, claimed = await asyncio.to_thread(self._caught_up, now)
+        plan, claimed = await self._caught_up(now)
         for reminder in self._overdue():
             self._claim(self._due(reminder, reminder.due(self._zone), now))
-        since, self._watched_until = self._watched_until, now
+        self._watched_until = now
         for missed in plan.run:
             if missed.occurrence not in claimed:
                 self._claim(self._due(missed.job, missed.newest, now))
         runs = [missed for missed in plan.run if missed.occurrence in claimed]
         self._do_later(self._run_late(runs, now))
-        await self._end_missed(plan, since)
+        await self._end_missed(plan)
 
-    async def _end_missed(self, plan: CatchUp, since: datetime) -> None:
-        """Tell what does not run, then write it down; on a full disk, once there is room."""
-        rows, now = ended_rows(plan, self._now), self._clock.now()
+    async def _end_missed(self, plan: CatchUp) -> None:
+        """Write down and tell what does not run; on a full disk, once there is room."""
         try:
-            await tell_missed(plan.tell, since, self._stores, self._notices, now)
-            await asyncio.to_thread(self._stores.claims.claim_all, rows)
+            news = await self._store.read(lambda tx: _unclaimed(tx, plan.tell))
+            away = away_notice(news, self._clock.now())
+            await self._store.transact(lambda tx: end_missed(tx, plan, away))
+            await self._files.make()
         except StorageError:
-            self._do_later(self._end_missed_later(plan, since))
-            return
-        for missed in (*plan.tell, *plan.skip):
-            if isinstance(missed.job, Reminder):
-                await self._dispatch.remove_file(missed.job)
+            self._do_later(self._end_missed_later(plan))
 
-    async def _end_missed_later(self, plan: CatchUp, since: datetime) -> None:
+    async def _end_missed_later(self, plan: CatchUp) -> None:
         written = asyncio.Event()
         self._claiming.append(written)
         await self._clock.sleep(_BETWEEN_TRIES)
-        await self._end_missed(plan, since)
+        await self._end_missed(plan)
         written.set()
 
     def _claim(self, due: DueOccurrence) -> None:
         self._claiming.append(self._dispatch.claim_and_start(due))
 
-    def _caught_up(self, now: datetime) -> tuple[CatchUp, Set[Occurrence]]:
+    async def _caught_up(self, now: datetime) -> tuple[CatchUp, Set[Occurrence]]:
         """The plan, and the occurrences claimed for it: on a full disk, none."""
-        due = self._agenda.catch_up(self._scheduled(), self._watched_until, now)
-        skips = SkipWishes(self._stores.state).read()
-        plan = catch_up(due, self._watched_until, now, self._zone, skips.has)
+        skips = await SkipWishes(self._store).read()
+        plan = await asyncio.to_thread(self._plan, skips, now)
         begun = [claiming_row(one.occurrence, now, one.facts) for one in plan.run]
         try:
-            return plan, self._stores.claims.claim_all(begun)
+            return plan, await self._store.transact(lambda tx: tx.ledger.claim_all(begun))
         except StorageError:
             return plan, frozenset()
+
+    def _plan(self, skips: Skips, now: datetime) -> CatchUp:
+        due = self._agenda.catch_up(self._scheduled(), self._watched_until, now)
+        return catch_up(due, self._watched_until, now, self._zone, skips.has)
 
     def _do_later(self, work: Coroutine[None, None, None]) -> None:
         going = {task for task in self._late if not task.done()}
@@ -305,14 +305,11 @@ class Scheduler:
 
     async def _write_armed(self, now: datetime, changes: Changes | None = None) -> None:
         jobs = (one.job for one in self._index.jobs.values())
-
-        def write() -> None:
-            if changes is None:
-                self._armed.write_all(jobs, now, self._watched_until)
-            else:
-                self._armed.write(changes, jobs, now, self._watched_until)
-
-        await kept("The list of jobs", write)
+        since = self._watched_until
+        if changes is None:
+            await kept("The list of jobs", self._armed.write_all(jobs, now, since))
+        else:
+            await kept("The list of jobs", self._armed.write(changes, jobs, now, since))
 
     async def _beat(self, now: datetime) -> None:
         """Record the heartbeat, if all that was due until `now` is claimed."""
@@ -345,6 +342,11 @@ class Scheduler:
     def _job(self, key: JobKey) -> Job | None:
         booked = self._index.jobs.get(key)
         return None if booked is None else booked.job
+
+
+def _unclaimed(tx: Transaction, missed: Iterable[Missed]) -> list[Missed]:
+    """After a clock that was set back, some of it was told before."""
+    return [one for one in missed if not tx.ledger.has(one.occurrence)]
 
 
 def _utc(moment: datetime) -> datetime:

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
-from ollim_bot.errors import StorageError, WriteFailed
+from ollim_bot.errors import StorageError, Unreadable, WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk
 from ollim_bot.store.connection import Connect, Statements, connect, connect_for_reading
@@ -25,8 +25,6 @@ from ollim_bot.store.transaction import Transaction
 
 DATABASE = "ollim.db"
 BALLAST_FILE = "ballast"
-# The logs that have not moved into the database yet.
-IN_FILES = ("ledger",)
 
 R = TypeVar("R")
 Report = Callable[[StoreProblem], None]
@@ -40,23 +38,21 @@ def open_database(
     report: Report,
     disk: Disk | None = None,
     connection: Connect = connect,
-    in_use: tuple[str, ...] = (),
 ) -> Database:
     """The database of `paths`, ready for steps; `report` is told what a person should know.
 
     The holder of the instance lock mends it, makes it, takes over the files of an older version,
     migrates it and lets hand edits of the mirrors count. In any other process, what is still to be
     done raises `OtherSchema` or `OlderState`. `settle_return` is to be the first step of a bot.
-    Logs named by `in_use` are still written as files, and stay where they are.
     """
     ballast = Ballast(paths.state / BALLAST_FILE)
     try:
-        return _opened(paths, now, is_holder, report, disk or OsDisk(), connection, ballast, in_use)
+        return _opened(paths, now, is_holder, report, disk or OsDisk(), connection, ballast)
     except WriteFailed:
         # Even to open the database takes some room.
         if not is_holder or not ballast.give_up():
             raise
-        return _opened(paths, now, is_holder, report, disk or OsDisk(), connection, ballast, in_use)
+        return _opened(paths, now, is_holder, report, disk or OsDisk(), connection, ballast)
 
 
 def look_into(paths: DataPaths, now: datetime, question: Step[R]) -> R | None:
@@ -64,17 +60,34 @@ def look_into(paths: DataPaths, now: datetime, question: Step[R]) -> R | None:
 
     None where there is no database, or none that can be read.
     """
+    try:
+        return ask_database(paths, now, question)
+    except (StorageError, Malformed):
+        return None
+
+
+def ask_database(paths: DataPaths, now: datetime, question: Step[R]) -> R | None:
+    """As `look_into`; raises `StorageError` where there is a database that cannot be read.
+
+    None where there is no state yet. State of an older version raises `OlderState`.
+    """
     path = paths.state / DATABASE
     try:
         if not path.is_file():
+            if TakeOver(paths, OsDisk(), lambda _: None).originals():
+                raise OlderState(path)
             return None
         with closing(connect_for_reading(path)) as connection:
-            if schema_of(connection) != SCHEMA:
-                return None
+            found = schema_of(connection)
+            if found != SCHEMA:
+                raise OtherSchema(path, found, SCHEMA)
             connection.execute("BEGIN")
             return question(Transaction(Statements(connection, path), now))
-    except (sqlite3.Error, OSError, StorageError, Malformed):
-        return None
+    except sqlite3.Error as refused:
+        raise translated(path, refused) from refused
+    except OSError as refused:
+        reason = refused.strerror or str(refused)
+        raise Unreadable(path, f"is there but cannot be read: {reason}.") from refused
 
 
 def _opened(
@@ -85,13 +98,12 @@ def _opened(
     disk: Disk,
     connection: Connect,
     ballast: Ballast,
-    in_use: tuple[str, ...],
 ) -> Database:
     path = paths.state / DATABASE
     mirrors = Mirrors(paths, disk, report)
     if is_holder:
         mend(path, now(), report)
-        _Preparation(path, now(), mirrors, TakeOver(paths, disk, report, in_use)).run(connection)
+        _Preparation(path, now(), mirrors, TakeOver(paths, disk, report)).run(connection)
     else:
         _check(path)
     database = Database(

@@ -21,10 +21,15 @@ from ollim_bot.store.codecs.records import (
     RuntimeConfigCodec,
     SessionIdCodec,
 )
-from ollim_bot.store.codecs.rows import CHAT_MESSAGES, INBOX_ROWS, OUTBOX_ROWS, SESSION_EVENTS
+from ollim_bot.store.codecs.rows import (
+    CHAT_MESSAGES,
+    INBOX_ROWS,
+    OUTBOX_ROWS,
+    SESSION_EVENTS,
+    LineCodec,
+)
 from ollim_bot.store.file_store import Codec, FormatIsNewer, Malformed
 from ollim_bot.store.files import OsDisk
-from ollim_bot.store.json_lines import LineCodec
 
 T = TypeVar("T")
 

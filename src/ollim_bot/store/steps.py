@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from datetime import date, datetime
 from uuid import uuid4
 
+from ollim_bot.domain.cards import ButtonPrompt
 from ollim_bot.domain.initiative import Setter
 from ollim_bot.domain.notices import Notice
 from ollim_bot.domain.occurrences import LedgerRow
@@ -41,6 +44,17 @@ def leave_notice(tx: Transaction, notice: Notice, now: datetime, *, for_agent: b
     tx.notices.put(record.with_new(notice))
     if for_agent:
         leave_update(tx, PendingUpdate(now, notice.text, notice.id))
+
+
+def new_prompt(text: str, now: datetime, untrusted: tuple[str, ...] = ()) -> ButtonPrompt:
+    """`untrusted` are the sources of text that the turn has read which makes the button."""
+    return ButtonPrompt(os.urandom(4).hex(), text, now.timestamp(), untrusted)
+
+
+def store_prompts(tx: Transaction, prompts: Sequence[ButtonPrompt]) -> None:
+    """Keep the prompts behind the buttons of a message that is added in the same step."""
+    for prompt in prompts:
+        tx.inquiries.change(lambda known, prompt=prompt: known.stored(prompt))  # type: ignore[misc]
 
 
 def change_provider(tx: Transaction, kind: str) -> None:

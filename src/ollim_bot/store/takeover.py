@@ -19,11 +19,16 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, UnsuitableFile, read_file, unsuitable_file
 from ollim_bot.ports import Disk
 from ollim_bot.store.codecs.records import MemoryCodec
-from ollim_bot.store.codecs.rows import CHAT_MESSAGES, INBOX_ROWS, LEDGER_ROWS, OUTBOX_ROWS
+from ollim_bot.store.codecs.rows import (
+    CHAT_MESSAGES,
+    INBOX_ROWS,
+    LEDGER_ROWS,
+    OUTBOX_ROWS,
+    LineCodec,
+)
 from ollim_bot.store.file_store import FormatIsNewer, Malformed, StoreProblem, set_aside
 from ollim_bot.store.files import PRIVATE, rename_durably, write_atomically
 from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.store.json_lines import LineCodec
 from ollim_bot.store.messages import MAIN, Sender
 from ollim_bot.store.old_memory import heartbeat_of, import_facts
 from ollim_bot.store.records import HISTORY_FILE, MIRRORED
@@ -53,20 +58,17 @@ class TakeOver:
         paths: DataPaths,
         disk: Disk,
         report: Callable[[StoreProblem], None],
-        in_use: tuple[str, ...] = (),
     ) -> None:
         self._paths = paths
         self._disk = disk
         self._report = report
-        self._in_use = in_use
 
     def originals(self) -> list[Path]:
         """The files that the database replaces, as far as they exist."""
         state = self._paths.state
         logs = [*_segments(self._paths.ledger), *_segments(self._paths.messages)]
         others = [self._paths.inbox, self._paths.outbox, self._paths.memory]
-        found = [path for path in (*logs, *others) if path.parent == state and path.exists()]
-        return [path for path in found if path.name.split("-")[0].split(".")[0] not in self._in_use]
+        return [path for path in (*logs, *others) if path.parent == state and path.exists()]
 
     def back_up_mirrors(self) -> None:
         """Keep the files that stay as they were before they were taken over."""

@@ -1,60 +1,27 @@
-"""Stores, logs and shelves in memory, for tests of the code above them."""
+"""State and job files in memory, for tests of the code above them."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from ollim_bot.domain.cards import ButtonPrompts
-from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.inbox import Accepted, Inbox, InboxRow
 from ollim_bot.domain.jobs import Job, ShelfReport, Shelved
-from ollim_bot.domain.occurrences import LedgerRow, Occurrence
-from ollim_bot.domain.run_history import claimed_by, claiming_row
-from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.domain.sessions import SessionId
-from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import DuplicateId, NotFound
-from ollim_bot.ports import LogView
+from ollim_bot.ports import JobShelves
 from ollim_bot.store.connection import Statements
 from ollim_bot.store.database import Step
 from ollim_bot.store.inbox import InboxInputs
 from ollim_bot.store.job_formats import REMINDERS, ROUTINES, WEBHOOKS, JobFormat
-from ollim_bot.store.record_views import on_records
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.stores import Stores
 from ollim_bot.testing.repeating_store import RecordedStatements, RepeatingStore
 
 T = TypeVar("T")
 R = TypeVar("R")
 J = TypeVar("J", bound=Job)
-
-
-def memory_stores(now: datetime) -> Stores:
-    """The equivalent of `open_stores` for a new data directory."""
-    no_session: SessionId | None = None
-    no_fork: Fork | None = None
-    no_facts: Mapping[str, object] = {}
-    ledger = MemoryLedger()
-    stores = Stores(
-        session=MemoryStore(no_session),
-        session_history=MemoryLog(lambda event: event.timestamp),
-        updates=MemoryStore(PendingUpdates()),
-        fork=MemoryStore(no_fork),
-        inquiries=MemoryStore(ButtonPrompts()),
-        config=MemoryStore(RuntimeConfig()),
-        memory=MemoryStore(no_facts),
-        ledger=ledger,
-        claims=ledger,
-        inbox=MemoryLog(lambda row: row.at),
-        routines=MemoryShelf(ROUTINES),
-        reminders=MemoryShelf(REMINDERS),
-        webhooks=MemoryShelf(WEBHOOKS),
-    )
-    return on_records(stores, RecordingStore(lambda: now))
 
 
 class RecordingStore(RepeatingStore):
@@ -104,44 +71,8 @@ class MemoryStore(Generic[T]):
             return result
 
 
-class MemoryLog(Generic[T]):
-    """`moment` gives the time of an entry."""
-
-    def __init__(self, moment: Callable[[T], datetime]) -> None:
-        self._entries: list[T] = []
-        self._moment = moment
-        self._lock = threading.Lock()
-
-    def append(self, *entries: T) -> None:
-        with self._lock:
-            self._entries = [*self._entries, *entries]
-
-    def read(self, since: datetime | None = None) -> LogView[T]:
-        return LogView([e for e in self._entries if since is None or self._moment(e) >= since])
-
-    def tail(self, limit: int) -> LogView[T]:
-        return LogView(self._entries[max(0, len(self._entries) - limit) :])
-
-    def compact(self, keep: Callable[[Sequence[T]], Iterable[T]]) -> None:
-        with self._lock:
-            self._entries = list(keep(self._entries))
-
-
-class MemoryLedger(MemoryLog[LedgerRow]):
-    def __init__(self) -> None:
-        super().__init__(lambda row: row.ts)
-
-    def claim(
-        self, occurrence: Occurrence, now: datetime, facts: Mapping[str, object] | None = None
-    ) -> bool:
-        return bool(self.claim_all([claiming_row(occurrence, now, facts)]))
-
-    def claim_all(self, rows: Sequence[LedgerRow]) -> Set[Occurrence]:
-        wanted = claimed_by(rows)
-        with self._lock:
-            free = wanted - {row.occurrence for row in self._entries}
-            self._entries = [*self._entries, *(row for row in rows if row.occurrence in free)]
-            return free
+def memory_shelves() -> JobShelves:
+    return JobShelves(MemoryShelf(ROUTINES), MemoryShelf(REMINDERS), MemoryShelf(WEBHOOKS))
 
 
 class MemoryShelf(Generic[J]):

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from ollim_bot.domain.cards import ButtonPrompt
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.pings import PingBudget, PingVerdict
 from ollim_bot.domain.runs import Intent, Run
-from ollim_bot.ports import Clock
-from ollim_bot.stores import Stores
+from ollim_bot.ports import Clock, JobShelves
+from ollim_bot.store.store import Store
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -29,11 +30,17 @@ class Arrival(StrEnum):
 class Poster(Protocol):
     """Sends the messages of a run; none is lost and none is sent twice."""
 
-    async def send(self, message: ChatMessage, run: Run, pay: Payment | None = None) -> PingVerdict:
+    async def send(
+        self,
+        message: ChatMessage,
+        run: Run,
+        pay: Payment | None = None,
+        prompts: Sequence[ButtonPrompt] = (),
+    ) -> PingVerdict:
         """Send it for `run`, so that a reply to it leads to the session of the run.
 
-        The payment and the message are one step; nothing is sent if `pay` refuses. Raises
-        `NotStored` if the disk is full.
+        The payment, the message and the prompts behind its buttons are one step; nothing is sent
+        if `pay` refuses. Raises `NotStored` if the disk is full.
         """
 
     async def arrival(self, message_id: MessageId) -> Arrival:
@@ -66,7 +73,8 @@ class ToolContext:
     """
 
     run: Run
-    stores: Stores
+    store: Store
+    shelves: JobShelves
     clock: Clock
     root: Path
     poster: Poster

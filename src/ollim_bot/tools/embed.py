@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -10,12 +9,14 @@ from ollim_bot.domain.cards import (
     MOST_BUTTONS,
     MOST_FIELDS,
     Button,
+    ButtonPrompt,
     ButtonStyle,
     Card,
     CardField,
     Color,
 )
 from ollim_bot.ports import ToolAnswer
+from ollim_bot.store.steps import new_prompt
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.declaration import (
     Arguments,
@@ -47,12 +48,10 @@ async def _discord_embed(context: ToolContext, given: Arguments) -> ToolAnswer:
     card = _card(given)
     if problems := [*card.problems(), *_wrong_actions(card)]:
         return ToolAnswer(" ".join(problems), is_error=True)
-    card = await asyncio.to_thread(_with_inquiries, context, card)
+    card, prompts = _with_prompts(context, card)
     message = message_of(context, card.text, card=card)
-    answer = await send(context, message, is_critical=given.get("critical") is True)
-    if answer.is_error:
-        await asyncio.to_thread(context.stores.forget_inquiries, _keys(card))
-    return answer
+    is_critical = given.get("critical") is True
+    return await send(context, message, is_critical=is_critical, prompts=prompts)
 
 
 DISCORD_EMBED = OwnTool(
@@ -97,7 +96,7 @@ def _objects(value: object) -> Sequence[Mapping[str, object]]:
 
 
 def _button(given: Arguments) -> Button:
-    """Holds the prompt of an `agent:` button in `data`, until `_with_key` stores it."""
+    """Holds the prompt of an `agent:` button in `data`, until `_with_prompts` takes it out."""
     action, _, data = str(given["action"]).partition(":")
     style = ButtonStyle(str(given.get("style") or ButtonStyle.SECONDARY))
     return Button(str(given["label"]).strip(), action.strip(), data.strip(), style)
@@ -112,18 +111,13 @@ def _wrong_actions(card: Card) -> Sequence[str]:
     ]
 
 
-def _with_inquiries(context: ToolContext, card: Card) -> Card:
-    return replace(card, buttons=tuple(_with_key(context, button) for button in card.buttons))
-
-
-def _with_key(context: ToolContext, button: Button) -> Button:
-    if button.action != "agent":
-        return button
-    taint = context.run.taint
-    untrusted = taint.sources if taint else ()
-    key = context.stores.store_inquiry(button.data, context.clock.now(), untrusted)
-    return replace(button, data=key)
-
-
-def _keys(card: Card) -> frozenset[str]:
-    return frozenset(button.data for button in card.buttons if button.action == "agent")
+def _with_prompts(context: ToolContext, card: Card) -> tuple[Card, Sequence[ButtonPrompt]]:
+    """Each `agent:` button with a key in `data`, and the prompts behind the keys."""
+    taint, buttons = context.run.taint, list(card.buttons)
+    prompts: list[ButtonPrompt] = []
+    for place, button in enumerate(buttons):
+        if button.action == "agent":
+            untrusted = taint.sources if taint else ()
+            prompts.append(new_prompt(button.data, context.clock.now(), untrusted))
+            buttons[place] = replace(button, data=prompts[-1].key)
+    return replace(card, buttons=tuple(buttons)), prompts

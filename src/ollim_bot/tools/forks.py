@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
+import os
 
 from ollim_bot.domain.forks import Discard, Report, Save
 from ollim_bot.domain.jobs import ReportMode
 from ollim_bot.domain.runs import EnterFork, RunKind
+from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.ports import ToolAnswer
+from ollim_bot.store.steps import leave_update
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.declaration import (
     BACKGROUND,
@@ -87,7 +89,8 @@ async def _report_updates(context: ToolContext, given: Arguments) -> ToolAnswer:
     if policy.kind is RunKind.FORK:
         await context.wants(Report(summary))
         return ToolAnswer("The fork ends after this turn, and the main session gets the summary.")
-    await asyncio.to_thread(context.stores.leave_update, summary, context.clock.now())
+    update = PendingUpdate(context.clock.now(), summary, os.urandom(4).hex())
+    await context.store.transact(lambda tx: leave_update(tx, update))
     context.run.reports.append(summary)
     return ToolAnswer("Reported. The main session sees it at its next turn.")
 

@@ -7,10 +7,11 @@ import mimetypes
 import os
 import secrets
 import stat
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ollim_bot.domain.cards import Card
+from ollim_bot.domain.cards import ButtonPrompt, Card
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, numbered_id
 from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.orders import Order
@@ -27,6 +28,7 @@ from ollim_bot.domain.runs import RefusedPing, late_label
 from ollim_bot.domain.snoozing import note_of, reminder_card
 from ollim_bot.errors import DeliveryFailed, WrongInput
 from ollim_bot.ports import ToolAnswer
+from ollim_bot.store.steps import new_prompt
 from ollim_bot.tools.context import Arrival, Payment, ToolContext
 from ollim_bot.tools.declaration import (
     BACKGROUND,
@@ -86,12 +88,21 @@ def _new_id(context: ToolContext) -> MessageId:
     return numbered_id(context.clock.now(), secrets.randbits(20))
 
 
-async def send(context: ToolContext, message: ChatMessage, *, is_critical: bool) -> ToolAnswer:
-    """Send a message of the run. In a background run it is a ping, which the budget may refuse."""
+async def send(
+    context: ToolContext,
+    message: ChatMessage,
+    *,
+    is_critical: bool,
+    prompts: Sequence[ButtonPrompt] = (),
+) -> ToolAnswer:
+    """Send a message of the run. In a background run it is a ping, which the budget may refuse.
+
+    `prompts` are those behind the buttons of its card.
+    """
     if context.run.policy.kind.is_background:
-        return await _ping(context, message, is_critical=is_critical)
+        return await _ping(context, message, prompts, is_critical=is_critical)
     try:
-        await context.poster.send(message, context.run)
+        await context.poster.send(message, context.run, prompts=prompts)
         answer = await _arrived(context, message)
     except DeliveryFailed as failed:
         return _not_sent(failed)
@@ -99,8 +110,14 @@ async def send(context: ToolContext, message: ChatMessage, *, is_critical: bool)
     return answer
 
 
-async def _ping(context: ToolContext, message: ChatMessage, *, is_critical: bool) -> ToolAnswer:
-    config = await asyncio.to_thread(context.stores.config.read)
+async def _ping(
+    context: ToolContext,
+    message: ChatMessage,
+    prompts: Sequence[ButtonPrompt],
+    *,
+    is_critical: bool,
+) -> ToolAnswer:
+    config = await context.store.read(lambda tx: tx.config.get())
     run = context.run
     if is_must_ping(run) and not is_critical and await _wait_for_owner(context):
         now, footer = context.clock.now(), _lateness(context)
@@ -109,7 +126,7 @@ async def _ping(context: ToolContext, message: ChatMessage, *, is_critical: bool
         order = run.order if is_must_ping(run) else None
         pay = _payment(context, is_critical=is_critical, daily_cap=config.critical_daily_cap)
         try:
-            verdict = await _charged(context, message, order, pay)
+            verdict = await _charged(context, message, prompts, order, pay)
         except DeliveryFailed as failed:
             return _not_sent(failed)
         if isinstance(verdict, PingRefused):
@@ -128,13 +145,17 @@ async def _ping(context: ToolContext, message: ChatMessage, *, is_critical: bool
 
 
 async def _charged(
-    context: ToolContext, message: ChatMessage, order: Order | None, pay: Payment
+    context: ToolContext,
+    message: ChatMessage,
+    prompts: Sequence[ButtonPrompt],
+    order: Order | None,
+    pay: Payment,
 ) -> PingVerdict:
     """What the owner has ordered is taken first, so that the program does not deliver it too."""
     if order is not None and not order.take():
         return PingRefused(_REMINDED)
     try:
-        return await context.poster.send(message, context.run, pay)
+        return await context.poster.send(message, context.run, pay, prompts)
     except DeliveryFailed:
         if order is not None:
             order.give_back()
@@ -186,12 +207,9 @@ async def _ping_of_reminder(
     context: ToolContext, job: Reminder, words: str, *, is_critical: bool
 ) -> ToolAnswer:
     """The ping has the reminder's buttons."""
-    key = await asyncio.to_thread(context.stores.store_inquiry, note_of(job), context.clock.now())
-    message = message_of(context, words, card=reminder_card(words, key))
-    answer = await send(context, message, is_critical=is_critical)
-    if answer.is_error:
-        await asyncio.to_thread(context.stores.forget_inquiries, {key})
-    return answer
+    prompt = new_prompt(note_of(job), context.clock.now())
+    message = message_of(context, words, card=reminder_card(words, prompt.key))
+    return await send(context, message, is_critical=is_critical, prompts=[prompt])
 
 
 PING_USER = OwnTool(

@@ -16,7 +16,7 @@ async def _update_names(context: ToolContext, given: Arguments) -> ToolAnswer:
     names = {key: name for key, name in cleaned.items() if name}
     if not names or any(len(name) > _LONGEST for name in names.values()):
         return ToolAnswer(f"Give a name of up to {_LONGEST} characters.", is_error=True)
-    await context.stores.state.transact(
+    await context.store.transact(
         lambda tx: tx.names.change(
             lambda known: GivenNames(
                 names.get("user_name") or known.user, names.get("bot_name") or known.bot

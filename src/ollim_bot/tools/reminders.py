@@ -15,9 +15,11 @@ from ollim_bot.domain.moments import describe_with_distance, later
 from ollim_bot.domain.phrases import parse_moment
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.rehearsal import Assumptions, warnings
+from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.errors import DuplicateId, NotFound, StorageError, WrongInput
 from ollim_bot.ports import ToolAnswer
+from ollim_bot.store.steps import count_set
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.declaration import (
     Arguments,
@@ -55,15 +57,16 @@ async def _add_reminder(context: ToolContext, given: Arguments) -> ToolAnswer:
     if setter is not None:
         reminder = set_by(reminder, setter)
         refusals = [f"{each}." for each in objections(None, reminder, setter)]
-        refusal = " ".join(refusals) or await asyncio.to_thread(
-            context.stores.count_set, setter, context.clock.now()
+        refusal = " ".join(refusals) or await context.store.transact(
+            lambda tx: count_set(tx, setter, tx.now.date())
         )
         if refusal:
             return ToolAnswer(refusal, is_error=True)
     reminder, path = await asyncio.to_thread(_stored, context, reminder)
     when = _when(reminder, context.clock.now())
     budget = await context.poster.budget()
-    warned = await asyncio.to_thread(_warnings, context, reminder, budget)
+    config = await context.store.read(lambda tx: tx.config.get())
+    warned = await asyncio.to_thread(_warnings, context, reminder, budget, config)
     answer = f"Reminder {reminder.spec.id} set: {when}. File: {path}"
     return ToolAnswer("\n".join([answer, *warned, *([_BY_ITSELF] if setter else [])]))
 
@@ -90,7 +93,7 @@ ADD_REMINDER = OwnTool(
 
 
 async def _list_reminders(context: ToolContext, _: Arguments) -> ToolAnswer:
-    report = await asyncio.to_thread(context.stores.reminders.report)
+    report = await asyncio.to_thread(context.shelves.reminders.report)
     now = context.clock.now()
     zone = now.tzinfo or UTC
     # In UTC: two instants of one zone are compared as its clocks show them.
@@ -112,11 +115,11 @@ LIST_REMINDERS = OwnTool(
 async def _cancel_reminder(context: ToolContext, given: Arguments) -> ToolAnswer:
     reminder_id = str(given["reminder_id"]).strip()
     try:
-        found = await asyncio.to_thread(context.stores.reminders.get, reminder_id)
+        found = await asyncio.to_thread(context.shelves.reminders.get, reminder_id)
     except NotFound:
         message = f"There is no reminder {reminder_id}. `list_reminders` shows them all."
         return ToolAnswer(message, is_error=True)
-    await asyncio.to_thread(context.stores.reminders.remove, reminder_id)
+    await asyncio.to_thread(context.shelves.reminders.remove, reminder_id)
     return ToolAnswer(f"Cancelled: {found.item.spec.title}.")
 
 
@@ -191,20 +194,22 @@ def _in_minutes(now: datetime, given: object) -> datetime:
 def _stored(context: ToolContext, reminder: Reminder) -> tuple[Reminder, str]:
     while True:
         try:
-            path = context.stores.reminders.add(reminder)
+            path = context.shelves.reminders.add(reminder)
         except DuplicateId:
             reminder = replace(reminder, spec=replace(reminder.spec, id=os.urandom(4).hex()))
         else:
             return reminder, _relative(context, path)
 
 
-def _warnings(context: ToolContext, reminder: Reminder, budget: PingBudget) -> Sequence[str]:
+def _warnings(
+    context: ToolContext, reminder: Reminder, budget: PingBudget, config: RuntimeConfig
+) -> Sequence[str]:
     """Warnings about the moment; none if the other jobs cannot be read."""
-    stores, now = context.stores, context.clock.now()
+    shelves, now = context.shelves, context.clock.now()
     try:
-        others: list[ScheduledJob] = [one.item for one in stores.routines.all()]
-        others += [one.item for one in stores.reminders.all() if one.item != reminder]
-        at = Assumptions(now, now.tzinfo or UTC, budget, stores.config.read())
+        others: list[ScheduledJob] = [one.item for one in shelves.routines.all()]
+        others += [one.item for one in shelves.reminders.all() if one.item != reminder]
+        at = Assumptions(now, now.tzinfo or UTC, budget, config)
     except StorageError:
         return ()
     return warnings(reminder, others, at)
@@ -217,7 +222,7 @@ def _follow_up(job: Reminder, moment: datetime) -> Reminder:
 
 def _remove_if_there(context: ToolContext, earlier: str) -> None:
     with suppress(NotFound):
-        context.stores.reminders.remove(earlier)
+        context.shelves.reminders.remove(earlier)
 
 
 def _line(reminder: Reminder, now: datetime) -> str:

@@ -9,6 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+from tests.stores import Stores, memory_stores
+
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.jobs import Job, ReportMode
 from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingVerdict
@@ -17,9 +19,7 @@ from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import DeliveryFailed
 from ollim_bot.ports import Clock, Tool, ToolAnswer
 from ollim_bot.store.store import Store
-from ollim_bot.stores import Stores
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.memory import memory_stores
 from ollim_bot.testing.repeating_store import RepeatingStore
 from ollim_bot.tools.context import Arrival, Payment, ToolContext
 from ollim_bot.tools.registry import OWN_TOOLS

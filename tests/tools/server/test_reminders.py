@@ -163,7 +163,7 @@ async def test_a_delay_counts_real_minutes_when_the_clocks_are_changed(desk: Des
 async def test_with_real_files_the_answer_names_the_file_below_the_data_directory(
     data: DataDirectory,
 ) -> None:
-    at = desk_of(data.paths.root, stores=data.open_all(QuickDisk()))
+    at = desk_of(data.paths.root, stores=data.open(QuickDisk()))
     answer = await at.works("add_reminder", prompt="Call mum", delay_minutes=20, max_chain=2)
     file = answer.splitlines()[0].rpartition("File: ")[2]
     assert file.startswith("reminders/")
@@ -174,7 +174,7 @@ async def test_with_real_files_the_answer_names_the_file_below_the_data_director
 
 
 async def test_a_chain_that_no_file_can_hold_is_refused(data: DataDirectory) -> None:
-    at = desk_of(data.paths.root, stores=data.open_all(QuickDisk()))
+    at = desk_of(data.paths.root, stores=data.open(QuickDisk()))
     with pytest.raises(BadJob, match="max-chain"):
         await at.call("add_reminder", prompt="Call mum", delay_minutes=20, max_chain=5000)
     assert at.stores.reminders.all() == []
@@ -209,7 +209,7 @@ async def test_the_next_one_comes_first_also_in_the_hour_that_comes_twice(desk: 
 
 
 async def test_a_file_that_cannot_be_understood_is_named_in_the_list(data: DataDirectory) -> None:
-    at = desk_of(data.paths.root, stores=data.open_all(QuickDisk()))
+    at = desk_of(data.paths.root, stores=data.open(QuickDisk()))
     await at.works("add_reminder", prompt="Call mum", delay_minutes=20)
     (data.paths.reminders / "bad.md").write_text("---\nid: bad\nrun-at: soonish\n---\nHm\n")
     listed = await at.works("list_reminders")
@@ -228,7 +228,7 @@ async def test_a_cancelled_reminder_is_gone(desk: DeskOf, kind: RunKind) -> None
 
 
 async def test_an_id_that_two_files_have_is_not_cancelled_by_chance(data: DataDirectory) -> None:
-    at = desk_of(data.paths.root, stores=data.open_all(QuickDisk()))
+    at = desk_of(data.paths.root, stores=data.open(QuickDisk()))
     for name in ("a", "b"):
         text = "---\nid: same\nrun-at: 2026-11-17T09:00\n---\nHm\n"
         (data.paths.reminders / f"{name}.md").write_text(text)

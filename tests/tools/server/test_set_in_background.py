@@ -6,13 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.stores import Stores, memory_stores
 from tests.tools.server.desk import BACKGROUND, NOW, Desk, DeskOf, desk_of
 
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import JobSpec, Reminder, Routine
 from ollim_bot.domain.runs import RunKind
-from ollim_bot.stores import Stores
-from ollim_bot.testing.memory import memory_stores
 
 PLAN = Routine(JobSpec(id="plan", message="Plan.", background=True), Cron.parse("0 9 * * *"))
 

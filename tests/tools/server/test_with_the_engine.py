@@ -63,7 +63,7 @@ async def stage(tmp_path: Path) -> AsyncIterator[Scene]:
 def at_data(stage: Scene, kind: RunKind, **changes: object) -> Desk:
     data = DataDirectory(stage.home / "data")
     (data.paths.root / "note.md").write_text("note")
-    return desk_of(data.paths.root, kind, stores=data.open_all(), **changes)  # type: ignore[arg-type]
+    return desk_of(data.paths.root, kind, stores=data.open(), **changes)  # type: ignore[arg-type]
 
 
 async def everything(_: ToolCall) -> Refusal | None:

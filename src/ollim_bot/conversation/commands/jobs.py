@@ -18,9 +18,8 @@ from ollim_bot.domain.run_history import History, RunStory
 from ollim_bot.domain.runs import in_words, outcome
 from ollim_bot.domain.schedule import ScheduledJob
 from ollim_bot.domain.text import shortened
-from ollim_bot.ports import Clock, Shelf
+from ollim_bot.ports import Clock, JobShelves, Shelf
 from ollim_bot.store.store import Store
-from ollim_bot.stores import Stores
 
 _MOST_CARDS = 5
 _MOST_RUNS = 10
@@ -39,26 +38,26 @@ class JobCommands:
     def __init__(
         self,
         store: Store,
-        stores: Stores,
+        shelves: JobShelves,
         clock: Clock,
         post: Post,
         *,
         in_fork: Callable[[], bool],
     ) -> None:
         self._store = store
-        self._stores = stores
+        self._shelves = shelves
         self._clock = clock
         self._post = post
         self._in_fork = in_fork
 
     async def routines(self, _: CommandCall) -> str:
-        return await self._show("routine", self._stores.routines)
+        return await self._show("routine", self._shelves.routines)
 
     async def reminders(self, _: CommandCall) -> str:
-        return await self._show("reminder", self._stores.reminders)
+        return await self._show("reminder", self._shelves.reminders)
 
     async def runs(self, _: CommandCall) -> str:
-        rows = (await asyncio.to_thread(self._stores.ledger.tail, _NEWEST_ROWS)).entries
+        rows = await self._store.read(lambda tx: tx.ledger.tail(_NEWEST_ROWS))
         stories = [*History.of(rows).stories.values()]
         if not stories:
             return "Nothing has run yet."

@@ -30,7 +30,6 @@ from ollim_bot.errors import WrongInput
 from ollim_bot.ports import AgentEngine, Clock, StoredSession
 from ollim_bot.prompts.first_words import first_words
 from ollim_bot.store.store import Store
-from ollim_bot.stores import Stores
 
 
 class ConversationCommands:
@@ -58,11 +57,7 @@ class ConversationCommands:
 
 
 class Compaction:
-    def __init__(
-        self, store: Store, stores: Stores, forks: Forks, turns: TurnRunner, clock: Clock
-    ) -> None:
-        self._store = store
-        self._stores = stores
+    def __init__(self, store: Store, forks: Forks, turns: TurnRunner, clock: Clock) -> None:
         self._store = store
         self._forks = forks
         self._turns = turns
@@ -104,7 +99,6 @@ class SessionCommands:
         self,
         engine: AgentEngine,
         store: Store,
-        stores: Stores,
         session: MainSession,
         clock: Clock,
         working_directory: Path,
@@ -112,8 +106,6 @@ class SessionCommands:
         price: Price,
     ) -> None:
         self._engine = engine
-        self._store = store
-        self._stores = stores
         self._store = store
         self._session = session
         self._clock = clock

@@ -32,7 +32,6 @@ from ollim_bot.ports import AgentEngine, Clock
 from ollim_bot.store.steps import leave_update
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.stores import Stores
 
 
 class Forks:
@@ -170,14 +169,12 @@ class Replies:
     def __init__(
         self,
         engine: AgentEngine,
-        stores: Stores,
         store: Store,
         state: ConversationState,
         forks: Forks,
         clock: Clock,
     ) -> None:
         self._engine = engine
-        self._stores = stores
         self._store = store
         self._state = state
         self._forks = forks

@@ -22,7 +22,6 @@ from ollim_bot.prompts.context import READ_ONLY
 from ollim_bot.store.messages import Sender
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.stores import Stores
 from ollim_bot.tools.registry import MAIN_TOOLS
 
 _POLICY = RunPolicy(RunKind.FORK, MAIN_TOOLS)
@@ -44,7 +43,6 @@ class ForkSession(ChatSession):
     def __init__(
         self,
         engine: AgentEngine,
-        stores: Stores,
         state: ConversationState,
         posting: Posting,
         clock: Clock,
@@ -53,7 +51,6 @@ class ForkSession(ChatSession):
         tools: Toolset,
     ) -> None:
         super().__init__(engine, clock, spec=spec, tools=tools)
-        self._stores = stores
         self._state = state
         self._posting = posting
 

@@ -34,9 +34,8 @@ from ollim_bot.domain.schedule import ScheduledJob, occurrence_at
 from ollim_bot.domain.shared_files import FileChange, JobFile, JobFolder
 from ollim_bot.domain.snoozing import snoozed_until
 from ollim_bot.errors import OllimError, StorageError, WrongInput
-from ollim_bot.ports import Clock
+from ollim_bot.ports import Clock, JobShelves
 from ollim_bot.store.store import Store
-from ollim_bot.stores import Stores
 from ollim_bot.tools.job_validator import JobChecker
 
 _FOLDERS: Mapping[str, JobFolder] = {
@@ -61,7 +60,7 @@ class JobButtons:
     def __init__(
         self,
         store: Store,
-        stores: Stores,
+        shelves: JobShelves,
         files: JobChecker,
         former: Former,
         post: Post,
@@ -69,7 +68,7 @@ class JobButtons:
         manual_runs: ManualRuns,
     ) -> None:
         self._store = store
-        self._stores = stores
+        self._shelves = shelves
         self._files = files
         self._former = former
         self._post = post
@@ -154,9 +153,9 @@ class JobButtons:
         file = JobFile(_FOLDERS[name.partition(":")[0]], path.name)
         before = self._text(file)
         if isinstance(job, Reminder):
-            self._stores.reminders.remove(job.spec.id)
+            self._shelves.reminders.remove(job.spec.id)
         else:
-            self._stores.routines.remove(job.spec.id)
+            self._shelves.routines.remove(job.spec.id)
         key = None if before is None else self._kept(file, before, self._clock.now())
         card = cancelled_card(kind_of(job), job.spec.title or job.spec.id, key)
         return _Done(f"Cancelled: {job.spec.short_title}.", card)
@@ -173,15 +172,15 @@ class JobButtons:
         kind, _, job_id = name.partition(":")
         found: Shelved[ScheduledJob]
         if kind == JobKind.REMINDER:
-            found = Shelved(*self._stores.reminders.get(job_id))
+            found = Shelved(*self._shelves.reminders.get(job_id))
         else:
-            found = Shelved(*self._stores.routines.get(job_id))
+            found = Shelved(*self._shelves.routines.get(job_id))
         return found
 
     def _amended(self, job: ScheduledJob, changes: Mapping[str, object]) -> ScheduledJob:
         if isinstance(job, Reminder):
-            return self._stores.reminders.amend(job.spec.id, changes)
-        return self._stores.routines.amend(job.spec.id, changes)
+            return self._shelves.reminders.amend(job.spec.id, changes)
+        return self._shelves.routines.amend(job.spec.id, changes)
 
     def _skips(self) -> Skips:
         return self._store.query(lambda tx: tx.skips.get())

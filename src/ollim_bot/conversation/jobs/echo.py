@@ -24,6 +24,7 @@ from ollim_bot.domain.cards import Button, Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, numbered_id
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import AgentEvent, ToolEnded, ToolFailed, TurnEnded
+from ollim_bot.domain.jobs import Reminder
 from ollim_bot.domain.shared_files import (
     FileChange,
     JobFile,
@@ -33,9 +34,11 @@ from ollim_bot.domain.shared_files import (
     UndoOutcome,
 )
 from ollim_bot.domain.tool_policy import FILE_ARGUMENTS, WRITING
+from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.errors import OllimError, StorageError
-from ollim_bot.ports import Clock, Gate, Refusal, ToolCall
-from ollim_bot.stores import Stores
+from ollim_bot.ports import Clock, Gate, Refusal, Shelf, ToolCall
+from ollim_bot.store.steps import leave_update
+from ollim_bot.store.store import Store
 from ollim_bot.tools.job_validator import JobChecker
 from ollim_bot.tools.path_rules import job_files, profile_files
 
@@ -93,7 +96,8 @@ class ChangeEcho:
     root: Path
     files: JobChecker
     former: Former
-    stores: Stores
+    store: Store
+    reminders: Shelf[Reminder]
     post: Post
     clock: Clock
     watched: Counter[str] = field(default_factory=Counter)
@@ -128,9 +132,9 @@ class ChangeEcho:
         return CommandAnswer(text)
 
     async def _tell_agent(self, sentence: str, key: str) -> None:
-        now = self.clock.now()
+        update = PendingUpdate(self.clock.now(), sentence, f"undo-{key}")
         try:
-            await asyncio.to_thread(self.stores.leave_update, sentence, now, f"undo-{key}")
+            await self.store.transact(lambda tx: leave_update(tx, update))
         except StorageError:  # it is undone all the same, and the file itself says so
             _logger.exception("The agent could not be told of an undone change")
 
@@ -213,7 +217,7 @@ class ChangeWatch:
     def _note_cancelling(self, call: ToolCall) -> None:
         try:
             reminder_id = str(call.arguments.get("reminder_id", "")).strip()
-            found = self._echo.stores.reminders.get(reminder_id)
+            found = self._echo.reminders.get(reminder_id)
         except OllimError:  # then it cannot be cancelled either
             return
         if found.item.spec.set_by:  # else a run could set and cancel its own to write for nothing

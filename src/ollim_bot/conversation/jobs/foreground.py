@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from ollim_bot.conversation.background_attempt import Outcome, end_facts
-from ollim_bot.conversation.chat_log import ChatLog
+from ollim_bot.conversation.chat_log import answer_of
 from ollim_bot.conversation.sessions.main_session import main_run
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.decision import WITHDRAWN
@@ -23,12 +23,10 @@ from ollim_bot.domain.occurrences import (
     OccurrenceState,
     may_follow,
 )
-from ollim_bot.domain.run_history import RunStory
 from ollim_bot.domain.runs import Run
 from ollim_bot.errors import OllimError
-from ollim_bot.ports import Clock
+from ollim_bot.ports import Clock, Shelf
 from ollim_bot.store.transaction import Transaction
-from ollim_bot.stores import Stores
 
 # Seconds that a job may take.
 LIMIT = 300
@@ -55,12 +53,9 @@ _logger = logging.getLogger(__name__)
 class ForegroundJobs:
     """The inbox keeps a job that waits; the ledger says what became of it, in one row."""
 
-    def __init__(
-        self, stores: Stores, state: ConversationState, chat: ChatLog, clock: Clock
-    ) -> None:
-        self._stores = stores
+    def __init__(self, reminders: Shelf[Reminder], state: ConversationState, clock: Clock) -> None:
+        self._reminders = reminders
         self._state = state
-        self._chat = chat
         self._clock = clock
         self._waiting: dict[InputId, asyncio.Future[OccurrenceState]] = {}
 
@@ -73,11 +68,8 @@ class ForegroundJobs:
         self._waiting[name] = end
         try:
             turn = JobTurn.of(job, name, self._clock.now(), late_since)
-            if not await self._state.transact(lambda tx: _is_accepted(tx, turn)):
-                story = await self._story(occurrence)
-                if story.state is not None and story.state.is_end:
-                    return story.state
-            return await end
+            ended = await self._state.transact(lambda tx: _accept(tx, turn))
+            return ended or await end
         finally:
             self._waiting.pop(name, None)
 
@@ -87,72 +79,89 @@ class ForegroundJobs:
 
     async def withdraw(self, occurrence: Occurrence) -> None:
         """What it was for has been done; nothing, if it is being done now."""
-        waiting = (each for each in self._state.inbox.waiting if each.id == occurrence.id)
-        turn = next((each for each in waiting if isinstance(each, JobTurn)), None)
-        if turn is not None:
-            now = self._clock.now()
-            await self.end(turn, InputEnd.WITHDRAWN, main_run(now), Usage())
-            await self._state.append(Ended(now, (turn.id,), InputEnd.WITHDRAWN))
+        run = main_run(self._clock.now())
+
+        def step(tx: Transaction) -> tuple[JobTurn, OccurrenceState] | None:
+            waiting = (each for each in tx.inbox.get().waiting if each.id == occurrence.id)
+            turn = next((each for each in waiting if isinstance(each, JobTurn)), None)
+            if turn is None:
+                return None
+            state = self.end(tx, turn, InputEnd.WITHDRAWN, run, Usage())
+            tx.inbox.append(Ended(tx.now, (turn.id,), InputEnd.WITHDRAWN))
+            return turn, state
+
+        if ended := await self._state.transact(step):
+            self.note_end(*ended)
 
     async def begin(self, turn: JobTurn, run: Run) -> None:
         """The agent is about to be asked."""
         run.label, run.late_since = turn.title, turn.as_of(run.began).late_since
         run.job = await asyncio.to_thread(self._chained, turn)
-        story = await self._story(Occurrence.parse(turn.id))
-        if story.state is OccurrenceState.RUNNING:
-            await self._row(turn, OccurrenceState.CUT_OFF, {})
-        begun = {"attempt": story.attempts + 1, "job": turn.title}
-        facts = {**begun, "session": run.session, "limit": LIMIT}
-        await self._row(turn, OccurrenceState.RUNNING, facts)
+        session = run.session
 
-    async def end(self, turn: JobTurn, how: InputEnd, run: Run, usage: Usage) -> None:
-        """Before its turn has ended in the inbox; a crash in between leads here again."""
-        occurrence, now = Occurrence.parse(turn.id), self._clock.now()
-        story, state = await self._story(occurrence), _STATES[how]
-        if story.end is None:
-            run.has_answered = await self._has_answer(turn)
-            # What it cost stands with its answer.
-            outcome = Outcome(state, replace(usage, cost_usd=0.0), _WHY.get(how, ""))
-            facts = end_facts(run, occurrence, outcome, now, attempts=story.attempts)
-            if not may_follow(story.state, state):
-                # The turn was withdrawn before it began.
-                state = OccurrenceState.SKIPPED
-                facts["reason"] = WITHDRAWN.reason.value
-            await self._row(turn, state, facts)
+        def step(tx: Transaction) -> None:
+            story = tx.ledger.story(Occurrence.parse(turn.id))
+            if story.state is OccurrenceState.RUNNING:
+                tx.ledger.append(_row(tx, turn, OccurrenceState.CUT_OFF, {}))
+            begun = {"attempt": story.attempts + 1, "job": turn.title}
+            facts = {**begun, "session": session, "limit": LIMIT}
+            tx.ledger.append(_row(tx, turn, OccurrenceState.RUNNING, facts))
+
+        await self._state.transact(step)
+
+    def end(
+        self, tx: Transaction, turn: JobTurn, how: InputEnd, run: Run, usage: Usage
+    ) -> OccurrenceState:
+        """Write how it ended, in the step that ends its input. Call `note_end` after the commit."""
+        occurrence, state = Occurrence.parse(turn.id), _STATES[how]
+        story = tx.ledger.story(occurrence)
+        if story.end is not None:
+            return state
+        # What it cost stands with its answer.
+        outcome = Outcome(state, replace(usage, cost_usd=0.0), _WHY.get(how, ""))
+        run = replace(run, has_answered=_has_answer(tx, turn))
+        facts = end_facts(run, occurrence, outcome, tx.now, attempts=story.attempts)
+        if not may_follow(story.state, state):
+            # The turn was withdrawn before it began.
+            state = OccurrenceState.SKIPPED
+            facts["reason"] = WITHDRAWN.reason.value
+        tx.ledger.append(_row(tx, turn, state, facts))
+        return state
+
+    def note_end(self, turn: JobTurn, state: OccurrenceState) -> None:
         waiting = self._waiting.get(turn.id)
         if waiting is not None and not waiting.done():
             waiting.set_result(state)
-
-    async def _has_answer(self, turn: JobTurn) -> bool:
-        """Whether the owner reads something of it in the conversation."""
-        taken = self._state.inbox.running
-        if taken is None or turn.id not in taken.inputs:
-            return False
-        return await self._chat.answer_of(taken.turn) is not None
-
-    async def _story(self, occurrence: Occurrence) -> RunStory:
-        history = await asyncio.to_thread(self._stores.recent_history)
-        return history.stories.get(occurrence) or RunStory(occurrence, ())
-
-    async def _row(
-        self, turn: JobTurn, state: OccurrenceState, facts: Mapping[str, object]
-    ) -> None:
-        row = LedgerRow(self._clock.now(), state.value, Occurrence.parse(turn.id), facts)
-        await asyncio.to_thread(self._stores.ledger.append, row)
 
     def _chained(self, turn: JobTurn) -> Reminder | None:
         """The reminder whose follow-up the agent may set."""
         if turn.kind is not JobKind.REMINDER:
             return None
         try:
-            return self._stores.reminders.get(turn.job).item
+            return self._reminders.get(turn.job).item
         except OllimError:
             _logger.warning("The reminder of a turn is gone", exc_info=True)
             return None
 
 
-def _is_accepted(tx: Transaction, turn: JobTurn) -> bool:
-    """False where it was accepted before."""
-    is_new = not tx.inbox.has(turn.id)
-    tx.inbox.append(Accepted(turn.at, turn))
-    return is_new
+def _accept(tx: Transaction, turn: JobTurn) -> OccurrenceState | None:
+    """Accept it, once; how it has ended, if it was accepted before and has."""
+    if not tx.inbox.has(turn.id):
+        tx.inbox.append(Accepted(turn.at, turn))
+        return None
+    state = tx.ledger.story(Occurrence.parse(turn.id)).state
+    return state if state is not None and state.is_end else None
+
+
+def _has_answer(tx: Transaction, turn: JobTurn) -> bool:
+    """Whether the owner reads something of it in the conversation."""
+    taken = tx.inbox.get().running
+    if taken is None or turn.id not in taken.inputs:
+        return False
+    return answer_of(tx, taken.turn) is not None
+
+
+def _row(
+    tx: Transaction, turn: JobTurn, state: OccurrenceState, facts: Mapping[str, object]
+) -> LedgerRow:
+    return LedgerRow(tx.now, state.value, Occurrence.parse(turn.id), facts)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import logging
 import os
 from collections.abc import Mapping
-from contextlib import suppress
+from datetime import datetime
 from typing import Protocol
 
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.buttons import Action, Uses
 from ollim_bot.conversation.sessions.main_session import main_run
-from ollim_bot.domain.cards import Button, ButtonPrompt, ButtonPrompts
+from ollim_bot.domain.cards import Button, ButtonPrompt
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.jobs import Reminder
@@ -29,10 +28,13 @@ from ollim_bot.domain.snoozing import (
     root_in,
     snoozed_until,
 )
-from ollim_bot.errors import DeliveryFailed, NotFound, NotStored, OllimError, StorageError
+from ollim_bot.domain.updates import PendingUpdate
+from ollim_bot.errors import DeliveryFailed, NotStored
 from ollim_bot.ports import Clock
+from ollim_bot.store.job_files import JobFileChanges, add_snoozed, end_chain
+from ollim_bot.store.steps import leave_update, new_prompt
 from ollim_bot.store.store import Store
-from ollim_bot.stores import Stores
+from ollim_bot.store.transaction import JobOp, Transaction
 from ollim_bot.tools.context import Poster
 
 _NOT_KEPT = "The disk cannot be written, so this is not kept."
@@ -57,13 +59,12 @@ class ReminderDelivery:
     What was only shown, since the disk is full, is owed until it is in the log.
     """
 
-    def __init__(self, stores: Stores, store: Store, poster: ReminderPoster, clock: Clock) -> None:
-        self._stores = stores
+    def __init__(self, store: Store, poster: ReminderPoster, clock: Clock) -> None:
         self._store = store
         self._poster = poster
         self._clock = clock
         self._shown: set[Occurrence] = set()
-        self._keys: dict[Occurrence, str] = {}
+        self._prompts: dict[Occurrence, ButtonPrompt] = {}
 
     async def deliver(
         self, reminder: Reminder, occurrence: Occurrence, order: Order, reason: str
@@ -71,9 +72,11 @@ class ReminderDelivery:
         """False if it could not be sent now. `reason` says why the program does it."""
         if not order.take() and occurrence not in self._shown:
             return True
-        message = await self._message(reminder, occurrence, reason)
+        now = self._clock.now()
+        prompt = self._prompts.setdefault(occurrence, new_prompt(note_of(reminder), now))
+        message = _message(reminder, occurrence, reason, prompt.key, now)
         try:
-            await self._poster.send(message, main_run(self._clock.now()))
+            await self._poster.send(message, main_run(now), prompts=[prompt])
             await self._poster.arrival(message.id)
         except NotStored:
             await self._show(reminder, occurrence)
@@ -83,7 +86,7 @@ class ReminderDelivery:
             order.give_back()
             return False
         self._shown.discard(occurrence)
-        self._keys.pop(occurrence, None)
+        self._prompts.pop(occurrence, None)
         return True
 
     async def was_said(self, occurrence: Occurrence) -> bool:
@@ -95,17 +98,6 @@ class ReminderDelivery:
         if order.take() or occurrence in self._shown:
             await self._show(reminder, occurrence)
 
-    def take_away(self, reminder: Reminder) -> None:
-        """Remove the reminder that was due, unless it was moved to another moment since."""
-        try:
-            now = self._stores.reminders.get(reminder.spec.id).item
-            if now.run_at == reminder.run_at:
-                self._stores.reminders.remove(reminder.spec.id)
-        except NotFound:
-            pass
-        except OllimError:
-            _logger.exception("The file of reminder %s could not be removed", reminder.spec.id)
-
     async def _show(self, reminder: Reminder, occurrence: Occurrence) -> None:
         self._shown.add(occurrence)
         now, words = self._clock.now(), reminder.spec.title
@@ -113,43 +105,27 @@ class ReminderDelivery:
         message = ChatMessage(name, now, Author.BACKGROUND, words, footer=_NOT_KEPT)
         await self._poster.show_unkept(message)
 
-    async def _message(
-        self, reminder: Reminder, occurrence: Occurrence, reason: str
-    ) -> ChatMessage:
-        key = self._keys.get(occurrence) or await self._key(reminder)
-        self._keys[occurrence] = key
-        card = reminder_card(reminder.spec.title, key) if key else None
-        return ChatMessage(
-            delivery_id(occurrence),
-            self._clock.now(),
-            Author.BACKGROUND,
-            reminder.spec.title,
-            footer=reason,
-            card=card,
-            occurrence=occurrence.id,
-        )
 
-    async def _key(self, reminder: Reminder) -> str:
-        """Empty where its buttons could do nothing: it is delivered all the same."""
-        now = self._clock.now().timestamp()
-        inquiry = ButtonPrompt(os.urandom(4).hex(), note_of(reminder), now)
-
-        def step(known: ButtonPrompts) -> tuple[ButtonPrompts, None]:
-            return known.stored(inquiry), None
-
-        try:
-            await asyncio.to_thread(self._stores.inquiries.transact, step)
-        except StorageError:
-            _logger.warning("A reminder comes without its buttons", exc_info=True)
-            return ""
-        return inquiry.key
+def _message(
+    reminder: Reminder, occurrence: Occurrence, reason: str, key: str, now: datetime
+) -> ChatMessage:
+    return ChatMessage(
+        delivery_id(occurrence),
+        now,
+        Author.BACKGROUND,
+        reminder.spec.title,
+        footer=reason,
+        card=reminder_card(reminder.spec.title, key),
+        occurrence=occurrence.id,
+    )
 
 
 class ReminderButtons:
     """The note behind the buttons is taken once, so that only the first click counts."""
 
-    def __init__(self, stores: Stores, clock: Clock) -> None:
-        self._stores = stores
+    def __init__(self, store: Store, files: JobFileChanges, clock: Clock) -> None:
+        self._store = store
+        self._files = files
         self._clock = clock
         self.actions: Mapping[str, Action] = {
             DONE: Action(self._done, Uses.ALL),
@@ -158,50 +134,48 @@ class ReminderButtons:
 
     async def _done(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
         """The rest of its chain is not needed any more."""
-        return await asyncio.to_thread(self._finish, button.data)
+        key = button.data
+
+        def step(tx: Transaction) -> bool:
+            note = _taken(tx, key)
+            if note is None:
+                return False
+            title = reminder_from(note.prompt, key, tx.now).spec.title
+            said = f"The owner is done with the reminder “{title}”."
+            leave_update(tx, PendingUpdate(tx.now, said, f"done-{key}"))
+            tx.job_ops.add(end_chain(root_in(note.prompt), key))
+            return True
+
+        if not await self._store.transact(step):
+            return CommandAnswer(texts.BUTTON_USED, is_error=True)
+        await self._files.make()
+        return CommandAnswer()
 
     async def _snooze(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
         key, _, wait = button.data.partition(":")
-        return await asyncio.to_thread(self._put_off, key, wait)
+        now, name = self._clock.now(), os.urandom(4).hex()
+        until = snoozed_until(wait, now)
 
-    def _finish(self, key: str) -> CommandAnswer:
-        found = self._taken(key)
-        if found is None:
-            return CommandAnswer(texts.BUTTON_USED, is_error=True)
-        now = self._clock.now()
-        reminder = reminder_from(found.prompt, key, now)
-        self._end_chain(root_in(found.prompt))
-        said = f"The owner is done with the reminder “{reminder.spec.title}”."
-        self._stores.leave_update(said, now, f"done-{key}")
-        return CommandAnswer()
-
-    def _put_off(self, key: str, wait: str) -> CommandAnswer:
-        found = self._taken(key)
-        if found is None:
-            return CommandAnswer(texts.BUTTON_USED, is_error=True)
-        now = self._clock.now()
-        reminder = reminder_from(found.prompt, os.urandom(4).hex(), snoozed_until(wait, now))
-        try:
+        def step(tx: Transaction) -> tuple[ButtonPrompt, JobOp] | None:
+            note = _taken(tx, key)
+            if note is None:
+                return None
             # What was to ask again about the one that was put off comes from the new one.
-            self._end_chain(root_in(found.prompt))
-            self._stores.reminders.add(reminder)
-        except OllimError as refused:
-            self._stores.inquiries.transact(lambda known: (known.stored(found), None))
+            tx.job_ops.add(end_chain(root_in(note.prompt), key))
+            added = add_snoozed(note.prompt, name, until, name)
+            tx.job_ops.add(added)
+            return note, added
+
+        taken = await self._store.transact(step)
+        if taken is None:
+            return CommandAnswer(texts.BUTTON_USED, is_error=True)
+        note, added = taken
+        if refused := await self._files.make(added):
+            await self._files.take_back(added, note)
             return CommandAnswer(str(refused), is_error=True)
-        when = describe(reminder.run_at, now)
-        title = reminder.spec.title.removesuffix(".")
-        return CommandAnswer(f"Reminder set: {title}, {when}.")
+        title = reminder_from(note.prompt, name, until).spec.title.removesuffix(".")
+        return CommandAnswer(f"Reminder set: {title}, {describe(until, now)}.")
 
-    def _end_chain(self, root: str) -> None:
-        for shelved in self._stores.reminders.all():
-            if shelved.item.chain.parent == root:
-                with suppress(NotFound):
-                    self._stores.reminders.remove(shelved.item.spec.id)
 
-    def _taken(self, key: str) -> ButtonPrompt | None:
-        now = self._clock.now().timestamp()
-
-        def step(known: ButtonPrompts) -> tuple[ButtonPrompts, ButtonPrompt | None]:
-            return known.taken(key, now)
-
-        return self._stores.inquiries.transact(step)
+def _taken(tx: Transaction, key: str) -> ButtonPrompt | None:
+    return tx.inquiries.take(lambda known: known.taken(key, tx.now.timestamp()))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 
 from ollim_bot.conversation.commands.dispatcher import CommandDispatcher
+from ollim_bot.conversation.disk_gate import DiskGate
 from ollim_bot.conversation.forks.forks import Replies
-from ollim_bot.conversation.notices import Notices
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.status_board import StatusBoard
 from ollim_bot.conversation.turns.questions import TurnInput, TurnInputs
@@ -16,12 +15,6 @@ from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.inbox import InputEnd
 from ollim_bot.domain.inputs import CommandCall, ProgramTurn, TurnRequest
 from ollim_bot.errors import StorageError
-from ollim_bot.ports import Clock
-from ollim_bot.store.store import Store
-
-_PAUSE = 5.0
-
-_logger = logging.getLogger(__name__)
 
 
 class Questions:
@@ -37,23 +30,6 @@ class Questions:
         await self._board.tell()
         question = await self._inputs.first(asked)
         return replace(question, notes=(*notes, *question.notes))
-
-
-class DiskGate:
-    """The one place where the conversation waits for a disk that refuses."""
-
-    def __init__(self, store: Store, notices: Notices, clock: Clock) -> None:
-        self._store = store
-        self._notices = notices
-        self._clock = clock
-
-    async def wait(self, refused: StorageError) -> None:
-        """Say so once a day, and return when there is room again."""
-        _logger.error("The conversation stands still", exc_info=refused)
-        key = f"{refused} {self._clock.now():%Y-%m-%d}"
-        await self._notices.tell(str(refused), key=key)
-        await self._store.until_writable()
-        await self._clock.sleep(_PAUSE)
 
 
 class InputLoop:

@@ -44,6 +44,7 @@ from ollim_bot.domain.inputs import (
     ProgramTurnReason,
     TurnRequest,
 )
+from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import OllimError
@@ -147,6 +148,9 @@ _NOTHING_USED = Usage()
 
 # The engine's process or its session is gone, but the same can be asked again.
 _CUT_OFF = (FailureKind.ENGINE_DIED, FailureKind.SESSION_LOST)
+
+
+_JobEnds = Sequence[tuple[JobTurn, OccurrenceState]]
 
 
 class _InputsChanged(Exception):
@@ -260,14 +264,21 @@ class TurnRunner:
     async def end(
         self, asked: Sequence[TurnRequest], how: InputEnd, usage: Usage = _NOTHING_USED
     ) -> None:
-        ids = tuple(each.id for each in asked)
-        await self._end_jobs(asked, how, usage)
-        await self._state.append(Ended(self._clock.now(), ids, how))
+        """Without a turn, or after one that was cut off."""
+        self._note_ends(await self._state.transact(lambda tx: self._end(tx, asked, how, usage)))
 
-    async def _end_jobs(self, asked: Sequence[TurnRequest], how: InputEnd, usage: Usage) -> None:
-        for each in asked:
-            if isinstance(each, JobTurn):
-                await self._jobs.end(each, how, self._bench.run, usage)
+    def _end(
+        self, tx: Transaction, asked: Sequence[TurnRequest], how: InputEnd, usage: Usage
+    ) -> _JobEnds:
+        """End the inputs, and in the ledger the jobs among them."""
+        jobs = [each for each in asked if isinstance(each, JobTurn)]
+        ends = [(each, self._jobs.end(tx, each, how, self._bench.run, usage)) for each in jobs]
+        tx.inbox.append(Ended(tx.now, tuple(each.id for each in asked), how))
+        return ends
+
+    def _note_ends(self, ends: _JobEnds) -> None:
+        for turn, state in ends:
+            self._jobs.note_end(turn, state)
 
     def _begun(self, inputs: Iterable[InputId], *, can_be_replaced: bool) -> RunningTurn:
         start = TurnStart(TurnId(uuid4().hex), self._clock.now(), tuple(inputs))
@@ -375,20 +386,17 @@ class TurnRunner:
             )
         # What the engine has not read is asked again, together with what came after it.
         is_released = how is InputEnd.SUPERSEDED and not is_taken and question.known_in is None
-        if not is_released:
-            await self._end_jobs(asked, how, end.usage)
-        now = self._clock.now()
-        row: Released | Ended = Released(now, turn.start.turn)
-        if not is_released:
-            row = Ended(now, tuple(each.id for each in asked), how)
 
-        def step(tx: Transaction) -> None:
+        def step(tx: Transaction) -> _JobEnds:
             if taken is not None and taken.turn == turn.start.turn:
                 dialogue.settle(tx, taken.claim, is_taken=is_taken)
-            dialogue.rest(tx, now)
-            tx.inbox.append(row)
+            dialogue.rest(tx, tx.now)
+            if not is_released:
+                return self._end(tx, asked, how, end.usage)
+            tx.inbox.append(Released(tx.now, turn.start.turn))
+            return ()
 
-        await self._state.transact(step)
+        self._note_ends(await self._state.transact(step))
         return False
 
     async def _post_outcome(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from typing import Generic, TypeVar
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, Color
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, TurnCost, TurnId
@@ -37,7 +39,16 @@ from ollim_bot.domain.taint import Untrusted
 from ollim_bot.store.codecs.records import updates_json, updates_of
 from ollim_bot.store.file_store import Malformed
 from ollim_bot.store.json_fields import Fields, parse_json, render_json
-from ollim_bot.store.json_lines import LineCodec
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class LineCodec(Generic[T]):
+    """`decode` raises `Malformed`, and nothing else, for a line that is not an entry."""
+
+    encode: Callable[[T], bytes]
+    decode: Callable[[bytes], T]
 
 
 def card_json(card: Card) -> dict[str, object]:
@@ -141,7 +152,6 @@ def message_of(fields: Fields) -> ChatMessage:
 CHAT_MESSAGES = LineCodec(
     lambda message: render_json(message_json(message)),
     lambda line: message_of(Fields(parse_json(line))),
-    lambda message: message.at,
 )
 
 
@@ -207,9 +217,7 @@ def _decode_session_event(line: bytes) -> SessionEvent:
     )
 
 
-SESSION_EVENTS = LineCodec(
-    _encode_session_event, _decode_session_event, lambda event: event.timestamp
-)
+SESSION_EVENTS = LineCodec(_encode_session_event, _decode_session_event)
 
 
 # The rows of an occurrence mostly stand next to each other.
@@ -235,7 +243,7 @@ def _decode_ledger_row(line: bytes) -> LedgerRow:
     return LedgerRow(fields.moment("ts"), fields.text("state"), parsed, facts)
 
 
-LEDGER_ROWS = LineCodec(_encode_ledger_row, _decode_ledger_row, lambda row: row.ts)
+LEDGER_ROWS = LineCodec(_encode_ledger_row, _decode_ledger_row)
 
 
 def _encode_outbox_row(row: OutboxRow) -> bytes:
@@ -308,7 +316,7 @@ def _sending(at: datetime, fields: Fields) -> Sending:
         raise Malformed(str(wrong)) from None
 
 
-OUTBOX_ROWS = LineCodec(_encode_outbox_row, _decode_outbox_row, lambda row: row.at)
+OUTBOX_ROWS = LineCodec(_encode_outbox_row, _decode_outbox_row)
 
 
 def _encode_inbox_row(row: InboxRow) -> bytes:
@@ -502,4 +510,4 @@ def _command_call(fields: Fields) -> CommandCall:
     )
 
 
-INBOX_ROWS = LineCodec(_encode_inbox_row, _decode_inbox_row, lambda row: row.at)
+INBOX_ROWS = LineCodec(_encode_inbox_row, _decode_inbox_row)

@@ -14,13 +14,12 @@ from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.schedule import ScheduledJob, key_of, next_due
 from ollim_bot.domain.shared_files import SKILL_FILE, JobFile, JobFolder
 from ollim_bot.paths import DataPaths
-from ollim_bot.store.codecs.rows import LEDGER_ROWS
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.job_formats import REMINDERS, ROUTINES, JobFormat
 from ollim_bot.store.job_shelf import MarkdownShelf
-from ollim_bot.store.json_lines import JsonLines
+from ollim_bot.store.opening import look_into
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, counted, failed, passed, warned
 
 J = TypeVar("J", Routine, Reminder)
@@ -67,14 +66,12 @@ def check_skills(given: DoctorInput) -> Iterator[DoctorFinding]:
 def check_ledger(given: DoctorInput) -> Iterator[DoctorFinding]:
     # Read first: the ledger, read afterwards, has every occurrence claimed until this heartbeat.
     watched_until = heartbeat(given.data.paths)
-    rows, skipped = _ledger(given.data.paths)
+    rows = _ledger(given.data.paths, given.now)
     wrong = check(rows, given.local_now, watched_until)
     for sentence in wrong[:_MOST_NAMED]:
         yield failed(_LEDGER, sentence, _SHOW)
     if len(wrong) > _MOST_NAMED:
         yield failed(_LEDGER, f"{len(wrong) - _MOST_NAMED} more like that", _ALL)
-    if skipped:
-        yield warned(_LEDGER, f"{counted(skipped, 'line')} cannot be read", _LEFT_OUT)
     if not wrong:
         runs = len({row.occurrence for row in rows if row.occurrence})
         right = f"{counted(runs, 'run')}, and nothing is missing, doubled or made up"
@@ -91,14 +88,9 @@ def _report(paths: DataPaths, folder: Path, form: JobFormat[J]) -> ShelfReport[J
     return MarkdownShelf(folder, form, lock, disk=OsDisk(), journal=_NoJournal()).report()
 
 
-def _ledger(paths: DataPaths) -> tuple[Sequence[LedgerRow], int]:
-    """The rows, and how many lines cannot be read."""
-    path = paths.ledger
-    if not any(path.parent.glob(f"{path.stem}*{path.suffix}")):
-        return (), 0
-    lock = FileLock(paths.lock_of(path))
-    view = JsonLines(path, LEDGER_ROWS, lock, disk=OsDisk(), rotate=True).read()
-    return view.entries, view.skipped
+def _ledger(paths: DataPaths, now: datetime) -> Sequence[LedgerRow]:
+    """None of a database that cannot be read, which has a check of its own."""
+    return look_into(paths, now, lambda tx: tx.ledger.page(0, 2**62)[0]) or ()
 
 
 def _skill_problems(paths: DataPaths, names: Sequence[str]) -> Iterator[str]:
