@@ -124,7 +124,7 @@ async def test_what_the_agent_changed_when_the_bot_died_is_shown_once(tmp_path: 
             clock=clock,
             engine=ScriptedEngine(),
             surfaces=[surface],
-            stores=stores,
+            store=stores.state,
         )
         async with running(app):
             await until(lambda: "Routine added: plan" in cards())
@@ -141,7 +141,7 @@ async def test_a_surface_that_dies_is_started_again_after_growing_pauses(tmp_pat
         clock=clock,
         engine=ScriptedEngine(),
         surfaces=[dying, RecordingSurface()],
-        stores=memory_stores(NOW),
+        store=memory_stores(NOW).state,
     )
     async with running(app):
         for number, pause in enumerate((1, 2, 4), start=1):
@@ -162,7 +162,7 @@ async def test_the_only_surface_that_cannot_be_served_ends_the_bot(tmp_path: Pat
 async def test_what_ended_by_itself_was_not_cut_off(tmp_path: Path) -> None:
     """It has said why, so the next start has nothing to tell about it."""
     stores, surface = memory_stores(NOW), FailingSurface(OllimError("The port is taken."), times=1)
-    app = App(settings(tmp_path), engine=ScriptedEngine(), surfaces=[surface], stores=stores)
+    app = App(settings(tmp_path), engine=ScriptedEngine(), surfaces=[surface], store=stores.state)
     with pytest.raises(OllimError):
         await asyncio.wait_for(app.run(), LIMIT)
     assert stores.state.query(lambda tx: tx.presence.get()).running_since is None
@@ -170,7 +170,7 @@ async def test_what_ended_by_itself_was_not_cut_off(tmp_path: Path) -> None:
 
 async def test_what_a_fault_has_ended_was_cut_off(tmp_path: Path) -> None:
     stores, surface = memory_stores(NOW), RecordingSurface()
-    app = App(settings(tmp_path), engine=BrokenEngine(), surfaces=[surface], stores=stores)
+    app = App(settings(tmp_path), engine=BrokenEngine(), surfaces=[surface], store=stores.state)
     with pytest.raises(RuntimeError):
         await asyncio.wait_for(app.run(), LIMIT)
     assert stores.state.query(lambda tx: tx.presence.get()).running_since is not None
@@ -206,7 +206,7 @@ async def test_a_second_bot_on_the_same_data_is_refused(tmp_path: Path) -> None:
 async def test_a_restart_is_asked_for_and_written_down(tmp_path: Path) -> None:
     surface = RecordingSurface()
     stores = memory_stores(NOW)
-    app = App(settings(tmp_path), engine=ScriptedEngine(), surfaces=[surface], stores=stores)
+    app = App(settings(tmp_path), engine=ScriptedEngine(), surfaces=[surface], store=stores.state)
     async with running(app) as task:
         await until(lambda: surface.receptions)
         await surface.receptions[0].receive(IncomingMessage(InputId("m1"), "test", "hello"))

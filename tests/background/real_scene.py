@@ -46,7 +46,13 @@ class RealScene:
         stage = self.stage
         run = Run(RunPolicy(RunKind.MAIN, MAIN_TOOLS), stage.clock.now())
         context = ToolContext(
-            run, stage.stores, stage.clock, self.root, stage.poster, lambda: False
+            run,
+            stage.store,
+            stage.stores.shelves,
+            stage.clock,
+            self.root,
+            stage.poster,
+            lambda: False,
         )
         return toolset(context, _everything)
 

@@ -21,7 +21,7 @@ async def _run(stores: Stores, root: Path, name: str) -> str:
     paths = DataPaths(root)
     database = open_database(paths, lambda: NOW, is_holder=False, report=lambda _: None)
     store, engine = SqliteStore(database, ManualClock(NOW)), WatchedEngine().then(ping(name))
-    async with scene(engine, root=root, stores=stores, store=store) as stage:
+    async with scene(engine, root=root, stores=stores, seen=lambda _: store) as stage:
         job = routine(name, description=name, update_main_session=ReportMode.FREELY)
         state = await stage.run(job)
     await store.close()

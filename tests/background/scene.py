@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from tests.conversation.scene import STATUS, messages_of
-from tests.stores import Stores, memory_stores, on_store
+from tests.stores import Stores, memory_stores
 
 from ollim_bot.conversation.auto_commit import AutoCommit
 from ollim_bot.conversation.background import BackgroundRuns
@@ -38,7 +38,6 @@ from ollim_bot.store.undo import UndoStore
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import CallsTool, ScriptedEngine, ScriptedSession
 from ollim_bot.testing.journal import RecordingJournal
-from ollim_bot.testing.memory import MemoryLog
 from ollim_bot.testing.surface import RecordingSurface
 from ollim_bot.tools.gates import BackgroundTools
 from ollim_bot.tools.path_rules import PathPolicy
@@ -105,23 +104,6 @@ class WatchedEngine(ScriptedEngine):
                     self.closed.append(session)
 
 
-class BrokenLog(Generic[T]):
-    """A log that cannot take some entries."""
-
-    def __init__(self, log: MemoryLog[T], refuses: Callable[[T], bool], error: Exception) -> None:
-        self._log = log
-        self._refuses = refuses
-        self._error = error
-
-    def append(self, *entries: T) -> None:
-        if any(map(self._refuses, entries)):
-            raise self._error
-        self._log.append(*entries)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._log, name)
-
-
 ONLY = Try()
 
 
@@ -150,8 +132,8 @@ class Scene:
         self.runs = BackgroundRuns(
             BackgroundDeps(
                 self.engine,
-                self.stores,
                 self.store,
+                self.stores.shelves,
                 self.clock,
                 self.root,
                 self.poster,
@@ -169,7 +151,15 @@ class Scene:
         paths = DataPaths(self.root)
         former = UndoStore(paths, self.journal)
         files = JobFileChecker(paths)
-        return ChangeEcho(self.root, files, former, self.stores, self.surface.post, self.clock)
+        return ChangeEcho(
+            self.root,
+            files,
+            former,
+            self.store,
+            self.stores.reminders,
+            self.surface.post,
+            self.clock,
+        )
 
     async def run(self, job: Job, this: Try = ONLY) -> OccurrenceState:
         async with asyncio.timeout(LIMIT):
@@ -269,16 +259,13 @@ async def scene(
     *,
     root: Path = HOME,
     stores: Stores | None = None,
-    store: Store | None = None,
-    **replaced: Any,
+    seen: Callable[[Store], Store] = lambda store: store,
 ) -> AsyncIterator[Scene]:
-    """`replaced` are stores that stand in for those in memory; `root` is the data directory."""
+    """The runs have the store as `seen` shows it; `root` is the data directory."""
     clock = ManualClock(NOW)
-    stores = replace(stores or memory_stores(clock.now()), **replaced)
+    stores = stores or memory_stores(clock.now())
     surface = RecordingSurface()
-    if store is not None:
-        stores = on_store(stores, store)
-    store = stores.state
+    store = seen(stores.state)
     state = ConversationState(store)
     fanout = SurfaceFanout(store, [surface])
     poster = MessagePoster(store, fanout, [], clock)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 from tests.background.scene import (
     MAIN,
-    NOW,
-    BrokenLog,
     WatchedEngine,
     ping,
     reminder,
@@ -19,17 +16,15 @@ from tests.background.scene import (
     routine,
     scene,
 )
+from tests.conversation.fate import FailingOnce
 from tests.conversation.scene import AtOnce
 
 from ollim_bot.conversation.background_attempt import Try
 from ollim_bot.domain.events import EndCause, FailureKind, TurnEnded, Usage, UsageReported
-from ollim_bot.domain.jobs import ReportMode
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.errors import EngineError, WriteFailed
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.store import Store
 from ollim_bot.testing.engine import CallsTool, Fails, Says, Waits
-from ollim_bot.testing.memory import MemoryLog
-from ollim_bot.testing.repeating_store import RepeatingStore
 
 R = TypeVar("R")
 
@@ -171,12 +166,12 @@ async def test_no_exception_gets_out_and_there_is_an_end(
     place: str, error: Exception, said: str
 ) -> None:
     engine = WatchedEngine()
-    replaced: dict[str, Any] = {}
-    if place == "history":
-        replaced["session_history"] = BrokenLog(MemoryLog(lambda e: e.at), lambda _: True, error)
-    if place == "prompt":
-        replaced["store"] = RaisingStore(error)
-    async with scene(engine, **replaced) as stage:
+    changed = {"history": "session_history", "prompt": "budget"}.get(place)
+
+    def seen(store: Store) -> Store:
+        return store if changed is None else FailingOnce(store, error, changed)
+
+    async with scene(engine, seen=seen) as stage:
         faults: dict[str, tuple[object, str]] = {
             "spec": (stage, "_spec"),
             "policy": (stage, "_usual"),
@@ -201,21 +196,6 @@ class Raising:
     def read(self, *_: object) -> Any:
         raise self._error
 
-    transact = read
-
-
-class RaisingStore(RepeatingStore):
-    """Does not take the first step."""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__(lambda: NOW)
-        self._errors = [error]
-
-    async def transact(self, step: Callable[[Transaction], R]) -> R:
-        if self._errors:
-            raise self._errors.pop()
-        return await super().transact(step)
-
 
 async def test_an_engine_that_says_nothing_has_failed() -> None:
     async with scene(WatchedEngine().then(TurnEnded(EndCause.INTERRUPTED))) as stage:
@@ -223,15 +203,8 @@ async def test_an_engine_that_says_nothing_has_failed() -> None:
         assert stage.end.facts["error"] == "it was stopped before its end."
 
 
-async def test_a_report_that_the_program_cannot_leave_does_not_cost_the_end_row() -> None:
-    async with scene(WatchedEngine(), updates=Raising(FULL)) as stage:
-        job = routine(isolated=True, update_main_session=ReportMode.ALWAYS)
-        assert await stage.run(job) is OccurrenceState.DONE
-        assert stage.end.state == "done"
-
-
 async def test_settings_that_cannot_be_read_are_the_defaults() -> None:
-    async with scene(WatchedEngine(), config=Raising(FULL)) as stage:
+    async with scene(WatchedEngine(), seen=lambda store: FailingOnce(store, FULL)) as stage:
         assert await stage.run(routine()) is OccurrenceState.DONE
 
 

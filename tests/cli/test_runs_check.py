@@ -6,24 +6,20 @@ import json
 from datetime import timedelta
 
 import pytest
-from ollim_bot.store.stores import open_stores
-from tests.cli.terminal import SUNDAY, Terminal, held
+from tests.cli.terminal import Terminal, held
 from tests.domain.ledger_scene import Scene, routine
-from tests.storage.places import QuickDisk
+from tests.storage.places import DataDirectory
 from tests.stores import Stores
 
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.heartbeat import HeartbeatFile
-from ollim_bot.testing.journal import RecordingJournal
 
 DAY = timedelta(days=1)
 
 
 def ledger_of(terminal: Terminal) -> Stores:
-    return open_stores(
-        terminal.paths, now=lambda: SUNDAY, journal=RecordingJournal(), disk=QuickDisk()
-    )
+    return DataDirectory(terminal.paths.root).open()
 
 
 def written(terminal: Terminal, rows: list[LedgerRow]) -> None:

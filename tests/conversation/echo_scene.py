@@ -83,7 +83,8 @@ class Stage:
         disk = BrokenDisk() if self.is_full else OsDisk()
         former = UndoStore(paths, self.journal, disk)
         files = JobFileChecker(paths)
-        return ChangeEcho(self.root, files, former, self.stores, self.post, self.clock)
+        store, reminders = self.stores.state, self.stores.reminders
+        return ChangeEcho(self.root, files, former, store, reminders, self.post, self.clock)
 
     async def post(self, message: ChatMessage) -> None:
         if self.refusals:

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from tests.stores import Stores, on_store
 
+from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.errors import Unreadable, WriteFailed
 from ollim_bot.store.database import Step
 from ollim_bot.store.store import Store as StateStore
@@ -116,6 +117,62 @@ class RefusingState(SteppedState):
             raise WriteFailed(Path("ollim.db"), "No space left on device.")
         if self.is_gone and not is_change:
             raise Unreadable(Path("ollim.db"), "is there but cannot be read.")
+
+
+class VetoingState(SteppedState):
+    """A store that refuses steps which add such rows to the ledger, with `error`."""
+
+    def __init__(
+        self, inner: StateStore, refuses: Callable[[LedgerRow], bool], error: Exception
+    ) -> None:
+        super().__init__(inner, Fate())
+        self._refuses = refuses
+        self._error = error
+
+    async def transact(self, step: Step[R]) -> R:
+        return await super().transact(self._vetoed(step))
+
+    def run(self, step: Step[R]) -> R:
+        return super().run(self._vetoed(step))
+
+    def _vetoed(self, step: Step[R]) -> Step[R]:
+        def vetoed(tx: Transaction) -> R:
+            _, before = tx.ledger.page(0, 2**40)
+            result = step(tx)
+            rows, _ = tx.ledger.page(before, 2**40)
+            if any(map(self._refuses, rows)):
+                raise self._error
+            return result
+
+        return vetoed
+
+
+class FailingOnce(SteppedState):
+    """A store whose first step that changes `name`, or first question, fails with `error`."""
+
+    def __init__(self, inner: StateStore, error: Exception, name: str | None = None) -> None:
+        super().__init__(inner, Fate())
+        self._name = name
+        self._errors = [error]
+
+    async def transact(self, step: Step[R]) -> R:
+        def failing(tx: Transaction) -> R:
+            result = step(tx)
+            if self._errors and self._name in tx.changed:
+                raise self._errors[0]
+            return result
+
+        try:
+            return await super().transact(failing)
+        except Exception as failed:
+            if failed in self._errors:
+                self._errors.remove(failed)
+            raise
+
+    async def read(self, question: Step[R]) -> R:
+        if self._name is None and self._errors:
+            raise self._errors.pop()
+        return await super().read(question)
 
 
 def fated(stores: Stores, fate: Fate) -> Stores:

@@ -14,7 +14,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from ollim_bot.store.stores import open_stores
 from tests.engine.scene import provider
 from tests.hostile.attempt import Attempt
 from tests.hostile.model import ERRAND, HostileModel
@@ -46,6 +45,9 @@ from ollim_bot.ports import (
     Toolset,
 )
 from ollim_bot.settings import Settings
+from ollim_bot.store.job_files import open_shelves
+from ollim_bot.store.opening import open_database
+from ollim_bot.testing.immediate_store import ImmediateStore
 from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.surface import RecordingSurface
 
@@ -230,9 +232,11 @@ def sent(at: Stand) -> list[ChatMessage]:
 
 
 def opened(at: Stand) -> Stores:
-    return open_stores(
+    database = open_database(
         at.vault.paths,
-        now=SystemClock(at.settings.zone).now,
-        journal=RecordingJournal(),
-        on_problem=lambda _: None,
+        SystemClock(at.settings.zone).now,
+        is_holder=False,
+        report=lambda _: None,
     )
+    shelves = open_shelves(at.vault.paths, RecordingJournal())
+    return Stores(ImmediateStore(database), shelves)

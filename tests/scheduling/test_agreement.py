@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.background.scene import NOW, Scene, WatchedEngine, scene
 
+from ollim_bot.conversation.disk_gate import DiskGate
 from ollim_bot.conversation.jobs.manual_runs import ManualRuns
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.forward_schedule import UpcomingSchedule
@@ -25,6 +26,8 @@ from ollim_bot.domain.rehearsal import Assumptions, Fire, Guess, rehearse
 from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, occurrence_at
 from ollim_bot.schedule.circumstances import DueOccurrence
 from ollim_bot.schedule.dispatch import Dispatcher
+from ollim_bot.schedule.must_reminders import MustReminders
+from ollim_bot.store.job_files import JobFileChanges
 from ollim_bot.testing.engine import Waits
 
 MINUTE = timedelta(minutes=1)
@@ -57,8 +60,6 @@ class Line:
         return True
 
     async def withdraw(self, _: Occurrence) -> None: ...
-
-    def take_away(self, _: Reminder) -> None: ...
 
 
 def spec(number: int, given: dict[str, Any]) -> JobSpec:
@@ -153,13 +154,14 @@ async def dispatched(given: Given, stage: Scene, fires: Sequence[Fire]) -> list[
     await stage.stores.state.transact(lambda tx: tx.skips.put(skips(given)))
     stage.configure(bg_concurrency=10)
     double, ends = cast("Any", line), NotedEnds()
+    gate = DiskGate(stage.store, stage.notices, stage.clock)
+    files = JobFileChanges(stage.store, stage.stores.shelves)
     dispatcher = Dispatcher(
-        stage.stores,
         stage.store,
+        gate,
         double,
         stage.runs,
-        double,
-        stage.notices,
+        MustReminders(double, gate, files, stage.clock),
         stage.clock,
         lambda _: UpcomingSchedule(NOW, 3),
         ends,

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from tests.conversation.fate import VetoingState
 from tests.scheduling.hands import asks, card_of, pings, press
 from tests.scheduling.scene import NOW, Day, day
-from tests.stores import Stores
+from tests.stores import Stores, on_store
 
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
@@ -112,20 +111,10 @@ async def test_a_request_that_was_taken_before_a_crash_is_gone_on_with(tmp_path:
         await at.until(lambda: requests(at) == [])
 
 
-class NoClaims:
-    """A ledger that cannot be written."""
-
-    def claim(self, *_: object) -> bool:
-        raise WriteFailed(Path("ledger.jsonl"), "could not be written.")
-
-    def claim_all(self, rows: Sequence[LedgerRow]) -> Set[Occurrence]:
-        assert rows == []
-        return set()
-
-
 async def test_a_request_stays_until_its_run_is_on_record(tmp_path: Path) -> None:
     def without_claims(stores: Stores) -> Stores:
-        return replace(stores, claims=NoClaims())
+        refused = WriteFailed(Path("ollim.db"), "could not be written.")
+        return on_store(stores, VetoingState(stores.state, lambda row: row.state == "due", refused))
 
     async with day(ScriptedEngine(), tmp_path, seen=without_claims) as at:
         at.routine("plan", "0 8 * * *", background="true")

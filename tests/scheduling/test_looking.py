@@ -22,6 +22,7 @@ from ollim_bot.domain.schedule import JobKey, key_of
 from ollim_bot.schedule.job_index import Changes, IndexedJob, rest_after
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import SCAN_SECONDS
+from ollim_bot.store.job_files import JobFileChanges
 from ollim_bot.testing.clock import ManualClock
 
 LIMIT = 60
@@ -57,7 +58,7 @@ class Book:
 
 
 class Nobody:
-    """Doubles `Dispatcher`."""
+    """Doubles `Dispatcher` and `RunRequests`."""
 
     fired: int = 0
 
@@ -68,6 +69,8 @@ class Nobody:
         return claimed
 
     async def serve_manual_runs(self) -> None: ...
+
+    async def run(self) -> None: ...
 
     async def close(self) -> None: ...
 
@@ -80,7 +83,10 @@ async def looking(book: Book, nobody: Nobody, *, is_calm: bool) -> AsyncIterator
     assert zone is not None
     own = cast("Any", book)
     beats = cast("Any", Beats())
-    scheduler = Scheduler(stores, own, watching, double, double, book.clock, zone, beats)
+    files = JobFileChanges(stores.state, stores.shelves)
+    scheduler = Scheduler(
+        stores.state, own, watching, double, files, book.clock, zone, beats, double
+    )
     running = asyncio.create_task(scheduler.run())
     try:
         async with asyncio.timeout(LIMIT):

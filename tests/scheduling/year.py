@@ -3,54 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence, Set
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any, cast
 
 from tests.scheduling.hurrying import HurryingClock, HurryingLoop, Turner
-from tests.stores import Stores, memory_stores
+from tests.stores import Stores
 
 from ollim_bot.conversation.background_attempt import Try
+from ollim_bot.conversation.disk_gate import DiskGate
 from ollim_bot.conversation.jobs.manual_runs import ManualRuns
 from ollim_bot.domain.forward_schedule import UpcomingSchedule
 from ollim_bot.domain.jobs import Job, JobKind, Reminder
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.orders import Order
-from ollim_bot.domain.run_history import claimed_by
 from ollim_bot.domain.schedule import JobKey
-from ollim_bot.errors import NotFound
-from ollim_bot.ports import LogView
 from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.job_index import Changes, IndexedJob
+from ollim_bot.schedule.must_reminders import MustReminders
 from ollim_bot.schedule.scheduler import Scheduler
+from ollim_bot.store.job_files import JobFileChanges
 from ollim_bot.store.job_formats import REMINDERS
-from ollim_bot.testing.memory import MemoryLedger, MemoryShelf
+from ollim_bot.testing.memory import MemoryShelf, memory_shelves
 from ollim_bot.testing.repeating_store import RepeatingStore
-
-
-class IndexedLedger(MemoryLedger):
-    """As the one in memory, but a claim does not look through the year."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._known: set[Occurrence] = set()
-
-    def append(self, *entries: LedgerRow) -> None:
-        self._entries += entries
-        self._known.update(row.occurrence for row in entries if row.occurrence)
-
-    def claim_all(self, rows: Sequence[LedgerRow]) -> Set[Occurrence]:
-        free = claimed_by(rows) - self._known
-        self.append(*(row for row in rows if row.occurrence in free))
-        return free
-
-    def read(self, since: datetime | None = None) -> LogView[LedgerRow]:
-        if since is None:
-            return LogView(self._entries)
-        return LogView([row for row in self._entries if row.ts >= since])
 
 
 class Book(MemoryShelf[Reminder]):
@@ -128,10 +105,6 @@ class Agent:
         self._say(one, order)
         return True
 
-    def take_away(self, reminder: Reminder) -> None:
-        with suppress(NotFound):
-            self._stores.reminders.remove(reminder.spec.id)
-
     async def was_said(self, one: Occurrence) -> bool:
         return one in self.said[-500:]
 
@@ -156,6 +129,12 @@ class Teller:
 
     async def known(self, start: str) -> list[str]:
         return [key for key in self._keys if key.startswith(start)]
+
+
+class NoRequests:
+    """Doubles `RunRequests`."""
+
+    async def run(self) -> None: ...
 
 
 class Beats:
@@ -187,12 +166,9 @@ class Machine:
         assert isinstance(loop, HurryingLoop)
         self.clock = HurryingClock(start)
         self.book = Book()
-        ledger = IndexedLedger()
-        self.stores = replace(
-            memory_stores(start), ledger=ledger, claims=ledger, reminders=self.book
-        )
+        shelves = replace(memory_shelves(), reminders=self.book)
+        self.stores = Stores(RepeatingStore(self.clock.now), shelves)
         self.agent = Agent(self.stores, self.clock)
-        self.store = RepeatingStore(self.clock.now)
         self.teller = Teller()
         self._turner = Turner(loop, self.clock, moments)
         self._zone = zone
@@ -202,20 +178,14 @@ class Machine:
     async def watches(self, until: datetime) -> None:
         if self._life is None:
             agent, teller, clock = cast("Any", self.agent), cast("Any", self.teller), self.clock
-            dispatch = Dispatcher(
-                self.stores,
-                self.store,
-                agent,
-                agent,
-                agent,
-                teller,
-                clock,
-                _no_outlook,
-                ManualRuns(),
-            )
+            store = self.stores.state
+            gate, files = DiskGate(store, teller, clock), JobFileChanges(store, self.stores.shelves)
+            must = MustReminders(agent, gate, files, clock)
+            dispatch = Dispatcher(store, gate, agent, agent, must, clock, _no_outlook, ManualRuns())
             book, turner = cast("Any", self.book), cast("Any", self._turner)
+            requests = cast("Any", NoRequests())
             scheduler = Scheduler(
-                self.stores, book, turner, dispatch, teller, clock, self._zone, self._beats
+                store, book, turner, dispatch, files, clock, self._zone, self._beats, requests
             )
             self._life = asyncio.create_task(scheduler.run()), scheduler
         task, _ = self._life

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from tests.stores import Stores, memory_stores
+from tests.stores import Stores, memory_stores, on_store
 
+from ollim_bot.domain.cards import ButtonPrompt
 from ollim_bot.domain.chat import ChatMessage, MessageId
 from ollim_bot.domain.jobs import Job, ReportMode
 from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingVerdict
@@ -18,9 +19,9 @@ from ollim_bot.domain.runs import Intent, Run, RunKind, RunPolicy
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.errors import DeliveryFailed
 from ollim_bot.ports import Clock, Tool, ToolAnswer
+from ollim_bot.store.steps import store_prompts
 from ollim_bot.store.store import Store
 from ollim_bot.testing.clock import ManualClock
-from ollim_bot.testing.repeating_store import RepeatingStore
 from ollim_bot.tools.context import Arrival, Payment, ToolContext
 from ollim_bot.tools.registry import OWN_TOOLS
 
@@ -49,13 +50,20 @@ class RememberingPoster:
     async def budget(self) -> PingBudget:
         return await self.store.read(lambda tx: tx.budget.get())
 
-    async def send(self, message: ChatMessage, _: Run, pay: Payment | None = None) -> PingVerdict:
+    async def send(
+        self,
+        message: ChatMessage,
+        _: Run,
+        pay: Payment | None = None,
+        prompts: Sequence[ButtonPrompt] = (),
+    ) -> PingVerdict:
         verdict: PingVerdict = PingAllowed(Charge.NOTHING)
         if pay is not None:
             verdict = await self.store.transact(lambda tx: tx.budget.take(pay))
         if isinstance(verdict, PingAllowed):
             self.paid.set()
             self.sent[message.id] = message, verdict.charge
+            await self.store.transact(lambda tx: store_prompts(tx, prompts))
         return verdict
 
     async def arrival(self, message_id: MessageId) -> Arrival:
@@ -98,7 +106,7 @@ class Desk:
 
     @property
     def stores(self) -> Stores:
-        return self.context.stores
+        return Stores(self.context.store, self.context.shelves)
 
     @property
     def budget(self) -> PingBudget:
@@ -145,8 +153,10 @@ def desk_of(
     policy = RunPolicy(kind, (), report, allow_ping, must)
     run = Run(policy, NOW, label="Check the mail", job=job, session=SessionId("s-1"))
     stores = stores or memory_stores(NOW)
-    poster = RememberingPoster(store or RepeatingStore(lambda: NOW), clock)
-    context = ToolContext(run, stores, clock, root, poster, lambda: False)
+    if store is not None:
+        stores = on_store(stores, store)
+    poster = RememberingPoster(stores.state, clock)
+    context = ToolContext(run, stores.state, stores.shelves, clock, root, poster, lambda: False)
     desk = Desk(context, poster, clock)
     context.is_busy = lambda: desk.is_busy
     context.wants = desk.want

@@ -10,6 +10,7 @@ from tests.stores import Stores, memory_stores
 from tests.tools.server.desk import BACKGROUND, NOW, Desk, DeskOf, desk_of
 
 from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.initiative import SetInBackground
 from ollim_bot.domain.jobs import JobSpec, Reminder, Routine
 from ollim_bot.domain.runs import RunKind
 
@@ -57,7 +58,7 @@ async def test_an_order_or_a_turn_of_the_conversation_is_not_its_to_set(
     stores = memory_stores(NOW)
     assert await set_one(run_of(tmp_path, stores), **said)
     assert stores.reminders.all() == []
-    assert stores.memory.read() == {}
+    assert stores.state.query(lambda tx: tx.initiative.get()) == SetInBackground()
 
 
 async def test_what_a_silent_run_sets_is_silent(tmp_path: Path) -> None:
@@ -72,7 +73,7 @@ async def test_in_the_conversation_it_is_what_the_owner_asked_for(desk: DeskOf) 
         for _ in range(12):
             assert await set_one(at) == ""
         assert {one.item.spec.set_by for one in at.stores.reminders.all()} == {None}
-        assert at.stores.memory.read() == {}
+        assert at.stores.state.query(lambda tx: tx.initiative.get()) == SetInBackground()
     assert RunKind.MAIN not in BACKGROUND
 
 
