@@ -80,10 +80,9 @@ async def test_whenever_the_bot_dies_a_reminder_comes_once(
         return tale
 
     steps = await whenever_it_dies(begun, tmp_path, has_gone, 2.5)
-    assert {"after a claim", "after a commit"} <= {*steps}
     assert "after the file is removed" in steps
-    rows = steps.count("after LedgerRow in the ledger")
-    assert rows >= len(["running", "done", "delivered"])
+    rows = [step for step in steps if step.startswith("after") and "ledger" in step]
+    assert len(rows) >= len(["armed", "due", "running", "done", "delivered"])
 
 
 @pytest.mark.parametrize(
@@ -102,7 +101,7 @@ async def test_whenever_the_bot_dies_a_routine_is_run_and_ends_once(
         return tale
 
     steps = await whenever_it_dies(begun, tmp_path, has_planned, 30.5)
-    assert "after a claim" in steps
+    assert "after a step that changes ledger" in steps
 
 
 async def test_a_crash_of_the_very_first_start_leaves_nothing_armed_without_a_trace(
@@ -155,7 +154,7 @@ async def test_whenever_the_bot_dies_what_was_missed_is_told_once(
             await tale.clock.advance(hours * 3600)
             # Between two notices there are ten minutes.
             await tale.live(Fate(), has_told, judge, seconds=600 if hours else 1)
-    assert {"after claims", "after a step that changes mirrors, notices, updates"} <= {*fate.steps}
+    assert "after a step that changes ledger, mirrors, notices, updates" in fate.steps
 
 
 @pytest.mark.parametrize("rows", [["effect"], ["cut_off", "running"] * 2], ids=["acts", "thrice"])
@@ -179,7 +178,7 @@ async def test_whenever_the_bot_dies_what_was_cut_off_is_told_once(
 
         for each in (fate, Fate()):
             await tale.live(each, has_told, judge, seconds=1)
-    assert "after a step that changes mirrors, notices, updates" in fate.steps
+    assert "after a step that changes ledger, mirrors, notices, updates" in fate.steps
 
 
 async def test_a_crash_between_two_late_runs_forgets_none_of_them(tmp_path: Path) -> None:

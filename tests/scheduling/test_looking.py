@@ -85,7 +85,7 @@ async def looking(book: Book, nobody: Nobody, *, is_calm: bool) -> AsyncIterator
     beats = cast("Any", Beats())
     files = JobFileChanges(stores.state, stores.shelves)
     scheduler = Scheduler(
-        stores.state, own, watching, double, files, book.clock, zone, beats, double
+        stores.state, own, watching, double, double, files, book.clock, zone, beats, double
     )
     running = asyncio.create_task(scheduler.run())
     try:

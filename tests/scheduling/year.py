@@ -185,7 +185,7 @@ class Machine:
             book, turner = cast("Any", self.book), cast("Any", self._turner)
             requests = cast("Any", NoRequests())
             scheduler = Scheduler(
-                store, book, turner, dispatch, files, clock, self._zone, self._beats, requests
+                store, book, turner, dispatch, gate, files, clock, self._zone, self._beats, requests
             )
             self._life = asyncio.create_task(scheduler.run()), scheduler
         task, _ = self._life

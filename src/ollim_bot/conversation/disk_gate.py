@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TypeVar
 
 from ollim_bot.conversation.notices import Notices
+from ollim_bot.domain.notices import Notice
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.store.database import Step
+from ollim_bot.store.steps import leave_notice
 from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
 
 _PAUSE = 5.0
 
@@ -27,37 +31,44 @@ class DiskGate:
         self._notices = notices
         self._clock = clock
 
-    async def commit(self, step: Step[R], hurry: asyncio.Event | None = None) -> R:
-        """Commit the step, as soon as the disk takes it.
+    async def commit(
+        self, step: Step[R], hurry: asyncio.Event | None = None, notice: Notice | None = None
+    ) -> R:
+        """Commit the step, and the notice with it, as soon as the disk takes them.
 
-        Once `hurry` is set it waits no more, and raises `StorageError`.
+        Until then the notice is shown as trouble. Once `hurry` is set it waits no more, and raises
+        `StorageError`.
         """
         while True:
             is_last = hurry is not None and hurry.is_set()
             try:
-                return await self._store.transact(step)
+                return await self._store.transact(partial(_with_notice, step, notice))
             except StorageError as refused:
                 if is_last:
                     raise
+                if notice is not None:
+                    await self._notices.tell(notice.text, key=notice.key)
                 await self.wait(refused, hurry)
 
     async def wait(self, refused: StorageError, hurry: asyncio.Event | None = None) -> None:
-        """Say so once a day; return when there is room again, or `hurry` is set."""
+        """Wait for a moment, or until `hurry` is set; say once a day what has to wait."""
         _logger.warning("Work stands still: %s", refused)
         await self._notices.tell(str(refused), key=f"{refused} {self._clock.now():%Y-%m-%d}")
-        while not await self._has_paused(hurry) and not self._store.is_writable:
-            pass
-
-    async def _has_paused(self, hurry: asyncio.Event | None) -> bool:
-        """Wait for a moment; True if `hurry` was set before it was over."""
-        if hurry is None:
-            await self._clock.sleep(_PAUSE)
-            return False
-        pause = asyncio.ensure_future(self._clock.sleep(_PAUSE))
-        hurried = asyncio.ensure_future(hurry.wait())
+        waits = {asyncio.ensure_future(self._clock.sleep(_PAUSE))}
+        if hurry is not None:
+            waits.add(asyncio.ensure_future(_set(hurry)))
         try:
-            await asyncio.wait({pause, hurried}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            pause.cancel()
-            hurried.cancel()
-        return hurry.is_set()
+            for each in waits:
+                each.cancel()
+
+
+def _with_notice(step: Step[R], notice: Notice | None, tx: Transaction) -> R:
+    if notice is not None:
+        leave_notice(tx, notice, tx.now)
+    return step(tx)
+
+
+async def _set(event: asyncio.Event) -> None:
+    await event.wait()

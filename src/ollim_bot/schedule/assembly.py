@@ -48,6 +48,7 @@ def assemble_schedule(
         index,
         Watcher(paths, clock, talk.notices.tell, events=events),
         dispatch,
+        talk.gate,
         talk.job_file_changes,
         clock,
         zone,

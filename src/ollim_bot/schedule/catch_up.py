@@ -24,10 +24,7 @@ from ollim_bot.store.transaction import Transaction
 
 
 def end_missed(tx: Transaction, plan: CatchUp, away: Notice | None) -> None:
-    """Write that the occurrences end without a run, have it told, and remove reminders' files.
-
-    `away` is the notice about those that nothing is known of yet.
-    """
+    """Write that the occurrences end without a run, have it told, and remove reminders' files."""
     if away is not None:
         leave_notice(tx, away, tx.now)
     tx.ledger.claim_all(ended_rows(plan, tx.now))

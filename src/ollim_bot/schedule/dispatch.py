@@ -46,7 +46,7 @@ from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock
 from ollim_bot.schedule.circumstances import CircumstanceReader, DueOccurrence
 from ollim_bot.schedule.must_reminders import MustReminders
-from ollim_bot.store.steps import leave_notice, new_notice
+from ollim_bot.store.steps import new_notice
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
@@ -353,11 +353,9 @@ class Dispatcher:
         named = {"job": due.job.spec.title, **NOT_RUN, **facts}
 
         def step(tx: Transaction) -> None:
-            if notice is not None:
-                leave_notice(tx, notice, tx.now)
             if tx.skips.get().has(due.occurrence):
                 # The wish is met; one for a later moment of the job stays.
                 tx.skips.change(lambda skips: skips.without_moment(due.occurrence))
             tx.ledger.append(LedgerRow(tx.now, state.value, due.occurrence, named))
 
-        await self._gate.commit(step)
+        await self._gate.commit(step, notice=notice)

@@ -7,11 +7,13 @@ from collections.abc import Coroutine, Iterable, Iterator, Set
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 
+from ollim_bot.conversation.disk_gate import DiskGate
 from ollim_bot.domain.catch_up import CatchUp, Missed, catch_up
 from ollim_bot.domain.decision import BETWEEN_LATE_RUNS
 from ollim_bot.domain.forward_schedule import UpcomingSchedule, build_upcoming_schedule
 from ollim_bot.domain.jobs import Job, Reminder, Routine
 from ollim_bot.domain.lateness import is_late
+from ollim_bot.domain.notices import Notice
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.run_history import claiming_row
@@ -112,7 +114,6 @@ class UpcomingReader:
 _LONGEST_SLEEP = SCAN_SECONDS
 # A longer gap between two looks means that the machine slept, and leads to a catch-up.
 _ASLEEP = timedelta(seconds=90)
-_BETWEEN_TRIES = 5.0
 _SHORTEST_SLEEP = 0.001
 
 
@@ -129,6 +130,7 @@ class Scheduler:
         index: JobIndex,
         watcher: Watcher,
         dispatch: Dispatcher,
+        gate: DiskGate,
         files: JobFileChanges,
         clock: Clock,
         zone: tzinfo,
@@ -139,6 +141,7 @@ class Scheduler:
         self._index = index
         self._watcher = watcher
         self._dispatch = dispatch
+        self._gate = gate
         self._files = files
         self._clock = clock
         self._zone = zone
@@ -248,20 +251,23 @@ class Scheduler:
 
     async def _end_missed(self, plan: CatchUp) -> None:
         """Write down and tell what does not run; on a full disk, once there is room."""
+        news = await self._store.read(lambda tx: _unclaimed(tx, plan.tell))
+        away = away_notice(news, self._clock.now())
         try:
-            news = await self._store.read(lambda tx: _unclaimed(tx, plan.tell))
-            away = away_notice(news, self._clock.now())
             await self._store.transact(lambda tx: end_missed(tx, plan, away))
-            await self._files.make()
         except StorageError:
-            self._do_later(self._end_missed_later(plan))
+            written = asyncio.Event()
+            self._claiming.append(written)
+            self._do_later(self._end_missed_later(plan, away, written))
+        else:
+            await self._files.make()
 
-    async def _end_missed_later(self, plan: CatchUp) -> None:
-        written = asyncio.Event()
-        self._claiming.append(written)
-        await self._clock.sleep(_BETWEEN_TRIES)
-        await self._end_missed(plan)
+    async def _end_missed_later(
+        self, plan: CatchUp, away: Notice | None, written: asyncio.Event
+    ) -> None:
+        await self._gate.commit(lambda tx: end_missed(tx, plan, away), notice=away)
         written.set()
+        await self._files.make()
 
     def _claim(self, due: DueOccurrence) -> None:
         self._claiming.append(self._dispatch.claim_and_start(due))
