@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tests.background.scene import Scene, scene
 from tests.engine.processes import engines_at, eventually
@@ -76,12 +75,12 @@ async def _everything(_: ToolCall) -> Refusal | None:
 
 
 @asynccontextmanager
-async def real_scene(home: Path, **replaced: Any) -> AsyncIterator[RealScene]:
+async def real_scene(home: Path) -> AsyncIterator[RealScene]:
     async with model_scene(home) as at:
         data = DataDirectory(home / "data")
         engine = engine_at(home, at.url)
         stores = data.open(QuickDisk())
-        async with scene(engine, root=data.paths.root, stores=stores, **replaced) as stage:
+        async with scene(engine, root=data.paths.root, stores=stores) as stage:
             stage.base = SessionSpec("You help.", data.paths.root, thinking="adaptive")
             stage.main = None
             yield RealScene(home, at.model, engine, stage)

@@ -6,22 +6,17 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
-from threading import Barrier
-from typing import Any
 
 import pytest
 from tests.background.real_scene import PING, RealScene, calls, real_scene
-from tests.background.scene import NOW, Scene, reminder, routine
+from tests.background.scene import Scene, reminder, routine
 from tests.chaos.test_rivals import rivals
 from tests.engine.scene import LIMIT
 from tests.storage.places import DataDirectory, QuickDisk
-from tests.stores import memory_stores
 
 from ollim_bot.domain.jobs import ReportMode
 from ollim_bot.domain.occurrences import OccurrenceState
-from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.offline.messages import Hang
-from ollim_bot.ports import Store
 from ollim_bot.store.transaction import Transaction
 
 ROUNDS = 5
@@ -35,25 +30,9 @@ def ends(stage: Scene) -> list[dict[str, object]]:
     return [dict(row.facts) for row in stage.rows if row.state == "done"]
 
 
-class Together:
-    """A store that two read at the same moment: runs do so when they begin, and when they ping."""
-
-    def __init__(self, store: Store[RuntimeConfig]) -> None:
-        self._store = store
-        self._both = Barrier(2)
-
-    def read(self) -> RuntimeConfig:
-        self._both.wait(LIMIT)
-        return self._store.read()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-
 @pytest.fixture
 async def together(tmp_path: Path) -> AsyncIterator[RealScene]:
-    config = Together(memory_stores(NOW).config)
-    async with asyncio.timeout(LIMIT), real_scene(tmp_path, config=config) as made:
+    async with asyncio.timeout(LIMIT), real_scene(tmp_path) as made:
         yield made
 
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 from tests.stores import Stores, on_store
 
 from ollim_bot.domain.occurrences import LedgerRow
+from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.errors import Unreadable, WriteFailed
 from ollim_bot.store.database import Step
 from ollim_bot.store.store import Store as StateStore
@@ -148,7 +149,7 @@ class VetoingState(SteppedState):
 
 
 class FailingOnce(SteppedState):
-    """A store whose first step that changes `name`, or first question, fails with `error`."""
+    """A store whose first step that changes `name`, or first reading of the settings, fails with `error`."""
 
     def __init__(self, inner: StateStore, error: Exception, name: str | None = None) -> None:
         super().__init__(inner, Fate())
@@ -170,9 +171,10 @@ class FailingOnce(SteppedState):
             raise
 
     async def read(self, question: Step[R]) -> R:
-        if self._name is None and self._errors:
+        answer = await super().read(question)
+        if self._name is None and self._errors and isinstance(answer, RuntimeConfig):
             raise self._errors.pop()
-        return await super().read(question)
+        return answer
 
 
 def fated(stores: Stores, fate: Fate) -> Stores:

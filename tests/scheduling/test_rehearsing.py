@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -32,7 +31,7 @@ RUN = timedelta(seconds=90)
 PATIENCE = timedelta(seconds=60)
 # Who has not looked for longer takes it that the machine was asleep.
 LONGEST_STEP = timedelta(seconds=60)
-ENDED = re.compile(rb'"state": ?"(done|failed|timed_out|skipped|missed|interrupted)"')
+STATES = frozenset(OccurrenceState)
 
 
 class SlowSession(ScriptedSession):
@@ -167,8 +166,7 @@ def is_awake(at: Day) -> bool:
 
 
 def ends(at: Day) -> int:
-    ledger = at.paths.state.glob("ledger*.jsonl")
-    return sum(len(ENDED.findall(path.read_bytes())) for path in ledger)
+    return sum(OccurrenceState(row.state).is_end for row in at.rows if row.state in STATES)
 
 
 def foretold(fires: Sequence[Fire]) -> Iterator[Story]:
