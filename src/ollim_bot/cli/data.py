@@ -72,6 +72,12 @@ class Data:
 
         return look_into(self.paths, self.now, question)
 
+    def ask(self, question: Step[T]) -> T:
+        """As `read`, but raises `StorageError` where the database cannot be read."""
+        from ollim_bot.store.opening import ask
+
+        return ask(self.paths, self.now, question)
+
     @contextmanager
     def database(self) -> Iterator[Database]:
         """That of the running bot; where none runs, with the instance lock."""

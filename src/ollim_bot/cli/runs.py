@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ollim_bot.cli.data import Data, note, open_data
+from ollim_bot.cli.exports import PAGE_SIZE, export, export_flags
 from ollim_bot.cli.framework import (
     Caller,
     Flags,
@@ -35,6 +36,9 @@ from ollim_bot.store.codecs.rows import LEDGER_ROWS
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.json_lines import JsonLines, LineCodec
 from ollim_bot.upkeep.doctor import counted
+
+if TYPE_CHECKING:
+    from ollim_bot.store.transaction import Transaction
 
 _PRICES = {Price.FREE.value: "free", Price.UNKNOWN.value: "price unknown"}
 # The lengths of the day and of the minute in the instant of an id.
@@ -384,6 +388,15 @@ def _has_ledger(data: Data) -> bool:
     return any(ledger.parent.glob(f"{ledger.stem}*{ledger.suffix}"))
 
 
+def _export(given: Given, caller: Caller) -> None:
+    export(given, caller, _export_page)
+
+
+def _export_page(after: int, tx: Transaction) -> tuple[list[tuple[datetime, bytes]], int]:
+    rows, last = tx.ledger.page(after, PAGE_SIZE)
+    return [(row.ts, LEDGER_ROWS.encode(row)) for row in rows], last
+
+
 def _list_flags(parser: Flags) -> None:
     parser.add_argument("--job", metavar="ID", help="only the runs of this job")
     parser.add_argument("--since", metavar="7d", help="how far back; a week if not given")
@@ -411,6 +424,13 @@ _VERBS = {
         "ollim-bot runs check",
         json_flag,
         _check,
+        needs_words=False,
+    ),
+    "export": Verb(
+        "every row of the ledger, one JSON object a line",
+        "ollim-bot runs export --since 2026-11-01",
+        export_flags,
+        _export,
         needs_words=False,
     ),
 }

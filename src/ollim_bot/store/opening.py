@@ -9,13 +9,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
-from ollim_bot.errors import StorageError, WriteFailed
+from ollim_bot.errors import StorageError, Unreadable, WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk
 from ollim_bot.store.connection import Connect, Statements, connect, connect_for_reading
 from ollim_bot.store.copies import copy_database, mend
 from ollim_bot.store.database import Ballast, Database, Step
-from ollim_bot.store.errors import OlderState, OtherSchema, translated
+from ollim_bot.store.errors import Damaged, OlderState, OtherSchema, translated
 from ollim_bot.store.file_store import Malformed, StoreProblem
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.mirrors import Mirrors
@@ -59,21 +59,30 @@ def open_database(
         return _opened(paths, now, is_holder, report, disk or OsDisk(), connection, ballast, in_use)
 
 
-def look_into(paths: DataPaths, now: datetime, question: Step[R]) -> R | None:
+def ask(paths: DataPaths, now: datetime, question: Step[R]) -> R:
     """What `question` returns of the database as it is, with nothing changed.
 
-    None where there is no database, or none that can be read.
+    Raises `StorageError` where there is no database of this version, or none that can be read.
     """
     path = paths.state / DATABASE
+    if not path.is_file():
+        raise Unreadable(path, "is not a file.") if path.exists() else OlderState(path)
     try:
-        if not path.is_file():
-            return None
         with closing(connect_for_reading(path)) as connection:
-            if schema_of(connection) != SCHEMA:
-                return None
+            _check_schema(path, schema_of(connection))
             connection.execute("BEGIN")
             return question(Transaction(Statements(connection, path), now))
-    except (sqlite3.Error, OSError, StorageError, Malformed):
+    except sqlite3.Error as refused:
+        raise translated(path, refused) from refused
+    except Malformed as wrong:
+        raise Damaged(path, str(wrong)) from wrong
+
+
+def look_into(paths: DataPaths, now: datetime, question: Step[R]) -> R | None:
+    """As `ask`, but None where there is no database, or none that can be read."""
+    try:
+        return ask(paths, now, question)
+    except (OSError, StorageError):
         return None
 
 
@@ -110,6 +119,10 @@ def _check(path: Path) -> None:
             found = schema_of(connection)
         except sqlite3.Error as refused:
             raise translated(path, refused) from refused
+    _check_schema(path, found)
+
+
+def _check_schema(path: Path, found: int) -> None:
     if found == 0:
         raise OlderState(path)
     if found != SCHEMA:
