@@ -51,7 +51,7 @@ class ChatSession(ABC):
 
     @property
     def resumed_at(self) -> datetime | None:
-        """When the earlier session that the first prompt continues was left; None if it is new."""
+        """When the message was sent that the first prompt replies to; None if it replies to none."""
         return None
 
     @abstractmethod
