@@ -51,7 +51,7 @@ class ChatSession(ABC):
 
     @property
     def resumed_at(self) -> datetime | None:
-        """When the message was sent that the first prompt replies to; None if it replies to none."""
+        """When the message was sent that the first prompt replies to; None if to none."""
         return None
 
     @abstractmethod
