@@ -149,7 +149,7 @@ class VetoingState(SteppedState):
 
 
 class FailingOnce(SteppedState):
-    """A store whose first step that changes `name`, or first reading of the settings, fails with `error`."""
+    """A store that fails once: at a step that changes `name`, or at reading the settings."""
 
     def __init__(self, inner: StateStore, error: Exception, name: str | None = None) -> None:
         super().__init__(inner, Fate())

@@ -141,6 +141,38 @@ def test_a_copy_that_takes_the_place_is_settled_once(place: Place) -> None:
     assert len(settled.occurrences) == 2
 
 
+def test_a_copy_that_a_person_puts_in_place_is_settled_once(place: Place) -> None:
+    database = place.open()
+    database.run(leave_open)
+    copy = copy_database(database.path, NOW)
+    database.run(
+        lambda tx: tx.messages.add(ChatMessage(MessageId("n"), NOW, Author.OWNER, "later"))
+    )
+    place.close()
+    for path in place.state.glob("ollim.db*"):
+        path.unlink()
+    copy.rename(place.state / "ollim.db")
+    returned = place.open().run(settle_return)
+    assert returned is not None
+    assert returned.since == NOW
+    assert [each.id for each in returned.inputs] == ["i"]
+    assert all(each.is_in_doubt for each in returned.deliveries)
+    assert place.open().run(settle_return) is None
+
+
+def test_of_two_that_have_the_same_rows_the_damaged_one_counts(place: Place) -> None:
+    database = place.open()
+    database.run(fill)
+    copy_database(database.path, NOW)
+    found = "SELECT rootpage FROM sqlite_master WHERE name = 'ledger_at'"
+    root = database.query(lambda tx: tx._statements.number(found))
+    place.close()
+    overwrite(place, (root - 1) * 4096, 4096)
+    (place.state / "ollim.db.suspect").touch()
+    place.open()
+    assert "could still be read" in place.told[0]
+
+
 def test_a_copy_that_cannot_be_written_leaves_nothing_behind(place: Place) -> None:
     database = place.open()
     (place.state / "copies").mkdir()

@@ -1,4 +1,4 @@
-"""Who answers: finds the provider, and keeps the engine that asks it alive."""
+"""Chooses the model provider, and opens the engine for it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Brain:
 async def open_brain(
     settings: Settings, store: Store, engine: AgentEngine | None
 ) -> AsyncIterator[Brain]:
-    """A given engine is taken as it is, and counts as the built-in model."""
+    """An engine that is given is used as it is, and counts as the built-in model."""
     if engine is not None:
         yield Brain(OFFLINE, engine)
         return
@@ -58,7 +58,7 @@ async def open_brain(
 
 
 class _FirstAnswer:
-    """Once a provider has answered, the built-in model does not take its place by itself."""
+    """Notes that a provider has answered: from then on the built-in model never replaces it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -69,7 +69,7 @@ class _FirstAnswer:
             return
         try:
             await self._store.transact(lambda tx: tx.provider.change(ProviderMemory.answered))
-        except StorageError:  # the next answer is as good
+        except StorageError:  # the next answer notes it
             _logger.warning("It could not be noted who has answered", exc_info=True)
         else:
             self._is_noted = True
@@ -91,7 +91,7 @@ async def _provider(settings: Settings, store: Store) -> Provider:
 
 
 async def _is_logged_in() -> bool:
-    """A program that cannot tell will not answer either, and then that is told."""
+    """False if the program cannot tell; its failure is reported when it is asked to answer."""
     try:
         return (await login_status(os.environ)).is_logged_in
     except EngineError as error:
@@ -110,7 +110,7 @@ def _claude(
     provider: Provider,
     answered: Answered | None = None,
 ) -> ClaudeEngine:
-    """The agent's own commands must find the same data directory and the same time."""
+    """The agent's commands get the data directory and the time zone of the bot."""
     ours = {
         "OLLIM_DATA_DIR": str(settings.paths.root),
         "OLLIM_TIMEZONE": str(settings.zone),

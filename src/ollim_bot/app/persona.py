@@ -1,4 +1,4 @@
-"""What a session of the agent is to be like now: the profile, the settings, the names."""
+"""The specification of the agent's sessions, from the profile, the settings and the names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ollim_bot.tools.registry import TOOL_LINES
 
 
 class Persona:
-    """Asked before each turn. `tell` is given a sentence for each file that cannot be used."""
+    """Reads the specification before each turn. `tell` gets a sentence for each unusable file."""
 
     def __init__(self, settings: Settings, store: Store, tell: Callable[[str], None]) -> None:
         self._settings = settings

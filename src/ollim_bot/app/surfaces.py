@@ -1,4 +1,4 @@
-"""Where the owner and the bot meet: made from the settings, and started again when one dies."""
+"""The page and the channels: made from the settings, and restarted when one fails."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MakeChannel = Callable[[Store, OpenAttachment, Clock], Channel]
 
 
 class Surfaces:
-    """`followers` follow the log; `channels` have to confirm what is sent."""
+    """`followers` follow the log; `channels` confirm what is sent to them."""
 
     def __init__(
         self,
@@ -47,14 +47,14 @@ class Surfaces:
     def services(
         self, conversation: Conversation, talk: ConversationParts, announce: Announce
     ) -> list[Coroutine[None, None, None]]:
-        """All that has to run for them."""
+        """The coroutines that must run for the surfaces."""
         found = [self._kept_up(surface, conversation, talk) for surface in self._all]
         found.append(self._announced(announce))
         found += [_greeted(channel, talk) for channel in self.channels]
         return found
 
     async def _announced(self, announce: Announce) -> None:
-        """Without a page, that it runs is worth saying when it has been let in elsewhere."""
+        """Announce the start when the page is ready; without a page, when a channel is."""
         if self._page is not None:
             await self._page.ready()
         elif self.channels:
@@ -73,7 +73,7 @@ class Surfaces:
                 if len(self._all) == 1:
                     raise
                 await self._said(str(error), talk)
-            except Exception:  # a surface never takes the bot down
+            except Exception:  # a fault of a surface must not end the bot
                 _logger.exception("The surface %s failed", surface.name)
             if self._clock.monotonic() - began > _LONGEST_PAUSE:
                 pause = _FIRST_PAUSE
@@ -81,7 +81,7 @@ class Surfaces:
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     async def _said(self, sentence: str, talk: ConversationParts) -> None:
-        """Shown while it lasts, and told: again each day, since it is easily forgotten."""
+        """Show the problem in the status while it lasts, and tell it once a day."""
         await talk.board.trouble(sentence)
         await talk.notices.tell(sentence, key=f"{sentence} {self._clock.now():%Y-%m-%d}")
 
@@ -94,7 +94,7 @@ async def open_surfaces(
     heartbeat_age: Callable[[], float | None],
     on_problem: Callable[[str], None],
 ) -> Surfaces:
-    """The page if it is on, and the channels."""
+    """Make the page, if it is on, and the channels."""
     paths = settings.paths
     opener = files_of(paths.root, paths.attachments)
     channels = [make(store, opener, clock) for make in make_channels]

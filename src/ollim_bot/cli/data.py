@@ -76,11 +76,11 @@ class Data:
 
         return look_into(self.paths, self.now, question)
 
-    def ask(self, question: Step[T]) -> T | None:
-        """As `read`, but raises `StorageError` where a database or older state cannot be read."""
-        from ollim_bot.store.opening import ask_database
+    def ask(self, question: Step[T]) -> T:
+        """As `read`, but raises `StorageError` where the database cannot be read."""
+        from ollim_bot.store.opening import ask
 
-        return ask_database(self.paths, self.now, question)
+        return ask(self.paths, self.now, question)
 
     @contextmanager
     def database(self) -> Iterator[Database]:

@@ -122,6 +122,10 @@ class Caller:
     def now(self) -> datetime:
         return self._clock() if self._clock else datetime.now(UTC)
 
+    def path(self, typed: str) -> Path:
+        """A path that the person typed, from their folder on."""
+        return self._folder() / typed
+
     def shown(self, path: Path) -> str:
         """A path as this person would type it, from `~` on if that is shorter."""
         home = self._environ.get("HOME", "").rstrip("/")

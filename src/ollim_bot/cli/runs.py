@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 from ollim_bot.cli.data import Data, open_data
+from ollim_bot.cli.exports import PAGE_SIZE, export, export_flags
 from ollim_bot.cli.framework import (
     Caller,
     Flags,
@@ -29,8 +31,12 @@ from ollim_bot.domain.provider import Price
 from ollim_bot.domain.run_history import NOTES
 from ollim_bot.domain.runs import in_words, outcome
 from ollim_bot.errors import OllimError, WrongInput
-from ollim_bot.store.transaction import Transaction
+from ollim_bot.store.codecs.rows import LEDGER_ROWS
 from ollim_bot.upkeep.doctor import counted
+
+if TYPE_CHECKING:
+    from ollim_bot.store.database import Step
+    from ollim_bot.store.transaction import Transaction
 
 _PRICES = {Price.FREE.value: "free", Price.UNKNOWN.value: "price unknown"}
 # The lengths of the day and of the minute in the instant of an id.
@@ -291,7 +297,7 @@ def _list(given: Given, caller: Caller) -> None:
         print_json({"runs": [run_object(record) for record in found]})
     elif found:
         print(listing(found, data.now))
-    elif not data.ask(lambda tx: tx.ledger.tail(1)):
+    elif not _asked(data, lambda tx: tx.ledger.tail(1)):
         print("No runs yet.")
     else:
         of_job = f" of {job}" if job else ""
@@ -313,7 +319,7 @@ def _check(given: Given, caller: Caller) -> None:
     data = open_data(caller)
     # Read before the ledger, which then has everything that was claimed until this moment.
     watched_until = _heartbeat(data)
-    rows = data.ask(_all_rows) or []
+    rows = _asked(data, _all_rows)
     findings = check(rows, data.now, watched_until)
     runs = len({row.occurrence for row in rows if row.occurrence})
     if "json" in given:
@@ -352,8 +358,9 @@ def find_run(word: str, known: Sequence[RunRecord]) -> RunRecord:
 
 
 def _run_records(data: Data, since: datetime | None = None) -> list[RunRecord]:
-    rows = data.ask(_all_rows if since is None else lambda tx: tx.ledger.rows_since(since))
-    return run_records(rows or ())
+    return run_records(
+        _asked(data, _all_rows if since is None else lambda tx: tx.ledger.rows_since(since))
+    )
 
 
 def _said(data: Data, record: RunRecord) -> list[str]:
@@ -366,9 +373,25 @@ def _said(data: Data, record: RunRecord) -> list[str]:
     return [message.text for message in found if message is not None]
 
 
+def _asked(data: Data, question: Step[list[LedgerRow]]) -> list[LedgerRow]:
+    """None where no bot has run yet."""
+    from ollim_bot.store.opening import has_state
+
+    return data.ask(question) if has_state(data.paths) else []
+
+
 def _all_rows(tx: Transaction) -> list[LedgerRow]:
     rows, _ = tx.ledger.page(0, _ALL)
     return rows
+
+
+def _export(given: Given, caller: Caller) -> None:
+    export(given, caller, _export_page)
+
+
+def _export_page(after: int, tx: Transaction) -> tuple[list[tuple[datetime, bytes]], int]:
+    rows, last = tx.ledger.page(after, PAGE_SIZE)
+    return [(row.ts, LEDGER_ROWS.encode(row)) for row in rows], last
 
 
 def _list_flags(parser: Flags) -> None:
@@ -398,6 +421,13 @@ _VERBS = {
         "ollim-bot runs check",
         json_flag,
         _check,
+        needs_words=False,
+    ),
+    "export": Verb(
+        "every row of the ledger, one JSON object a line",
+        "ollim-bot runs export --since 2026-11-01",
+        export_flags,
+        _export,
         needs_words=False,
     ),
 }

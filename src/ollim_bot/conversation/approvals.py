@@ -36,7 +36,10 @@ NOT_KEPT = "This could not be written down, so nothing is allowed yet. Allow it 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`said` stands on the card; `refusal` is for the model, None where the call is made."""
+    """How a question ended.
+
+    `said` is shown on the card. `refusal` is what the model is told; None if the call is made.
+    """
 
     said: str
     color: Color
@@ -87,15 +90,13 @@ _LONGEST_LABEL = 80
 _LONGEST_NAME = 40
 _LONGEST_DESCRIPTION = 4096
 _MOST_PARTS = 12
-# What a name, a fence and a note about what is left out take at most.
+# The most characters that the name, the fence and the omission note of one argument take.
 _FRAME = 120
-# What a call does stands in these, so they come first.
+# These arguments say what a call does, so they are shown first.
 _DECISIVE = ("command", "file_path", "notebook_path", "url", "path", "pattern", "glob")
 
 
 class Answer(Enum):
-    """What a button says."""
-
     ONCE = "once"
     ALWAYS = "always"
     NO = "no"
@@ -104,9 +105,10 @@ class Answer(Enum):
 def asking_card(
     call: ToolCall, key: str, grant: Pattern | None, tainted: TaintedCall | None = None
 ) -> Card:
-    """`grant` is what would be allowed for good; without one, that is not offered.
+    """The card that asks about a call.
 
-    `tainted` says why it is asked about although it may be allowed as such.
+    `grant` is the pattern that 🔓 would allow from now on; without one, 🔓 is not offered.
+    `tainted` says why the owner is asked although a pattern allows the call.
     """
     offer: tuple[CardField, ...] = ()
     if grant is not None:
@@ -122,13 +124,13 @@ def asking_card(
 
 
 def answered_card(card: Card, outcome: str, color: Color) -> Card:
-    """With all buttons used, and a line that says what came of it."""
+    """The card with every button used and a line that states the outcome."""
     buttons = tuple(replace(each, is_used=True) for each in card.buttons)
     return replace(card, color=color, fields=(CardField("Answer", outcome),), buttons=buttons)
 
 
 def read_button(button: Button) -> tuple[str, Answer] | None:
-    """The key of the question and what is answered to it."""
+    """The key of the question and the answer of the button; None for another kind of button."""
     key, _, word = button.data.partition(":")
     return next(((key, answer) for answer in Answer if answer.value == word), None)
 
@@ -164,7 +166,7 @@ def _described(parts: Sequence[tuple[str, str]], shares: Sequence[int]) -> str:
 
 
 def _parts(arguments: Mapping[str, object]) -> list[tuple[str, str]]:
-    """Each argument by its name, or all as one where they are too many."""
+    """Each argument with its name; too many arguments become one part."""
     if len(arguments) > _MOST_PARTS:
         return [("arguments", fenced(_json(dict(arguments))))]
     names = sorted(arguments, key=lambda name: name not in _DECISIVE)
@@ -172,7 +174,7 @@ def _parts(arguments: Mapping[str, object]) -> list[tuple[str, str]]:
 
 
 def _shares(lengths: Sequence[int]) -> list[int]:
-    """How much of each is shown, so that no long one takes the room of the others."""
+    """How many characters of each part to show; a long part does not crowd out the others."""
     left = len(lengths)
     shares, room = [0] * left, _LONGEST_DESCRIPTION - left * _FRAME
     for place in sorted(range(left), key=lambda each: lengths[each]):
@@ -202,9 +204,10 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(eq=False, slots=True)
 class _Question:
-    """`is_taken` while an answer to it is being written down: no other counts meanwhile.
+    """A question that waits for its outcome.
 
-    `is_tainted`: untrusted text may be behind it, so that no pattern answers it.
+    `is_taken` is set while an answer is being committed: further answers are then refused.
+    Untrusted text may be the cause of a question that `is_tainted`, so no pattern answers it.
     """
 
     call: ToolCall
@@ -217,7 +220,7 @@ class _Question:
     is_taken: bool = False
 
     def end(self, outcome: Outcome) -> bool:
-        """False if it had ended before."""
+        """Set the outcome; False if there was one already."""
         if self.outcome.done():
             return False
         self.outcome.set_result(outcome)
@@ -225,7 +228,7 @@ class _Question:
 
 
 class Approvals:
-    """Shared by the main session and its interactive forks."""
+    """Asks the owner about tool calls. The main session and its interactive forks share it."""
 
     def __init__(
         self,
@@ -246,12 +249,12 @@ class Approvals:
         self._granting = asyncio.Lock()
 
     async def load(self, shown: Sequence[ChatMessage]) -> None:
-        """Whatever was still asked when the program ended is over."""
+        """Close the questions that an earlier process left open."""
         for message in shown:
             await self._bury(message)
 
     def granted(self) -> Sequence[Pattern]:
-        """What was allowed for good; waits for the disk. What cannot be read allows nothing."""
+        """The patterns that the owner allowed from now on. Blocks; empty if they cannot be read."""
         try:
             return self._store.query(lambda tx: tx.grants.get()).patterns
         except StorageError:
@@ -259,15 +262,15 @@ class Approvals:
             return ()
 
     async def mode(self) -> PermissionMode:
-        """This session's, or else the stored one."""
+        """The mode that was set for this session, or the configured one."""
         return self._mode or PermissionMode((await self._config()).permission_mode)
 
     async def set_mode(self, mode: PermissionMode) -> None:
-        """For this session only: until `reset`, or the end of the program."""
+        """Set the mode until `reset` or the end of the process."""
         self._mode = mode
 
     async def decide(self, call: ToolCall, objection: str) -> Refusal | None:
-        """About a call that no pattern allows: as the mode says."""
+        """Decide by the mode about a call that no pattern allows."""
         match verdict(await self.mode(), call.tool):
             case Verdict.LET_THROUGH:
                 return None
@@ -277,7 +280,7 @@ class Approvals:
                 return Refusal(objection)
 
     async def decide_tainted(self, call: ToolCall, tainted: TaintedCall) -> Refusal | None:
-        """About a call that no pattern may allow now: as the mode says."""
+        """Decide by the mode about a call after untrusted text; patterns do not apply."""
         match tainted_verdict(await self.mode()):
             case Verdict.LET_THROUGH:
                 return None
@@ -287,9 +290,9 @@ class Approvals:
                 return Refusal(tainted.refusal)
 
     async def ask(self, call: ToolCall, tainted: TaintedCall | None = None) -> Refusal | None:
-        """Returns at the owner's answer, or after `approval_timeout` at the latest.
+        """Wait for the owner's answer, at most `approval_timeout` seconds.
 
-        None of the surfaces and no failure of the disk can make it wait for longer.
+        A slow surface or a failing disk does not prolong the wait.
         """
         key = uuid4().hex
         grant = None if tainted else grant_for(call.tool, call.arguments, *self._roots)
@@ -306,7 +309,7 @@ class Approvals:
         return Refusal(outcome.refusal) if outcome.refusal is not None else None
 
     async def answer(self, _: str, message: ChatMessage, button: Button) -> CommandAnswer:
-        """A click of the owner's on a button of a question."""
+        """Handle the owner's click on a button of a question."""
         key, said = read_button(button) or ("", Answer.NO)
         question = self._questions.get(key)
         if question is None or question.message.id != message.id:
@@ -320,12 +323,12 @@ class Approvals:
         return CommandAnswer() if is_first else CommandAnswer(OVER, is_error=True)
 
     async def cancel(self) -> None:
-        """End all that is open: a newer message, an interruption or the end of a fork came."""
+        """End all open questions, since a message, an interruption or the end of the fork came."""
         for question in self._questions.values():
             question.end(NOT_NEEDED)
 
     async def reset(self) -> None:
-        """Nothing is open, nothing was allowed for good, and the stored mode counts."""
+        """End all open questions, revoke all grants and return to the configured mode."""
         self._mode = None
         await self.cancel()
         async with self._granting:
@@ -354,7 +357,7 @@ class Approvals:
     async def _outcome(self, question: _Question) -> Outcome:
         alarm = asyncio.create_task(self._expire(question))
         try:
-            # Whoever gives up waiting must not take the outcome away from the card.
+            # A caller that is cancelled must not cancel the outcome, which the card still shows.
             return await asyncio.shield(question.outcome)
         finally:
             alarm.cancel()
@@ -365,9 +368,9 @@ class Approvals:
         question.end(expired(seconds))
 
     async def _show(self, key: str, question: _Question) -> None:
-        """From the first showing to the line that says what came of it."""
+        """Post the card, and edit it when the question has its outcome."""
         try:
-            # It may have been allowed since the call was judged; what comes later ends it too.
+            # The call may have been granted after the gate looked; a later grant ends the question.
             allowed = await asyncio.to_thread(self.granted)
             if covering := self._covering(question, allowed):
                 question.end(from_now_on(covering))
@@ -376,7 +379,7 @@ class Approvals:
             await self._poster.post(question.message)
             outcome = await question.outcome
             await self._poster.post(_answered(question.message, outcome))
-        except Exception:  # whatever the disk does: what nobody can see is refused
+        except Exception:  # a question that cannot be shown must be refused, not left open
             _logger.exception("A question could not be shown")
         finally:
             question.end(NOT_ASKED)
@@ -412,7 +415,7 @@ class Approvals:
         return next(fits, None)
 
     async def _bury(self, message: ChatMessage) -> None:
-        """The buttons of a question that died with an earlier life of the program."""
+        """Mark the buttons of a question from an earlier process as used."""
         if message.card is None or all(each.is_used for each in message.card.buttons):
             return
         try:

@@ -1,4 +1,4 @@
-"""What the agent writes becomes history: `auto: write notes/plan.md`."""
+"""Commits what the agent writes to the history: `auto: write notes/plan.md`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _WRITING = {"Write": "write", "Edit": "edit", "MultiEdit": "edit"}
 
 
 class AutoCommit:
-    """Notes each markdown file that a call has changed, when the call has ended well."""
+    """Notes each markdown file that a tool call has changed, when the call has ended."""
 
     def __init__(self, journal: Journal, root: Path) -> None:
         self._journal = journal
         self._root = root.resolve()
 
     async def watching(self, events: AsyncIterator[AgentEvent]) -> AsyncIterator[AgentEvent]:
-        """The same events."""
+        """Pass the events through, and note the files."""
         begun: dict[str, tuple[Path, str]] = {}
         async for event in events:
             match event:

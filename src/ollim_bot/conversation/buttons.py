@@ -1,4 +1,4 @@
-"""Buttons of cards, and which part carries each out."""
+"""Routes clicks on the buttons of cards to the parts that carry them out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Receive = Callable[[IncomingMessage], Awaitable[ChatMessage]]
 
 
 class Uses(Enum):
-    """Which buttons of a card do nothing any more after a click."""
+    """Which buttons of a card are used up by a click."""
 
     NOTHING = "nothing"
     ITSELF = "itself"
@@ -31,16 +31,17 @@ class Uses(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What a button does: given the surface, the message and the button itself."""
+    """What a button does, called with the surface, the message and the button."""
 
     run: Callable[[str, ChatMessage, Button], Awaitable[CommandAnswer]]
     uses: Uses = Uses.ITSELF
 
 
 class ButtonRouter:
-    """The id of a click is that of the prompt behind its button: twice clicked is once asked.
+    """Finds the action of a clicked button, runs it and marks the button as used.
 
-    `actions` are those of the other parts; `receive` takes a click that sends a prompt.
+    `actions` come from other parts. `receive` accepts the prompt behind a button as an input whose
+    id is made from the prompt's key, so that a second click adds nothing.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class ButtonRouter:
         self._actions = {"agent": Action(self._ask), "dismiss": Action(nothing), **actions}
 
     async def load(self, inbox: Inbox) -> None:
-        """What a crash let stand although its click was accepted is taken now."""
+        """Remove the prompts whose clicks were accepted just before a crash."""
         for each in inbox.accepted:
             if isinstance(each, OwnerMessage) and each.button:
                 await self._taken(each.id.removeprefix(OF_CLICK))
@@ -87,7 +88,7 @@ class ButtonRouter:
         _, inquiry = (await self._store.read(lambda tx: tx.inquiries.get())).taken(button.data, now)
         if inquiry is None:
             return CommandAnswer(texts.BUTTON_USED, is_error=True)
-        # Accepted first: a crash in between leaves a click that is known, and not a lost one.
+        # Accept before the prompt is removed: after a crash in between, `load` finds the input.
         await self._receive(
             IncomingMessage(
                 InputId(f"{OF_CLICK}{button.data}"),
@@ -120,7 +121,7 @@ class ButtonRouter:
 
 
 def _untrusted(inquiry: ButtonPrompt) -> Untrusted | None:
-    """Whose words may stand behind the button, if that is not certain."""
+    """The untrusted source that may have shaped the prompt; None if there is none."""
     if not inquiry.untrusted:
         return None
     read = Taint(inquiry.untrusted).in_words

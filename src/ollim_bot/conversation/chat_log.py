@@ -1,4 +1,4 @@
-"""What was said, for the parts that only look it up."""
+"""Looks up messages of the log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OF_SESSION = 20
 
 
 class ChatLog:
-    """Reads the log of one state at a time."""
+    """Answers each question from one state of the database."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -23,7 +23,7 @@ class ChatLog:
         return await self._store.read(lambda tx: tx.messages.get(message_id))
 
     async def page(self, limit: int, before: MessageId | None = None) -> list[ChatMessage]:
-        """The newest, or those before one; oldest first."""
+        """The newest messages, or those before a given one; oldest first."""
         found = await self._store.read(lambda tx: tx.messages.page(limit, before))
         return [each.message for each in found]
 
@@ -41,7 +41,7 @@ class ChatLog:
 
 
 def answer_of(tx: Transaction, turn: TurnId) -> ChatMessage | None:
-    """The whole answer that a turn ended in, if it was committed."""
+    """The answer with which a turn ended; None if it was cut off or not committed."""
     for each in reversed(tx.messages.of_turn(turn)):
         if each.message.author is Author.ASSISTANT and not each.message.is_cut_off:
             return each.message
@@ -49,7 +49,7 @@ def answer_of(tx: Transaction, turn: TurnId) -> ChatMessage | None:
 
 
 def context_of(tx: Transaction, session: SessionId) -> int:
-    """How many tokens a session had when it last answered; 0 if that is not known."""
+    """The number of tokens in a session at its last answer; 0 if unknown."""
     for each in tx.messages.newest_of_session(session, _OF_SESSION):
         if each.message.spent is not None:
             return each.message.spent.context
@@ -57,7 +57,7 @@ def context_of(tx: Transaction, session: SessionId) -> int:
 
 
 def with_open_button(tx: Transaction, action: str) -> list[ChatMessage]:
-    """Those of the newest messages that can still be clicked."""
+    """The newest messages that have an unused button of this action."""
     newest = (each.message for each in tx.messages.page(_NEWEST))
     return [each for each in newest if _can_be_clicked(each, action)]
 

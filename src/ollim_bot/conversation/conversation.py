@@ -1,4 +1,4 @@
-"""The conversation as the surfaces see it."""
+"""The `ChatService` that the surfaces call."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ollim_bot.store.transaction import Transaction
 
 
 class Conversation:
-    """The `ChatService` of the surfaces: all that a surface can ask for."""
+    """Implements `ChatService` by delegating to the parts of the conversation."""
 
     def __init__(
         self,

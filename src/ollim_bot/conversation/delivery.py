@@ -1,4 +1,4 @@
-"""Brings the messages of the log to a channel that confirms them, each exactly once."""
+"""Delivers the messages of the log to one confirming channel, each exactly once."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from ollim_bot.store.transaction import Transaction
 
 _LONGEST_CALL = 60.0
 _LONGEST_PAUSE = 60.0
-# With the pauses between them, some two minutes: what comes after it has waited long enough then.
+# With the pauses between them about two minutes: later messages have waited long enough.
 _READINGS = 8
 _OTHERS = 500
-# Discord compares a nonce with those of "the past few minutes". A repeat that begins within two of
-# them arrives within three, since no call is waited for longer than one.
+# Discord compares a nonce with those of "the past few minutes". A repeat that begins within two
+# minutes arrives within three, since a call lasts one minute at most.
 _REMEMBERED = 120.0
-# How wrong our clock may have been, or be now, without a message being overlooked.
+# A message is still found if our clock was, or is, wrong by this much.
 _SKEW = timedelta(hours=1)
 
 _logger = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """By both clocks: one does not go on while a laptop sleeps, the other may be set."""
+    """A moment by two clocks: the steady one stops during sleep, the wall clock may be set."""
 
     wall: datetime
     steady: float
@@ -55,11 +55,11 @@ class Instant:
 
 @dataclass(slots=True)
 class PartAttempt:
-    """What this process knows of one part that is to be sent.
+    """What this process knows about one part that is being sent.
 
-    `is_in_doubt` is whether it may have arrived; `first_try` is the earliest try that may have
-    brought it there, None if that was in another process. `readings` counts how often the service
-    could not tell. `ref` is where it arrived, until that is committed.
+    `is_in_doubt`: the part may have arrived. `first_try` is the earliest try that may have brought
+    it there; None if another process made it. `readings` counts the look-ups without a result.
+    `ref` is the part's id on the channel, from its arrival to its commit.
     """
 
     is_in_doubt: bool = False
@@ -69,12 +69,12 @@ class PartAttempt:
     ref: str | None = None
 
     def must_be_looked_up(self, clock: Clock) -> bool:
-        """Whether handing it over again might double it."""
+        """Whether sending it again could duplicate it."""
         is_remembered = self.first_try is not None and self.first_try.is_recent(clock)
         return self.is_in_doubt and not is_remembered
 
     def since(self, clock: Clock) -> datetime:
-        """When it may have been sent, at the earliest."""
+        """The earliest moment at which it may have been sent."""
         now = clock.now()
         return min(self.tried_at or now, now) - _SKEW
 
@@ -84,7 +84,7 @@ class PartAttempt:
 
 @dataclass(slots=True)
 class Unrecorded:
-    """A message that was handed over while the disk took nothing."""
+    """A message that was sent while the log could not be written."""
 
     parts: Sequence[ChatMessage]
     refs: list[str] = field(default_factory=list)
@@ -92,7 +92,7 @@ class Unrecorded:
 
 
 class Transport:
-    """Calls a channel, each call for a minute at most and with the errors of its contract."""
+    """Calls a channel: each call lasts a minute at most and raises only the contract's errors."""
 
     def __init__(self, channel: Channel, clock: Clock) -> None:
         self._channel = channel
@@ -105,7 +105,7 @@ class Transport:
     def parts(self, message: ChatMessage) -> Sequence[ChatMessage]:
         try:
             return self._channel.parts(message) or (message,)
-        except Exception:  # a fault of the channel must not hold up the messages behind this one
+        except Exception:  # a fault of the channel must not block later messages
             _logger.exception("%s could not divide a message", self.name)
             return (message,)
 
@@ -123,7 +123,7 @@ class Transport:
     async def looked_up(
         self, part: MessagePart, attempt: PartAttempt, others: set[str]
     ) -> str | None:
-        """Where the part is, if it may have arrived already; None if it has not."""
+        """The id of a part that may have arrived; None if it has not."""
         if not attempt.must_be_looked_up(self._clock):
             return None
         found = await self._answer(
@@ -135,7 +135,7 @@ class Transport:
         return found
 
     async def sent(self, part: MessagePart, attempt: PartAttempt) -> str | None:
-        """None if the outcome is unknown; raises `DeliveryFailed` if it is certainly not there."""
+        """The new id; None if the outcome is unknown. Raises `DeliveryFailed` if it never came."""
         was_in_doubt = attempt.is_in_doubt
         if not was_in_doubt:
             attempt.is_in_doubt, attempt.first_try = True, Instant.of(self._clock)
@@ -150,7 +150,7 @@ class Transport:
         except errors.DeliveryUncertain as lost:
             _logger.info("A message may have arrived on %s: %s", self.name, lost)
         except errors.DeliveryFailed:
-            # A refusal of this try says nothing about the earlier ones: they are looked up.
+            # The refusal of this try leaves the earlier tries open: those are looked up.
             attempt.is_in_doubt, attempt.first_try = was_in_doubt, None
             if not was_in_doubt:
                 raise
@@ -165,7 +165,7 @@ class Transport:
     def _tell(self, call: Callable[[], None]) -> None:
         try:
             call()
-        except Exception:  # a fault of the channel must not hold up the next message
+        except Exception:  # a fault of the channel must not block the next message
             _logger.exception("%s failed in an unforeseen way", self.name)
 
     async def _answer(self, call: Coroutine[Any, Any, T], late: errors.OllimError) -> T:
@@ -175,12 +175,14 @@ class Transport:
             await asyncio.wait({asked, alarm}, return_when=asyncio.FIRST_COMPLETED)
             if not asked.done():
                 raise late
-            if asked.cancelled():  # not by us, but by a client that is being closed
+            if (
+                asked.cancelled()
+            ):  # raised by a client that is closing, not by a cancellation of this task
                 raise errors.DeliveryUncertain("It was broken off.")
             return asked.result()
         except (errors.DeliveryFailed, errors.Unreachable, errors.DeliveryUncertain):
             raise
-        except Exception as wrong:  # any fault may have come after the message arrived
+        except Exception as wrong:  # the message may have arrived before the fault
             _logger.exception("%s failed in an unforeseen way", self.name)
             raise errors.DeliveryUncertain(str(wrong)) from wrong
         finally:
@@ -190,10 +192,10 @@ class Transport:
 
 
 class DeliveryQueue:
-    """One channel: its messages in the order of the log, and its edits on a lane of their own.
+    """Sends the messages of one channel in the order of the log; edits have a loop of their own.
 
-    A message waits, however long, while the service cannot be asked about it. If the service
-    cannot tell whether it arrived, it is told and not repeated.
+    A message waits while the service cannot be reached. If the service cannot tell whether the
+    message arrived, the delivery is given up and reported, never repeated.
     """
 
     def __init__(self, store: Store, channel: Channel, clock: Clock) -> None:
@@ -212,11 +214,11 @@ class DeliveryQueue:
         return self._channel.name
 
     def nudge(self) -> None:
-        """The service can be reached again: nothing more waits for its next try."""
+        """Retry now: the service can be reached again."""
         self._is_back.set()
 
     async def run(self) -> None:
-        """Deliver and edit until cancelled; run again, it goes on where it was."""
+        """Deliver and edit until cancelled. Running it again continues where it stopped."""
         unsubscribe = self._store.subscribe(self._noticed)
         lanes = [self._joined(), self._lane(self._deliver_next), self._lane(self._edit_next)]
         tasks = [asyncio.create_task(each) for each in lanes]
@@ -228,10 +230,10 @@ class DeliveryQueue:
                 task.cancel()
 
     async def hand_over(self, message: ChatMessage) -> None:
-        """Send a message for which the disk has no room, as far as that is possible now.
+        """Send a message that cannot be committed now, as far as possible.
 
-        Called again, it goes on with what has not arrived. `recorded` is to be part of the step
-        that adds the message to the log, so that nothing of it is sent a second time.
+        A further call continues with the parts that have not arrived. The step that later adds the
+        message to the log must call `recorded`, so that no part is sent twice.
         """
         held = self._unrecorded.get(message.id)
         if held is None:
@@ -248,9 +250,9 @@ class DeliveryQueue:
                 held.attempt = PartAttempt()
 
     def recorded(self, tx: Transaction, message: ChatMessage) -> None:
-        """Let the delivery know of what was handed over before the log had the message.
+        """Record in the delivery what `hand_over` has sent.
 
-        That is edited to what the log has, since it was told that it cannot be kept.
+        Those parts are then edited, since their text said that the message could not be kept.
         """
         held = self._unrecorded.get(message.id)
         if held is None or not (held.refs or held.attempt.is_in_doubt):
@@ -274,7 +276,7 @@ class DeliveryQueue:
             self._has_edits.set()
 
     async def _lane(self, work: Callable[[], Awaitable[bool]], *, repeats: bool = True) -> None:
-        """Call `work` again and again; after a pause where it returns False."""
+        """Call `work` repeatedly, with growing pauses while it returns False."""
         in_vain = 0
         while True:
             await self._store.until_writable()
@@ -291,7 +293,9 @@ class DeliveryQueue:
             return await work()
         except (errors.Unreachable, errors.DeliveryUncertain) as silent:
             _logger.info("A message waits for %s: %s", self.name, silent)
-        except errors.StorageError:  # an unrecorded try could not be told from none
+        except (
+            errors.StorageError
+        ):  # a try must be committed before it is made, so the message waits
             _logger.warning("A message waits for the disk", exc_info=True)
         return False
 
@@ -320,7 +324,7 @@ class DeliveryQueue:
         return await self._is_advanced(delivery)
 
     async def _divide(self, delivery: Delivery) -> None:
-        """Settle the parts, and which of them take over drafts."""
+        """Freeze the parts, and let drafts of the answer become the first of them."""
         message, name = delivery.message, self.name
         parts = self._transport.parts(message)
         is_begun = delivery.is_in_doubt or bool(delivery.refs)
@@ -339,20 +343,20 @@ class DeliveryQueue:
             await self._edit_drafts(divided)
 
     async def _edit_drafts(self, delivery: Delivery) -> None:
-        """Before the rest is sent; what fails here is edited when the rest has arrived."""
+        """Edit the drafts before further parts are sent; if it fails, after the last part."""
         try:
             await self._edit(delivery)
         except errors.DeliveryFailed:
             await self._drop_drafts(delivery)
 
     async def _drop_drafts(self, delivery: Delivery) -> None:
-        """They cannot be edited: the message is sent anew."""
+        """Give up drafts that cannot be edited: the message is sent anew."""
         message_id = delivery.message.id
         await self._store.transact(lambda tx: tx.deliveries.drop_drafts(self.name, message_id))
         self._transport.discard(delivery.refs)
 
     async def _is_advanced(self, delivery: Delivery) -> bool:
-        """Bring the next part there, or the whole to its end; False if that has to wait."""
+        """Send the next part or end the delivery; False if it must wait."""
         message, index = delivery.message, len(delivery.refs)
         attempt = self._attempts.setdefault(
             (message.id, index), PartAttempt(delivery.is_in_doubt, delivery.tried_at)
@@ -462,7 +466,7 @@ class DeliveryQueue:
         return True
 
     async def _edit(self, delivery: Delivery) -> None:
-        """With another number of parts than before, it shows as much as it can."""
+        """Edit every sent part; if the number of parts differs, as many as there are."""
         for ref, content in zip(
             delivery.refs, self._transport.parts(delivery.message), strict=False
         ):
@@ -477,9 +481,9 @@ def _next_open(tx: Transaction, channel: str, now: datetime) -> Delivery | None:
 def record_fork_message(
     tx: Transaction, message: ChatMessage, sender: Sender, refs: Sequence[str] = ()
 ) -> None:
-    """Let a reply find the session that said it, by our number and by those of a channel.
+    """Record which session said a message, under our id and the channel's, for replies to it.
 
-    Nothing is recorded of what the main session says.
+    Messages of the main session are not recorded.
     """
     if sender.fork is None:
         return
@@ -498,5 +502,5 @@ def _record(tx: Transaction, delivery: Delivery | None) -> None:
 
 
 def _came_from_there(delivery: Delivery) -> bool:
-    """Whether the owner wrote it on the channel, where the bot cannot change it."""
+    """Whether the owner wrote the message on this channel, where the bot cannot edit it."""
     return delivery.message.author is Author.OWNER and not delivery.parts

@@ -1,4 +1,4 @@
-"""All channels that confirm messages: which of them follow the log, and how far they are."""
+"""The delivery queues of all confirming channels."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ollim_bot.ports import Clock
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
-# An owner who replies to a message at once must not be told that it is unknown. The service may
-# take as long to confirm it as its rate limits need to recover.
+# The owner may reply to a message before the service has confirmed it, which can take as long as
+# its rate limits need to recover.
 _UNTIL_KNOWN = 10.0
 _MOST_OPEN = 500
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class DeliveryQueues:
-    """Any number of channels, none of which waits for another."""
+    """Runs one queue for each channel; no channel waits for another."""
 
     def __init__(self, store: Store, queues: Sequence[DeliveryQueue], clock: Clock) -> None:
         self._store = store
@@ -29,7 +29,7 @@ class DeliveryQueues:
         self._clock = clock
 
     async def load(self) -> None:
-        """Let every channel follow the log, and those that are gone follow it no more."""
+        """Join every channel to the log, and remove channels that are no longer configured."""
         names = {queue.name for queue in self._queues}
 
         def step(tx: Transaction) -> None:
@@ -42,7 +42,7 @@ class DeliveryQueues:
         await self._store.transact(step)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run all queues until cancelled."""
         tasks = [asyncio.create_task(queue.run()) for queue in self._queues]
         try:
             await asyncio.gather(*tasks)
@@ -52,12 +52,12 @@ class DeliveryQueues:
                 task.cancel()
 
     def nudge(self) -> None:
-        """A service can be reached again."""
+        """Have all queues retry now."""
         for queue in self._queues:
             queue.nudge()
 
     async def by_ref(self, channel: str, ref: str) -> ChatMessage | None:
-        """The message with this id on a channel, which may show it before it has confirmed it."""
+        """The message with this id on a channel. Waits for a confirmation that may be under way."""
 
         def look(tx: Transaction) -> tuple[ChatMessage | None, bool]:
             found = tx.deliveries.by_ref(channel, ref)
@@ -75,7 +75,7 @@ class DeliveryQueues:
         return await self._store.read(lambda tx: tx.deliveries.known_refs(channel, newest))
 
     async def caught_up(self, channel: str, within: float | None = None) -> None:
-        """Returns when all that the channel has to deliver now was confirmed or given up."""
+        """Return when every message that is in the log now was confirmed or given up there."""
         last = await self._store.read(lambda tx: tx.messages.last_seq())
 
         async def is_over() -> bool | None:
@@ -85,14 +85,14 @@ class DeliveryQueues:
         await until(self._store, self._clock, is_over, within)
 
     async def settle(self, within: float) -> None:
-        """Wait, so many seconds at most, until every channel has caught up."""
+        """Wait until every channel has caught up, at most `within` seconds."""
         await asyncio.gather(*(self.caught_up(each.name, within) for each in self._queues))
 
 
 async def until(
     store: Store, clock: Clock, question: Callable[[], Awaitable[T | None]], within: float | None
 ) -> T | None:
-    """Ask again after each commit, until there is an answer or so many seconds have passed."""
+    """Ask after each commit until there is an answer; None after `within` seconds."""
     has_changed = asyncio.Event()
     unsubscribe = store.subscribe(lambda _: has_changed.set())
     alarm = None if within is None else asyncio.ensure_future(clock.sleep(within))

@@ -1,4 +1,4 @@
-"""Tells the owner of messages that did not arrive, or of which that is not known."""
+"""Tells the owner about messages that were refused or may not have arrived."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _logger = logging.getLogger(__name__)
 
 
 class Tell(Protocol):
-    """Tells the owner; what has the same key is told once, also across restarts."""
+    """Tells the owner a sentence; once for each key, also across restarts."""
 
     async def __call__(self, sentence: str, *, key: str) -> object: ...
 
 
 class FailureNotices:
-    """Follows the deliveries. Each failure is told once, also after a crash.
+    """Reports each failed delivery once, also after a crash.
 
-    A notice that fails is not reported: a notice about it would fail as well.
+    A failed delivery of such a notice is not reported, since its notice would fail too.
     """
 
     def __init__(self, store: Store, tell: Tell) -> None:
@@ -36,7 +36,7 @@ class FailureNotices:
         self._has_changed = asyncio.Event()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Report failures until cancelled."""
         unsubscribe = self._store.subscribe(self._noticed)
         self._has_changed.set()
         try:

@@ -1,4 +1,4 @@
-"""The first words after a start: a welcome, or that the bot is back, and from what."""
+"""The first message after a start: a welcome, or that the bot is back and from what."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ _logger = logging.getLogger(__name__)
 
 
 class Greeting:
-    """Said once in the life of a process.
+    """Greets the owner once for each process.
 
-    `begun` comes before anything else runs, `ended` when nothing runs any more: where there is no
-    `ended` between two of them, the bot was cut off, and the next greeting says so. `name` is how
-    the bot is called, and `prompt` what the agent is asked in order to set the owner up.
+    Call `begun` before anything else runs and `ended` after everything has stopped. Two calls of
+    `begun` without `ended` between them mean that the bot was cut off, and the next greeting says
+    so. `name` is the bot's name; `prompt` is the set-up prompt behind the welcome's button.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Greeting:
         self._one_at_a_time = asyncio.Lock()
 
     async def begun(self, heartbeat: datetime | None = None) -> StorageError | None:
-        """`heartbeat` is when the bot last ran. Gives what the disk says if it has no room."""
+        """Note the start. `heartbeat` is when the bot last ran. Returns the error of the disk."""
         now = self._clock.now()
         return await self._noted(lambda presence: presence.begun(now, heartbeat))
 
@@ -84,7 +84,7 @@ class Greeting:
         await self._noted(lambda presence: presence.ended(for_restart=for_restart))
 
     async def say(self) -> None:
-        """Never raises `OllimError`: what the disk refuses is said when it is asked for again."""
+        """Greet, unless that was done. Never raises `OllimError`; a later call tries again."""
         async with self._one_at_a_time:
             if self._is_said:
                 return
@@ -97,7 +97,7 @@ class Greeting:
             await self._noted(Presence.greeted)
 
     async def _is_first(self) -> bool:
-        """What the program alone has said, such as what is wrong, is no conversation yet."""
+        """Whether neither the owner nor the agent has said anything yet."""
         newest = await self._chat.page(_LOOKED_AT)
         is_silent = all(each.author is Author.PROGRAM for each in newest)
         was_welcome = await self._chat.find(_WELCOME) is not None
@@ -111,7 +111,7 @@ class Greeting:
             tx.inquiries.change(lambda known: known.stored(inquiry))
             return tx.names.get()
 
-        # Stored first: a button must not be seen before there is something behind it.
+        # Store the prompt first: the button must work from the moment it is seen.
         names = await self._store.transact(step)
         card = welcome_card(names.bot or self._name, inquiry.key)
         await self._poster.post(ChatMessage(_WELCOME, now, Author.PROGRAM, card.text, card=card))
@@ -123,7 +123,7 @@ class Greeting:
         await self._posting.note(words, name=self._note)
 
     async def _noted(self, change: Callable[[Presence], Presence]) -> StorageError | None:
-        """A disk that refuses is no reason not to start or stop."""
+        """Change the record of the bot's presence; returns the error if the disk refuses."""
         try:
             await self._store.transact(lambda tx: tx.presence.change(change))
         except StorageError as refused:
@@ -133,15 +133,15 @@ class Greeting:
 
 
 def welcome_card(name: str, key: str) -> Card:
-    """`key` is that of the stored prompt behind its button."""
+    """`key` names the stored prompt behind the button."""
     button = Button(SET_UP, "agent", key, ButtonStyle.PRIMARY)
     return Card(f"Hello, I am {name}", _INTRODUCTION, buttons=(button,))
 
 
 def coming_back(presence: Presence, fork: Fork | None, now: datetime, *, goes_on: bool) -> str:
-    """`goes_on`: there is a conversation that this goes on with."""
+    """The greeting of a later start. `goes_on`: there is a conversation to continue."""
     if presence.cut_off_at is not None:
-        # A clock that was set back must not make it tomorrow.
+        # If the clock was set back, the moment would lie in the future.
         seen = describe(min(presence.cut_off_at, now).replace(second=0, microsecond=0), now)
         words = f"I was cut off without warning, last seen {seen}, and am back. "
         return f"{words}What you had sent is not lost.{_of_fork(fork, 'T', 'A')}"
@@ -155,7 +155,7 @@ def coming_back(presence: Presence, fork: Fork | None, now: datetime, *, goes_on
 
 
 def _of_fork(fork: Fork | None, the: str, a: str) -> str:
-    """As a further sentence, which begins as those before it do; empty where none is open."""
+    """A sentence about the open fork, in the case of the sentences before it; may be empty."""
     if fork is None:
         return ""
     named = f"{the}he fork “{fork.topic}”" if fork.topic else f"{a} fork"

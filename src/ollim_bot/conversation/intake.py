@@ -1,4 +1,4 @@
-"""What the owner sends: accepted, edited and withdrawn."""
+"""Accepts, edits and withdraws the owner's messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ollim_bot.store.transaction import Transaction
 
 
 class OwnerMessages:
-    """Makes inputs of what a surface brings, with its files kept and its quote found."""
+    """Makes inputs of incoming messages: stores their files and finds the quoted message."""
 
     def __init__(
         self, keeper: AttachmentStore, chat: ChatLog, replies: Replies, clock: Clock
@@ -53,7 +53,7 @@ class OwnerMessages:
 
 
 class MessageIntake:
-    """Each of accept, edit and withdraw decides inside one step."""
+    """Accepts, edits and withdraws; each decision is made inside one step."""
 
     def __init__(
         self,
@@ -72,12 +72,12 @@ class MessageIntake:
         self._clock = clock
 
     async def receive(self, message: IncomingMessage) -> ChatMessage:
-        """On disk, with its files, when it returns; once for an id."""
-        # A surface that gives up must not stop this half-way: the inbox may have it already.
+        """Commit the message with its files. A message with a known id is not added again."""
+        # A cancelled surface must not stop this half-way: the message may be committed already.
         return await asyncio.shield(asyncio.ensure_future(self._receive(message)))
 
     async def edit(self, input_id: InputId, text: str) -> bool:
-        """Whether it was not taken yet."""
+        """Change an input that is not taken yet; False if it is."""
         row = Edited(self._clock.now(), input_id, text)
 
         def step(tx: Transaction) -> bool:
@@ -90,7 +90,7 @@ class MessageIntake:
         return not self._is_begun(input_id) and await self._state.transact(step)
 
     async def withdraw(self, input_id: InputId) -> bool:
-        """Whether it was not taken yet."""
+        """Withdraw an input that is not taken yet; False if it is."""
         row = Ended(self._clock.now(), (input_id,), InputEnd.WITHDRAWN)
         if self._is_begun(input_id) or not await self._state.transact(
             lambda tx: _is_changed(tx, row, input_id)
@@ -125,7 +125,7 @@ class MessageIntake:
 
 
 def _is_changed(tx: Transaction, row: Edited | Ended, input_id: InputId) -> bool:
-    """Append the row if its input was not taken yet."""
+    """Append the row if its input is not taken yet."""
     is_waiting = tx.inbox.get().waits(input_id)
     if is_waiting:
         tx.inbox.append(row)

@@ -1,4 +1,4 @@
-"""What a channel that was away for long is still told, and what it is told in one line."""
+"""Which messages a channel still sends after it was unreachable for long."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def is_late(message: ChatMessage, now: datetime) -> bool:
 
 
 def skip_late(tx: Transaction, channel: str, now: datetime) -> None:
-    """Close the deliveries that have lost their meaning, with one line in their place.
+    """Close the deliveries that are too late to matter, and add one line about them.
 
-    A message that a try was made for is delivered in any case: a part of it may have arrived.
+    A delivery that was tried stays open: a part of the message may have arrived.
     """
     late = [each for each in tx.deliveries.open(channel, _MOST) if _is_passed(tx, each, now)]
     if not late:
@@ -51,7 +51,7 @@ def _is_passed(tx: Transaction, delivery: Delivery, now: datetime) -> bool:
 
 
 def _was_asked_there(tx: Transaction, answer: Delivery) -> bool:
-    """Whether the owner's last message before it was written on the channel."""
+    """Whether the owner wrote the preceding message on this channel."""
     before = tx.messages.page(_LOOK_BACK, answer.message.id)
     asked = [each.message for each in before if each.message.author is Author.OWNER]
     if not asked:

@@ -1,4 +1,4 @@
-"""Adds messages to the log, from where all surfaces get them."""
+"""Adds messages to the log, which the surfaces and channels follow."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ANSWER_WITHIN = 10.0
 
 
 class MessagePoster:
-    """A `Poster`. From the commit on, a message is paid for and on its way to every channel."""
+    """Implements `Poster`. A committed message is paid for and will be delivered."""
 
     def __init__(
         self, store: Store, fanout: SurfaceFanout, queues: Sequence[DeliveryQueue], clock: Clock
@@ -39,19 +39,19 @@ class MessagePoster:
 
     @property
     def unkept(self) -> Sequence[ChatMessage]:
-        """Those that are shown although the log has no room for them."""
+        """The messages that are shown although the log cannot be written."""
         return tuple(self._unkept.values())
 
     async def post(self, message: ChatMessage, sender: Sender = MAIN) -> None:
-        """Add it to the log; an earlier one with its id takes its content. Raises `StorageError`.
+        """Add the message to the log, or replace the one with its id. Raises `StorageError`.
 
-        A caller that commits something together with the message uses `add_to_log` in its step.
+        To commit the message together with other rows, call `add_to_log` in the step.
         """
         await self._store.transact(lambda tx: self.add_to_log(tx, message, sender))
         self._unkept.pop(message.id, None)
 
     async def receive(self, message: ChatMessage, surface: str, refs: Mapping[str, str]) -> None:
-        """Add what the owner wrote on a surface, which does not get it back."""
+        """Add a message that the owner wrote on a surface; it is not sent back there."""
         await self._store.transact(lambda tx: self.add_received(tx, message, surface, refs))
         self._unkept.pop(message.id, None)
 
@@ -111,17 +111,17 @@ class MessagePoster:
         return await self._store.read(lambda tx: tx.budget.get())
 
     async def show_unkept(self, message: ChatMessage) -> None:
-        """Show and hand over a message for which the log has no room now.
+        """Show and send a message that cannot be committed now.
 
-        It is to be sent under the same id when there is room. Called again, only what has not
-        arrived yet is tried again.
+        Post it under the same id when the log can be written. A further call sends only the parts
+        that have not arrived.
         """
         if self.put_up(message):
             await self._fanout.flash(message)
         await asyncio.gather(*(queue.hand_over(message) for queue in self._queues))
 
     def put_up(self, message: ChatMessage) -> bool:
-        """Let it be read as if it were in the log; False if it is already."""
+        """Add the message to `unkept`; False if it is there already."""
         is_new = message.id not in self._unkept
         self._unkept[message.id] = message
         return is_new
@@ -133,7 +133,7 @@ def _session_of(run: Run) -> tuple[SessionId | None, SessionId | None]:
 
 
 def _arrival(deliveries: Sequence[Delivery]) -> Arrival | None:
-    """None while it is not decided. Raises `DeliveryFailed` where every channel has refused."""
+    """None while undecided. Raises `DeliveryFailed` if every channel has refused."""
     states = [each.state for each in deliveries]
     if not states or DeliveryState.CONFIRMED in states:
         return Arrival.SENT

@@ -1,4 +1,4 @@
-"""What the program has to tell: posted as one small notice, and left for the agent to know."""
+"""Notices of the program: posted in the conversation, and left as an update for the agent."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _logger = logging.getLogger(__name__)
 
 
 class Notices:
-    """Each thing is told once, also across restarts; never in the middle of a turn.
+    """Tells each thing once, also across restarts, and never during a turn.
 
-    Things that come together, or within ten minutes, are one notice. A sentence that the disk does
-    not take is shown as trouble until there is room.
+    Things that occur within ten minutes are told in one notice. A notice that cannot be committed
+    is shown in the status until it can be.
     """
 
     def __init__(
@@ -48,29 +48,29 @@ class Notices:
         self._one_at_a_time = asyncio.Lock()
 
     async def load(self) -> None:
-        """Note as told what was posted before a crash, before anything new is told."""
+        """Note as told what was posted just before a crash."""
         try:
             untold = await self._untold()
             posted = await self._poster.find(_notice_id(untold)) if untold else None
             if posted is not None:
                 said = posted.text.splitlines()
                 await self._note_told([each for each in untold if each.text in said], posted.at)
-        except StorageError:  # on a full disk there is no more room for anything new
+        except StorageError:  # the start must not fail on a full disk
             _logger.warning("What was to be told could not be looked after", exc_info=True)
 
     async def tell(
         self, sentence: str, *, key: str | None = None, for_agent: bool = True
     ) -> StorageError | None:
-        """`key` names what must not be told again; without one it is the sentence itself.
+        """Tell a sentence. What has the same `key` is told once; the default key is the sentence.
 
-        `for_agent` is False where the agent has been left a word already. Gives what the disk says
-        if it has no room: then only this process knows of it until there is.
+        `for_agent` is False if the agent has an update about it already. Returns the error if the
+        disk refuses; the notice is then kept in memory and committed later.
         """
         notice = new_notice(sentence, key=key)
         refused = None
         try:
             await self._keep(notice, for_agent=for_agent)
-        except StorageError as error:  # it must not be lost, nor hurt the part that has to tell it
+        except StorageError as error:  # the notice is kept in memory, and the caller goes on
             _logger.warning("What is to be told could not be kept yet: %s", sentence, exc_info=True)
             refused = error
             if not any(each.key == notice.key for each, _ in self._unkept):
@@ -80,18 +80,18 @@ class Notices:
         return refused
 
     async def known(self, start: str) -> list[str]:
-        """The keys that begin so, of all that was told or is stored to be."""
+        """The keys with this prefix that were told or are committed to be told."""
         return await self._store.read(lambda tx: tx.notices.get().keys(start))
 
     async def forget(self, key: str) -> None:
-        """What was told is over, so that it will be told when it comes again."""
+        """Allow the key to be told again, since its cause is over."""
         async with self._one_at_a_time:
             await self._store.transact(
                 lambda tx: tx.notices.change(lambda record: record.without(key))
             )
 
     async def run(self) -> None:
-        """Post what there is to tell, as soon as that is right, until cancelled."""
+        """Post notices when the conversation allows it, until cancelled."""
         unsubscribe = self._store.subscribe(self._note_change)
         self._wanted.set()
         try:
@@ -103,7 +103,7 @@ class Notices:
             unsubscribe()
 
     async def flush(self) -> None:
-        """Post it now, if the conversation is quiet."""
+        """Post all notices now, if no turn runs."""
         async with self._one_at_a_time:
             untold = await self._untold()
             if not untold or not self._state.is_idle:
@@ -146,10 +146,10 @@ class Notices:
         await self._store.transact(lambda tx: leave_notice(tx, notice, now, for_agent=for_agent))
 
     async def _pause(self) -> float:
-        """How many seconds the next notice has to wait, for the sake of the one before it."""
+        """The seconds until the next notice may follow the last one."""
         last = await self._store.read(lambda tx: tx.notices.get().last_told_at)
         passed = None if last is None else self._clock.now() - last
-        # A clock that was set back must not keep the owner waiting for longer than ever.
+        # If the clock was set back, the last notice lies in the future: do not wait for it.
         is_soon = passed is not None and timedelta() <= passed < _PAUSE
         return (_PAUSE - passed).total_seconds() if passed is not None and is_soon else 0.0
 

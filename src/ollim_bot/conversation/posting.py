@@ -1,4 +1,4 @@
-"""What is said in the conversation: answers of the agent, and notes of the program."""
+"""Posts the agent's answers and the program's notes in the conversation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ollim_bot.prompts.context import joined
 
 
 def answer_name(command: InputId) -> MessageId:
-    """The message in the log that says what came of a command."""
+    """The id of the message that answers a command."""
     return MessageId(f"answer-{command}")
 
 
@@ -43,7 +43,7 @@ class Posting:
         is_cut_off: bool = False,
         late_since: datetime | None = None,
     ) -> None:
-        """`late_since` is when it should have come, where that is long ago."""
+        """Post an answer. `late_since` is when it was due, if that is long ago."""
         cost = dialogue.cost_since_last(usage) if self._price is Price.LISTED else 0.0
         now = self._clock.now()
         late = "" if late_since is None else late_label(late_since, now)
@@ -63,7 +63,7 @@ class Posting:
         await self._poster.post(message, await dialogue.answering(message))
 
     async def note(self, text: str, turn: TurnId | None = None, *, name: str | None = None) -> None:
-        """With a name of its own it is one note, however often it is posted."""
+        """Post a note. A note with a `name` is in the log once, however often it is posted."""
         message_id = MessageId(name or uuid4().hex)
         in_fork = self._state.fork is not None
         note = ChatMessage(

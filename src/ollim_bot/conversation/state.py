@@ -1,4 +1,4 @@
-"""The state of the conversation: changed by steps, and shown as the last of them left it."""
+"""The state of the conversation: changed by steps, published after each of them."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class _Snapshot:
 
 
 class ConversationState:
-    """Runs the steps of the conversation, and knows what the last one left.
+    """Runs the steps of the conversation and publishes the state after each.
 
-    `inbox`, `session` and `fork` are for display and for waking up; a step that decides reads them
-    in its transaction. `turn` is the turn that has begun, registered before its inputs are taken.
+    Use `inbox`, `session` and `fork` for display and to wake up; a step that decides reads them in
+    its transaction. `turn` is the turn that has begun, registered before its inputs are taken.
     """
 
     def __init__(self, store: Store) -> None:
@@ -63,16 +63,16 @@ class ConversationState:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no turn runs and none has begun; a command has a turn too."""
+        """Whether no turn runs or has begun; a queued command counts as a turn."""
         return self.turn is None and self.inbox.running is None
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing runs and nothing waits that could run now."""
+        """Whether nothing runs and no input can be taken now."""
         return self.is_idle and not self.inbox.next_batch(in_fork=self.fork is not None)
 
     def begin_turn(self, start: TurnStart) -> None:
-        """Register a turn, before its inputs are taken."""
+        """Register a turn before its inputs are taken."""
         self.turn = start
 
     def end_turn(self) -> None:
@@ -83,7 +83,7 @@ class ConversationState:
         self._publish(await self._store.read(_Snapshot.of))
 
     async def transact(self, step: Step[R]) -> R:
-        """As `Store.transact`; what it left is known here when it returns, or is cancelled."""
+        """As `Store.transact`; the new state is published before this returns or is cancelled."""
         return await asyncio.shield(asyncio.ensure_future(self._transact(step)))
 
     async def append(self, *rows: InboxRow) -> None:
@@ -97,7 +97,7 @@ class ConversationState:
             await self.next_change()
 
     async def work(self) -> None:
-        """Wait until an input waits that can be taken now."""
+        """Wait until an input can be taken."""
         while not self.inbox.next_batch(in_fork=self.fork is not None):
             await self.next_change()
 

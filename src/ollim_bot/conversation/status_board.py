@@ -1,4 +1,4 @@
-"""What the surfaces show about the bot itself, kept true while things change."""
+"""The status of the bot, as the surfaces show it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _logger = logging.getLogger(__name__)
 
 
 class StatusBoard:
-    """`status` is how it begins."""
+    """Publishes the status on every change. `status` is the first one."""
 
     def __init__(
         self, store: Store, state: ConversationState, fanout: SurfaceFanout, status: Status
@@ -39,22 +39,22 @@ class StatusBoard:
         )
 
     async def tell(self) -> None:
-        """Let all surfaces know how it is now."""
+        """Send the current status to all surfaces."""
         try:
             config = await self._store.read(lambda tx: tx.config.get())
-        except StorageError:  # which model answers is not worth the end of a conversation
+        except StorageError:  # the status keeps the last known model
             _logger.warning("The settings could not be read", exc_info=True)
         else:
             self._status = replace(self._status, model=config.model_main or self._default_model)
         await self._fanout.changed(self.current)
 
     async def trouble(self, sentence: str) -> None:
-        """Something outside does not work now; with nothing to say, it works again."""
+        """Show a sentence about a service that does not work; empty when it works again."""
         if sentence != self._status.trouble:
             self._status = replace(self._status, trouble=sentence)
             await self.tell()
 
     async def show_unkept(self, sentence: str) -> None:
-        """Show what the disk does not take; with nothing to say, there is room again."""
+        """Show a sentence that cannot be committed; empty when the disk can be written again."""
         self._unkept = sentence
         await self.tell()

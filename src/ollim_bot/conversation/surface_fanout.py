@@ -1,4 +1,4 @@
-"""Shows on every surface what happens: the log, turns while they run, and the status."""
+"""Shows the log, running turns and the status on every surface."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _logger = logging.getLogger(__name__)
 class SurfaceFanout:
     """`surfaces` follow the log; `others` show only turns and the status.
 
-    A surface that fails or does not keep up holds up neither the bot nor another surface. It is
-    waited for `patience` seconds at most.
+    A surface that fails or is slow delays neither the bot nor another surface. A call to it is
+    awaited for `patience` seconds at most.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class SurfaceFanout:
 
     @property
     def is_caught_up(self) -> bool:
-        """False while a change of the log is known that was not shown yet."""
+        """False while a known change of the log is not shown yet."""
         return not (self._has_changed.is_set() or self._one_at_a_time.locked())
 
     async def catch_up(self) -> None:
-        """Returns when the surfaces were given all that the log has now."""
+        """Return when the surfaces were given every change that is in the log now."""
         async with self._one_at_a_time:
             try:
                 await self._show_changes()
@@ -79,7 +79,7 @@ class SurfaceFanout:
                 self._change = each.change
 
     async def flash(self, message: ChatMessage) -> None:
-        """Show a message for which the log has no room."""
+        """Show a message that is not in the log."""
         await self._post(message, 0)
 
     def present(self, start: TurnStart) -> Presentation:
@@ -91,7 +91,7 @@ class SurfaceFanout:
         )
 
     async def _messages_of(self, turn: TurnId) -> tuple[MessageId, ...]:
-        """What the turn has committed, once that is shown."""
+        """The messages that the turn has committed; they are shown when this returns."""
         await self.catch_up()
         try:
             found = await self._store.read(lambda tx: tx.messages.of_turn(turn))
@@ -114,7 +114,7 @@ class SurfaceFanout:
 
 
 class _Lane:
-    """One surface. It is not waited for again while it is busy with what took it too long."""
+    """The calls to one surface. While a call is overdue, further calls are not awaited."""
 
     def __init__(self, surface: Surface, patience: float) -> None:
         self._surface = surface
@@ -159,14 +159,14 @@ class _Lane:
     async def _shown(self, show: Callable[[Surface], Awaitable[None]]) -> None:
         try:
             await show(self._surface)
-        except Exception:  # a fault of one surface must hurt neither the others nor the bot
+        except Exception:  # a fault of one surface must affect neither the others nor the bot
             _logger.exception("%s could not show something", self._surface.name)
 
 
 class Presentation:
-    """A turn that is being shown, after what was said before it.
+    """Shows a running turn on every surface.
 
-    `catch_up` returns when the log is shown up to its end, and so does `messages_of`.
+    `catch_up` and `messages_of` return when the surfaces show the whole log.
     """
 
     def __init__(
@@ -185,11 +185,11 @@ class Presentation:
             each.queue.put_nowait(event)
 
     async def flush(self) -> None:
-        """Wait, a moment at most, until everything is shown so far."""
+        """Wait until all events so far are shown, at most for the patience of the surfaces."""
         await asyncio.gather(*(each.flush() for each in self._turns))
 
     async def end(self, last: TurnEnded) -> None:
-        """The messages that the turn has committed are shown before its end."""
+        """Show the messages that the turn has committed, then the end of the turn."""
         messages: tuple[MessageId, ...] = ()
         try:
             messages = await self._messages_of(self._turn)
@@ -226,7 +226,7 @@ async def _events(queue: asyncio.Queue[AgentEvent | None]) -> AsyncGenerator[Age
 
 
 async def _drain(queue: asyncio.Queue[AgentEvent | None]) -> None:
-    """Events that are not shown any more must not keep `flush` waiting."""
+    """Discard the events that a surface no longer shows, so that `flush` returns."""
     while await queue.get() is not None:
         queue.task_done()
     queue.task_done()

@@ -1,4 +1,4 @@
-"""What the program itself says in the conversation, in one place."""
+"""The sentences that the program itself says in the conversation."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ def picture_unreadable(reason: str) -> str:
 
 
 def picture_left_out(name: str) -> str:
-    """For the agent."""
+    """For the agent's prompt."""
     return f"{name}, left out since it could not be read"
 
 
 def _words(message: OwnerMessage) -> str:
-    """The agent is told too, to whom the words of a stranger come in a fence only."""
+    """A stranger's words are not quoted: the agent reads the sentence outside a fence."""
     if message.untrusted is not None:
         return f"a {message.untrusted.source}"
     return message.text or _names(message)

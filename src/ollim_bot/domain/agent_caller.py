@@ -36,6 +36,8 @@ _OWNERS = frozenset(
 )
 _OWNERS_VERBS = frozenset({("cal", "subscribe"), ("cal", "unsubscribe"), ("webhook", "url")})
 _MENDING = "--fix"
+# Writes a file of any name, past the rules for the paths that the agent may write.
+_OUTPUT = "--output"
 
 
 def owners_command(words: Sequence[str]) -> str | None:
@@ -48,6 +50,8 @@ def owners_command(words: Sequence[str]) -> str | None:
     first, verb = words[0], words[1] if len(words) > 1 else ""
     if first == "doctor" and any(word.startswith(_MENDING) for word in words):
         return f"{PROGRAM} doctor {_MENDING}"
+    if first == "runs" and any(word.startswith(_OUTPUT) for word in words):
+        return f"{PROGRAM} runs {verb} {_OUTPUT}"
     if first in _OPEN and (first, verb) not in _OWNERS_VERBS:
         return None
     if (first, verb) in _OPEN_VERBS:

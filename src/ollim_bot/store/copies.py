@@ -39,13 +39,18 @@ def is_copy_due(path: Path, now: datetime) -> bool:
 
 
 def copy_database(path: Path, now: datetime) -> Path:
-    """Copy the database as it is now, whole and synced, and remove the oldest copies."""
+    """Copy the database as it is now, whole and synced, and remove the oldest copies.
+
+    The copy is marked, so that a start with it knows that it is one, also if a person put it there.
+    """
     folder = _folder(path)
     target = folder / f"{path.stem}-{now.astimezone(UTC).strftime(_STAMP)}{path.suffix}"
     temporary = folder / f".{target.name}.tmp"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         _back_up(path, temporary)
+        _mark(temporary, now, now)
+        _sync(temporary)
         os.replace(temporary, target)
         _sync(folder)
     except sqlite3.Error as refused:
@@ -237,7 +242,8 @@ def _rows(path: Path) -> int:
             connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
             for table, _ in _tables(connection)
         )
-        return sum(counts)
+        mark = "SELECT count(*) FROM meta WHERE name = ?"
+        return int(sum(counts) - connection.execute(mark, (_RESTORED,)).fetchone()[0])
 
 
 def _mark(path: Path, since: datetime, now: datetime) -> None:

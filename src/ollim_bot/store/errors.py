@@ -61,7 +61,9 @@ class OtherSchema(StorageError):
 class OlderState(StorageError):
     def __init__(self, path: Path) -> None:
         super().__init__(
-            path, "does not exist yet; the state is still in files. Start the bot once."
+            path,
+            "does not exist yet. Start the bot once: it makes the database, and takes over the "
+            "state of an older version.",
         )
 
 

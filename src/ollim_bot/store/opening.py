@@ -15,7 +15,7 @@ from ollim_bot.ports import Disk
 from ollim_bot.store.connection import Connect, Statements, connect, connect_for_reading
 from ollim_bot.store.copies import copy_database, mend
 from ollim_bot.store.database import Ballast, Database, Step
-from ollim_bot.store.errors import OlderState, OtherSchema, translated
+from ollim_bot.store.errors import Damaged, OlderState, OtherSchema, translated
 from ollim_bot.store.file_store import Malformed, StoreProblem
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.mirrors import Mirrors
@@ -55,39 +55,38 @@ def open_database(
         return _opened(paths, now, is_holder, report, disk or OsDisk(), connection, ballast)
 
 
-def look_into(paths: DataPaths, now: datetime, question: Step[R]) -> R | None:
+def ask(paths: DataPaths, now: datetime, question: Step[R]) -> R:
     """What `question` returns of the database as it is, with nothing changed.
 
-    None where there is no database, or none that can be read.
-    """
-    try:
-        return ask_database(paths, now, question)
-    except (StorageError, Malformed):
-        return None
-
-
-def ask_database(paths: DataPaths, now: datetime, question: Step[R]) -> R | None:
-    """As `look_into`; raises `StorageError` where there is a database that cannot be read.
-
-    None where there is no state yet. State of an older version raises `OlderState`.
+    Raises `StorageError` where there is no database of this version, or none that can be read.
     """
     path = paths.state / DATABASE
+    if not path.is_file():
+        raise Unreadable(path, "is not a file.") if path.exists() else OlderState(path)
     try:
-        if not path.is_file():
-            if TakeOver(paths, OsDisk(), lambda _: None).originals():
-                raise OlderState(path)
-            return None
         with closing(connect_for_reading(path)) as connection:
-            found = schema_of(connection)
-            if found != SCHEMA:
-                raise OtherSchema(path, found, SCHEMA)
+            _check_schema(path, schema_of(connection))
             connection.execute("BEGIN")
             return question(Transaction(Statements(connection, path), now))
     except sqlite3.Error as refused:
         raise translated(path, refused) from refused
-    except OSError as refused:
-        reason = refused.strerror or str(refused)
-        raise Unreadable(path, f"is there but cannot be read: {reason}.") from refused
+    except Malformed as wrong:
+        raise Damaged(path, str(wrong)) from wrong
+
+
+def has_state(paths: DataPaths) -> bool:
+    """Whether a bot has run in this data directory, of this version or an older one."""
+    return (paths.state / DATABASE).exists() or bool(
+        TakeOver(paths, OsDisk(), lambda _: None).originals()
+    )
+
+
+def look_into(paths: DataPaths, now: datetime, question: Step[R]) -> R | None:
+    """As `ask`, but None where there is no database, or none that can be read."""
+    try:
+        return ask(paths, now, question)
+    except (OSError, StorageError):
+        return None
 
 
 def _opened(
@@ -122,6 +121,10 @@ def _check(path: Path) -> None:
             found = schema_of(connection)
         except sqlite3.Error as refused:
             raise translated(path, refused) from refused
+    _check_schema(path, found)
+
+
+def _check_schema(path: Path, found: int) -> None:
     if found == 0:
         raise OlderState(path)
     if found != SCHEMA:

@@ -1,4 +1,4 @@
-"""Runs slash commands: at once, or in their turn between the other inputs."""
+"""Runs slash commands: at once, or from the inbox in order with the other inputs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST_COMPLETIONS = 25
 
 
 class CommandDispatcher:
-    """`steps` are further commands by name, which buttons and the agent put into the inbox."""
+    """Runs commands. `steps` are further queued commands that buttons and the agent can add."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class CommandDispatcher:
         self._waiting: dict[InputId, asyncio.Future[CommandAnswer]] = {}
 
     async def call(self, surface: str, line: str) -> CommandAnswer:
-        """Run the command, at once or in its turn, and return when it has run."""
+        """Run or enqueue the command, and return when it has run."""
         try:
             command, arguments = read_line(line)
             name = InputId(uuid4().hex)
@@ -72,7 +72,7 @@ class CommandDispatcher:
         return self._queued[call.name].can_repeat
 
     async def run(self, call: CommandCall, attempt: int = 1) -> None:
-        """Run a queued command whose turn has come."""
+        """Run a command that was taken from the inbox."""
         asker = self._waiting.get(call.id)
         answer = CommandAnswer(texts.command_cut_off(call.name), is_error=True)
         try:
@@ -83,7 +83,7 @@ class CommandDispatcher:
                 asker.set_result(answer)
 
     async def _run(self, call: CommandCall, attempt: int, *, is_heard: bool) -> CommandAnswer:
-        """The answer is posted; an error only if its caller is gone."""
+        """Post the answer. An error is posted only if no caller waits for it."""
         now = self._clock.now()
         await self._state.append(Taken(now, TurnId(uuid4().hex), (call.id,), attempt))
         try:
@@ -98,7 +98,7 @@ class CommandDispatcher:
         return answer
 
     async def completions(self, command: str, argument: str, typed: str) -> Sequence[str]:
-        """Values that begin with what was typed, then those that contain it."""
+        """The values that begin with the typed text, then those that contain it."""
         values = await self._proposed(command, argument)
         word = typed.lower()
         begins = [value for value in values if value.lower().startswith(word)]

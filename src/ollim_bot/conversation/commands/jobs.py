@@ -88,7 +88,7 @@ class JobCommands:
     def _cards(
         self, shelf: Shelf[Routine] | Shelf[Reminder], now: datetime
     ) -> tuple[Sequence[Card], int, int]:
-        """Cards, the soonest first and paused jobs last; how many more jobs, and problems."""
+        """The cards, soonest first and paused jobs last; how many jobs are left out; problems."""
         report, skips = shelf.report(), self._store.query(lambda tx: tx.skips.get())
         jobs: list[ScheduledJob] = [shelved.item for shelved in report.jobs]
 

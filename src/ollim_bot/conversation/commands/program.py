@@ -19,7 +19,7 @@ from ollim_bot.errors import WrongInput
 from ollim_bot.ports import Clock, IncomingMessage
 from ollim_bot.store.store import Store as StateStore
 
-# The label of the welcome's button, and what the conversation shows as the owner's words.
+# The label of the welcome's button, which the log also shows as the owner's message.
 SET_UP = "Set up"
 
 
@@ -31,7 +31,7 @@ class SetUp:
         self._receive = receive
 
     async def begin(self, call: CommandCall) -> str:
-        """Returns when the question is on disk. Raises `OllimError` if it cannot be stored."""
+        """Return when the set-up prompt is accepted. Raises `OllimError` if it cannot be stored."""
         name = InputId(f"{OF_SET_UP}{uuid4().hex}")
         await self._receive(IncomingMessage(name, call.surface, self._prompt, button=SET_UP))
         return ""
@@ -115,7 +115,7 @@ class PermissionCommands:
         self._approvals = approvals
 
     async def permissions(self, call: CommandCall) -> str:
-        """Set the given mode, or show the present one; raises `WrongInput`."""
+        """Set the given mode, or show the current one; raises `WrongInput`."""
         arguments = call.arguments
         if "mode" in arguments:
             return await self._set(arguments["mode"])
@@ -170,7 +170,7 @@ class PingCommands:
 
 
 def _number(word: str | None, before: int) -> int:
-    """The number; 0, which is no valid limit, if the word is none."""
+    """The number; 0, which is not a valid limit, for any other word."""
     if word is None:
         return before
     is_number = word.isascii() and word.isdecimal() and len(word) <= _MOST_DIGITS

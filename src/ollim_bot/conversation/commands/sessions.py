@@ -33,7 +33,7 @@ from ollim_bot.store.store import Store
 
 
 class ConversationCommands:
-    """Interrupts the running turn, and begins a new conversation."""
+    """The commands that stop a turn, begin a new conversation or change sessions."""
 
     def __init__(
         self, turns: TurnRunner, approvals: Approvals, forks: Forks, session: MainSession
@@ -44,7 +44,7 @@ class ConversationCommands:
         self._session = session
 
     async def stop(self) -> bool:
-        """Whether a turn was running."""
+        """Interrupt the running turn; False if none runs."""
         return await self._turns.interrupt()
 
     async def interrupt(self, _: CommandCall) -> str:
@@ -180,7 +180,7 @@ def _spoken(
     prompts: Mapping[SessionId, str],
     parents: Mapping[SessionId, SessionId | None],
 ) -> str:
-    """The first prompt with the owner's words, of the session or its nearest parent; else empty."""
+    """The owner's first prompt in the session, or else in its nearest ancestor; may be empty."""
     seen: set[SessionId] = set()
     at: SessionId | None = session
     while at is not None and at not in seen:

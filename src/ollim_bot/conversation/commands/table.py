@@ -34,17 +34,17 @@ Completions = Callable[[], Awaitable[Sequence[str]]]
 
 @dataclass(frozen=True, slots=True)
 class Immediate:
-    """Runs as soon as it is called for, also while a turn runs; the caller is shown the answer."""
+    """Runs when it is called, also during a turn; the answer goes to the caller."""
 
     run: Run
 
 
 @dataclass(frozen=True, slots=True)
 class Queued:
-    """Waits in the inbox for its turn; the answer goes into the conversation.
+    """Runs from the inbox, in order; the answer goes into the conversation.
 
-    `can_repeat` says whether one that was cut off may run again from its beginning.
-    `before` runs as soon as it is called for, to shorten its wait.
+    `can_repeat` says whether a run that was cut off may start again from the beginning. `before`
+    runs when the command is called, to shorten its wait.
     """
 
     run: Run
@@ -54,7 +54,7 @@ class Queued:
 
 @dataclass(frozen=True, slots=True)
 class CommandServices:
-    """What the handlers of slash commands belong to."""
+    """The services that the handlers use."""
 
     conversation: ConversationCommands
     compaction: Compaction
@@ -70,7 +70,7 @@ class CommandServices:
 
 @dataclass(frozen=True, slots=True)
 class SlashCommand(CommandSpec):
-    """`completions` gives the values to propose for an argument that has no fixed choices."""
+    """`completions` proposes values for an argument without fixed choices."""
 
     handler: Callable[[CommandServices], Immediate | Queued] = field(kw_only=True)
     completions: Mapping[str, Callable[[CommandServices], Completions]] = field(
@@ -195,7 +195,7 @@ _BY_NAME: Mapping[str, SlashCommand] = {command.name: command for command in COM
 
 
 def read_line(line: str) -> tuple[SlashCommand, Mapping[str, str]]:
-    """The command and its arguments; raises `WrongInput` if the line is not a right one."""
+    """Parse a command with its arguments; raises `WrongInput`."""
     name, _, rest = line.strip().removeprefix("/").partition(" ")
     command = _BY_NAME.get(name.lower())
     if command is None:

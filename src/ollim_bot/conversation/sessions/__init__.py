@@ -1,1 +1,1 @@
-"""The sessions of the engine that are spoken with."""
+"""The engine's sessions in which the owner and the agent talk."""

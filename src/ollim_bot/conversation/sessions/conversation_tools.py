@@ -1,4 +1,4 @@
-"""What the agent may do in the conversation, in the main session and in a fork."""
+"""The agent's tools in the main session and in interactive forks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ollim_bot.tools.toolset import toolset
 def conversation_tools(
     context: ToolContext, gate: Gate, state: ConversationState, clock: Clock
 ) -> Toolset:
-    """Each call that is let through is on disk before it is made: a crash must not repeat it."""
+    """Each allowed call is committed before it is made, so that a crash does not repeat it."""
 
     async def recorded(call: ToolCall) -> Refusal | None:
         refusal = await gate(call)

@@ -1,4 +1,4 @@
-"""A session of the engine that is spoken with: opened when it is first needed, and kept open."""
+"""A session of the engine that is opened on first use and kept open between turns."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ Spec = Callable[[], Awaitable[SessionSpec]]
 
 
 class ChatSession(ABC):
-    """One turn at a time.
+    """Runs one turn at a time.
 
-    `spec` gives what a session is to be like now: asked before each turn, so that a change of the
-    profile or of a setting reaches the agent without a new conversation.
+    `spec` is called before each turn, so that changes of the profile and the settings reach the
+    agent without a new conversation.
     """
 
     in_fork: bool
@@ -51,40 +51,43 @@ class ChatSession(ABC):
 
     @property
     def resumed_at(self) -> datetime | None:
-        """Of what the first prompt goes on from, where that is an earlier session."""
+        """When the message was sent that the first prompt replies to; None if to none."""
         return None
 
     @abstractmethod
     def run_at(self, now: datetime, session: SessionId) -> Run:
-        """Each turn is a run of its own."""
+        """The `Run` of a new turn."""
 
     @abstractmethod
     def claim(self, tx: Transaction) -> PendingUpdates:
-        """The updates that the prompt of the turn shows that is being taken."""
+        """Take the updates that the prompt of the turn will show."""
 
     @abstractmethod
     def settle(self, tx: Transaction, claim: PendingUpdates, *, is_taken: bool) -> None:
-        """The prompt that showed them was taken by the engine, or was not; repeatable."""
+        """Confirm the claimed updates, or return them if the engine did not take the prompt.
+
+        Repeatable.
+        """
 
     @abstractmethod
     def adopt(self, tx: Transaction, session_id: SessionId, now: datetime) -> None:
-        """Go on with a session that was begun, but was not stored before a crash."""
+        """Continue with a session that was begun but not stored before a crash."""
 
     @abstractmethod
     async def forget(self) -> None:
-        """The engine has lost the session: the next turn begins a new one."""
+        """Begin a new session with the next turn: the engine has lost this one."""
 
     @abstractmethod
     async def answering(self, message: ChatMessage) -> Sender:
-        """An answer is about to be posted. Returns who says it, so that a reply finds them."""
+        """The sender of an answer that is about to be posted, for replies to it."""
 
     @abstractmethod
     async def touch(self) -> None:
-        """The owner has said something in it."""
+        """Note that the owner said something in the session."""
 
     @abstractmethod
     def rest(self, tx: Transaction, now: datetime) -> None:
-        """A turn has ended."""
+        """Note that a turn has ended."""
 
     @abstractmethod
     async def _opened(self, spec: SessionSpec) -> AgentSession: ...
@@ -96,9 +99,9 @@ class ChatSession(ABC):
     async def _compacted(self, session_id: SessionId) -> None: ...
 
     async def open(self) -> SessionId:
-        """Be ready for a turn, and give the id that the session has or will have.
+        """Open the session if needed, and return the id that it has or will have.
 
-        Raises `EngineError` if no engine can be started.
+        Raises `EngineError` if the engine cannot be started.
         """
         spec = await self._spec()
         if self._live is None:
@@ -109,19 +112,19 @@ class ChatSession(ABC):
         return self._live.id or self._begun or SessionId("")
 
     async def be_ready(self) -> None:
-        """Open it beforehand, so that the next turn need not wait; a failure is told by that."""
+        """Open the session ahead of the next turn; a failure shows in that turn."""
         if self._live is None:
             with suppress(OllimError):
                 await self.open()
 
     async def turn(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
-        """After `open`. Ends with one `TurnEnded`."""
+        """Run a turn of the opened session. The last event is the only `TurnEnded`."""
         assert self._live is not None
         async for event in self._live.turn(prompt):
             yield await self._noted(event)
 
     async def command(self, line: str) -> AsyncIterator[AgentEvent]:
-        """After `open`."""
+        """Run an engine command in the opened session."""
         assert self._live is not None
         async for event in self._live.command(line):
             yield await self._noted(event)
@@ -131,13 +134,13 @@ class ChatSession(ABC):
             await self._live.interrupt()
 
     async def trace(self, taken: Taken) -> Trace:
-        """What the engine still knows of a turn that was begun."""
+        """What the engine has recorded of a turn."""
         if taken.session is None:
             return Trace(is_taken=False)
         return await self._engine.trace(taken.session, taken.prompt)
 
     async def has_taken(self, taken: Taken) -> bool:
-        """For a turn that has just ended: its record may be a moment behind."""
+        """Whether the engine took the prompt; waits briefly for the engine's record."""
         for _ in range(_LOOKS):
             if (await self.trace(taken)).is_taken:
                 return True
@@ -145,7 +148,7 @@ class ChatSession(ABC):
         return False
 
     def cost_since_last(self, usage: Usage) -> float:
-        """What was spent since this was asked last; the engine counts from its opening."""
+        """The cost since the last call; `usage` counts from the opening of the session."""
         cost = max(0.0, usage.cost_usd - self._spent)
         self._spent += cost
         return cost

@@ -32,7 +32,7 @@ def main_run(now: datetime, session: SessionId | None = None) -> Run:
 
 
 def replace_session(tx: Transaction, session_id: SessionId, cause: Cause, now: datetime) -> None:
-    """Make a session the main one, with the event that the cause makes of the change."""
+    """Make a session the main one, and append the event for the cause."""
     session, event = Session(tx.session.get()).after(session_id, cause, now)
     tx.session.put(session.id)
     if event is not None:
@@ -40,7 +40,7 @@ def replace_session(tx: Transaction, session_id: SessionId, cause: Cause, now: d
 
 
 class MainSession(ChatSession):
-    """One conversation of the engine at a time, under the id that is stored."""
+    """The session of the conversation, under the stored id."""
 
     in_fork = False
     header = FOR_MAIN
@@ -65,11 +65,11 @@ class MainSession(ChatSession):
         return main_run(now, session)
 
     def claim(self, tx: Transaction) -> PendingUpdates:
-        """The updates that wait leave their record for the row of the turn."""
+        """The pending updates move into the row of the turn."""
         return tx.updates.take(pop_pending_updates)
 
     def settle(self, tx: Transaction, claim: PendingUpdates, *, is_taken: bool) -> None:
-        """Updates of a prompt that was not taken wait again."""
+        """Updates of a prompt that the engine did not take become pending again."""
         if claim != PendingUpdates():
             pending = tx.updates.get()
             tx.updates.put(pending.committed(claim) if is_taken else pending.restored(claim))
@@ -79,17 +79,17 @@ class MainSession(ChatSession):
             replace_session(tx, session_id, Cause.NAMED, now)
 
     async def answering(self, _: ChatMessage) -> Sender:
-        """A reply to it is an ordinary message."""
+        """A reply to the main session is an ordinary message."""
         return MAIN
 
     async def touch(self) -> None:
-        """It does not end by itself."""
+        """The main session has no idle timeout."""
 
     def rest(self, tx: Transaction, now: datetime) -> None:
-        """It does not end by itself."""
+        """The main session has no idle timeout."""
 
     async def clear(self) -> bool:
-        """Leave the session for good; False if there was none."""
+        """Leave the session; False if there was none."""
         now = self._clock.now()
 
         def step(tx: Transaction) -> bool:

@@ -1,0 +1,45 @@
+"""`ollim-bot messages`: what was said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from ollim_bot.cli.exports import PAGE_SIZE, export, export_flags
+from ollim_bot.cli.framework import Caller, Given, Verb, run_verb
+from ollim_bot.store.codecs.rows import CHAT_MESSAGES
+
+if TYPE_CHECKING:
+    from ollim_bot.store.transaction import Transaction
+
+
+def run(words: Sequence[str], caller: Caller) -> None:
+    run_verb("messages", _VERBS, words, caller)
+
+
+def _export(given: Given, caller: Caller) -> None:
+    export(given, caller, _page)
+
+
+def _page(after: int, tx: Transaction) -> tuple[list[tuple[datetime, bytes]], int]:
+    found = tx.messages.after(after, PAGE_SIZE)
+    rows = []
+    for each in found:
+        refs = {
+            channel: " ".join(ids) for channel, ids in tx.deliveries.refs(each.message.id).items()
+        }
+        rows.append((each.message.at, CHAT_MESSAGES.encode(replace(each.message, refs=refs))))
+    return rows, found[-1].seq if found else after
+
+
+_VERBS = {
+    "export": Verb(
+        "every message, one JSON object a line",
+        "ollim-bot messages export --output messages.jsonl",
+        export_flags,
+        _export,
+        needs_words=False,
+    )
+}
