@@ -10,8 +10,8 @@ from typing import TypeVar
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.file_store import StoreProblem
-from ollim_bot.store.files import OsDisk
+from ollim_bot.store.file_store import Codec, FileStore, StoreProblem
+from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.opening import IN_FILES, open_database
 from ollim_bot.store.record_views import on_records
 from ollim_bot.store.stores import open_stores
@@ -21,6 +21,7 @@ from ollim_bot.testing.immediate_store import ImmediateStore
 from ollim_bot.testing.journal import RecordingJournal
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 
@@ -66,6 +67,11 @@ class DataDirectory:
             disk=disk,
             on_problem=self.problems.append,
         )
+
+    def file_store(self, path: Path, codec: Codec[T], disk: Disk | None = None) -> FileStore[T]:
+        """A value in a file of its own, as a new process would see it."""
+        lock = FileLock(self.paths.lock_of(path))
+        return FileStore(path, codec, lock, disk=disk or OsDisk(), report=self.problems.append)
 
     def run(self, step: Callable[[Transaction], R], *, is_holder: bool = False) -> R:
         """Run a step on the database, as another process than the bot; `is_holder` makes it."""
