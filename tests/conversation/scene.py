@@ -234,7 +234,7 @@ class Scene:
 
 def messages_of(store: Store) -> list[ChatMessage]:
     """All messages of the log."""
-    return [each.message for each in store.run(lambda tx: tx.messages.page(10_000))]
+    return [each.message for each in store.query(lambda tx: tx.messages.page(10_000))]
 
 
 def world(
