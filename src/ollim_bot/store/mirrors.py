@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
+from enum import Enum
 from pathlib import Path
 
 from ollim_bot.domain.sessions import SessionEvent
@@ -134,13 +135,14 @@ class Mirrors:
             reason = f"is there but cannot be read: {refused.strerror}. Mend its permissions."
             self._report(StoreProblem(path, reason))
             return
-        stored, hashes = stored_record(statements, spec.name), _hashes(statements, spec.name)
-        if hash_of(content) == hash_of(stored):
+        age = mirror_age(statements, spec.name, content)
+        if age is MirrorAge.CURRENT:
             self._settle(statements, spec, hash_of(content))
-        elif hash_of(content) in hashes:
+        elif age is MirrorAge.BEHIND:
             self._stale.add(spec.name)
         else:
-            self._apply(statements, spec, content, is_newer=len(hashes) > 1)
+            is_newer = len(_hashes(statements, spec.name)) > 1
+            self._apply(statements, spec, content, is_newer=is_newer)
 
     def _settle(self, statements: Statements, spec: RecordSpec[object], content: str) -> None:
         hashes = _hashes(statements, spec.name)
@@ -221,6 +223,22 @@ class Mirrors:
             return self._disk.read(path, SizeLimit.STATE)
         except FileNotFoundError:
             return None
+
+
+class MirrorAge(Enum):
+    """What the content of a state file is to the database."""
+
+    CURRENT = "current"
+    BEHIND = "behind"
+    BY_HAND = "by hand"
+
+
+def mirror_age(statements: Statements, name: str, content: bytes | None) -> MirrorAge:
+    """Which of them the file of a record is, with that content; None is no file."""
+    if hash_of(content) == hash_of(stored_record(statements, name)):
+        return MirrorAge.CURRENT
+    is_ours = hash_of(content) in _hashes(statements, name)
+    return MirrorAge.BEHIND if is_ours else MirrorAge.BY_HAND
 
 
 def _one(connection: sqlite3.Connection, sql: str, name: str) -> object:

@@ -64,6 +64,11 @@ def look_into(paths: DataPaths, now: datetime, question: Step[R]) -> R | None:
 
     None where there is no database, or none that can be read.
     """
+    return look_into_rows(paths, lambda statements: question(Transaction(statements, now)))
+
+
+def look_into_rows(paths: DataPaths, question: Callable[[Statements], R]) -> R | None:
+    """As `look_into`, for what no repository tells."""
     path = paths.state / DATABASE
     try:
         if not path.is_file():
@@ -72,7 +77,7 @@ def look_into(paths: DataPaths, now: datetime, question: Step[R]) -> R | None:
             if schema_of(connection) != SCHEMA:
                 return None
             connection.execute("BEGIN")
-            return question(Transaction(Statements(connection, path), now))
+            return question(Statements(connection, path))
     except (sqlite3.Error, OSError, StorageError, Malformed):
         return None
 
