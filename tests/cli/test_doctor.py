@@ -122,7 +122,7 @@ def test_programs_get_all_of_it_as_one_object(terminal: Terminal) -> None:
     assert (report["passed"], report["warnings"], report["failures"]) == (16, 0, 1)
     assert [finding["name"] for finding in report["findings"]] == NAMES
     (failure,) = (each for each in report["findings"] if each["level"] == "FAIL")
-    assert failure["detail"].startswith("state/memory.json cannot be understood")
+    assert failure["detail"].startswith("state/config.json cannot be understood")
     assert failure["next"]
 
 
