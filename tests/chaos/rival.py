@@ -10,6 +10,7 @@ import asyncio
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from tests.storage.places import NOW, DataDirectory
@@ -20,7 +21,9 @@ from ollim_bot.domain.chat import Author, ChatMessage, MessageId
 from ollim_bot.domain.pings import Charge, PingAllowed, PingBudget, PingRefused, PingVerdict
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
 from ollim_bot.domain.sessions import SessionId
+from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.store.opening import open_database
+from ollim_bot.store.steps import leave_update
 from ollim_bot.store.store import SqliteStore
 from ollim_bot.testing.clock import ManualClock
 
@@ -28,10 +31,12 @@ WRITERS = 25
 
 
 def leave_updates(root: Path, name: str, _: str) -> str:
-    """Each writer has stores of its own, as if it were alone."""
+    """Each writer opens the database for itself, as if it were alone."""
 
     def leave(number: int) -> None:
-        DataDirectory(root).open().leave_update(f"{name}-{number}", NOW)
+        text = f"{name}-{number}"
+        update = PendingUpdate(NOW, text, text)
+        DataDirectory(root).run(partial(leave_update, update=update))
 
     with ThreadPoolExecutor(WRITERS) as writers:
         list(writers.map(leave, range(WRITERS)))

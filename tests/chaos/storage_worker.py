@@ -16,18 +16,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.storage.places import NOW, DataDirectory
-from tests.stores import Stores
 
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.domain.occurrences import LedgerRow
-from ollim_bot.store.files import OsDisk
+from ollim_bot.domain.updates import PendingUpdate
+from ollim_bot.store.database import Database
+from ollim_bot.store.files import FileLock, OsDisk
+from ollim_bot.store.job_formats import REMINDERS
+from ollim_bot.store.job_shelf import MarkdownShelf
+from ollim_bot.store.opening import open_database
+from ollim_bot.store.steps import leave_update
 from ollim_bot.testing.disks import SteppedDisk
 
 
 @dataclass
 class Worker:
     name: str
-    stores: Stores
+    database: Database
+    reminders: MarkdownShelf[Reminder]
     luck: random.Random
     jobs: list[str] = field(default_factory=list)
 
@@ -42,34 +48,36 @@ class Worker:
             action(word, number)
 
     def count(self, _: str, number: int) -> None:
-        """Two facts in one file that must always agree."""
+        """Two facts of one commit that must always agree."""
 
         def step(facts: Mapping[str, object]) -> tuple[Mapping[str, object], None]:
             mine = {**facts, self.name: number}
             total = sum(int(str(value)) for key, value in mine.items() if key != "total")
             return {**mine, "total": total}, None
 
-        self.stores.memory.transact(step)
+        self.database.run(lambda tx: tx.memory.take(step))
         self.acknowledge("count", str(number))
 
     def append(self, word: str, _: int) -> None:
-        self.stores.ledger.append(LedgerRow(NOW, "noted", facts={"word": word}))
+        row = LedgerRow(NOW, "noted", facts={"word": word})
+        self.database.run(lambda tx: tx.ledger.append(row))
         self.acknowledge("append", word)
 
     def update(self, word: str, _: int) -> None:
-        self.stores.leave_update(word, NOW)
+        update = PendingUpdate(NOW, word, word)
+        self.database.run(lambda tx: leave_update(tx, update))
         self.acknowledge("update", word)
 
     def add(self, word: str, _: int) -> None:
         spec = JobSpec(id=word, message="the same text for all", background=True)
-        self.stores.reminders.add(Reminder(spec, NOW))
+        self.reminders.add(Reminder(spec, NOW))
         self.jobs.append(word)
         self.acknowledge("add", word)
 
     def amend(self, word: str, _: int) -> None:
         if self.jobs:
             job = self.luck.choice(self.jobs)
-            self.stores.reminders.amend(job, {"description": word})
+            self.reminders.amend(job, {"description": word})
             self.acknowledge("amend", job, word)
 
     def remove(self, _: str, __: int) -> None:
@@ -78,7 +86,7 @@ class Worker:
             job = self.jobs.pop(self.luck.randrange(len(self.jobs)))
             # Killed after the file is gone and before it can say so, it must have said so before.
             self.acknowledge("removing", job)
-            self.stores.reminders.remove(job)
+            self.reminders.remove(job)
             self.acknowledge("remove", job)
 
     def acknowledge(self, *words: str) -> None:
@@ -97,8 +105,14 @@ def killing_after(steps: int) -> SteppedDisk:
 
 
 def main(root: str, name: str, seed: str, steps: str) -> None:
-    stores = DataDirectory(Path(root)).open(killing_after(int(steps)))
-    Worker(name, stores, random.Random(seed)).run()
+    data, disk = DataDirectory(Path(root)), killing_after(int(steps))
+    database = open_database(
+        data.paths, lambda: NOW, is_holder=False, report=data.problems.append, disk=disk
+    )
+    folder = data.paths.reminders
+    lock = FileLock(data.paths.lock_of(folder))
+    shelf = MarkdownShelf(folder, REMINDERS, lock, disk=disk, journal=data.journal)
+    Worker(name, database, shelf, random.Random(seed)).run()
 
 
 if __name__ == "__main__":

@@ -150,21 +150,19 @@ def with_an_empty_budget(bot: Bot) -> Bot:
 def check_files(data: DataDirectory) -> None:
     """Every state file can be read to its last line."""
     stores = data.open()
-    logs = (stores.ledger, stores.inbox, stores.session_history)
-    torn = sum(log.read().skipped for log in logs)
     reads: Sequence[Callable[[], object]] = (
         stores.session.read,
         stores.updates.read,
         stores.fork.read,
         stores.inquiries.read,
         stores.config.read,
-        stores.memory.read,
+        stores.ledger.read,
+        stores.session_history.read,
     )
     for read in reads:
         read()
-    data.run(lambda tx: (tx.messages.page(10_000), tx.fork_messages.get(), tx.budget.get()))
+    data.run(lambda tx: (tx.inbox.get(), tx.messages.page(10_000), tx.budget.get()))
     assert data.problems == []
-    assert torn == 0
 
 
 async def test_every_reminder_comes_once_whenever_the_bot_is_killed(

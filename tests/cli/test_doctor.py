@@ -27,6 +27,7 @@ NAMES = [
     "ledger",
     "tool policy",
     "skills",
+    "database",
     "state files",
     "Claude program",
     "model",
@@ -66,7 +67,7 @@ def test_a_fresh_machine_passes_and_nothing_is_made(terminal: Terminal) -> None:
     assert [line.partition(":")[0] for line in answer.out.splitlines()[:-1]] == [
         f"PASS  {name}" for name in NAMES
     ]
-    assert answer.out.endswith("\nSUMMARY: 16 passed, 0 warnings, 0 failures\n")
+    assert answer.out.endswith("\nSUMMARY: 17 passed, 0 warnings, 0 failures\n")
     assert not terminal.paths.root.exists()
 
 
@@ -74,7 +75,7 @@ def test_what_is_wrong_has_a_step_below_it_and_a_failure_is_exit_code_1(
     terminal: Terminal,
 ) -> None:
     prepare_data_directory(terminal.paths)
-    terminal.write("state/memory.json", "{torn")
+    terminal.write("state/config.json", "{torn")
     terminal.write("routines/a.md", '---\nid: a\ncron: "61 9 * * *"\n---\ndo it\n')
     terminal.paths.state.chmod(0o755)
     answer = terminal.run("doctor")
@@ -82,8 +83,8 @@ def test_what_is_wrong_has_a_step_below_it_and_a_failure_is_exit_code_1(
     found = wrong(answer)
     assert [level for level, _ in found] == ["WARN", "FAIL", "FAIL"]
     assert found[1][1].startswith("routines: routines/a.md:3: cron: ")
-    assert found[2][1].startswith("state files: state/memory.json cannot be understood")
-    assert answer.out.splitlines()[-1] == "SUMMARY: 14 passed, 1 warning, 2 failures"
+    assert found[2][1].startswith("state files: state/config.json cannot be understood")
+    assert answer.out.splitlines()[-1] == "SUMMARY: 15 passed, 1 warning, 2 failures"
 
 
 def test_a_warning_alone_is_exit_code_0(terminal: Terminal) -> None:
@@ -114,14 +115,14 @@ def test_a_data_directory_that_cannot_be_told_leaves_what_can_be(terminal: Termi
 
 def test_programs_get_all_of_it_as_one_object(terminal: Terminal) -> None:
     prepare_data_directory(terminal.paths)
-    terminal.write("state/memory.json", "{torn")
+    terminal.write("state/config.json", "{torn")
     answer = terminal.run("doctor", "--json")
     assert (answer.code, answer.err) == (1, "")
     report = json.loads(answer.out)
-    assert (report["passed"], report["warnings"], report["failures"]) == (15, 0, 1)
+    assert (report["passed"], report["warnings"], report["failures"]) == (16, 0, 1)
     assert [finding["name"] for finding in report["findings"]] == NAMES
     (failure,) = (each for each in report["findings"] if each["level"] == "FAIL")
-    assert failure["detail"].startswith("state/memory.json cannot be understood")
+    assert failure["detail"].startswith("state/config.json cannot be understood")
     assert failure["next"]
 
 
@@ -174,4 +175,4 @@ def test_the_page_of_the_docs_explains_every_line() -> None:
 def test_the_installed_program_says_the_same(terminal: Terminal) -> None:
     ran = terminal.installed("doctor")
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.splitlines()[-1] == "SUMMARY: 16 passed, 0 warnings, 0 failures"
+    assert ran.out.splitlines()[-1] == "SUMMARY: 17 passed, 0 warnings, 0 failures"

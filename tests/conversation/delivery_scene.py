@@ -194,12 +194,12 @@ class Mailbag:
 
     @property
     def recorded(self) -> list[tuple[int, SessionId, SessionId | None]]:
-        known = self.store.run(lambda tx: tx.fork_messages.get())
+        known = self.store.query(lambda tx: tx.fork_messages.get())
         return [(one.message_id, one.fork_session_id, one.parent_session_id) for one in known]
 
     @property
     def budget(self) -> PingBudget:
-        return self.store.run(lambda tx: tx.budget.get())
+        return self.store.query(lambda tx: tx.budget.get())
 
     @property
     def spent(self) -> tuple[float, int, int]:
@@ -211,7 +211,7 @@ class Mailbag:
     def waiting(self) -> list[MessageId]:
         """What has no outcome yet on some channel."""
         names = [service.name for service in self.services]
-        rows = [self.store.run(lambda tx, on=name: tx.deliveries.open(on, 100)) for name in names]  # type: ignore[misc]
+        rows = [self.store.query(lambda tx, on=name: tx.deliveries.open(on, 100)) for name in names]  # type: ignore[misc]
         return [each.message.id for found in rows for each in found]
 
     @property
@@ -224,10 +224,10 @@ class Mailbag:
 
     @property
     def untold(self) -> list[Delivery]:
-        return self.store.run(lambda tx: tx.deliveries.untold(100))
+        return self.store.query(lambda tx: tx.deliveries.untold(100))
 
     def refs(self, message_id: MessageId, channel: str = "discord") -> tuple[str, ...]:
-        return self.store.run(lambda tx: tx.deliveries.refs(message_id)).get(channel, ())
+        return self.store.query(lambda tx: tx.deliveries.refs(message_id)).get(channel, ())
 
 
 def far_bag(**more: Any) -> tuple[Mailbag, FakeChatService, TrueTime]:

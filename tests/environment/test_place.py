@@ -184,6 +184,7 @@ def test_the_data_directory_has_the_paths_that_are_documented(tmp_path: Path) ->
         "inbox": "state/inbox.jsonl",
         "outbox": "state/outbox.jsonl",
         "messages": "state/messages.jsonl",
+        "heartbeat": "state/heartbeat",
         "memory": "state/memory.json",
         "credentials": "state/credentials.json",
         "token": "state/token.json",

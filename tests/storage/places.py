@@ -12,8 +12,8 @@ from tests.stores import Stores
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk
 from ollim_bot.store.data_directory import prepare_data_directory
-from ollim_bot.store.file_store import StoreProblem
-from ollim_bot.store.files import OsDisk
+from ollim_bot.store.file_store import Codec, FileStore, StoreProblem
+from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.job_files import open_shelves
 from ollim_bot.store.opening import open_database
 from ollim_bot.store.transaction import Transaction
@@ -21,6 +21,7 @@ from ollim_bot.testing.immediate_store import ImmediateStore
 from ollim_bot.testing.journal import RecordingJournal
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 
@@ -53,6 +54,11 @@ class DataDirectory:
             self.paths, lambda: NOW, is_holder=True, report=self.problems.append
         )
         return Stores(ImmediateStore(database), open_shelves(self.paths, self.journal, disk))
+
+    def file_store(self, path: Path, codec: Codec[T], disk: Disk | None = None) -> FileStore[T]:
+        """A value in a file of its own, as a new process would see it."""
+        lock = FileLock(self.paths.lock_of(path))
+        return FileStore(path, codec, lock, disk=disk or OsDisk(), report=self.problems.append)
 
     def run(self, step: Callable[[Transaction], R], *, is_holder: bool = False) -> R:
         """Run a step on the database, as another process than the bot; `is_holder` makes it."""

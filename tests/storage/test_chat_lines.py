@@ -1,9 +1,8 @@
-"""What the owner said is on disk as it was said, one line each, whatever it was."""
+"""Rows of the inbox and messages are written so that people and later versions can read them."""
 
 from __future__ import annotations
 
 import json
-import stat
 from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -11,11 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ollim_bot.store.json_lines import LineCodec
 from tests.domain.strategies import json_values
 from tests.storage.chat_strategies import cards, chat_messages, inbox_rows
 from tests.storage.damage import damaged
-from tests.storage.places import NOW, DataDirectory
 
 from ollim_bot.domain.cards import Button, ButtonStyle, Card, CardField, Color
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, TurnCost, TurnId
@@ -33,9 +30,8 @@ from ollim_bot.domain.inputs import CommandCall, InputId, OwnerMessage
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.taint import Untrusted
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
-from ollim_bot.store.codecs.rows import CHAT_MESSAGES, INBOX_ROWS
+from ollim_bot.store.codecs.rows import CHAT_MESSAGES, INBOX_ROWS, LineCodec
 from ollim_bot.store.file_store import Malformed
-from ollim_bot.store.opening import DATABASE
 
 AT = datetime(2026, 2, 24, 10, 15, tzinfo=timezone(timedelta(hours=-8)))
 PHOTO = Attachment("photo.png", "state/attachments/1f.png", "image/png", 12345)
@@ -224,56 +220,6 @@ def test_a_card_of_a_later_version_is_read_all_the_same(card: Card) -> None:
     for part in parts:
         part["mood"] = {"is": "new"}
     assert CHAT_MESSAGES.decode(json.dumps(line).encode()) == shown
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "half a pair \ud83d here",
-        "\udcff",
-        "a\x00b",
-        "lines \u2028 and \u2029 and \x85 and \r\n and \n",
-        "\ufeffmarked",
-        "x" * 1_000_000,
-        "😀" * 250_000,
-        '{"row": "ended"}\n',
-        "",
-    ],
-    ids=lambda text: ascii(text[:12]),
-)
-def test_any_text_comes_back_from_disk_as_it_was(data: DataDirectory, text: str) -> None:
-    said = OwnerMessage(InputId("m1"), "web", AT, text, quote=text)
-    shown = ChatMessage(MessageId("m1"), AT, Author.OWNER, text)
-    stores = data.open()
-    stores.inbox.append(Accepted(AT, said))
-    data.run(lambda tx: tx.messages.add(shown), is_holder=True)
-    again = data.open()
-    assert list(again.inbox.read().entries) == [Accepted(AT, said)]
-    assert data.run(lambda tx: tx.messages.get(shown.id)) == shown
-    assert data.paths.inbox.read_bytes().count(b"\n") == 1
-
-
-def test_a_torn_line_costs_nothing_but_itself(data: DataDirectory) -> None:
-    rows = [Edited(NOW, InputId(f"m{number}"), "words") for number in range(3)]
-    whole = INBOX_ROWS.encode(rows[1])
-    for length in range(1, len(whole)):
-        data.paths.inbox.unlink(missing_ok=True)
-        data.open().inbox.append(rows[0])
-        with data.paths.inbox.open("ab") as file:
-            file.write(whole[:length])
-        stores = data.open()
-        assert stores.inbox.read().skipped == 1
-        stores.inbox.append(rows[2])
-        assert list(stores.inbox.read().entries) == [rows[0], rows[2]]
-
-
-def test_only_the_owner_may_read_them(data: DataDirectory) -> None:
-    stores = data.open()
-    stores.inbox.append(Edited(NOW, InputId("m1"), "words"))
-    said = ChatMessage(MessageId("m1"), NOW, Author.OWNER, "words")
-    data.run(lambda tx: tx.messages.add(said), is_holder=True)
-    for path in (data.paths.inbox, data.paths.state / DATABASE):
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 LINES: list[tuple[LineCodec[Any], st.SearchStrategy[Any]]] = [

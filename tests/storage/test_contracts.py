@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from tests.storage.ledger_rival import SlowDisk
 from tests.storage.places import NOW, DataDirectory
-from tests.stores import Stores, memory_stores
+from tests.stores import memory_stores
 
 from ollim_bot.domain.jobs import Reminder
-from ollim_bot.domain.occurrences import LedgerRow
-from ollim_bot.ports import Log, Shelf, Store
+from ollim_bot.ports import Shelf, Store
 from ollim_bot.store.file_store import FileStore
 from ollim_bot.store.files import FileLock, OsDisk
-from ollim_bot.testing.contracts import ClaimsContract, LogContract, ShelfContract, StoreContract
+from ollim_bot.testing.contracts import ShelfContract, StoreContract
 from ollim_bot.testing.memory import MemoryStore
 
 
@@ -45,26 +43,6 @@ class TestFileStore(OnDisk, StoreContract):
 class TestMemoryStore(StoreContract):
     def make(self) -> Store[int]:
         return MemoryStore(0)
-
-
-class TestJsonLines(OnDisk, LogContract):
-    def make(self) -> Log[LedgerRow]:
-        return self.data.open().ledger
-
-
-class TestMemoryLog(LogContract):
-    def make(self) -> Log[LedgerRow]:
-        return memory_stores(NOW).ledger
-
-
-class TestLedger(OnDisk, ClaimsContract):
-    def make(self) -> Stores:
-        return self.data.open(SlowDisk())
-
-
-class TestMemoryLedger(ClaimsContract):
-    def make(self) -> Stores:
-        return memory_stores(NOW)
 
 
 class TestMarkdownShelf(OnDisk, ShelfContract):

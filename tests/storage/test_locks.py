@@ -6,12 +6,15 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from tests.storage.places import NOW, DataDirectory
+from tests.storage.places import DataDirectory
 
 from ollim_bot.errors import WriteFailed
+from ollim_bot.store.codecs.records import MemoryCodec
+from ollim_bot.store.file_store import FileStore
 from ollim_bot.store.files import FileLock
 
 HOLD = """
@@ -26,11 +29,17 @@ with FileLock(Path(sys.argv[1])).held():
 COUNT_UP = """
 import sys
 from pathlib import Path
+from ollim_bot.store.codecs.records import MemoryCodec
 from tests.storage.places import DataDirectory
-stores = DataDirectory(Path(sys.argv[1])).open()
+data = DataDirectory(Path(sys.argv[1]))
+store = data.file_store(data.paths.memory, MemoryCodec())
 for _ in range(int(sys.argv[2])):
-    stores.memory.transact(lambda facts: ({"count": int(str(facts.get("count", 0))) + 1}, None))
+    store.transact(lambda facts: ({"count": int(str(facts.get("count", 0))) + 1}, None))
 """
+
+
+def facts_file(data: DataDirectory) -> FileStore[Mapping[str, object]]:
+    return data.file_store(data.paths.memory, MemoryCodec())
 
 
 def holder(lock: Path) -> subprocess.Popen[str]:
@@ -50,7 +59,7 @@ def test_a_step_waits_for_another_process_and_then_sees_its_work(data: DataDirec
     done = threading.Event()
 
     def transact() -> None:
-        data.open().memory.transact(lambda facts: ({**facts, "mine": 1}, None))
+        facts_file(data).transact(lambda facts: ({**facts, "mine": 1}, None))
         done.set()
 
     waiting = threading.Thread(target=transact)
@@ -59,55 +68,29 @@ def test_a_step_waits_for_another_process_and_then_sees_its_work(data: DataDirec
     data.paths.memory.write_text('{"theirs": 1}')
     child.communicate("")
     waiting.join(10)
-    assert data.open().memory.read() == {"theirs": 1, "mine": 1}
+    assert facts_file(data).read() == {"theirs": 1, "mine": 1}
 
 
 def test_a_killed_holder_leaves_no_lock_behind(data: DataDirectory) -> None:
     child = holder(data.paths.locks / data.paths.memory.name)
     child.send_signal(signal.SIGKILL)
     child.communicate()
-    data.open().memory.transact(lambda _: ({"free": True}, None))
-    assert data.open().memory.read() == {"free": True}
+    facts_file(data).transact(lambda _: ({"free": True}, None))
+    assert facts_file(data).read() == {"free": True}
 
 
 def test_steps_of_two_processes_lose_nothing(data: DataDirectory) -> None:
     command = [sys.executable, "-c", COUNT_UP, str(data.paths.root), "150"]
     children = [subprocess.Popen(command) for _ in range(2)]
     assert [child.wait(60) for child in children] == [0, 0]
-    assert data.open().memory.read() == {"count": 300}
+    assert facts_file(data).read() == {"count": 300}
 
 
 def test_reading_needs_no_lock(data: DataDirectory) -> None:
     data.paths.memory.write_text('{"there": 1}')
     child = holder(data.paths.locks / data.paths.memory.name)
-    assert data.open().memory.read() == {"there": 1}
+    assert facts_file(data).read() == {"there": 1}
     child.communicate("")
-
-
-def test_fifty_writers_in_two_processes_lose_no_update(data: DataDirectory) -> None:
-    script = """
-import sys
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from tests.storage.places import NOW, DataDirectory
-stores = DataDirectory(Path(sys.argv[1])).open()
-with ThreadPoolExecutor(25) as pool:
-    list(pool.map(
-        lambda n: stores.leave_update(f"{sys.argv[2]}-{n}", NOW), range(25)
-    ))
-"""
-    children = [
-        subprocess.Popen([sys.executable, "-c", script, str(data.paths.root), name])
-        for name in ("a", "b")
-    ]
-    assert [child.wait(60) for child in children] == [0, 0]
-    stores = data.open()
-    waiting = [update.message for update in stores.updates.read().entries]
-    dropped = [str(row.facts["message"]) for row in stores.ledger.read().entries]
-    assert sorted(waiting + dropped) == sorted(f"{name}-{n}" for name in "ab" for n in range(25))
-    assert len(waiting) == 9
-    assert stores.updates.read().omitted == 41
-    assert {row.ts for row in stores.ledger.read().entries} == {NOW}
 
 
 def test_a_lock_that_cannot_be_made_is_said_to_be_so(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ollim_bot.store.json_lines import LineCodec
 from tests.domain import strategies
 from tests.storage import chat_strategies
 from tests.storage.places import NOW, DataDirectory, QuickDisk
@@ -22,7 +21,13 @@ from ollim_bot.store.codecs.records import (
     RuntimeConfigCodec,
     SessionIdCodec,
 )
-from ollim_bot.store.codecs.rows import CHAT_MESSAGES, INBOX_ROWS, LEDGER_ROWS, SESSION_EVENTS
+from ollim_bot.store.codecs.rows import (
+    CHAT_MESSAGES,
+    INBOX_ROWS,
+    LEDGER_ROWS,
+    SESSION_EVENTS,
+    LineCodec,
+)
 from ollim_bot.store.file_store import Codec
 
 VALUES: list[tuple[Codec[Any], st.SearchStrategy[Any]]] = [

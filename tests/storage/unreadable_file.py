@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.storage.places import DataDirectory
 
 from ollim_bot.errors import Unreadable
+from ollim_bot.store.codecs.records import RuntimeConfigCodec
 
 NOBODY = 65534
 
@@ -37,7 +38,7 @@ def show(data: DataDirectory) -> None:
     content = b'{"bg_concurrency": 7}'
     data.paths.config.write_bytes(content)
     data.paths.config.chmod(0)
-    config = data.open().config
+    config = data.file_store(data.paths.config, RuntimeConfigCodec())
     attempt("read", config.read)
     attempt("transact", lambda: config.transact(lambda value: (value, None)))
     data.paths.config.chmod(0o600)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ollim_bot.paths import DataPaths
+from ollim_bot.ports import Disk
 from ollim_bot.store.connection import Connect, connect
 from ollim_bot.store.database import Database
 from ollim_bot.store.file_store import StoreProblem
@@ -41,9 +42,15 @@ class Place:
         is_holder: bool = True,
         connection: Connect = connect,
         now: Callable[[], datetime] = lambda: NOW,
+        disk: Disk | None = None,
     ) -> Database:
         database = open_database(
-            self.paths, now, is_holder=is_holder, report=self._report, connection=connection
+            self.paths,
+            now,
+            is_holder=is_holder,
+            report=self._report,
+            disk=disk,
+            connection=connection,
         )
         self.opened.append(database)
         return database

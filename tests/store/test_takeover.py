@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from ollim_bot.store.json_lines import LineCodec
 from tests.store.places import NOW, Place
 
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnId
@@ -27,6 +26,7 @@ from ollim_bot.store.codecs.rows import (
     LEDGER_ROWS,
     OUTBOX_ROWS,
     SESSION_EVENTS,
+    LineCodec,
 )
 from ollim_bot.store.deliveries import DeliveryState
 from ollim_bot.store.takeover import BEFORE
@@ -48,8 +48,8 @@ def said(number: int, text: str = "hello", **refs: str) -> ChatMessage:
     return ChatMessage(MessageId(str(number)), NOW, Author.ASSISTANT, text, refs=refs)
 
 
-def typed(name: str) -> OwnerMessage:
-    return OwnerMessage(InputId(name), "web", NOW, "hello")
+def typed(name: str, surface: str = "web") -> OwnerMessage:
+    return OwnerMessage(InputId(name), surface, NOW, "hello")
 
 
 @pytest.fixture
@@ -107,6 +107,7 @@ def test_the_last_row_of_a_message_counts_in_the_place_of_its_first(older: Place
         ("1", "edited"),
         ("2", "hello"),
         ("3", "hello"),
+        ("open", "hello"),
     ]
 
 
@@ -130,13 +131,23 @@ def test_what_was_on_its_way_is_looked_up_before_it_is_sent_again(older: Place) 
         Sending(NOW, said(4)),
     )
     database = older.open()
-    first, second = database.run(lambda tx: tx.deliveries.open("discord", 9))
+    first, second, typed_on_the_page = database.run(lambda tx: tx.deliveries.open("discord", 9))
     assert (first.message.id, first.is_in_doubt, first.refs) == ("3", True, ("800",))
     assert first.logged.sender.fork == "fork"
     assert (second.message.id, second.is_in_doubt) == ("4", False)
+    assert (typed_on_the_page.message.id, typed_on_the_page.is_in_doubt) == ("open", False)
     database.run(lambda tx: tx.channels.join("discord", "account"))
-    assert len(database.run(lambda tx: tx.deliveries.open("discord", 9))) == 2
+    assert len(database.run(lambda tx: tx.deliveries.open("discord", 9))) == 3
     database.run(lambda tx: tx.channels.leave("discord"))
+    assert database.run(lambda tx: tx.deliveries.open("discord", 9)) == []
+
+
+def test_what_waits_in_the_inbox_alone_does_not_go_back_to_its_channel(older: Place) -> None:
+    write(older.paths.inbox, INBOX_ROWS, Accepted(NOW, typed("there", "discord")))
+    database = older.open()
+    shown = database.run(lambda tx: tx.messages.get(MessageId("there")))
+    assert shown is not None
+    assert shown.text == "hello"
     assert database.run(lambda tx: tx.deliveries.open("discord", 9)) == []
 
 

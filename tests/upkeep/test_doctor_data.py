@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -15,11 +17,15 @@ from tests.storage.places import NOW, DataDirectory, QuickDisk
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.environment import Location
 from ollim_bot.paths import DataPaths
+from ollim_bot.store.copies import copy_database
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.journal import open_journal
+from ollim_bot.store.opening import DATABASE, open_database
+from ollim_bot.store.transaction import Transaction
 from ollim_bot.upkeep.checks.data import git_history, tool_policy
 from ollim_bot.upkeep.doctor import Check, DoctorFinding, DoctorInput, Level, examined, passed
 from ollim_bot.upkeep.examination import checks_of
+from ollim_bot.upkeep.instance import single_instance
 
 BERLIN = ZoneInfo("Europe/Berlin")
 PATIENCE = 60.0
@@ -170,7 +176,6 @@ def test_skills_that_are_wrong_or_missing_are_named(data: DataDirectory) -> None
 @pytest.mark.parametrize(
     ("name", "content", "level", "words"),
     [
-        ("memory.json", b"{torn", Level.FAIL, "cannot be understood"),
         ("sessions.json", b"\xff\xfe", Level.FAIL, "cannot be understood (not UTF-8 text)"),
         ("config.json", b'{"version": 99}', Level.FAIL, "was written by a newer ollim-bot"),
         ("config.json", b'{"bg_concurrency": 99}', Level.WARN, "bg_concurrency"),
@@ -179,9 +184,7 @@ def test_skills_that_are_wrong_or_missing_are_named(data: DataDirectory) -> None
         ("inquiries.json", b"[]", Level.FAIL, "cannot be understood"),
         ("ping_budget.json", b"{}", Level.FAIL, "cannot be understood"),
         ("fork.json", b"]", Level.FAIL, "cannot be understood"),
-        ("inbox.jsonl", b"{}\n{}\n", Level.WARN, "has 2 lines that cannot be read"),
-        ("outbox.jsonl", b"x\n", Level.WARN, "has 1 line that cannot be read"),
-        ("messages.jsonl", b"[]\n", Level.WARN, "has 1 line that cannot be read"),
+        ("web_browsers.json", b"]", Level.FAIL, "cannot be understood"),
         ("session_history.jsonl", b"-\n", Level.WARN, "has 1 line that cannot be read"),
     ],
 )
@@ -199,8 +202,8 @@ def test_a_state_file_that_cannot_be_read_is_named_and_left_as_it_is(
 
 
 def test_a_folder_in_the_place_of_a_state_file_is_a_failure(data: DataDirectory) -> None:
-    data.paths.memory.mkdir()
-    data.paths.inbox.mkdir()
+    data.paths.config.mkdir()
+    data.paths.session_history.mkdir()
     assert [level for level, _ in said(data, "state files")] == [Level.FAIL, Level.FAIL]
 
 
@@ -208,12 +211,125 @@ def test_right_state_files_pass_and_a_line_that_is_being_written_is_no_bad_one(
     data: DataDirectory,
 ) -> None:
     assert said(data, "state files") == [(Level.PASS, "none yet")]
-    stores = data.open(QuickDisk())
-    stores.config.transact(lambda config: (config.with_value("bg_concurrency", "2"), None))
-    stores.session_history.append(SessionEvent(SessionId("s"), SessionChange.CREATED, NOW))
+
+    def step(tx: Transaction) -> None:
+        tx.config.change(lambda config: config.with_value("bg_concurrency", "2"))
+        tx.session_history.append(SessionEvent(SessionId("s"), SessionChange.CREATED, NOW))
+
+    data.run(step, is_holder=True)
     with data.paths.session_history.open("a") as file:
         file.write('{"session_id": "t", "ev')
     assert said(data, "state files") == [(Level.PASS, "2 files, all readable")]
+
+
+def made(data: DataDirectory) -> Path:
+    """A database with a session; its path."""
+    data.run(lambda tx: tx.session.put(SessionId("abc")), is_holder=True)
+    return data.paths.state / DATABASE
+
+
+def test_a_state_file_that_a_person_changed_is_named(data: DataDirectory) -> None:
+    made(data)
+    data.paths.sessions.write_text("by-hand")
+    assert said(data, "state files") == [(Level.WARN, "state/sessions.json was changed by hand")]
+    data.paths.sessions.unlink()
+    assert said(data, "state files") == [(Level.WARN, "state/sessions.json was changed by hand")]
+    with single_instance(data.paths.bot_pid):
+        ((level, detail),) = said(data, "state files")
+    assert level is Level.WARN
+    assert detail.endswith("was changed while the bot runs, which does not read it")
+
+
+def test_a_state_file_that_could_not_be_written_is_behind(data: DataDirectory) -> None:
+    database = open_database(data.paths, lambda: NOW, is_holder=True, report=data.problems.append)
+    database.run(lambda tx: tx.session.put(SessionId("abc")))
+    data.paths.sessions.unlink()
+    data.paths.sessions.mkdir()
+    (data.paths.sessions / "in-the-way").touch()
+    database.run(lambda tx: tx.session.put(SessionId("def")))
+    (data.paths.sessions / "in-the-way").unlink()
+    data.paths.sessions.rmdir()
+    data.paths.sessions.write_text("abc")
+    assert said(data, "state files") == [
+        (Level.WARN, "state/sessions.json is older than what the bot knows")
+    ]
+    with single_instance(data.paths.bot_pid):
+        assert [level for level, _ in said(data, "state files")] == [Level.PASS]
+    database.close()
+
+
+def test_what_a_hand_edit_replaced_is_named(data: DataDirectory) -> None:
+    name = "config.json.unapplied-20261115T090000Z"
+    write(data, f"state/{name}", "{}")
+    ((_, detail),) = [each for each in said(data, "data directory") if each[0] is Level.WARN]
+    assert detail == f"state/{name} is what the bot knew when a change by hand took its place"
+
+
+def test_a_database_is_whole_or_not_there_yet(data: DataDirectory) -> None:
+    assert said(data, "database") == [(Level.PASS, "none yet; the first start makes it")]
+    data.paths.inbox.touch()
+    assert said(data, "database") == [
+        (Level.PASS, "none yet; the next start takes over the files of the older version")
+    ]
+    data.paths.inbox.unlink()
+    path = made(data)
+    ((level, detail),) = said(data, "database")
+    assert (level, "no copy yet" in detail) == (Level.PASS, True)
+    copy_database(path, NOW)
+    assert said(data, "database") == [(Level.PASS, "whole; 1 copy, made 2026-11-15 10:00")]
+    copy_database(path, NOW + timedelta(hours=2))
+    assert said(data, "database") == [
+        (Level.PASS, "whole; 2 copies, the newest made 2026-11-15 12:00")
+    ]
+
+
+def test_a_damaged_database_is_a_failure_and_left_as_it_is(data: DataDirectory) -> None:
+    path = made(data)
+    content = path.read_bytes()
+    path.write_bytes(content[:4096] + b"\xff" * 4096 + content[8192:])
+    before = path.read_bytes()
+    (finding,) = found(data, "database")
+    assert finding.level is Level.FAIL
+    assert finding.detail.startswith("state/ollim.db is damaged (")
+    assert f"`touch {path}.suspect`" in finding.next
+    assert path.read_bytes() == before
+
+
+def test_the_step_for_a_damaged_database_lets_a_start_mend_it(data: DataDirectory) -> None:
+    path = made(data)
+    copy_database(path, NOW)
+    content = path.read_bytes()
+    path.write_bytes(content[:4096] + b"\xff" * 4096 + content[8192:])
+    Path(f"{path}.suspect").touch()
+    assert data.run(lambda tx: tx.session.get(), is_holder=True) == "abc"
+    assert [level for level, _ in said(data, "database")] == [Level.PASS]
+
+
+def test_a_database_of_a_newer_version_is_a_failure(data: DataDirectory) -> None:
+    with closing(sqlite3.connect(made(data))) as connection:
+        connection.execute("PRAGMA user_version=99")
+    ((level, detail),) = said(data, "database")
+    assert level is Level.FAIL
+    assert detail.startswith("state/ollim.db belongs to a newer ollim-bot (schema 99;")
+
+
+def test_a_folder_in_the_place_of_the_database_is_a_failure(data: DataDirectory) -> None:
+    (data.paths.state / DATABASE).mkdir()
+    ((level, detail),) = said(data, "database")
+    assert level is Level.FAIL
+    assert detail.startswith("state/ollim.db ")
+
+
+def test_what_belongs_to_the_database_is_looked_at_too(data: DataDirectory) -> None:
+    path = made(data)
+    data.paths.inbox.touch()
+    (data.paths.state / "ballast").unlink()
+    Path(f"{path}.suspect").touch()
+    assert said(data, "database") == [
+        (Level.FAIL, "state/ollim.db gave an error that a start has to look into"),
+        (Level.WARN, "state/inbox.jsonl is of an older ollim-bot and is not read"),
+        (Level.WARN, "state/ballast, the reserve for a full disk, is missing"),
+    ]
 
 
 def test_git_is_looked_at_and_nothing_is_committed(data: DataDirectory) -> None:
@@ -261,7 +377,8 @@ def test_everything_is_left_as_it_was(data: DataDirectory) -> None:
         journal.prepare()
     data.open(QuickDisk()).ledger.append(*history().rows)
     write(data, "routines/b.md", job("b", 'cron: "61 9 * * *"'))
-    write(data, "state/memory.json", "{torn")
+    made(data)
+    write(data, "state/config.json", "{torn")
     before = _tree(data.paths.root)
     assert examined(checks_at(Location(data.paths, BERLIN)), PATIENCE)
     assert _tree(data.paths.root) == before
@@ -283,7 +400,9 @@ def _git(root: Path, *words: str) -> str:
 
 def _tree(root: Path) -> dict[Path, tuple[int, int, bytes]]:
     return {
-        path: (status.st_mode, status.st_mtime_ns, b"" if path.is_dir() else path.read_bytes())
+        path: (status.st_mode, 0, b"")
+        if path.is_dir()  # SQLite makes files beside a database that it reads, and removes them
+        else (status.st_mode, status.st_mtime_ns, path.read_bytes())
         for path in sorted(root.rglob("*"))
         for status in [path.lstat()]
     }

@@ -126,8 +126,8 @@ class App:
             closing = await asyncio.to_thread(self._prepare, paths)
             lifetime.enter_context(single_instance(paths.bot_pid, report=self._problem))
             upkeep: list[Callable[[], Coroutine[None, None, None]]] = []
-            store = self._store or await self._opened_store(lifetime, upkeep)
             edits = HandEdits(await self._journal(lifetime), paths.root, self._clock)
+            store = self._store or await self._opened_store(lifetime, upkeep, edits)
             shelves = open_shelves(paths, edits, self._ground.disk)
             brain = await lifetime.enter_async_context(
                 open_brain(self._settings, store, self._engine)
@@ -200,7 +200,10 @@ class App:
         return journal
 
     async def _opened_store(
-        self, lifetime: AsyncExitStack, upkeep: list[Callable[[], Coroutine[None, None, None]]]
+        self,
+        lifetime: AsyncExitStack,
+        upkeep: list[Callable[[], Coroutine[None, None, None]]],
+        journal: Journal,
     ) -> Store:
         def opened() -> Database:
             return open_database(
@@ -209,6 +212,7 @@ class App:
                 is_holder=True,
                 report=self._state_problem,
                 disk=self._ground.disk,
+                journal=journal,
             )
 
         store = SqliteStore(await asyncio.to_thread(opened), self._clock)

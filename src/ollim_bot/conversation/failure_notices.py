@@ -48,6 +48,7 @@ class FailureNotices:
                     await self._tell_all()
                 except StorageError:
                     _logger.warning("A failed delivery has to be told later", exc_info=True)
+                    self._has_changed.set()
         finally:
             unsubscribe()
 

@@ -35,7 +35,7 @@ def copies_of(path: Path) -> list[Path]:
 
 def is_copy_due(path: Path, now: datetime) -> bool:
     """Whether the newest copy is older than an hour."""
-    return not any(now - EVERY < _copied_at(copy) <= now for copy in copies_of(path))
+    return not any(now - EVERY < copied_at(copy) <= now for copy in copies_of(path))
 
 
 def copy_database(path: Path, now: datetime) -> Path:
@@ -86,7 +86,8 @@ def _folder(path: Path) -> Path:
     return path.parent / "copies"
 
 
-def _copied_at(copy: Path) -> datetime:
+def copied_at(copy: Path) -> datetime:
+    """The moment of a copy, as its name says it."""
     text = copy.stem.rpartition("-")[2]
     with suppress(ValueError):
         return datetime.strptime(text, _STAMP).replace(tzinfo=UTC)
@@ -110,10 +111,11 @@ def damage_of(path: Path) -> str | None:
 def suspect(path: Path) -> None:
     """Have the next start look through the whole database."""
     with suppress(OSError):
-        _suspicion(path).touch(0o600)
+        suspicion_of(path).touch(0o600)
 
 
-def _suspicion(path: Path) -> Path:
+def suspicion_of(path: Path) -> Path:
+    """The file that has the next start look through the database."""
     return path.with_name(f"{path.name}.suspect")
 
 
@@ -123,7 +125,7 @@ def _needs_check(path: Path) -> bool:
     To look through a large database takes long, so that not every start does.
     """
     wal = path.with_name(f"{path.name}-wal")
-    return wal.exists() or _suspicion(path).exists() or not _can_be_opened(path)
+    return wal.exists() or suspicion_of(path).exists() or not _can_be_opened(path)
 
 
 def _can_be_opened(path: Path) -> bool:
@@ -144,7 +146,7 @@ def mend(path: Path, now: datetime, report: Callable[[StoreProblem], None]) -> N
     if not path.exists() or not _needs_check(path):
         return
     reason = damage_of(path)
-    _suspicion(path).unlink(missing_ok=True)
+    suspicion_of(path).unlink(missing_ok=True)
     if reason is None:
         return
     salvaged = path.with_name(f".{path.name}.salvaged")
@@ -158,8 +160,8 @@ def mend(path: Path, now: datetime, report: Callable[[StoreProblem], None]) -> N
             os.replace(f"{path}{suffix}", f"{kept_as}{suffix}")
     if copy is not None and _rows(copy) > found.rows:
         _back_up(copy, salvaged)
-        _mark(salvaged, _copied_at(copy), now)
-        told = f"The copy of {_copied_at(copy):%Y-%m-%d %H:%M} UTC takes its place"
+        _mark(salvaged, copied_at(copy), now)
+        told = f"The copy of {copied_at(copy):%Y-%m-%d %H:%M} UTC takes its place"
     else:
         _mark(salvaged, now, now)
         told = f"{found.rows} rows could still be read and take its place"

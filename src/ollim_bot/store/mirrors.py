@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
+from enum import Enum
 from pathlib import Path
 
 from ollim_bot.domain.sessions import SessionEvent
 from ollim_bot.errors import NewerFormat, StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, UnsuitableFile
-from ollim_bot.ports import Disk
+from ollim_bot.ports import Disk, Journal
 from ollim_bot.store.codecs.rows import SESSION_EVENTS
 from ollim_bot.store.connection import Statements
 from ollim_bot.store.file_store import FormatIsNewer, Malformed, StoreProblem, set_aside
@@ -38,13 +39,16 @@ class Mirrors:
 
     A commit notes the hash of the content that follows it, under a growing number. Hashes of lower
     numbers are dropped only once a newer content is known to be in the file. So a file with any
-    other hash was written by a person.
+    other hash was written by a person. `journal` is told of each new line of the session history.
     """
 
-    def __init__(self, paths: DataPaths, disk: Disk, report: Report) -> None:
+    def __init__(
+        self, paths: DataPaths, disk: Disk, report: Report, journal: Journal | None = None
+    ) -> None:
         self._state = paths.state
         self._disk = disk
         self._report = report
+        self._journal = journal
         self._lock = FileLock(paths.locks / "mirrors")
         self._in_file: dict[str, int] = {}
         self._stale: set[str] = set()
@@ -108,6 +112,9 @@ class Mirrors:
             append_line(
                 self._disk, path, b"".join(line + b"\n" for line in self._lines), sync=False
             )
+            if self._journal is not None:
+                for line in self._lines:
+                    self._journal.note(path, SESSION_EVENTS.decode(line).journal_message)
             self._lines = []
 
     def reconcile(self, statements: Statements) -> None:
@@ -134,13 +141,14 @@ class Mirrors:
             reason = f"is there but cannot be read: {refused.strerror}. Mend its permissions."
             self._report(StoreProblem(path, reason))
             return
-        stored, hashes = stored_record(statements, spec.name), _hashes(statements, spec.name)
-        if hash_of(content) == hash_of(stored):
+        age = mirror_age(statements, spec.name, content)
+        if age is MirrorAge.CURRENT:
             self._settle(statements, spec, hash_of(content))
-        elif hash_of(content) in hashes:
+        elif age is MirrorAge.BEHIND:
             self._stale.add(spec.name)
         else:
-            self._apply(statements, spec, content, is_newer=len(hashes) > 1)
+            is_newer = len(_hashes(statements, spec.name)) > 1
+            self._apply(statements, spec, content, is_newer=is_newer)
 
     def _settle(self, statements: Statements, spec: RecordSpec[object], content: str) -> None:
         hashes = _hashes(statements, spec.name)
@@ -221,6 +229,22 @@ class Mirrors:
             return self._disk.read(path, SizeLimit.STATE)
         except FileNotFoundError:
             return None
+
+
+class MirrorAge(Enum):
+    """What the content of a state file is to the database."""
+
+    CURRENT = "current"
+    BEHIND = "behind"
+    BY_HAND = "by hand"
+
+
+def mirror_age(statements: Statements, name: str, content: bytes | None) -> MirrorAge:
+    """Which of them the file of a record is, with that content; None is no file."""
+    if hash_of(content) == hash_of(stored_record(statements, name)):
+        return MirrorAge.CURRENT
+    is_ours = hash_of(content) in _hashes(statements, name)
+    return MirrorAge.BEHIND if is_ours else MirrorAge.BY_HAND
 
 
 def _one(connection: sqlite3.Connection, sql: str, name: str) -> object:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from ollim_bot.errors import StorageError, Unreadable, WriteFailed
 from ollim_bot.paths import DataPaths
-from ollim_bot.ports import Disk
+from ollim_bot.ports import Disk, Journal
 from ollim_bot.store.connection import Connect, Statements, connect, connect_for_reading
 from ollim_bot.store.copies import copy_database, mend
 from ollim_bot.store.database import Ballast, Database, Step
@@ -38,6 +38,7 @@ def open_database(
     report: Report,
     disk: Disk | None = None,
     connection: Connect = connect,
+    journal: Journal | None = None,
 ) -> Database:
     """The database of `paths`, ready for steps; `report` is told what a person should know.
 
@@ -46,13 +47,31 @@ def open_database(
     done raises `OtherSchema` or `OlderState`. `settle_return` is to be the first step of a bot.
     """
     ballast = Ballast(paths.state / BALLAST_FILE)
+    files = disk or OsDisk()
+    mirrors = Mirrors(paths, files, report, journal)
+    takeover = TakeOver(paths, files, report)
+
+    def opened() -> Database:
+        if is_holder:
+            mend(path, now(), report)
+            _Preparation(path, now(), mirrors, takeover).run(connection)
+        else:
+            _check(path)
+        return Database(
+            path, now, mirrors=mirrors, ballast=ballast, is_holder=is_holder, connection=connection
+        )
+
+    path = paths.state / DATABASE
     try:
-        return _opened(paths, now, is_holder, report, disk or OsDisk(), connection, ballast)
+        database = opened()
     except WriteFailed:
         # Even to open the database takes some room.
         if not is_holder or not ballast.give_up():
             raise
-        return _opened(paths, now, is_holder, report, disk or OsDisk(), connection, ballast)
+        database = opened()
+    if is_holder:
+        database.look_for_room()
+    return database
 
 
 def ask(paths: DataPaths, now: datetime, question: Step[R]) -> R:
@@ -60,18 +79,20 @@ def ask(paths: DataPaths, now: datetime, question: Step[R]) -> R:
 
     Raises `StorageError` where there is no database of this version, or none that can be read.
     """
-    path = paths.state / DATABASE
-    if not path.is_file():
-        raise Unreadable(path, "is not a file.") if path.exists() else OlderState(path)
+    return _asked(paths, lambda statements: question(Transaction(statements, now)))
+
+
+def look_into(paths: DataPaths, now: datetime, question: Step[R]) -> R | None:
+    """As `ask`, but None where there is no database, or none that can be read."""
+    return look_into_rows(paths, lambda statements: question(Transaction(statements, now)))
+
+
+def look_into_rows(paths: DataPaths, question: Callable[[Statements], R]) -> R | None:
+    """As `look_into`, for what no repository tells."""
     try:
-        with closing(connect_for_reading(path)) as connection:
-            _check_schema(path, schema_of(connection))
-            connection.execute("BEGIN")
-            return question(Transaction(Statements(connection, path), now))
-    except sqlite3.Error as refused:
-        raise translated(path, refused) from refused
-    except Malformed as wrong:
-        raise Damaged(path, str(wrong)) from wrong
+        return _asked(paths, question)
+    except (OSError, StorageError):
+        return None
 
 
 def has_state(paths: DataPaths) -> bool:
@@ -81,36 +102,19 @@ def has_state(paths: DataPaths) -> bool:
     )
 
 
-def look_into(paths: DataPaths, now: datetime, question: Step[R]) -> R | None:
-    """As `ask`, but None where there is no database, or none that can be read."""
-    try:
-        return ask(paths, now, question)
-    except (OSError, StorageError):
-        return None
-
-
-def _opened(
-    paths: DataPaths,
-    now: Callable[[], datetime],
-    is_holder: bool,
-    report: Report,
-    disk: Disk,
-    connection: Connect,
-    ballast: Ballast,
-) -> Database:
+def _asked(paths: DataPaths, question: Callable[[Statements], R]) -> R:
     path = paths.state / DATABASE
-    mirrors = Mirrors(paths, disk, report)
-    if is_holder:
-        mend(path, now(), report)
-        _Preparation(path, now(), mirrors, TakeOver(paths, disk, report)).run(connection)
-    else:
-        _check(path)
-    database = Database(
-        path, now, mirrors=mirrors, ballast=ballast, is_holder=is_holder, connection=connection
-    )
-    if is_holder:
-        database.look_for_room()
-    return database
+    if not path.is_file():
+        raise Unreadable(path, "is not a file.") if path.exists() else OlderState(path)
+    try:
+        with closing(connect_for_reading(path)) as connection:
+            _check_schema(path, schema_of(connection))
+            connection.execute("BEGIN")
+            return question(Statements(connection, path))
+    except sqlite3.Error as refused:
+        raise translated(path, refused) from refused
+    except Malformed as wrong:
+        raise Damaged(path, str(wrong)) from wrong
 
 
 def _check(path: Path) -> None:

@@ -1,96 +1,158 @@
-"""Reads all state files and tells which cannot be understood."""
+"""Looks at the database and the state files without changing them, and tells what is wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import shlex
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from ollim_bot.errors import NewerFormat
+from ollim_bot.errors import NewerFormat, StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit, UnsuitableFile
-from ollim_bot.store.codecs.records import (
-    ForkCodec,
-    ForkMessagesCodec,
-    InquiriesCodec,
-    KnownBrowsersCodec,
-    MemoryCodec,
-    PendingUpdatesCodec,
-    PingBudgetCodec,
-    RuntimeConfigCodec,
-    SessionIdCodec,
-)
-from ollim_bot.store.codecs.rows import (
-    CHAT_MESSAGES,
-    INBOX_ROWS,
-    OUTBOX_ROWS,
-    SESSION_EVENTS,
-    LineCodec,
-)
+from ollim_bot.store.codecs.records import KnownBrowsersCodec
+from ollim_bot.store.codecs.rows import SESSION_EVENTS
+from ollim_bot.store.connection import connect_for_reading
+from ollim_bot.store.copies import copied_at, copies_of, damage_of, suspicion_of
+from ollim_bot.store.errors import translated
 from ollim_bot.store.file_store import Codec, FormatIsNewer, Malformed
 from ollim_bot.store.files import OsDisk
+from ollim_bot.store.mirrors import MirrorAge, mirror_age
+from ollim_bot.store.opening import BALLAST_FILE, DATABASE, look_into, look_into_rows
+from ollim_bot.store.records import HISTORY_FILE, MIRRORED, RecordSpec
+from ollim_bot.store.schema import SCHEMA, schema_of
+from ollim_bot.store.takeover import TakeOver
 
-T = TypeVar("T")
-
-_WITHOUT = "If you have a better copy, stop the bot and put it there; else it goes on without."
 _PERMISSIONS = "Give the file back to the account that the bot runs as."
-_SET_ASIDE = "Stop the bot and move it away; else the next start sets it aside."
-_UPDATE = "Update ollim-bot, or move the file away."
+_UPDATE = "Update ollim-bot."
+_START = "Start the bot of this version once."
 _NAMED = "`ollim-bot config list` shows what counts instead."
 _LEFT_OUT = "They stay where they are and harm nothing; copy the file if you want to look into it."
+_SET_ASIDE = "Mend it while the bot is stopped; else the next start sets it aside."
+_MOVE = "Stop the bot and move it away; else the next start sets it aside."
+_BY_HAND = "Nothing is to be done: the next start reads it."
+_NOT_READ = "Look whether you need something of it, then move it out of state/."
+_BALLAST = "Make room; the bot makes it again by itself while it runs."
 
 
 class Trouble(NamedTuple):
-    """`is_grave` where the content does not count as long as it is like that."""
+    """`is_grave` where something does not count, or is lost, as long as it is like that."""
 
     sentence: str
     step: str
     is_grave: bool = True
 
 
-def stored(path: Path, codec: Codec[T]) -> T:
-    """The value; as if there were no file where it cannot be read, which others say."""
+def database_troubles(paths: DataPaths, now: datetime) -> Iterator[Trouble]:
+    """What is wrong with the database and what belongs to it; none where there is no database."""
+    path = paths.state / DATABASE
+    if not path.exists():
+        return
     try:
-        return codec.decode(OsDisk().read(path, SizeLimit.STATE))[0]
-    except (OSError, Malformed, FormatIsNewer):
-        return codec.missing()
+        trouble = _of_content(path)
+    except StorageError as refused:
+        trouble = Trouble(f"state/{path.name} {refused.reason.rstrip('.')}", _PERMISSIONS)
+    if trouble is not None:
+        yield trouble
+        return
+    if suspicion_of(path).exists():
+        yield Trouble(f"state/{path.name} gave an error that a start has to look into", _START)
+    yield from _left_over(paths, now)
+    if not (paths.state / BALLAST_FILE).exists():
+        told = f"state/{BALLAST_FILE}, the reserve for a full disk, is missing"
+        yield Trouble(told, _BALLAST, is_grave=False)
 
 
-def state_troubles(paths: DataPaths, now: datetime) -> Iterator[Trouble]:
-    for path, codec in _values(paths, now).items():
-        yield from _of_value(path, codec)
-    for path, lines in _logs(paths).items():
-        yield from _of_log(path, lines)
+def database_overview(paths: DataPaths, now: datetime) -> str:
+    """The state of a database without troubles, in a few words."""
+    path = paths.state / DATABASE
+    if not path.exists():
+        is_older = bool(_originals(paths))
+        taken = "the next start takes over the files of the older version"
+        return f"none yet; {taken if is_older else 'the first start makes it'}"
+    copies = copies_of(path)
+    if not copies:
+        return "whole; no copy yet: one is made in each hour in which something changes"
+    newest = copied_at(copies[0]).astimezone(now.tzinfo)
+    count = "1 copy, made" if len(copies) == 1 else f"{len(copies)} copies, the newest made"
+    return f"whole; {count} {newest:%Y-%m-%d %H:%M}"
 
 
-def state_files(paths: DataPaths, now: datetime) -> int:
+def file_troubles(paths: DataPaths, *, is_running: bool) -> Iterator[Trouble]:
+    """State files that cannot be understood, and those that do not say what the database says."""
+    for spec in MIRRORED:
+        troubles = list(_of_value(paths.state / spec.file, spec.codec))
+        yield from troubles
+        if not any(trouble.is_grave for trouble in troubles):
+            yield from _of_mirror(paths, spec, is_running=is_running)
+    yield from _of_value(paths.web_browsers, KnownBrowsersCodec())
+    yield from _of_history(paths.state / HISTORY_FILE)
+
+
+def state_files(paths: DataPaths) -> int:
     """How many of them there are."""
-    return sum(path.exists() for path in (*_values(paths, now), *_logs(paths)))
+    names = (*(spec.file for spec in MIRRORED), HISTORY_FILE, paths.web_browsers.name)
+    return sum((paths.state / name).exists() for name in names)
 
 
-def _values(paths: DataPaths, now: datetime) -> Mapping[Path, Codec[Any]]:
-    return {
-        paths.sessions: SessionIdCodec(),
-        paths.pending_updates: PendingUpdatesCodec(),
-        paths.fork_messages: ForkMessagesCodec(),
-        paths.fork: ForkCodec(),
-        paths.inquiries: InquiriesCodec(),
-        paths.ping_budget: PingBudgetCodec(lambda: now),
-        paths.config: RuntimeConfigCodec(),
-        paths.memory: MemoryCodec(),
-        paths.web_browsers: KnownBrowsersCodec(),
-    }
+def _of_content(path: Path) -> Trouble | None:
+    """Raises `StorageError` where the file cannot be looked into."""
+    if damage := damage_of(path):
+        mend = f"Stop the bot, run `touch {shlex.quote(str(suspicion_of(path)))}` and start it: it "
+        kept = "keeps what can be read, or goes back to the newest copy."
+        return Trouble(f"state/{path.name} is damaged ({damage})", mend + kept)
+    try:
+        with closing(connect_for_reading(path)) as connection:
+            found = schema_of(connection)
+    except sqlite3.Error as refused:
+        raise translated(path, refused) from refused
+    if found == SCHEMA:
+        return None
+    numbers = f"(schema {found}; this one knows {SCHEMA})"
+    if found > SCHEMA:
+        return Trouble(f"state/{path.name} belongs to a newer ollim-bot {numbers}", _UPDATE)
+    told = f"state/{path.name} is not brought up to date yet {numbers}"
+    return Trouble(told, _START, is_grave=False)
 
 
-def _logs(paths: DataPaths) -> Mapping[Path, LineCodec[Any]]:
-    """Without the ledger, which has a check of its own."""
-    return {
-        paths.session_history: SESSION_EVENTS,
-        paths.inbox: INBOX_ROWS,
-        paths.outbox: OUTBOX_ROWS,
-        paths.messages: CHAT_MESSAGES,
-    }
+def _left_over(paths: DataPaths, now: datetime) -> Iterator[Trouble]:
+    takeover = TakeOver(paths, OsDisk(), lambda _: None)
+    if look_into(paths, now, takeover.is_moving):
+        return
+    for path in takeover.originals():
+        told = f"state/{path.name} is of an older ollim-bot and is not read"
+        yield Trouble(told, _NOT_READ, is_grave=False)
+
+
+def _originals(paths: DataPaths) -> list[Path]:
+    return TakeOver(paths, OsDisk(), lambda _: None).originals()
+
+
+def _of_mirror(
+    paths: DataPaths, spec: RecordSpec[object], *, is_running: bool
+) -> Iterator[Trouble]:
+    age = _age(paths, spec)
+    if age is MirrorAge.BY_HAND:
+        # A running bot may have written it again and again between the two readings.
+        age = _age(paths, spec)
+    if age is MirrorAge.BY_HAND:
+        when = "while the bot runs, which does not read it" if is_running else "by hand"
+        yield Trouble(f"state/{spec.file} was changed {when}", _BY_HAND, is_grave=False)
+    elif age is MirrorAge.BEHIND and not is_running:
+        told = f"state/{spec.file} is older than what the bot knows"
+        yield Trouble(told, "Nothing is to be done: the next start writes it.", is_grave=False)
+
+
+def _age(paths: DataPaths, spec: RecordSpec[object]) -> MirrorAge | None:
+    """None where the database cannot be asked."""
+    try:
+        content = OsDisk().read(paths.state / spec.file, SizeLimit.STATE)
+    except FileNotFoundError:
+        content = None
+    return look_into_rows(paths, lambda statements: mirror_age(statements, spec.name, content))
 
 
 def _of_value(path: Path, codec: Codec[Any]) -> Iterator[Trouble]:
@@ -102,15 +164,15 @@ def _of_value(path: Path, codec: Codec[Any]) -> Iterator[Trouble]:
     except OSError as refused:
         yield _unreadable(path, refused)
     except Malformed as malformed:
-        yield Trouble(f"{shown} cannot be understood ({malformed})", _WITHOUT)
+        yield Trouble(f"{shown} cannot be understood ({malformed})", _SET_ASIDE)
     except FormatIsNewer as newer:
         reason = NewerFormat(path, newer.found, newer.known).reason.partition(".")[0]
-        yield Trouble(f"{shown} {reason}", _UPDATE)
+        yield Trouble(f"{shown} {reason}", f"{_UPDATE[:-1]}, or move the file away.")
     else:
         yield from (Trouble(f"{shown}: {each}", _NAMED, is_grave=False) for each in warnings)
 
 
-def _of_log(path: Path, codec: LineCodec[Any]) -> Iterator[Trouble]:
+def _of_history(path: Path) -> Iterator[Trouble]:
     try:
         content = OsDisk().read(path, SizeLimit.LOG)
     except FileNotFoundError:
@@ -120,22 +182,21 @@ def _of_log(path: Path, codec: LineCodec[Any]) -> Iterator[Trouble]:
         return
     # Behind the last line end stands what is being written right now, or nothing.
     lines = content.split(b"\n")[:-1]
-    bad = sum(not _is_entry(line, codec) for line in lines if line.strip())
+    bad = sum(not _is_event(line) for line in lines if line.strip())
     if bad:
         some = "1 line" if bad == 1 else f"{bad} lines"
-        yield Trouble(
-            f"state/{path.name} has {some} that cannot be read", _LEFT_OUT, is_grave=False
-        )
+        told = f"state/{path.name} has {some} that cannot be read"
+        yield Trouble(told, _LEFT_OUT, is_grave=False)
 
 
 def _unreadable(path: Path, refused: OSError) -> Trouble:
-    step = _SET_ASIDE if isinstance(refused, UnsuitableFile) else _PERMISSIONS
+    step = _MOVE if isinstance(refused, UnsuitableFile) else _PERMISSIONS
     return Trouble(f"state/{path.name} cannot be read: {refused.strerror}", step)
 
 
-def _is_entry(line: bytes, codec: LineCodec[Any]) -> bool:
+def _is_event(line: bytes) -> bool:
     try:
-        codec.decode(line)
+        SESSION_EVENTS.decode(line)
     except Malformed:
         return False
     return True

@@ -28,6 +28,7 @@ CHECKS: tuple[tuple[str, Callable[[DoctorInput], Iterable[DoctorFinding]]], ...]
     ("ledger", jobs.check_ledger),
     ("tool policy", data.check_tool_policy),
     ("skills", jobs.check_skills),
+    ("database", data.check_database),
     ("state files", data.check_state_files),
     ("Claude program", machine.check_claude_program),
     ("model", machine.check_model),

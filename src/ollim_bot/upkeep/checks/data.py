@@ -1,4 +1,4 @@
-"""Checks of the data directory, its history, its policy and its state files."""
+"""Checks of the data directory, its history, its policy, its database and its state files."""
 
 from __future__ import annotations
 
@@ -13,18 +13,27 @@ from ollim_bot.domain.tool_policy import problems
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.git import Git, GitMissing, GitTrouble, Repository, has_repository
 from ollim_bot.store.policy_file import PolicyFile
-from ollim_bot.store.state_inspection import state_files, state_troubles
+from ollim_bot.store.state_inspection import (
+    Trouble,
+    database_overview,
+    database_troubles,
+    file_troubles,
+    state_files,
+)
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, counted, failed, passed, warned
+from ollim_bot.upkeep.instance import running_pid
 
 DATA_DIRECTORY = "data directory"
 _ALL_BITS = os.R_OK | os.W_OK | os.X_OK
 _OTHERS = 0o077
 _SET_ASIDE = "*.corrupt-*"
+_UNAPPLIED = "*.unapplied-*"
 
 May = Callable[[Path, int], bool]
 _GIT_LIMIT = 10.0
 _OLD_LOCK_SECONDS = 60.0
 _POLICY = "tool policy"
+_DATABASE = "database"
 _STATE = "state files"
 
 
@@ -46,6 +55,7 @@ def data_directory(paths: DataPaths, may: May = os.access) -> Iterator[DoctorFin
     yield from _open_to_others(paths)
     if paths.state not in closed:
         yield from map(_set_aside, sorted(paths.state.glob(_SET_ASIDE)))
+        yield from map(_unapplied, sorted(paths.state.glob(_UNAPPLIED)))
     if not closed:
         yield passed(DATA_DIRECTORY, f"{paths.root} can be written")
 
@@ -112,6 +122,14 @@ def _set_aside(path: Path) -> DoctorFinding:
     )
 
 
+def _unapplied(path: Path) -> DoctorFinding:
+    return warned(
+        DATA_DIRECTORY,
+        f"{path.parent.name}/{path.name} is what the bot knew when a change by hand took its place",
+        f"Look whether you need something of it, then run `rm {_typed(path)}`.",
+    )
+
+
 def _typed(path: Path) -> str:
     return shlex.quote(str(path))
 
@@ -173,12 +191,25 @@ def tool_policy(paths: DataPaths) -> Iterator[DoctorFinding]:
         yield passed(_POLICY, more)
 
 
+def check_database(given: DoctorInput) -> Iterator[DoctorFinding]:
+    paths, now = given.data.paths, given.local_now
+    troubles = list(database_troubles(paths, now))
+    yield from _findings(_DATABASE, troubles)
+    if not troubles:
+        yield passed(_DATABASE, database_overview(paths, now))
+
+
 def check_state_files(given: DoctorInput) -> Iterator[DoctorFinding]:
-    now = given.local_now
-    troubles = list(state_troubles(given.data.paths, now))
+    paths = given.data.paths
+    is_running = running_pid(paths.bot_pid) is not None
+    troubles = list(file_troubles(paths, is_running=is_running))
+    yield from _findings(_STATE, troubles)
+    if not troubles:
+        count = state_files(paths)
+        yield passed(_STATE, f"{counted(count, 'file')}, all readable" if count else "none yet")
+
+
+def _findings(name: str, troubles: Sequence[Trouble]) -> Iterator[DoctorFinding]:
     for trouble in troubles:
         make = failed if trouble.is_grave else warned
-        yield make(_STATE, trouble.sentence, trouble.step)
-    if not troubles:
-        count = state_files(given.data.paths, now)
-        yield passed(_STATE, f"{counted(count, 'file')}, all readable" if count else "none yet")
+        yield make(name, trouble.sentence, trouble.step)

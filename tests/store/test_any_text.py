@@ -1,0 +1,42 @@
+"""What the owner said is in the database as it was said, whatever it was."""
+
+from __future__ import annotations
+
+import pytest
+from tests.store.places import NOW, Place
+
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.inbox import Accepted
+from ollim_bot.domain.inputs import InputId, OwnerMessage
+from ollim_bot.store.transaction import Transaction
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "half a pair \ud83d here",
+        "\udcff",
+        "a\x00b",
+        "lines \u2028 and \u2029 and \x85 and \r\n and \n",
+        "\ufeffmarked",
+        "x" * 1_000_000,
+        "😀" * 250_000,
+        '{"row": "ended"}\n',
+        "",
+    ],
+    ids=lambda text: ascii(text[:12]),
+)
+def test_any_text_comes_back_from_disk_as_it_was(place: Place, text: str) -> None:
+    said = OwnerMessage(InputId("m1"), "web", NOW, text, quote=text)
+    shown = ChatMessage(MessageId("m1"), NOW, Author.OWNER, text)
+
+    def accept(tx: Transaction) -> None:
+        tx.inbox.append(Accepted(NOW, said))
+        tx.messages.add(shown)
+
+    database = place.open()
+    database.run(accept)
+    database.close()
+    again = place.open()
+    assert again.query(lambda tx: tx.inbox.get()).accepted == (said,)
+    assert again.query(lambda tx: tx.messages.get(shown.id)) == shown

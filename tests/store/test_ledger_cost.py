@@ -1,0 +1,76 @@
+"""What the ledger is asked at each start and claim costs the same after years."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import pytest
+from tests.storage.places import NOW
+
+from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence
+from ollim_bot.domain.run_history import claiming_row
+from ollim_bot.store.transaction import Transaction
+from ollim_bot.testing.repeating_store import RepeatingStore
+
+DAY = timedelta(days=1)
+
+
+def one(number: int) -> Occurrence:
+    return Occurrence.scheduled(JobKind.ROUTINE, f"r{number % 7}", NOW - number * DAY)
+
+
+def with_years(length: int) -> RepeatingStore:
+    """Every occurrence has ended but the oldest three."""
+    store = RepeatingStore(lambda: NOW)
+
+    def step(tx: Transaction) -> None:
+        for number in range(length, 0, -1):
+            ends = () if number > length - 3 else ("running", "done")
+            tx.ledger.append(claiming_row(one(number), moment(number)))
+            tx.ledger.append(*(LedgerRow(moment(number), state, one(number)) for state in ends))
+
+    store.run(step)
+    return store
+
+
+def moment(number: int) -> datetime:
+    return NOW - number * DAY
+
+
+def work(store: RepeatingStore, step: Callable[[Transaction], object]) -> int:
+    counted: list[int] = []
+    store._connection.set_progress_handler(lambda: counted.append(1), 10)
+    store.run(step)
+    store._connection.set_progress_handler(None, 0)
+    return len(counted)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda tx: tx.ledger.claim(one(0), NOW),
+        lambda tx: len(tx.ledger.open_history().stories),
+        lambda tx: tx.ledger.checkpoint(NOW, NOW),
+        lambda tx: len(tx.ledger.armed().jobs),
+        lambda tx: len(tx.ledger.story(one(5)).rows),
+    ],
+    ids=["claim", "unfinished", "checkpoint", "armed", "story"],
+)
+def test_the_cost_does_not_grow_with_the_history(step: Callable[[Transaction], object]) -> None:
+    short, long = with_years(300), with_years(3000)
+    assert work(long, step) <= 1.3 * work(short, step) + 5
+
+
+def test_years_do_not_hide_what_is_unfinished() -> None:
+    open_history = with_years(3000).query(lambda tx: tx.ledger.open_history())
+    assert set(open_history.stories) == {one(number) for number in (2998, 2999, 3000)}
+
+
+@pytest.mark.parametrize("back", [timedelta(hours=1), DAY, 40 * DAY])
+def test_a_clock_that_is_set_back_brings_nothing_a_second_time(back: timedelta) -> None:
+    store = RepeatingStore(lambda: NOW)
+    due = Occurrence.scheduled(JobKind.REMINDER, "r1", NOW - back)
+    assert store.run(lambda tx: tx.ledger.claim(due, NOW))
+    assert not store.run(lambda tx: tx.ledger.claim(due, NOW - back))
