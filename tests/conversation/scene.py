@@ -16,7 +16,6 @@ from ollim_bot.conversation.assembly import (
     ConversationDeps,
     ConversationParts,
     build_conversation,
-    open_conversation,
 )
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
@@ -299,7 +298,7 @@ async def scene(
     )
     talk = build_conversation(deps)
     await talk.load()
-    chat = await open_conversation(deps, talk)
+    chat = talk.conversation
     made = Scene(talk, chat, stores, clock, surfaces, keeper)
     if runs:
         made.tasks += [

@@ -19,7 +19,6 @@ from ollim_bot.conversation.assembly import (
     ConversationDeps,
     ConversationParts,
     build_conversation,
-    open_conversation,
 )
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.tool_policy import Pattern
@@ -162,11 +161,10 @@ class App:
                     events=self._ground.events,
                     disk=self._ground.disk,
                 )
-                conversation = await open_conversation(deps, talk)
                 heartbeat = HeartbeatFile(paths, self._ground.disk)
                 if refused := await talk.greeting.begun(await asyncio.to_thread(heartbeat.read)):
                     await talk.notices.tell(texts.no_room(refused))
-                services = surfaces.services(conversation, talk, self._announce)
+                services = surfaces.services(talk.conversation, talk, self._announce)
                 services += [run() for run in upkeep]
                 await self._serve(talk, self._scheduler, services)
             except BaseExceptionGroup as several:

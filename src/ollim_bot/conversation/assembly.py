@@ -115,8 +115,9 @@ class ConversationDeps:
 
 @dataclass(frozen=True, slots=True)
 class ConversationParts:
-    """The conversation without the `ChatService`, which is opened once the parts are loaded."""
+    """The conversation and those of its parts that other parts of the program use."""
 
+    conversation: Conversation
     state: ConversationState
     chat: ChatLog
     fanout: SurfaceFanout
@@ -146,7 +147,6 @@ class ConversationParts:
         await self.state.load()
         await self._load_deliveries()
         await self.approvals.load(await self.chat.with_open_button("approve"))
-        await self.notices.load()
 
     async def _load_deliveries(self) -> None:
         try:
@@ -165,7 +165,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     poster = MessagePoster(store, fanout, queues, clock)
     board = StatusBoard(store, state, fanout, deps.status)
     notices = Notices(store, state, poster, board, clock)
-    posting = Posting(poster, state, clock, price=deps.status.price)
+    posting = Posting(poster, clock, price=deps.status.price)
 
     approvals = Approvals(store, state, poster, clock, root)
     echo = ChangeEcho(root, deps.job_files, deps.former, stores, poster.post, clock)
@@ -186,12 +186,12 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
 
     main = MainSession(deps.engine, state, clock, spec=deps.spec, tools=tools)
     fork = ForkSession(
-        deps.engine, stores, state, posting, clock, spec=fork_spec(deps.spec, store), tools=tools
+        deps.engine, state, posting, clock, spec=fork_spec(deps.spec, store), tools=tools
     )
     forks = Forks(state, main, fork, chat, poster, clock)
     replies = Replies(deps.engine, stores, store, state, forks, clock)
 
-    foreground = ForegroundJobs(stores, state, chat, clock)
+    foreground = ForegroundJobs(stores, state, clock)
     background = BackgroundRuns(
         BackgroundDeps(
             deps.engine,
@@ -256,11 +256,18 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         board,
     )
 
+    deliveries, manual_runs = DeliveryQueues(store, queues, clock), ManualRuns()
+    fork_buttons = ForkButtons(state, fork_requests, runner.stop)
+    buttons = _button_router(deps, chat, poster, intake, approvals, echo, manual_runs, fork_buttons)
+
     return ConversationParts(
+        conversation=Conversation(
+            intake, dispatcher, buttons, runner, store, poster, deliveries, board
+        ),
         state=state,
         chat=chat,
         fanout=fanout,
-        deliveries=DeliveryQueues(store, queues, clock),
+        deliveries=deliveries,
         poster=poster,
         failures=FailureNotices(store, notices.tell),
         notices=notices,
@@ -274,47 +281,41 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         dispatcher=dispatcher,
         loop=loop,
         idle_watch=IdleWatch(state, fork_requests, clock),
-        greeting=Greeting(
-            store, state, chat, poster, posting, clock, name=deps.status.bot_name, prompt=set_up
-        ),
+        greeting=Greeting(store, poster, clock, name=deps.status.bot_name, prompt=set_up),
         foreground=foreground,
         background=background,
         reminders=ReminderDelivery(stores, store, poster, clock),
-        manual_runs=ManualRuns(),
+        manual_runs=manual_runs,
     )
 
 
-async def open_conversation(deps: ConversationDeps, parts: ConversationParts) -> Conversation:
-    """The `ChatService` of loaded parts."""
-    stores, clock, post = deps.stores, deps.clock, parts.poster.post
+def _button_router(
+    deps: ConversationDeps,
+    chat: ChatLog,
+    poster: MessagePoster,
+    intake: MessageIntake,
+    approvals: Approvals,
+    echo: ChangeEcho,
+    manual_runs: ManualRuns,
+    forks: ForkButtons,
+) -> ButtonRouter:
+    stores, clock = deps.stores, deps.clock
     jobs = JobButtons(
-        deps.store, stores, deps.job_files, deps.former, post, clock, parts.manual_runs
+        deps.store, stores, deps.job_files, deps.former, poster.post, clock, manual_runs
     )
-    forks = ForkButtons(parts.state, parts.fork_requests, parts.runner.stop)
-    buttons = ButtonRouter(
+    return ButtonRouter(
         deps.store,
-        parts.chat,
-        parts.poster,
+        chat,
+        poster,
         clock,
-        receive=parts.intake.receive,
+        receive=intake.receive_with,
         actions={
-            "approve": Action(parts.approvals.answer, Uses.NOTHING),
-            "undo": Action(parts.echo.undo),
+            "approve": Action(approvals.answer, Uses.NOTHING),
+            "undo": Action(echo.undo),
             **ReminderButtons(stores, clock).actions,
             **jobs.actions,
             **forks.actions,
         },
-    )
-    await buttons.load(parts.state.inbox)
-    return Conversation(
-        parts.intake,
-        parts.dispatcher,
-        buttons,
-        parts.runner,
-        deps.store,
-        parts.poster,
-        parts.deliveries,
-        parts.board,
     )
 
 

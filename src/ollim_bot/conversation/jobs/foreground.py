@@ -9,7 +9,6 @@ from dataclasses import replace
 from datetime import datetime
 
 from ollim_bot.conversation.background_attempt import Outcome, end_facts
-from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.sessions.main_session import main_run
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.decision import WITHDRAWN
@@ -55,12 +54,9 @@ _logger = logging.getLogger(__name__)
 class ForegroundJobs:
     """The inbox keeps a job that waits; the ledger says what became of it, in one row."""
 
-    def __init__(
-        self, stores: Stores, state: ConversationState, chat: ChatLog, clock: Clock
-    ) -> None:
+    def __init__(self, stores: Stores, state: ConversationState, clock: Clock) -> None:
         self._stores = stores
         self._state = state
-        self._chat = chat
         self._clock = clock
         self._waiting: dict[InputId, asyncio.Future[OccurrenceState]] = {}
 
@@ -91,8 +87,10 @@ class ForegroundJobs:
         turn = next((each for each in waiting if isinstance(each, JobTurn)), None)
         if turn is not None:
             now = self._clock.now()
-            await self.end(turn, InputEnd.WITHDRAWN, main_run(now), Usage())
+            run = main_run(now)
+            state = await self.end(turn, InputEnd.WITHDRAWN, run, Usage(), has_answer=False)
             await self._state.append(Ended(now, (turn.id,), InputEnd.WITHDRAWN))
+            self.announce_end(turn, state)
 
     async def begin(self, turn: JobTurn, run: Run) -> None:
         """The agent is about to be asked."""
@@ -105,12 +103,17 @@ class ForegroundJobs:
         facts = {**begun, "session": run.session, "limit": LIMIT}
         await self._row(turn, OccurrenceState.RUNNING, facts)
 
-    async def end(self, turn: JobTurn, how: InputEnd, run: Run, usage: Usage) -> None:
-        """Before its turn has ended in the inbox; a crash in between leads here again."""
+    async def end(
+        self, turn: JobTurn, how: InputEnd, run: Run, usage: Usage, *, has_answer: bool
+    ) -> OccurrenceState:
+        """Before its turn has ended in the inbox; a crash in between leads here again.
+
+        `has_answer` says that the owner reads something of it in the conversation.
+        """
         occurrence, now = Occurrence.parse(turn.id), self._clock.now()
         story, state = await self._story(occurrence), _STATES[how]
         if story.end is None:
-            run.has_answered = await self._has_answer(turn)
+            run.has_answered = has_answer
             # What it cost stands with its answer.
             outcome = Outcome(state, replace(usage, cost_usd=0.0), _WHY.get(how, ""))
             facts = end_facts(run, occurrence, outcome, now, attempts=story.attempts)
@@ -119,16 +122,13 @@ class ForegroundJobs:
                 state = OccurrenceState.SKIPPED
                 facts["reason"] = WITHDRAWN.reason.value
             await self._row(turn, state, facts)
+        return state
+
+    def announce_end(self, turn: JobTurn, state: OccurrenceState) -> None:
+        """All that came of the job is committed."""
         waiting = self._waiting.get(turn.id)
         if waiting is not None and not waiting.done():
             waiting.set_result(state)
-
-    async def _has_answer(self, turn: JobTurn) -> bool:
-        """Whether the owner reads something of it in the conversation."""
-        taken = self._state.inbox.running
-        if taken is None or turn.id not in taken.inputs:
-            return False
-        return await self._chat.answer_of(taken.turn) is not None
 
     async def _story(self, occurrence: Occurrence) -> RunStory:
         history = await asyncio.to_thread(self._stores.recent_history)

@@ -15,6 +15,7 @@ from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import AgentEngine, AgentSession, Clock, Prompt, SessionSpec, Toolset, Trace
+from ollim_bot.store.database import Step
 from ollim_bot.store.messages import Sender
 from ollim_bot.store.transaction import Transaction
 
@@ -71,12 +72,12 @@ class ChatSession(ABC):
         """Go on with a session that was begun, but was not stored before a crash."""
 
     @abstractmethod
-    async def forget(self) -> None:
-        """The engine has lost the session: the next turn begins a new one."""
+    def forgetting(self) -> Step[None]:
+        """The step after the engine has lost the session: the next turn begins a new one."""
 
     @abstractmethod
-    async def answering(self, message: ChatMessage) -> Sender:
-        """An answer is about to be posted. Returns who says it, so that a reply finds them."""
+    def answering(self, tx: Transaction, message: ChatMessage) -> Sender:
+        """Note that an answer is posted. Returns who says it, so that a reply finds them."""
 
     @abstractmethod
     async def touch(self) -> None:
