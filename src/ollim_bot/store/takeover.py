@@ -231,9 +231,12 @@ def _last_of_each(messages: Sequence[ChatMessage]) -> dict[MessageId, ChatMessag
 
 def _show_accepted(tx: Transaction) -> None:
     """A crash may have left a message of the owner in the inbox alone."""
+    joined = {channel.name for channel in tx.channels.all()}
     for each in tx.inbox.get().accepted:
         if isinstance(each, OwnerMessage) and tx.messages.get(MessageId(each.id)) is None:
             tx.messages.add(each.as_message())
+            if each.surface in joined:
+                tx.deliveries.note_received(each.surface, MessageId(each.id), ())
 
 
 def _sender(sending: Sending) -> Sender:
