@@ -31,14 +31,15 @@ from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import Events, file_events
 from ollim_bot.settings import Settings
 from ollim_bot.store.attachments.files import FileAttachments
-from ollim_bot.store.copies import settle_return
+from ollim_bot.store.copies import AfterReturn
 from ollim_bot.store.data_directory import TEXTS, Closing, close_to_others, prepare_data_directory
 from ollim_bot.store.database import Database
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.heartbeat import HeartbeatFile
+from ollim_bot.store.image import DatabaseImage
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.journal import open_journal
-from ollim_bot.store.opening import IN_FILES, open_database
+from ollim_bot.store.opening import IN_FILES, open_for_bot
 from ollim_bot.store.policy_file import PolicyFile
 from ollim_bot.store.record_views import on_records
 from ollim_bot.store.store import SqliteStore, Store
@@ -203,12 +204,12 @@ class App:
     async def _opened_store(
         self, lifetime: AsyncExitStack, upkeep: list[Callable[[], Coroutine[None, None, None]]]
     ) -> Store:
-        def opened() -> Database:
-            return open_database(
+        def opened() -> Database | DatabaseImage:
+            return open_for_bot(
                 self._settings.paths,
                 self._clock.now,
-                is_holder=True,
                 report=self._state_problem,
+                told=self._tell_of_return,
                 disk=self._ground.disk,
                 in_use=IN_FILES,
             )
@@ -216,9 +217,10 @@ class App:
         store = SqliteStore(await asyncio.to_thread(opened), self._clock)
         lifetime.push_async_callback(store.close)
         upkeep.append(store.run_upkeep)
-        if returned := await store.transact(settle_return):
-            self._problem(texts.returned_to_copy(returned, self._clock.now()), for_agent=True)
         return store
+
+    def _tell_of_return(self, returned: AfterReturn) -> None:
+        self._problem(texts.returned_to_copy(returned, self._clock.now()), for_agent=True)
 
     def _opened_stores(self, journal: Journal) -> Stores:
         return open_stores(
