@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from tests.stores import Stores, on_store
 
@@ -90,34 +90,50 @@ class SteppedState:
 
 
 class RefusingState(SteppedState):
-    """A store whose disk refuses: changes while `is_full`, reading too while `is_gone`."""
+    """A store whose disk takes no change while it `is_full`."""
 
-    def __init__(self, inner: StateStore, *, is_full: bool = True, is_gone: bool = False) -> None:
+    def __init__(self, inner: StateStore, *, is_full: bool = True) -> None:
         super().__init__(inner, Fate())
         self.is_full = is_full
-        self.is_gone = is_gone
 
     async def transact(self, step: Step[R]) -> R:
-        self._refuse(is_change=True)
+        self._refuse()
         return await super().transact(step)
 
-    async def read(self, question: Step[R]) -> R:
-        self._refuse(is_change=False)
-        return await super().read(question)
-
     def run(self, step: Step[R]) -> R:
-        self._refuse(is_change=True)
+        self._refuse()
         return super().run(step)
 
-    def query(self, question: Step[R]) -> R:
-        self._refuse(is_change=False)
-        return super().query(question)
-
-    def _refuse(self, *, is_change: bool) -> None:
-        if is_change and self.is_full:
+    def _refuse(self) -> None:
+        if self.is_full:
             raise WriteFailed(Path("ollim.db"), "No space left on device.")
-        if self.is_gone and not is_change:
-            raise Unreadable(Path("ollim.db"), "is there but cannot be read.")
+
+
+class _UnreadableRecord:
+    def get(self) -> NoReturn:
+        raise Unreadable(Path("ollim.db"), "is there but cannot be read.")
+
+
+class BlindState(SteppedState):
+    """A store whose settings cannot be read while it `is_blind`; all else can."""
+
+    def __init__(self, inner: StateStore, *, is_blind: bool = True) -> None:
+        super().__init__(inner, Fate())
+        self.is_blind = is_blind
+
+    async def read(self, question: Step[R]) -> R:
+        return await super().read(self._blinded(question))
+
+    def query(self, question: Step[R]) -> R:
+        return super().query(self._blinded(question))
+
+    def _blinded(self, question: Step[R]) -> Step[R]:
+        def blinded(tx: Transaction) -> R:
+            if self.is_blind:
+                vars(tx)["config"] = _UnreadableRecord()
+            return question(tx)
+
+        return blinded
 
 
 class VetoingState(SteppedState):

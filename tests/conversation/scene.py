@@ -18,7 +18,6 @@ from ollim_bot.conversation.assembly import (
     ConversationDeps,
     ConversationParts,
     build_conversation,
-    open_conversation,
 )
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId
@@ -234,8 +233,16 @@ class Scene:
 
 
 def messages_of(store: Store) -> list[ChatMessage]:
-    """All messages of the log."""
-    return [each.message for each in store.query(lambda tx: tx.messages.page(10_000))]
+    """All messages of the log, also while the disk of a test refuses."""
+    found = innermost(store).query(lambda tx: tx.messages.page(10_000))
+    return [each.message for each in found]
+
+
+def innermost(store: Store) -> Store:
+    """The store that doubles of a test wrap."""
+    while hasattr(store, "inner"):
+        store = store.inner
+    return store
 
 
 def world(
@@ -264,9 +271,8 @@ def world(
 
 def inbox_rows(stores: Stores) -> list[InboxRow]:
     """All rows that the inbox was ever given."""
-    store = stores.state
-    while not isinstance(store, RecordingStore):
-        store = getattr(store, "inner")  # noqa: B009 - a double of a test wraps it
+    store = innermost(stores.state)
+    assert isinstance(store, RecordingStore)
     return store.inbox_rows
 
 
@@ -300,7 +306,7 @@ async def scene(
     )
     talk = build_conversation(deps)
     await talk.load()
-    chat = await open_conversation(deps, talk)
+    chat = talk.conversation
     made = Scene(talk, chat, stores, clock, surfaces, keeper)
     if runs:
         made.tasks += [

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pytest
 from tests.conversation.approval_scene import WRITE, Questions
-from tests.conversation.fate import Fate, RefusingState, SteppedState
+from tests.conversation.fate import BlindState, Fate, RefusingState, SteppedState
 from tests.stores import on_store
 
 from ollim_bot.domain.runtime_config import PermissionMode
@@ -23,16 +23,13 @@ async def questions() -> Questions:
     return Questions()
 
 
-def without_disk(questions: Questions) -> Questions:
-    store = RefusingState(questions.stores.state, is_gone=True)
-    return Questions(on_store(questions.stores, store))
-
-
 async def test_what_cannot_be_remembered_is_not_granted_and_can_still_be_answered(
     questions: Questions,
 ) -> None:
-    full = without_disk(questions)
+    disk = RefusingState(questions.store, is_full=False)
+    full = Questions(on_store(questions.stores, disk))
     (asking,) = await full.asked()
+    disk.is_full = True
     answer = await full.click("always")
     assert answer.is_error
     assert "Allow it once" in answer.text
@@ -49,7 +46,7 @@ async def test_what_cannot_be_shown_is_refused(questions: Questions) -> None:
 
 
 async def test_settings_that_cannot_be_read_ask_nobody(questions: Questions) -> None:
-    blind = without_disk(questions)
+    blind = Questions(on_store(questions.stores, BlindState(questions.store)))
     assert await blind.approvals.mode() is PermissionMode.DONT_ASK
     assert await blind.approvals.decide(WRITE, "not allowed") == Refusal("not allowed")
     (asking,) = await blind.asked()

@@ -58,10 +58,14 @@ async def test_the_steps_are_all_there() -> None:
 
     rows = [type(row).__name__ for row in story.rows]
     assert rows == ["Accepted", "Taken", "ToolCalled", "Ended"]
-    assert sum("the messages" in step for step in fate.steps) == 4
     changes = [step.partition("changes ")[2] for step in fate.steps if "changes" in step]
-    named = "mirrors, session, session_history"
-    assert changes == ["inbox", "inbox, mirrors, updates", named, "inbox", "inbox"]
+    assert [each for each in changes if each != "nothing"] == [
+        "deliveries, inbox, messages",
+        "inbox, mirrors, updates",
+        "mirrors, session, session_history",
+        "inbox",
+        "deliveries, inbox, messages",
+    ], "accepted, taken, named, called, concluded"
     assert set(STEPS_OF_THE_ENGINE) <= set(fate.steps)
 
 
@@ -105,4 +109,4 @@ async def test_a_crash_at_any_step_tells_once_that_the_session_was_lost() -> Non
         check_answered(story, where)
         assert story.told == [texts.SESSION_LOST], where
         assert story.times_shown(texts.SESSION_LOST) == 1, where
-    assert at > 30
+    assert at > 25

@@ -126,15 +126,15 @@ async def test_the_steps_are_all_there() -> None:
     """If a step were left out, the test above would not crash there."""
     steps = (await Tale(refuses).live(sends=True)).steps
     assert [step for step in steps if not step.startswith("after")] == [
-        "before a commit",
-        "before a commit",
-        "before a commit",
-        "before a commit",
-        "before a commit",
+        "before a step",
+        "before a step",
+        "before a step",
+        "before a step",
+        "before a step",
         "before a part is handed over",
-        "before a commit",
+        "before a step",
         "before it is told",
-        "before a commit",
+        "before a step",
     ], "joined twice, paid and posted, divided, tried, handed over, refused, told"
 
 

@@ -249,10 +249,10 @@ async def test_it_is_said_once_in_a_life(is_new: bool) -> None:
         async with life(engine, stores, clock) as at:
             await at.ask("hello")
     async with life(engine, stores, clock) as later:
-        before = len(later.surface.posts)
+        before = later.log
         await asyncio.gather(later.talk.greeting.say(), later.talk.greeting.say())
         await later.talk.greeting.say()
-        assert len(later.surface.posts) == before + 1
+        assert len(later.log) == len(before) + 1
 
 
 async def test_what_the_disk_refuses_is_said_when_it_is_asked_for_again() -> None:

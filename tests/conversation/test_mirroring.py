@@ -174,8 +174,10 @@ async def test_a_card_that_changes_is_shown_again_and_not_sent_again() -> None:
 
 async def test_a_full_disk_leaves_nothing_that_arrives_later_by_surprise() -> None:
     clock = ManualClock(NOW)
-    service, store = FakeChatService(clock), RepeatingStore(clock.now)
-    async with scene(ScriptedEngine(), clock=clock, store=store, channels=[service]) as at:
+    service = FakeChatService(clock)
+    async with scene(ScriptedEngine(), clock=clock, channels=[service]) as at:
+        store = at.store
+        assert isinstance(store, RepeatingStore)
         store.fail_with(WriteFailed(Path("ollim.db"), "the disk is full"))
         with pytest.raises(StorageError):
             await at.send("one")

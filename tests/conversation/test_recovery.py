@@ -19,7 +19,6 @@ from ollim_bot.domain.events import FailureKind, TextCompleted, TextStreamed, Te
 from ollim_bot.domain.inbox import InputEnd, Taken
 from ollim_bot.ports import Image, IncomingFile, Trace
 from ollim_bot.testing.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
-from ollim_bot.testing.repeating_store import RepeatingStore
 
 DIES = Fails(FailureKind.ENGINE_DIED)
 
@@ -102,14 +101,6 @@ async def test_messages_that_waited_at_the_crash_are_answered_after_what_was_cut
         await again.quiet()
         assert engine.prompts[0].endswith("one\n\ntwo")
         assert set(again.ends.values()) == {InputEnd.ANSWERED}
-
-
-async def test_a_message_that_was_only_in_the_inbox_is_in_the_log_again() -> None:
-    async with scene(ScriptedEngine(), runs=False) as at:
-        sent = await at.send("one")
-    empty = RepeatingStore(lambda: NOW)
-    async with scene(ScriptedEngine(), stores=at.stores, store=empty, runs=False) as again:
-        assert again.log == [sent]
 
 
 async def test_what_the_engine_said_before_it_died_stays_and_is_marked() -> None:

@@ -18,7 +18,6 @@ from tests.stores import Stores, memory_stores
 from ollim_bot.conversation.assembly import (
     ConversationParts,
     build_conversation,
-    open_conversation,
 )
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.domain.chat import Attachment, ChatMessage
@@ -73,7 +72,7 @@ class World:
         deps = world(self.engine, self.stores, self.clock, [], channels=[surface])
         talk = build_conversation(deps)
         await talk.load()
-        chat = await open_conversation(deps, talk)
+        chat = talk.conversation
         serving = asyncio.create_task(surface.run(chat))
         parts = (talk.loop, talk.notices, talk.deliveries, talk.failures, talk.fanout)
         running: list[asyncio.Task[Any]] = [asyncio.create_task(each.run()) for each in parts]

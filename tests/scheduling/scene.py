@@ -18,7 +18,6 @@ from tests.stores import Stores
 from ollim_bot.conversation.assembly import (
     ConversationParts,
     build_conversation,
-    open_conversation,
 )
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.domain.chat import Author, ChatMessage
@@ -189,7 +188,7 @@ async def day(
     scheduler = assemble_schedule(
         paths, shown.state, shown.shelves, talk, edits, clock, UTC, events=quiet, disk=disk
     )
-    chat = await open_conversation(deps, talk)
+    chat = talk.conversation
     made = Day(paths, talk, chat, stores, clock, surface, scheduler)
     if runs:
         made.tasks += [

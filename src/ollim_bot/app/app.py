@@ -19,7 +19,6 @@ from ollim_bot.conversation.assembly import (
     ConversationDeps,
     ConversationParts,
     build_conversation,
-    open_conversation,
 )
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.tool_policy import Pattern
@@ -32,15 +31,16 @@ from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import Events, file_events
 from ollim_bot.settings import Settings
 from ollim_bot.store.attachments.files import FileAttachments
-from ollim_bot.store.copies import settle_return
+from ollim_bot.store.copies import AfterReturn
 from ollim_bot.store.data_directory import TEXTS, Closing, close_to_others, prepare_data_directory
 from ollim_bot.store.database import Database
 from ollim_bot.store.file_store import StoreProblem
 from ollim_bot.store.heartbeat import HeartbeatFile
+from ollim_bot.store.image import DatabaseImage
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.job_files import open_shelves
 from ollim_bot.store.journal import open_journal
-from ollim_bot.store.opening import open_database
+from ollim_bot.store.opening import open_for_bot
 from ollim_bot.store.policy_file import PolicyFile
 from ollim_bot.store.steps import count_set
 from ollim_bot.store.store import SqliteStore, Store
@@ -159,11 +159,10 @@ class App:
                     events=self._ground.events,
                     disk=self._ground.disk,
                 )
-                conversation = await open_conversation(deps, talk)
                 heartbeat = HeartbeatFile(paths, self._ground.disk)
                 if refused := await talk.greeting.begun(await asyncio.to_thread(heartbeat.read)):
                     await talk.notices.tell(texts.no_room(refused))
-                services = surfaces.services(conversation, talk, self._announce)
+                services = surfaces.services(talk.conversation, talk, self._announce)
                 services += [run() for run in upkeep]
                 await self._serve(talk, self._scheduler, services)
             except BaseExceptionGroup as several:
@@ -205,12 +204,12 @@ class App:
         upkeep: list[Callable[[], Coroutine[None, None, None]]],
         journal: Journal,
     ) -> Store:
-        def opened() -> Database:
-            return open_database(
+        def opened() -> Database | DatabaseImage:
+            return open_for_bot(
                 self._settings.paths,
                 self._clock.now,
-                is_holder=True,
                 report=self._state_problem,
+                told=self._tell_of_return,
                 disk=self._ground.disk,
                 journal=journal,
             )
@@ -218,9 +217,10 @@ class App:
         store = SqliteStore(await asyncio.to_thread(opened), self._clock)
         lifetime.push_async_callback(store.close)
         upkeep.append(store.run_upkeep)
-        if returned := await store.transact(settle_return):
-            self._problem(texts.returned_to_copy(returned, self._clock.now()), for_agent=True)
         return store
+
+    def _tell_of_return(self, returned: AfterReturn) -> None:
+        self._problem(texts.returned_to_copy(returned, self._clock.now()), for_agent=True)
 
     def _state_problem(self, problem: StoreProblem) -> None:
         """The agent is to know too what became of the state."""

@@ -48,7 +48,9 @@ async def open_brain(
         yield Brain(OFFLINE, engine)
         return
     provider = await _provider(settings, store)
-    await store.transact(lambda tx: change_provider(tx, provider.kind))
+    # A start with the same provider goes on where nothing can be written.
+    if (await store.read(lambda tx: tx.provider.get())).current != provider.kind:
+        await store.transact(lambda tx: change_provider(tx, provider.kind))
     if not provider.is_offline:
         first = _FirstAnswer(store)
         yield Brain(provider, _claude(settings, settings.engine_environment(), provider, first))

@@ -117,8 +117,9 @@ class ConversationDeps:
 
 @dataclass(frozen=True, slots=True)
 class ConversationParts:
-    """The conversation without the `ChatService`, which is opened once the parts are loaded."""
+    """The conversation and those of its parts that other parts of the program use."""
 
+    conversation: Conversation
     state: ConversationState
     chat: ChatLog
     fanout: SurfaceFanout
@@ -150,7 +151,6 @@ class ConversationParts:
         await self.state.load()
         await self._load_deliveries()
         await self.approvals.load(await self.chat.with_open_button("approve"))
-        await self.notices.load()
 
     async def _load_deliveries(self) -> None:
         try:
@@ -170,7 +170,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     board = StatusBoard(store, state, fanout, deps.status)
     notices = Notices(store, state, poster, board, clock)
     gate = DiskGate(store, notices, clock)
-    posting = Posting(poster, state, clock, price=deps.status.price)
+    posting = Posting(poster, clock, price=deps.status.price)
 
     approvals = Approvals(store, state, poster, clock, root)
     echo = ChangeEcho(
@@ -264,11 +264,21 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         board,
     )
 
+    deliveries, manual_runs = DeliveryQueues(store, queues, clock), ManualRuns()
+    files = JobFileChanges(store, shelves)
+    fork_buttons = ForkButtons(state, fork_requests, runner.stop)
+    buttons = _button_router(
+        deps, chat, poster, intake, approvals, echo, manual_runs, files, fork_buttons
+    )
+
     return ConversationParts(
+        conversation=Conversation(
+            intake, dispatcher, buttons, runner, store, poster, deliveries, board
+        ),
         state=state,
         chat=chat,
         fanout=fanout,
-        deliveries=DeliveryQueues(store, queues, clock),
+        deliveries=deliveries,
         poster=poster,
         failures=FailureNotices(store, notices.tell),
         notices=notices,
@@ -283,48 +293,43 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
         dispatcher=dispatcher,
         loop=loop,
         idle_watch=IdleWatch(state, fork_requests, clock),
-        greeting=Greeting(
-            store, state, chat, poster, posting, clock, name=deps.status.bot_name, prompt=set_up
-        ),
+        greeting=Greeting(store, poster, clock, name=deps.status.bot_name, prompt=set_up),
         foreground=foreground,
         background=background,
         reminders=ReminderDelivery(store, poster, clock),
-        job_file_changes=JobFileChanges(store, shelves),
-        manual_runs=ManualRuns(),
+        job_file_changes=files,
+        manual_runs=manual_runs,
     )
 
 
-async def open_conversation(deps: ConversationDeps, parts: ConversationParts) -> Conversation:
-    """The `ChatService` of loaded parts."""
-    shelves, clock, post = deps.shelves, deps.clock, parts.poster.post
+def _button_router(
+    deps: ConversationDeps,
+    chat: ChatLog,
+    poster: MessagePoster,
+    intake: MessageIntake,
+    approvals: Approvals,
+    echo: ChangeEcho,
+    manual_runs: ManualRuns,
+    files: JobFileChanges,
+    forks: ForkButtons,
+) -> ButtonRouter:
+    clock = deps.clock
     jobs = JobButtons(
-        deps.store, shelves, deps.job_files, deps.former, post, clock, parts.manual_runs
+        deps.store, deps.shelves, deps.job_files, deps.former, poster.post, clock, manual_runs
     )
-    forks = ForkButtons(parts.state, parts.fork_requests, parts.runner.stop)
-    buttons = ButtonRouter(
+    return ButtonRouter(
         deps.store,
-        parts.chat,
-        parts.poster,
+        chat,
+        poster,
         clock,
-        receive=parts.intake.receive,
+        receive=intake.receive_with,
         actions={
-            "approve": Action(parts.approvals.answer, Uses.NOTHING),
-            "undo": Action(parts.echo.undo),
-            **ReminderButtons(deps.store, parts.job_file_changes, clock).actions,
+            "approve": Action(approvals.answer, Uses.NOTHING),
+            "undo": Action(echo.undo),
+            **ReminderButtons(deps.store, files, clock).actions,
             **jobs.actions,
             **forks.actions,
         },
-    )
-    await buttons.load(parts.state.inbox)
-    return Conversation(
-        parts.intake,
-        parts.dispatcher,
-        buttons,
-        parts.runner,
-        deps.store,
-        parts.poster,
-        parts.deliveries,
-        parts.board,
     )
 
 

@@ -12,13 +12,14 @@ from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.domain.cards import Button, ButtonPrompt
 from ollim_bot.domain.chat import OF_CLICK, ChatMessage, MessageId
 from ollim_bot.domain.commands import CommandAnswer
-from ollim_bot.domain.inbox import Inbox
-from ollim_bot.domain.inputs import InputId, OwnerMessage
+from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.taint import Taint, Untrusted
 from ollim_bot.ports import Clock, IncomingMessage
+from ollim_bot.store.database import Step
 from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
 
-Receive = Callable[[IncomingMessage], Awaitable[ChatMessage]]
+Receive = Callable[[IncomingMessage, Step[None]], Awaitable[ChatMessage]]
 
 
 class Uses(Enum):
@@ -61,12 +62,6 @@ class ButtonRouter:
         self._receive = receive
         self._actions = {"agent": Action(self._ask), "dismiss": Action(nothing), **actions}
 
-    async def load(self, inbox: Inbox) -> None:
-        """Remove the prompts whose clicks were accepted just before a crash."""
-        for each in inbox.accepted:
-            if isinstance(each, OwnerMessage) and each.button:
-                await self._taken(each.id.removeprefix(OF_CLICK))
-
     async def click(self, surface: str, message_id: MessageId, custom_id: str) -> CommandAnswer:
         message = await self._chat.find(message_id)
         buttons = message.card.buttons if message and message.card else ()
@@ -88,19 +83,16 @@ class ButtonRouter:
         _, inquiry = (await self._store.read(lambda tx: tx.inquiries.get())).taken(button.data, now)
         if inquiry is None:
             return CommandAnswer(texts.BUTTON_USED, is_error=True)
-        # Accept before the prompt is removed: after a crash in between, `load` finds the input.
-        await self._receive(
-            IncomingMessage(
-                InputId(f"{OF_CLICK}{button.data}"),
-                surface,
-                inquiry.prompt,
-                reply_to=message.id,
-                quote=message.text,
-                button=button.label,
-                untrusted_quote=_untrusted(inquiry),
-            )
+        click = IncomingMessage(
+            InputId(f"{OF_CLICK}{button.data}"),
+            surface,
+            inquiry.prompt,
+            reply_to=message.id,
+            quote=message.text,
+            button=button.label,
+            untrusted_quote=_untrusted(inquiry),
         )
-        await self._taken(button.data)
+        await self._receive(click, lambda tx: _take(tx, button.data, now))
         return CommandAnswer()
 
     async def _mark_used(self, message: ChatMessage, button: Button, uses: Uses) -> None:
@@ -113,11 +105,9 @@ class ButtonRouter:
         )
         await self._poster.post(replace(message, card=replace(message.card, buttons=buttons)))
 
-    async def _taken(self, key: str) -> None:
-        now = self._clock.now().timestamp()
-        await self._store.transact(
-            lambda tx: tx.inquiries.take(lambda known: known.taken(key, now))
-        )
+
+def _take(tx: Transaction, key: str, now: float) -> None:
+    tx.inquiries.take(lambda known: known.taken(key, now))
 
 
 def _untrusted(inquiry: ButtonPrompt) -> Untrusted | None:

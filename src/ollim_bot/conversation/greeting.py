@@ -9,19 +9,16 @@ from collections.abc import Callable
 from datetime import datetime
 from uuid import uuid4
 
-from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.commands.program import SET_UP
 from ollim_bot.conversation.message_poster import MessagePoster
-from ollim_bot.conversation.posting import Posting
-from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.cards import Button, ButtonPrompt, ButtonStyle, Card
 from ollim_bot.domain.chat import OF_GREETING, Author, ChatMessage, MessageId
 from ollim_bot.domain.forks import Fork
 from ollim_bot.domain.moments import describe
-from ollim_bot.domain.owner_choices import GivenNames
 from ollim_bot.domain.presence import Presence
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
+from ollim_bot.store.database import Step
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
@@ -54,24 +51,18 @@ class Greeting:
     def __init__(
         self,
         store: Store,
-        state: ConversationState,
-        chat: ChatLog,
         poster: MessagePoster,
-        posting: Posting,
         clock: Clock,
         *,
         name: str,
         prompt: str,
     ) -> None:
         self._store = store
-        self._state = state
-        self._chat = chat
         self._poster = poster
-        self._posting = posting
         self._clock = clock
         self._name = name
         self._prompt = prompt
-        self._note = f"{OF_GREETING}{uuid4().hex}"
+        self._note = MessageId(f"{OF_GREETING}{uuid4().hex}")
         self._is_said = False
         self._one_at_a_time = asyncio.Lock()
 
@@ -89,38 +80,37 @@ class Greeting:
             if self._is_said:
                 return
             try:
-                await (self._welcome() if await self._is_first() else self._come_back())
+                await self._store.transact(self._greeting())
             except StorageError:
                 _logger.warning("The greeting could not be kept", exc_info=True)
                 return
             self._is_said = True
-            await self._noted(Presence.greeted)
 
-    async def _is_first(self) -> bool:
-        """Whether neither the owner nor the agent has said anything yet."""
-        newest = await self._chat.page(_LOOKED_AT)
-        is_silent = all(each.author is Author.PROGRAM for each in newest)
-        was_welcome = await self._chat.find(_WELCOME) is not None
-        return is_silent and not was_welcome and self._state.session is None
-
-    async def _welcome(self) -> None:
+    def _greeting(self) -> Step[None]:
         now = self._clock.now()
         inquiry = ButtonPrompt(secrets.token_hex(4), self._prompt, now.timestamp())
 
-        def step(tx: Transaction) -> GivenNames:
-            tx.inquiries.change(lambda known: known.stored(inquiry))
-            return tx.names.get()
+        def step(tx: Transaction) -> None:
+            if _is_first(tx):
+                self._welcome(tx, inquiry, now)
+            else:
+                self._come_back(tx, now)
+            tx.presence.change(Presence.greeted)
 
-        # Store the prompt first: the button must work from the moment it is seen.
-        names = await self._store.transact(step)
-        card = welcome_card(names.bot or self._name, inquiry.key)
-        await self._poster.post(ChatMessage(_WELCOME, now, Author.PROGRAM, card.text, card=card))
+        return step
 
-    async def _come_back(self) -> None:
-        presence = await self._store.read(lambda tx: tx.presence.get())
-        goes_on = self._state.session is not None
-        words = coming_back(presence, self._state.fork, self._clock.now(), goes_on=goes_on)
-        await self._posting.note(words, name=self._note)
+    def _welcome(self, tx: Transaction, inquiry: ButtonPrompt, now: datetime) -> None:
+        tx.inquiries.change(lambda known: known.stored(inquiry))
+        card = welcome_card(tx.names.get().bot or self._name, inquiry.key)
+        welcome = ChatMessage(_WELCOME, now, Author.PROGRAM, card.text, card=card)
+        self._poster.add_to_log(tx, welcome)
+
+    def _come_back(self, tx: Transaction, now: datetime) -> None:
+        goes_on, fork = tx.session.get() is not None, tx.fork.get()
+        words = coming_back(tx.presence.get(), fork, now, goes_on=goes_on)
+        in_fork = fork is not None
+        note = ChatMessage(self._note, now, Author.PROGRAM, words, in_fork=in_fork)
+        self._poster.add_to_log(tx, note)
 
     async def _noted(self, change: Callable[[Presence], Presence]) -> StorageError | None:
         """Change the record of the bot's presence; returns the error if the disk refuses."""
@@ -130,6 +120,13 @@ class Greeting:
             _logger.warning("That the bot runs could not be written down", exc_info=True)
             return refused
         return None
+
+
+def _is_first(tx: Transaction) -> bool:
+    """What the program alone has said, such as what is wrong, is no conversation yet."""
+    newest = tx.messages.page(_LOOKED_AT)
+    is_silent = all(each.message.author is Author.PROGRAM for each in newest)
+    return is_silent and tx.messages.get(_WELCOME) is None and tx.session.get() is None
 
 
 def welcome_card(name: str, key: str) -> Card:

@@ -17,6 +17,7 @@ from ollim_bot.domain.inbox import Accepted, Edited, Ended, InputEnd
 from ollim_bot.domain.inputs import InputId, OwnerMessage
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import AttachmentStore, Clock, IncomingMessage
+from ollim_bot.store.database import Step
 from ollim_bot.store.transaction import Transaction
 
 
@@ -72,9 +73,13 @@ class MessageIntake:
         self._clock = clock
 
     async def receive(self, message: IncomingMessage) -> ChatMessage:
-        """Commit the message with its files. A message with a known id is not added again."""
-        # A cancelled surface must not stop this half-way: the message may be committed already.
-        return await asyncio.shield(asyncio.ensure_future(self._receive(message)))
+        """Once for an id. When it returns, the message is on disk with its files."""
+        return await self.receive_with(message, lambda _: None)
+
+    async def receive_with(self, message: IncomingMessage, also: Step[None]) -> ChatMessage:
+        """As `receive`; `also` is committed with the message."""
+        # A surface that gives up must not stop this half-way: the inbox may have it already.
+        return await asyncio.shield(asyncio.ensure_future(self._receive(message, also)))
 
     async def edit(self, input_id: InputId, text: str) -> bool:
         """Change an input that is not taken yet; False if it is."""
@@ -103,7 +108,7 @@ class MessageIntake:
         turn = self._state.turn
         return turn is not None and input_id in turn.inputs
 
-    async def _receive(self, message: IncomingMessage) -> ChatMessage:
+    async def _receive(self, message: IncomingMessage, also: Step[None]) -> ChatMessage:
         if known := await self._poster.find(MessageId(message.id)):
             return known
         if not message.text.strip() and not message.files:
@@ -116,6 +121,7 @@ class MessageIntake:
             shown = replace(accepted.as_message(), in_fork=tx.fork.get() is not None)
             tx.inbox.append(Accepted(accepted.at, accepted))
             self._poster.add_received(tx, shown, message.surface, message.refs)
+            also(tx)
             return shown
 
         shown = await self._state.transact(step)

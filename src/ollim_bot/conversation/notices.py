@@ -16,6 +16,7 @@ from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.store.steps import leave_notice, new_notice
 from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
 
 _PAUSE = timedelta(minutes=10)
 _BETWEEN_TRIES = 5.0
@@ -45,18 +46,6 @@ class Notices:
         self._clock = clock
         self._unkept: list[tuple[Notice, bool]] = []
         self._wanted = asyncio.Event()
-        self._one_at_a_time = asyncio.Lock()
-
-    async def load(self) -> None:
-        """Note as told what was posted just before a crash."""
-        try:
-            untold = await self._untold()
-            posted = await self._poster.find(_notice_id(untold)) if untold else None
-            if posted is not None:
-                said = posted.text.splitlines()
-                await self._note_told([each for each in untold if each.text in said], posted.at)
-        except StorageError:  # the start must not fail on a full disk
-            _logger.warning("What was to be told could not be looked after", exc_info=True)
 
     async def tell(
         self, sentence: str, *, key: str | None = None, for_agent: bool = True
@@ -84,11 +73,8 @@ class Notices:
         return await self._store.read(lambda tx: tx.notices.get().keys(start))
 
     async def forget(self, key: str) -> None:
-        """Allow the key to be told again, since its cause is over."""
-        async with self._one_at_a_time:
-            await self._store.transact(
-                lambda tx: tx.notices.change(lambda record: record.without(key))
-            )
+        """What was told is over, so that it will be told when it comes again."""
+        await self._store.transact(lambda tx: tx.notices.change(lambda known: known.without(key)))
 
     async def run(self) -> None:
         """Post notices when the conversation allows it, until cancelled."""
@@ -103,14 +89,19 @@ class Notices:
             unsubscribe()
 
     async def flush(self) -> None:
-        """Post all notices now, if no turn runs."""
-        async with self._one_at_a_time:
-            untold = await self._untold()
-            if not untold or not self._state.is_idle:
-                return
-            now, text = self._clock.now(), "\n".join(each.text for each in untold)
-            await self._poster.post(ChatMessage(_notice_id(untold), now, Author.PROGRAM, text))
-            await self._note_told(untold, now)
+        """Post it now, if the conversation is quiet."""
+        now = self._clock.now()
+        if self._state.is_idle:
+            await self._store.transact(lambda tx: self._add_untold(tx, now))
+
+    def _add_untold(self, tx: Transaction, now: datetime) -> None:
+        record = tx.notices.get()
+        untold = record.untold
+        if not untold:
+            return
+        text = "\n".join(each.text for each in untold)
+        self._poster.add_to_log(tx, ChatMessage(_notice_id(untold), now, Author.PROGRAM, text))
+        tx.notices.put(record.having_told(untold, now))
 
     def _note_change(self, changed: frozenset[str]) -> None:
         if "notices" in changed:
@@ -155,11 +146,6 @@ class Notices:
 
     async def _untold(self) -> Sequence[Notice]:
         return await self._store.read(lambda tx: tx.notices.get().untold)
-
-    async def _note_told(self, told: Sequence[Notice], at: datetime) -> None:
-        await self._store.transact(
-            lambda tx: tx.notices.change(lambda record: record.having_told(told, at))
-        )
 
 
 def _notice_id(untold: Sequence[Notice]) -> MessageId:

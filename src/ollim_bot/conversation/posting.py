@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 from datetime import datetime
 from uuid import uuid4
 
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.sessions.dialogue import ChatSession
-from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnCost, TurnId, numbered_id
 from ollim_bot.domain.events import Usage
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.runs import late_label
 from ollim_bot.domain.session_use import context_warning
+from ollim_bot.domain.sessions import SessionId
 from ollim_bot.ports import Clock
 from ollim_bot.prompts.context import joined
+from ollim_bot.store.transaction import Transaction
 
 
 def answer_name(command: InputId) -> MessageId:
@@ -25,48 +27,56 @@ def answer_name(command: InputId) -> MessageId:
 
 
 class Posting:
-    def __init__(
-        self, poster: MessagePoster, state: ConversationState, clock: Clock, *, price: Price
-    ) -> None:
+    """Makes answers and notes; each is added to the log in the step that it belongs to."""
+
+    def __init__(self, poster: MessagePoster, clock: Clock, *, price: Price) -> None:
         self._poster = poster
-        self._state = state
         self._clock = clock
         self._price = price
 
-    async def answer(
+    def answer(
         self,
         dialogue: ChatSession,
         turn: TurnId,
         text: str,
         usage: Usage,
         *,
+        session: SessionId | None = None,
         is_cut_off: bool = False,
         late_since: datetime | None = None,
-    ) -> None:
-        """Post an answer. `late_since` is when it was due, if that is long ago."""
+    ) -> ChatMessage:
+        """`late_since` is when it should have come, where that is long ago.
+
+        `session` is the one that said it, where `dialogue` has no id yet.
+        """
         cost = dialogue.cost_since_last(usage) if self._price is Price.LISTED else 0.0
         now = self._clock.now()
         late = "" if late_since is None else late_label(late_since, now)
         footer = joined(" ", late, context_warning(usage))
-        message = ChatMessage(
+        return ChatMessage(
             numbered_id(now, secrets.randbits(20)),
             now,
             Author.ASSISTANT,
             text,
             turn=turn,
-            session=dialogue.id,
+            session=dialogue.id or session,
             is_cut_off=is_cut_off,
             spent=TurnCost(cost, usage.context, usage.window),
             footer="" if is_cut_off else footer,
             in_fork=dialogue.in_fork,
         )
-        await self._poster.post(message, await dialogue.answering(message))
 
-    async def note(self, text: str, turn: TurnId | None = None, *, name: str | None = None) -> None:
-        """Post a note. A note with a `name` is in the log once, however often it is posted."""
+    def note(
+        self, text: str, turn: TurnId | None = None, *, name: str | None = None
+    ) -> ChatMessage:
+        """With a name of its own it is one note, however often it is added."""
         message_id = MessageId(name or uuid4().hex)
-        in_fork = self._state.fork is not None
-        note = ChatMessage(
-            message_id, self._clock.now(), Author.PROGRAM, text, turn=turn, in_fork=in_fork
-        )
-        await self._poster.post(note)
+        return ChatMessage(message_id, self._clock.now(), Author.PROGRAM, text, turn=turn)
+
+    def add_answer(self, tx: Transaction, dialogue: ChatSession, answer: ChatMessage) -> None:
+        self._poster.add_to_log(tx, answer, dialogue.answering(tx, answer))
+
+    def add_note(self, tx: Transaction, note: ChatMessage) -> None:
+        """It belongs to the fork that is open."""
+        in_fork = tx.fork.get() is not None
+        self._poster.add_to_log(tx, replace(note, in_fork=in_fork))

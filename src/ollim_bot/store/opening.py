@@ -13,11 +13,12 @@ from ollim_bot.errors import StorageError, Unreadable, WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk, Journal
 from ollim_bot.store.connection import Connect, Statements, connect, connect_for_reading
-from ollim_bot.store.copies import copy_database, mend
+from ollim_bot.store.copies import AfterReturn, copy_database, mend, settle_return
 from ollim_bot.store.database import Ballast, Database, Step
-from ollim_bot.store.errors import Damaged, OlderState, OtherSchema, translated
+from ollim_bot.store.errors import Busy, Damaged, OlderState, OtherSchema, translated
 from ollim_bot.store.file_store import Malformed, StoreProblem
 from ollim_bot.store.files import OsDisk
+from ollim_bot.store.image import DatabaseImage
 from ollim_bot.store.mirrors import Mirrors
 from ollim_bot.store.schema import SCHEMA, migrate, schema_of
 from ollim_bot.store.takeover import TakeOver
@@ -44,7 +45,7 @@ def open_database(
 
     The holder of the instance lock mends it, makes it, takes over the files of an older version,
     migrates it and lets hand edits of the mirrors count. In any other process, what is still to be
-    done raises `OtherSchema` or `OlderState`. `settle_return` is to be the first step of a bot.
+    done raises `OtherSchema` or `OlderState`.
     """
     ballast = Ballast(paths.state / BALLAST_FILE)
     files = disk or OsDisk()
@@ -64,14 +65,50 @@ def open_database(
     path = paths.state / DATABASE
     try:
         database = opened()
-    except WriteFailed:
+    except WriteFailed as refused:
         # Even to open the database takes some room.
-        if not is_holder or not ballast.give_up():
+        if isinstance(refused, Busy) or not is_holder or not ballast.give_up():
             raise
         database = opened()
     if is_holder:
         database.look_for_room()
     return database
+
+
+def open_for_bot(
+    paths: DataPaths,
+    now: Callable[[], datetime],
+    *,
+    report: Report,
+    told: Callable[[AfterReturn], None],
+    disk: Disk | None = None,
+    journal: Journal | None = None,
+) -> Database | DatabaseImage:
+    """As `open_database` for the holder; a return to a copy is settled first, and `told`.
+
+    On a disk that cannot be written, an image of the database takes its place. Raises
+    `StorageError` where there is no database yet, or none that can be read.
+    """
+
+    def opened() -> Database:
+        database = open_database(
+            paths, now, is_holder=True, report=report, disk=disk, journal=journal
+        )
+        try:
+            returned = database.run(settle_return)
+        except StorageError:
+            database.close()
+            raise
+        if returned is not None:
+            told(returned)
+        return database
+
+    try:
+        return opened()
+    except Busy:
+        raise
+    except WriteFailed as refused:
+        return DatabaseImage(paths.state / DATABASE, now, refused, opened)
 
 
 def ask(paths: DataPaths, now: datetime, question: Step[R]) -> R:

@@ -6,11 +6,13 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Protocol, TypeVar
 
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
 from ollim_bot.store.database import Database, Step
+from ollim_bot.store.image import DatabaseImage
 from ollim_bot.store.transaction import NAMES
 
 R = TypeVar("R")
@@ -60,7 +62,7 @@ class Store(Protocol):
 class SqliteStore:
     """A `Store` on the database of this process; `run_upkeep` is one of its services."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
+    def __init__(self, database: Database | DatabaseImage, clock: Clock) -> None:
         self._database = database
         self._clock = clock
         self._writer = ThreadPoolExecutor(1, "store-writer")
@@ -69,7 +71,7 @@ class SqliteStore:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._commits = 0
         self._writable = asyncio.Event()
-        self._writable.set()
+        self._note_disk()
 
     async def transact(self, step: Step[R]) -> R:
         self._loop = asyncio.get_running_loop()
@@ -109,22 +111,32 @@ class SqliteStore:
             commits = self._commits
             await self._clock.sleep(_POLL)
             ticks += 1
-            if await self._in_writer(self._database.has_changed_elsewhere):
+            database = self._database
+            if isinstance(database, DatabaseImage):
+                if ticks % _LOOK_FOR_ROOM == 0:
+                    await self._in_writer(partial(self._open_again, database))
+                    self._note_disk()
+                    self._publish(NAMES)
+                continue
+            if await self._in_writer(database.has_changed_elsewhere):
                 self._publish(NAMES)
-            await self._in_writer(self._database.write_mirrors)
+            await self._in_writer(database.write_mirrors)
             is_idle = commits == self._commits != checkpointed
-            if is_idle or self._database.wants_checkpoint:
-                await self._in_writer(self._database.checkpoint)
+            if is_idle or database.wants_checkpoint:
+                await self._in_writer(database.checkpoint)
                 checkpointed = self._commits
             if ticks % _LOOK_FOR_COPY == 0:
-                await self._copied()
+                await self._copied(database)
             if not self.is_writable and ticks % _LOOK_FOR_ROOM == 0:
-                await self._in_writer(self._database.look_for_room)
+                await self._in_writer(database.look_for_room)
             self._note_disk()
 
-    async def _copied(self) -> None:
+    def _open_again(self, image: DatabaseImage) -> None:
+        self._database = image.opened()
+
+    async def _copied(self, database: Database) -> None:
         try:
-            await _outcome(self._reader.submit(self._database.copy_if_due))
+            await _outcome(self._reader.submit(database.copy_if_due))
         except StorageError:
             _logger.warning("An automatic copy could not be made", exc_info=True)
 

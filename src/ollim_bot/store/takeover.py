@@ -232,14 +232,12 @@ def _last_of_each(messages: Sequence[ChatMessage]) -> dict[MessageId, ChatMessag
 
 
 def _show_accepted(tx: Transaction) -> None:
-    """A crash may have left a message of the owner in the inbox alone.
-
-    The channel that it came from does not get it back.
-    """
+    """A crash may have left a message of the owner in the inbox alone."""
+    joined = {channel.name for channel in tx.channels.all()}
     for each in tx.inbox.get().accepted:
         if isinstance(each, OwnerMessage) and tx.messages.get(MessageId(each.id)) is None:
             tx.messages.add(each.as_message())
-            if each.surface in {channel.name for channel in tx.channels.all()}:
+            if each.surface in joined:
                 tx.deliveries.note_received(each.surface, MessageId(each.id), ())
 
 

@@ -23,6 +23,7 @@ from ollim_bot.domain.inbox import Accepted, Ended, InputEnd, Taken
 from ollim_bot.domain.inputs import CommandCall, InputId
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock
+from ollim_bot.store.transaction import Transaction
 
 _MOST_COMPLETIONS = 25
 
@@ -92,9 +93,16 @@ class CommandDispatcher:
         except OllimError as error:
             text = str(error)
             answer, end = CommandAnswer(text, is_error=True), InputEnd.FAILED
-        if text and (not answer.is_error or not is_heard):
-            await self._posting.note(text, name=answer_name(call.id))
-        await self._state.append(Ended(self._clock.now(), (call.id,), end))
+        is_posted = bool(text) and (not answer.is_error or not is_heard)
+        note = self._posting.note(text, name=answer_name(call.id))
+        ended = Ended(self._clock.now(), (call.id,), end)
+
+        def step(tx: Transaction) -> None:
+            if is_posted:
+                self._posting.add_note(tx, note)
+            tx.inbox.append(ended)
+
+        await self._state.transact(step)
         return answer
 
     async def completions(self, command: str, argument: str, typed: str) -> Sequence[str]:

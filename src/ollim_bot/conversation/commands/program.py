@@ -9,8 +9,7 @@ from uuid import uuid4
 from ollim_bot import __version__
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.approvals import Approvals
-from ollim_bot.conversation.buttons import Receive
-from ollim_bot.domain.chat import OF_SET_UP
+from ollim_bot.domain.chat import OF_SET_UP, ChatMessage
 from ollim_bot.domain.inputs import CommandCall, InputId
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.runtime_config import CONFIG_KEYS, PermissionMode, RuntimeConfig
@@ -26,7 +25,9 @@ SET_UP = "Set up"
 class SetUp:
     """Asks the set-up questions, as a click on the button of the welcome does."""
 
-    def __init__(self, prompt: str, receive: Receive) -> None:
+    def __init__(
+        self, prompt: str, receive: Callable[[IncomingMessage], Awaitable[ChatMessage]]
+    ) -> None:
         self._prompt = prompt
         self._receive = receive
 

@@ -160,15 +160,21 @@ class ForkCommands:
         now = self._clock.now()
         match fork.verdict(now):
             case IdleAction.PROMPT:
-                note = cards.idle_note(fork.idle_limit)
-                await self._posting.note(note, name=f"fork-idle-{call.id}")
+                words = cards.idle_note(fork.idle_limit)
+                note = self._posting.note(words, name=f"fork-idle-{call.id}")
                 turn = self._turn(call, fork.id, ProgramTurnReason.FORK_IDLE)
-                await self._state.transact(lambda tx: _prompt(tx, turn, now))
+                await self._state.transact(lambda tx: self._prompt(tx, note, turn, now))
             case IdleAction.CLOSE:
                 await self._forks.end(Report(fork.summary))
             case IdleAction.KEEP:
                 pass
         return ""
+
+    def _prompt(self, tx: Transaction, note: ChatMessage, turn: ProgramTurn, now: datetime) -> None:
+        """The owner and the agent are told that the fork is idle."""
+        self._posting.add_note(tx, note)
+        tx.inbox.append(Accepted(turn.at, turn))
+        change_fork(tx, lambda fork: fork.prompted(now))
 
     def _named(self, call: CommandCall) -> Fork | None:
         fork = self._forks.open
@@ -190,12 +196,6 @@ class ForkCommands:
     def _waits_to_ask(self, occasion: ProgramTurnReason) -> bool:
         waiting = self._state.inbox.waiting
         return any(isinstance(e, ProgramTurn) and e.occasion is occasion for e in waiting)
-
-
-def _prompt(tx: Transaction, turn: ProgramTurn, now: datetime) -> None:
-    """The agent is told that the fork is idle."""
-    tx.inbox.append(Accepted(turn.at, turn))
-    change_fork(tx, lambda fork: fork.prompted(now))
 
 
 class ForkButtons:

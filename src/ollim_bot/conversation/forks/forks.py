@@ -89,7 +89,7 @@ class Forks:
         now = self._clock.now()
         length = await self._length_of(origin.session if origin else self._state.session)
 
-        def step(tx: Transaction) -> tuple[Fork, str | None]:
+        def step(tx: Transaction) -> None:
             config = tx.config.get()
             wanted = config.model_fork or config.model_main
             fitting = fitting_model(wanted, length) if wanted else None
@@ -108,10 +108,10 @@ class Forks:
             tx.fork.put(fork)
             if first is not None:
                 tx.inbox.append(Accepted(first.at, first))
-            return fork, wanted
+            entry = _card_message(cards.entry_id(fork.id), cards.entry_card(fork, wanted), now)
+            self._add_card(tx, entry)
 
-        fork, wanted = await self._state.transact(step)
-        await self.post_card(cards.entry_id(fork.id), cards.entry_card(fork, wanted))
+        await self._state.transact(step)
 
     async def end(self, how: ForkExit) -> None:
         """End the open fork, if there is one. A save has to have no obstacle."""
@@ -121,33 +121,34 @@ class Forks:
         await self._session.close()
         if isinstance(how, Save):
             await self._main.close()
-        await self._close_entry(fork)
-        await self.post_card(MessageId(f"fork-end-{fork.id}"), cards.end_card(how), in_fork=False)
-        await self._state.transact(lambda tx: _end(tx, fork, how, now))
+        farewell = _card_message(MessageId(f"fork-end-{fork.id}"), cards.end_card(how), now)
+
+        def step(tx: Transaction) -> None:
+            self._close_entry(tx, fork)
+            self._add_card(tx, replace(farewell, in_fork=False))
+            _end(tx, fork, how, now)
+
+        await self._state.transact(step)
 
     def obstacle_to_saving(self, fork: Fork) -> str:
         return fork.obstacle_to_saving(self._state.session)
 
-    async def post_card(self, message_id: MessageId, card: Card, *, in_fork: bool = True) -> None:
-        if await self._chat.find(message_id) is None:
-            await self._poster.post(
-                ChatMessage(
-                    message_id,
-                    self._clock.now(),
-                    Author.PROGRAM,
-                    card.text,
-                    card=card,
-                    in_fork=in_fork,
-                )
-            )
+    async def post_card(self, message_id: MessageId, card: Card) -> None:
+        message = _card_message(message_id, card, self._clock.now())
+        await self._state.transact(lambda tx: self._add_card(tx, message))
 
-    async def _close_entry(self, fork: Fork) -> None:
+    def _add_card(self, tx: Transaction, message: ChatMessage) -> None:
+        """Once for an id."""
+        if tx.messages.get(message.id) is None:
+            self._poster.add_to_log(tx, message)
+
+    def _close_entry(self, tx: Transaction, fork: Fork) -> None:
         """Its buttons lead nowhere any more."""
-        entry = await self._chat.find(cards.entry_id(fork.id))
+        entry = tx.messages.get(cards.entry_id(fork.id))
         if entry is None or entry.card is None:
             return
         used = tuple(replace(button, is_used=True) for button in entry.card.buttons)
-        await self._poster.post(replace(entry, card=replace(entry.card, buttons=used)))
+        self._poster.add_to_log(tx, replace(entry, card=replace(entry.card, buttons=used)))
 
     async def _length_of(self, session: SessionId | None) -> int:
         """In tokens, as its last answer told; 0 where that is not known."""
@@ -161,6 +162,11 @@ def _end(tx: Transaction, fork: Fork, how: ForkExit, now: datetime) -> None:
         case Report(summary):
             leave_update(tx, PendingUpdate(now, summary, f"fork-{fork.id}"))
     tx.fork.put(None)
+
+
+def _card_message(message_id: MessageId, card: Card, now: datetime) -> ChatMessage:
+    """A card that belongs to the open fork."""
+    return ChatMessage(message_id, now, Author.PROGRAM, card.text, card=card, in_fork=True)
 
 
 class Replies:

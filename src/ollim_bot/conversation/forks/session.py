@@ -19,7 +19,8 @@ from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import SessionLost
 from ollim_bot.ports import AgentEngine, AgentSession, Clock, SessionSpec, Toolset
 from ollim_bot.prompts.context import READ_ONLY
-from ollim_bot.store.messages import Sender
+from ollim_bot.store.database import Step
+from ollim_bot.store.messages import MAIN, Sender
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.tools.registry import MAIN_TOOLS
@@ -80,24 +81,24 @@ class ForkSession(ChatSession):
         if fork is not None and fork.session is None:
             _name(tx, fork, session_id, now)
 
-    async def answering(self, message: ChatMessage) -> Sender:
-        sender = Sender(fork=self._fork.session, parent=self._fork.parent)
-        await self._change(lambda fork: fork.answered(message.text))
-        return sender
+    def answering(self, tx: Transaction, message: ChatMessage) -> Sender:
+        fork = tx.fork.get()
+        if fork is None:
+            return MAIN
+        tx.fork.put(fork.answered(message.text))
+        return Sender(fork=fork.session, parent=fork.parent)
 
     async def touch(self) -> None:
         now = self._clock.now()
-        await self._change(lambda fork: fork.touched(now))
+        await self._state.transact(lambda tx: change_fork(tx, lambda fork: fork.touched(now)))
 
     def rest(self, tx: Transaction, now: datetime) -> None:
         change_fork(tx, lambda fork: fork.rested(now))
 
-    async def forget(self) -> None:
-        fork = self._fork
-        await self.close()
-        if fork.session is not None:
-            await self._tell_lost(fork)
-        await self._change(lambda fork: replace(fork, session=None))
+    def forgetting(self) -> Step[None]:
+        if self._fork.session is None:
+            return lambda _: None
+        return self._losing(lambda fork: replace(fork, session=None))
 
     @property
     def _fork(self) -> Fork:
@@ -109,7 +110,8 @@ class ForkSession(ChatSession):
             try:
                 return await self._enter(replace(spec, resume=self._fork.session))
             except SessionLost:
-                await self.forget()
+                await self.close()
+                await self._state.transact(self.forgetting())
         self._begun = SessionId(str(uuid4()))
         new = replace(spec, begin=self._begun)
         parent = self._fork.parent
@@ -119,8 +121,8 @@ class ForkSession(ChatSession):
             if parent is None:
                 raise
             # Without what was said before, but the owner can be answered.
-            await self._tell_lost(self._fork)
-            await self._change(lambda fork: replace(fork, resumed_at=None))
+            step = self._losing(lambda fork: replace(fork, resumed_at=None))
+            await self._state.transact(step)
             return await self._enter(new)
 
     async def _named(self, session_id: SessionId) -> None:
@@ -149,12 +151,15 @@ class ForkSession(ChatSession):
 
         await self._state.transact(step)
 
-    async def _tell_lost(self, fork: Fork) -> None:
-        """At once, and in the fork: a notice may have to wait until it has ended."""
-        await self._posting.note(cards.LOST, name=f"fork-lost-{fork.id}")
+    def _losing(self, change: Callable[[Fork], Fork]) -> Step[None]:
+        """Tell it at once, and in the fork: a notice may have to wait until it has ended."""
+        note = self._posting.note(cards.LOST, name=f"fork-lost-{self._fork.id}")
 
-    async def _change(self, change: Callable[[Fork], Fork]) -> None:
-        await self._state.transact(lambda tx: change_fork(tx, change))
+        def step(tx: Transaction) -> None:
+            self._posting.add_note(tx, note)
+            change_fork(tx, change)
+
+        return step
 
 
 def _name(tx: Transaction, fork: Fork, session_id: SessionId, now: datetime) -> None:

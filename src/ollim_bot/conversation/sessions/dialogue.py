@@ -15,6 +15,7 @@ from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import AgentEngine, AgentSession, Clock, Prompt, SessionSpec, Toolset, Trace
+from ollim_bot.store.database import Step
 from ollim_bot.store.messages import Sender
 from ollim_bot.store.transaction import Transaction
 
@@ -74,12 +75,12 @@ class ChatSession(ABC):
         """Continue with a session that was begun but not stored before a crash."""
 
     @abstractmethod
-    async def forget(self) -> None:
-        """Begin a new session with the next turn: the engine has lost this one."""
+    def forgetting(self) -> Step[None]:
+        """The step after the engine has lost the session: the next turn begins a new one."""
 
     @abstractmethod
-    async def answering(self, message: ChatMessage) -> Sender:
-        """The sender of an answer that is about to be posted, for replies to it."""
+    def answering(self, tx: Transaction, message: ChatMessage) -> Sender:
+        """Note that an answer is posted. Returns who says it, so that a reply finds them."""
 
     @abstractmethod
     async def touch(self) -> None:

@@ -17,6 +17,7 @@ from ollim_bot.domain.updates import PendingUpdates, pop_pending_updates
 from ollim_bot.errors import SessionLost
 from ollim_bot.ports import AgentEngine, AgentSession, Clock, SessionSpec, Toolset
 from ollim_bot.prompts.context import FOR_MAIN
+from ollim_bot.store.database import Step
 from ollim_bot.store.messages import MAIN, Sender
 from ollim_bot.store.steps import leave_notice, new_notice
 from ollim_bot.store.transaction import Transaction
@@ -78,8 +79,8 @@ class MainSession(ChatSession):
         if tx.session.get() is None:
             replace_session(tx, session_id, Cause.NAMED, now)
 
-    async def answering(self, _: ChatMessage) -> Sender:
-        """A reply to the main session is an ordinary message."""
+    def answering(self, _: Transaction, __: ChatMessage) -> Sender:
+        """A reply to it is an ordinary message."""
         return MAIN
 
     async def touch(self) -> None:
@@ -108,10 +109,9 @@ class MainSession(ChatSession):
         await self._become(session_id, cause)
         await self.close()
 
-    async def forget(self) -> None:
+    def forgetting(self) -> Step[None]:
         lost = self.id
         _logger.warning("The engine does not know session %s any more", lost)
-        await self.close()
         notice = new_notice(texts.SESSION_LOST, key=f"session-lost {lost}")
         now = self._clock.now()
 
@@ -120,14 +120,15 @@ class MainSession(ChatSession):
                 leave_notice(tx, notice, now)
             tx.session.put(None)
 
-        await self._state.transact(step)
+        return step
 
     async def _opened(self, spec: SessionSpec) -> AgentSession:
         if self.id is not None:
             try:
                 return await self._enter(replace(spec, resume=self.id))
             except SessionLost:
-                await self.forget()
+                await self.close()
+                await self._state.transact(self.forgetting())
         self._begun = SessionId(str(uuid4()))
         return await self._enter(replace(spec, begin=self._begun))
 

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
+from functools import partial
 
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.commands.dispatcher import CommandDispatcher
 from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.posting import Posting, answer_name
+from ollim_bot.conversation.sessions.dialogue import ChatSession
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.turns.questions import TurnInputs
 from ollim_bot.conversation.turns.runner import TurnRunner
+from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.events import Usage
 from ollim_bot.domain.inbox import MOST_ATTEMPTS, Ended, InputEnd, Taken
 from ollim_bot.domain.inputs import CommandCall, InputId, JobTurn, OwnerMessage, TurnRequest
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.ports import Clock
+from ollim_bot.store.database import Step
 from ollim_bot.store.steps import leave_update
 from ollim_bot.store.transaction import Transaction
 
@@ -32,18 +37,18 @@ class Recovery:
         chat: ChatLog,
         forks: Forks,
         questions: TurnInputs,
-        answering: TurnRunner,
+        runner: TurnRunner,
         posting: Posting,
-        desk: CommandDispatcher,
+        dispatcher: CommandDispatcher,
         clock: Clock,
     ) -> None:
         self._state = state
         self._chat = chat
         self._forks = forks
         self._questions = questions
-        self._answering = answering
+        self._runner = runner
         self._posting = posting
-        self._desk = desk
+        self._dispatcher = dispatcher
         self._clock = clock
 
     async def run(self) -> None:
@@ -54,8 +59,8 @@ class Recovery:
             asked = tuple(each for each in inputs if not isinstance(each, CommandCall))
             if not commands:
                 await self._go_on(taken, asked)
-            elif taken.attempt < MOST_ATTEMPTS and self._desk.can_repeat(commands[0]):
-                await self._desk.run(commands[0], attempt=taken.attempt + 1)
+            elif taken.attempt < MOST_ATTEMPTS and self._dispatcher.can_repeat(commands[0]):
+                await self._dispatcher.run(commands[0], attempt=taken.attempt + 1)
             else:
                 await self._give_up_command(commands[0])
 
@@ -67,46 +72,73 @@ class Recovery:
         )
         now = self._clock.now()
 
-        def step(tx: Transaction) -> None:
+        def settle(tx: Transaction) -> None:
             dialogue.settle(tx, taken.claim, is_taken=trace.is_taken)
             if trace.is_taken and taken.session is not None:
                 dialogue.adopt(tx, taken.session, now)
 
-        await self._state.transact(step)
         if await self._chat.answer_of(taken.turn) is not None:
-            await self._answering.end(asked, InputEnd.ANSWERED)
+            await self._runner.end(asked, InputEnd.ANSWERED, settle)
         elif trace.is_complete and trace.answer:
-            jobs = (each for each in asked if isinstance(each, JobTurn))
-            late = next((job.as_of(taken.at).late_since for job in jobs), None)
-            answer = trace.answer
-            await self._posting.answer(dialogue, taken.turn, answer, Usage(), late_since=late)
-            await self._answering.end(asked, InputEnd.ANSWERED)
+            answer = self._answer(dialogue, taken, asked, trace.answer)
+            add = partial(self._posting.add_answer, dialogue=dialogue, answer=answer)
+            await self._runner.end(asked, InputEnd.ANSWERED, _both(settle, add))
         elif taken.attempt >= MOST_ATTEMPTS:
-            await self._set_aside(asked)
+            tell = self._telling_of(asked)
+            await self._runner.end(asked, InputEnd.SET_ASIDE, _both(settle, tell))
         else:
+            await self._state.transact(settle)
             known_in = dialogue.id if trace.is_taken else None
             tools = self._state.inbox.tools
             question = self._questions.again(asked, taken.attempt + 1, tools, known_in)
-            await self._answering.ask(asked, question)
+            await self._runner.ask(asked, question)
 
-    async def _set_aside(self, asked: tuple[TurnRequest, ...]) -> None:
+    def _answer(
+        self, dialogue: ChatSession, taken: Taken, asked: Sequence[TurnRequest], text: str
+    ) -> ChatMessage:
+        jobs = (each for each in asked if isinstance(each, JobTurn))
+        late = next((job.as_of(taken.at).late_since for job in jobs), None)
+        return self._posting.answer(
+            dialogue, taken.turn, text, Usage(), session=taken.session, late_since=late
+        )
+
+    def _telling_of(self, asked: Sequence[TurnRequest]) -> Step[None]:
         """What the program asked by itself was not the owner's to lose."""
         messages = [each for each in asked if isinstance(each, OwnerMessage)]
-        if messages:
-            await self._tell(texts.set_aside(messages), messages[0].id)
-        await self._answering.end(asked, InputEnd.SET_ASIDE)
+        if not messages:
+            return lambda _: None
+        return self._telling(texts.set_aside(messages), messages[0].id)
 
     async def _give_up_command(self, command: CommandCall) -> None:
-        """It is not run again: nobody knows how far it had come, unless it had said so."""
-        is_done = await self._chat.find(answer_name(command.id)) is not None
-        if not is_done:
-            await self._tell(texts.command_cut_off(command.name), command.id)
-        how = InputEnd.ANSWERED if is_done else InputEnd.FAILED
-        await self._state.append(Ended(self._clock.now(), (command.id,), how))
+        """It is not run again: how far it came is not known, unless it has answered."""
+        tell = self._telling(texts.command_cut_off(command.name), command.id)
+        now = self._clock.now()
 
-    async def _tell(self, sentence: str, about: InputId) -> None:
-        """At once, for the owner waits for it; and once, whenever a crash makes it begin again."""
+        def step(tx: Transaction) -> None:
+            is_done = tx.messages.get(answer_name(command.id)) is not None
+            if not is_done:
+                tell(tx)
+            how = InputEnd.ANSWERED if is_done else InputEnd.FAILED
+            tx.inbox.append(Ended(now, (command.id,), how))
+
+        await self._state.transact(step)
+
+    def _telling(self, sentence: str, about: InputId) -> Step[None]:
+        """At once, for the owner waits for it."""
         name = f"given-up-{about}"
-        await self._posting.note(sentence, name=name)
+        note = self._posting.note(sentence, name=name)
         update = PendingUpdate(self._clock.now(), sentence, name)
-        await self._state.transact(lambda tx: leave_update(tx, update))
+
+        def step(tx: Transaction) -> None:
+            self._posting.add_note(tx, note)
+            leave_update(tx, update)
+
+        return step
+
+
+def _both(first: Step[None], second: Step[None]) -> Step[None]:
+    def step(tx: Transaction) -> None:
+        first(tx)
+        second(tx)
+
+    return step

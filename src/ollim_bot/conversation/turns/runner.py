@@ -18,7 +18,7 @@ from ollim_bot.conversation.sessions.dialogue import ChatSession
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.surface_fanout import Presentation, SurfaceFanout
 from ollim_bot.conversation.turns.questions import Tainting, TurnInput
-from ollim_bot.domain.chat import TurnId
+from ollim_bot.domain.chat import ChatMessage, TurnId
 from ollim_bot.domain.events import (
     AgentEvent,
     Compacted,
@@ -34,7 +34,7 @@ from ollim_bot.domain.events import (
     TurnFailure,
     Usage,
 )
-from ollim_bot.domain.inbox import Ended, InputEnd, Released, Taken
+from ollim_bot.domain.inbox import Ended, Inbox, InputEnd, Released, Taken
 from ollim_bot.domain.inputs import (
     CommandCall,
     InputId,
@@ -51,6 +51,7 @@ from ollim_bot.errors import OllimError
 from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock, Prompt, TurnStart
 from ollim_bot.prompts.context import updates_block
+from ollim_bot.store.database import Step
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.tools.context import ToolContext
 
@@ -143,8 +144,6 @@ class RunningTurn:
 
 
 _logger = logging.getLogger(__name__)
-
-_NOTHING_USED = Usage()
 
 # The engine's process or its session is gone, but the same can be asked again.
 _CUT_OFF = (FailureKind.ENGINE_DIED, FailureKind.SESSION_LOST)
@@ -262,10 +261,15 @@ class TurnRunner:
             await self.interrupt()
 
     async def end(
-        self, asked: Sequence[TurnRequest], how: InputEnd, usage: Usage = _NOTHING_USED
+        self, asked: Sequence[TurnRequest], how: InputEnd, also: Step[None] = lambda _: None
     ) -> None:
-        """Without a turn, or after one that was cut off."""
-        self._note_ends(await self._state.transact(lambda tx: self._end(tx, asked, how, usage)))
+        """End inputs that are not asked any more; `also` is committed with it."""
+
+        def step(tx: Transaction) -> _JobEnds:
+            also(tx)
+            return self._end(tx, asked, how, Usage())
+
+        self._note_ends(await self._state.transact(step))
 
     def _end(
         self, tx: Transaction, asked: Sequence[TurnRequest], how: InputEnd, usage: Usage
@@ -371,75 +375,112 @@ class TurnRunner:
     async def _conclude(
         self, turn: RunningTurn, dialogue: ChatSession, question: TurnInput, end: TurnEnded
     ) -> bool:
-        """Post what came of it and end the inputs; True if the turn was cut off instead."""
-        asked = question.asked
+        """Commit all that came of the turn in one step; True if it was cut off instead."""
         if end.failure is not None and end.failure.kind in _CUT_OFF:
-            await self._post_rest(turn, dialogue, end)
-            if end.failure.kind is FailureKind.SESSION_LOST:
-                await dialogue.forget()
+            await self._cut_off(turn, dialogue, end, end.failure.kind)
             return True
-        how = await self._post_outcome(turn, dialogue, asked, end)
+        asked, now = question.asked, self._clock.now()
+        how = _how_ended(turn, end)
+        is_job = any(isinstance(each, JobTurn) for each in asked)
+        answer = None
+        if _is_wanted(turn, asked, end, self._state.inbox):
+            answer = self._answer(turn, dialogue, end)
+        note = self._posting.note(_explanation(turn, end, how), turn.start.turn)
         taken, is_taken = self._state.inbox.running, False
         if taken is not None and taken.turn == turn.start.turn:
             is_taken = turn.was_asked and (
                 end.cause is EndCause.COMPLETED or await dialogue.has_taken(taken)
             )
-        # What the engine has not read is asked again, together with what came after it.
-        is_released = how is InputEnd.SUPERSEDED and not is_taken and question.known_in is None
 
         def step(tx: Transaction) -> _JobEnds:
+            can_be_superseded = how is InputEnd.STOPPED and not is_job
+            is_superseded = can_be_superseded and _is_superseded(turn, tx.inbox.get())
+            if answer is not None:
+                self._posting.add_answer(tx, dialogue, answer)
+            if note.text and not is_superseded:
+                self._posting.add_note(tx, note)
             if taken is not None and taken.turn == turn.start.turn:
                 dialogue.settle(tx, taken.claim, is_taken=is_taken)
-            dialogue.rest(tx, tx.now)
-            if not is_released:
-                return self._end(tx, asked, how, end.usage)
-            tx.inbox.append(Released(tx.now, turn.start.turn))
-            return ()
+            dialogue.rest(tx, now)
+            # What the engine has not read is asked again, together with what came after it.
+            if is_superseded and not is_taken and question.known_in is None:
+                tx.inbox.append(Released(now, turn.start.turn))
+                return ()
+            return self._end(tx, asked, InputEnd.SUPERSEDED if is_superseded else how, end.usage)
 
         self._note_ends(await self._state.transact(step))
         return False
 
-    async def _post_outcome(
-        self, turn: RunningTurn, dialogue: ChatSession, asked: Sequence[TurnRequest], end: TurnEnded
-    ) -> InputEnd:
+    async def _cut_off(
+        self, turn: RunningTurn, dialogue: ChatSession, end: TurnEnded, kind: FailureKind
+    ) -> None:
+        answer = self._answer(turn, dialogue, end)
+        is_lost = kind is FailureKind.SESSION_LOST
+        forget = dialogue.forgetting() if is_lost else None
+
+        def step(tx: Transaction) -> None:
+            if answer is not None:
+                self._posting.add_answer(tx, dialogue, answer)
+            if forget is not None:
+                forget(tx)
+
+        if is_lost:
+            await dialogue.close()
+        await self._state.transact(step)
+
+    def _answer(
+        self, turn: RunningTurn, dialogue: ChatSession, end: TurnEnded
+    ) -> ChatMessage | None:
+        """The answer, or what there is of one that will not be whole."""
         turn_id = turn.start.turn
         if end.cause is EndCause.COMPLETED:
-            has_words = bool(turn.text.so_far or end.text.strip())
-            is_wanted = any(each.wants_answer for each in asked)
-            if is_wanted or (has_words and not self._ends_with_report(asked)):
-                whole, late = turn.text.whole(end), self._bench.run.late_since
-                await self._posting.answer(dialogue, turn_id, whole, end.usage, late_since=late)
-            return InputEnd.ANSWERED
-        await self._post_rest(turn, dialogue, end)
-        if end.failure is not None:
-            await self._posting.note(end.failure.sentence, turn_id)
-            return InputEnd.FAILED
-        if turn.is_timed_out:
-            await self._posting.note(texts.JOB_TOO_LONG, turn_id)
-            return InputEnd.TIMED_OUT
-        if not any(isinstance(each, JobTurn) for each in asked) and self._is_superseded(turn):
-            return InputEnd.SUPERSEDED
+            whole, late = turn.text.whole(end), self._bench.run.late_since
+            return self._posting.answer(dialogue, turn_id, whole, end.usage, late_since=late)
         if not turn.text.so_far:
-            await self._posting.note(texts.STOPPED, turn_id)
-        return InputEnd.STOPPED
+            return None
+        text = turn.text.so_far
+        return self._posting.answer(dialogue, turn_id, text, end.usage, is_cut_off=True)
 
-    def _ends_with_report(self, asked: Sequence[TurnRequest]) -> bool:
-        """Whether all that was asked for is there, so that words about it would only be noise."""
-        occasions = (each.occasion for each in asked if isinstance(each, ProgramTurn))
-        calls = (each for each in self._state.inbox.waiting if isinstance(each, CommandCall))
-        is_made = any("summary" in call.arguments for call in calls)
-        return is_made and ProgramTurnReason.FORK_REPORT in occasions
 
-    def _is_superseded(self, turn: RunningTurn) -> bool:
-        """Whether a newer message waits; those of a turn that was never taken wait too."""
-        waiting = (each for each in self._state.inbox.waiting if isinstance(each, OwnerMessage))
-        return any(each.id not in turn.start.inputs for each in waiting)
+def _how_ended(turn: RunningTurn, end: TurnEnded) -> InputEnd:
+    if end.cause is EndCause.COMPLETED:
+        return InputEnd.ANSWERED
+    if end.failure is not None:
+        return InputEnd.FAILED
+    return InputEnd.TIMED_OUT if turn.is_timed_out else InputEnd.STOPPED
 
-    async def _post_rest(self, turn: RunningTurn, dialogue: ChatSession, end: TurnEnded) -> None:
-        """What there is of an answer that will not be whole."""
-        if turn.text.so_far:
-            text = turn.text.so_far
-            await self._posting.answer(dialogue, turn.start.turn, text, end.usage, is_cut_off=True)
+
+def _explanation(turn: RunningTurn, end: TurnEnded, how: InputEnd) -> str:
+    """Why there is no whole answer; empty where the owner can see it."""
+    if end.failure is not None:
+        return end.failure.sentence
+    if how is InputEnd.TIMED_OUT:
+        return texts.JOB_TOO_LONG
+    return texts.STOPPED if how is InputEnd.STOPPED and not turn.text.so_far else ""
+
+
+def _is_wanted(
+    turn: RunningTurn, asked: Sequence[TurnRequest], end: TurnEnded, inbox: Inbox
+) -> bool:
+    """Whether an answer is to be posted; part of one always is."""
+    if end.cause is not EndCause.COMPLETED or any(each.wants_answer for each in asked):
+        return True
+    has_words = bool(turn.text.so_far or end.text.strip())
+    return has_words and not _ends_with_report(asked, inbox)
+
+
+def _ends_with_report(asked: Sequence[TurnRequest], inbox: Inbox) -> bool:
+    """Whether all that was asked for is there, so that words about it would only be noise."""
+    occasions = (each.occasion for each in asked if isinstance(each, ProgramTurn))
+    calls = (each for each in inbox.waiting if isinstance(each, CommandCall))
+    is_made = any("summary" in call.arguments for call in calls)
+    return is_made and ProgramTurnReason.FORK_REPORT in occasions
+
+
+def _is_superseded(turn: RunningTurn, inbox: Inbox) -> bool:
+    """Whether a newer message waits; those of a turn that was never taken wait too."""
+    messages = (each for each in inbox.waiting if isinstance(each, OwnerMessage))
+    return any(each.id not in turn.start.inputs for each in messages)
 
 
 def _no_engine(error: OllimError) -> TurnEnded:

@@ -1,0 +1,127 @@
+"""A bot that starts where nothing can be written reads its state, and writes as soon as it can."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.store.places import NOW, Place
+
+from ollim_bot.domain.sessions import SessionId
+from ollim_bot.errors import WriteFailed
+from ollim_bot.store.connection import connect
+from ollim_bot.store.copies import AfterReturn, mark_restored
+from ollim_bot.store.database import Database
+from ollim_bot.store.errors import Busy, DatabaseReadOnly
+from ollim_bot.store.image import DatabaseImage
+from ollim_bot.store.opening import open_for_bot
+from ollim_bot.store.store import SqliteStore
+from ollim_bot.testing.clock import ManualClock
+
+ROOT = Path(__file__).parents[2]
+
+
+def put(database: Database, session: str) -> None:
+    database.run(lambda tx: tx.session.put(SessionId(session)))
+
+
+def image_of(place: Place, path: Path | None = None) -> DatabaseImage:
+    path = path or place.state / "ollim.db"
+    return DatabaseImage(path, lambda: NOW, DatabaseReadOnly(path), place.open)
+
+
+@pytest.mark.parametrize("is_killed", [False, True], ids=["stopped", "killed"])
+def test_where_no_file_can_be_written_the_state_is_read_and_later_written(
+    tmp_path: Path, is_killed: bool
+) -> None:
+    """After a kill, the newest commits are in the log of SQLite alone."""
+    before = Place(tmp_path / "before")
+    put(before.open(), "kept")
+    if not is_killed:
+        before.close()
+    place = Place(tmp_path / "now")
+    shutil.copytree(before.root, place.root, dirs_exist_ok=True)
+    (place.state / "ollim.db-shm").unlink(missing_ok=True)
+    before.close()
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.store.unwritable_worker", str(place.root)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [
+        "read kept",
+        "refused ollim.db",
+        "still DatabaseImage",
+        "written after",
+    ]
+
+
+async def test_the_store_goes_on_with_the_database_as_soon_as_it_can_be_opened(
+    place: Place,
+) -> None:
+    put(place.open(), "before")
+    place.close()
+    clock, changed = ManualClock(NOW), asyncio.Event()
+    store = SqliteStore(image_of(place), clock)
+    store.subscribe(lambda _: changed.set())
+    upkeep = asyncio.create_task(store.run_upkeep())
+    try:
+        assert not store.is_writable
+        assert await store.read(lambda tx: tx.session.get()) == "before"
+        with pytest.raises(WriteFailed, match="read-only"):
+            await store.transact(lambda tx: tx.session.put(None))
+        async with asyncio.timeout(30):
+            while not changed.is_set():
+                await clock.advance(1)
+            await store.until_writable()
+            await store.transact(lambda tx: tx.session.put(SessionId("after")))
+        assert await store.read(lambda tx: tx.session.get()) == "after"
+    finally:
+        upkeep.cancel()
+        await asyncio.gather(upkeep, return_exceptions=True)
+        await store.close()
+
+
+def test_a_database_of_another_version_has_no_image(place: Place) -> None:
+    place.open()
+    place.close()
+    path = place.state / "ollim.db"
+    connection = connect(path)
+    connection.execute("PRAGMA user_version=99")
+    connection.close()
+    with pytest.raises(DatabaseReadOnly):
+        image_of(place)
+
+
+def test_what_is_not_there_has_no_image(place: Place) -> None:
+    with pytest.raises(DatabaseReadOnly):
+        image_of(place, place.root / "nowhere" / "ollim.db")
+
+
+def test_another_process_that_holds_the_database_is_no_reason_for_an_image(place: Place) -> None:
+    place.open()
+    place.close()
+    path = place.state / "ollim.db"
+    holder = connect(path)
+    holder.execute("BEGIN IMMEDIATE")
+    try:
+        with pytest.raises(Busy):
+            open_for_bot(place.paths, lambda: NOW, report=print, told=print)
+    finally:
+        holder.close()
+
+
+def test_a_return_to_a_copy_is_settled_before_any_other_step(place: Place) -> None:
+    told: list[AfterReturn] = []
+    place.open().run(lambda tx: mark_restored(tx, NOW))
+    place.close()
+    for _ in range(2):
+        opened = open_for_bot(place.paths, lambda: NOW, report=print, told=told.append)
+        opened.close()
+    assert [each.since for each in told] == [NOW]

@@ -1,0 +1,44 @@
+"""Run as a program: open the database of a bot where no file can be written, then where one can.
+
+Argument: a data directory. Prints each thing that was seen.
+"""
+
+from __future__ import annotations
+
+import resource
+import signal
+import sys
+from pathlib import Path
+
+from tests.store.places import NOW, Place
+
+from ollim_bot.domain.sessions import SessionId
+from ollim_bot.errors import WriteFailed
+from ollim_bot.store.database import Database
+from ollim_bot.store.image import DatabaseImage
+from ollim_bot.store.opening import open_for_bot
+
+
+def main() -> None:
+    place = Place(Path(sys.argv[1]))
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, most))
+    image = open_for_bot(place.paths, lambda: NOW, report=print, told=print)
+    assert isinstance(image, DatabaseImage)
+    print("read", image.query(lambda tx: tx.session.get()))
+    try:
+        image.run_noting(lambda tx: tx.session.put(SessionId("refused")))
+    except WriteFailed as refused:
+        print("refused", refused.path.name)
+    print("still", type(image.opened()).__name__)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    database = image.opened()
+    assert isinstance(database, Database)
+    database.run(lambda tx: tx.session.put(SessionId("after")))
+    print("written", database.query(lambda tx: tx.session.get()))
+    database.close()
+
+
+if __name__ == "__main__":
+    main()
