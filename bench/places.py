@@ -11,11 +11,14 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ollim_bot.store.stores import open_stores
 from tests.stores import Stores
 
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.data_directory import prepare_data_directory
+from ollim_bot.store.file_store import StoreProblem
+from ollim_bot.store.job_files import open_shelves
+from ollim_bot.store.opening import open_database
+from ollim_bot.testing.immediate_store import ImmediateStore
 from ollim_bot.testing.journal import RecordingJournal
 
 NOW = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
@@ -25,7 +28,12 @@ BOT = ("-m", "ollim_bot")
 def prepared(root: Path) -> tuple[DataPaths, Stores]:
     paths = DataPaths(root)
     prepare_data_directory(paths)
-    return paths, open_stores(paths, now=lambda: NOW, journal=RecordingJournal())
+    database = open_database(paths, lambda: NOW, is_holder=True, report=_report)
+    return paths, Stores(ImmediateStore(database), open_shelves(paths, RecordingJournal()))
+
+
+def _report(problem: StoreProblem) -> None:
+    raise AssertionError(str(problem))
 
 
 def write_reminders(folder: Path, count: int, year: int = 2027) -> None:

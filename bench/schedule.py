@@ -11,8 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, cast
 
-from ollim_bot.store.stores import open_stores
-from tests.stores import Stores, on_store
+from tests.stores import Stores
 
 from bench import bare_watch
 from bench.bars import Bar
@@ -25,9 +24,12 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.schedule.hand_edits import HandEdits
 from ollim_bot.schedule.job_index import JobIndex
+from ollim_bot.schedule.run_requests import RunRequests
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import Watcher
 from ollim_bot.store.heartbeat import HeartbeatFile
+from ollim_bot.store.job_files import JobFileChanges, open_shelves
+from ollim_bot.store.run_requests import RequestFolder
 from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.repeating_store import RepeatingStore
 
@@ -102,14 +104,24 @@ async def _running(paths: DataPaths) -> AsyncIterator[tuple[Stores, float]]:
     """The stores, and the seconds until all was armed."""
     clock, nobody = SystemClock(UTC), cast("Any", _Nobody())
     journal = RecordingJournal()
-    files = open_stores(paths, now=clock.now, journal=journal)
-    stores = on_store(files, RepeatingStore(clock.now))
+    stores = Stores(RepeatingStore(clock.now), open_shelves(paths, journal))
     book = JobIndex(paths, clock, nobody, HandEdits(journal, paths.root, clock))
-    dispatch = Dispatcher(
-        stores, nobody, nobody, nobody, nobody, nobody, clock, nobody, ManualRuns()
-    )
+    dispatch = Dispatcher(stores.state, nobody, nobody, nobody, nobody, clock, nobody, ManualRuns())
     watcher = Watcher(paths, clock, nobody.tell)
-    scheduler = Scheduler(stores, book, watcher, dispatch, nobody, clock, UTC, HeartbeatFile(paths))
+    changes = JobFileChanges(stores.state, stores.shelves)
+    requests = RunRequests(RequestFolder(paths), stores.shelves, dispatch, clock)
+    scheduler = Scheduler(
+        stores.state,
+        book,
+        watcher,
+        dispatch,
+        nobody,
+        changes,
+        clock,
+        UTC,
+        HeartbeatFile(paths),
+        requests,
+    )
     began = time.perf_counter()
     running = asyncio.create_task(scheduler.run())
     try:

@@ -12,6 +12,7 @@ from bench.bars import Bar
 from bench.measure import Result, compare
 from bench.places import NOW, prepared
 from ollim_bot.domain.occurrences import LedgerRow
+from ollim_bot.domain.sessions import SessionId
 from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 
 ROUNDS = 60
@@ -31,7 +32,8 @@ def measure(folder: Path) -> list[Result]:
     numbers = count()
 
     def transact(on: Stores) -> None:
-        on.memory.transact(lambda facts: ({**facts, "n": next(numbers)}, None))
+        value = f"n{next(numbers)}"
+        on.state.run(lambda tx: tx.session.put(SessionId(value)))
 
     return [
         compare(
@@ -70,9 +72,9 @@ def measure(folder: Path) -> list[Result]:
         ),
         compare(
             "reading a value",
-            stores.memory.read,
+            stores.session.read,
             "reading its bytes",
-            paths.memory.read_bytes,
+            paths.sessions.read_bytes,
             rounds=ROUNDS,
         ),
     ]

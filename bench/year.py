@@ -10,11 +10,9 @@ import gc
 import json
 import os
 import sys
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from ollim_bot.store.stores import open_stores
 from tests.scheduling.hurrying import HurryingLoop
 from tests.scheduling.year import Agent, Machine
 from tests.stores import on_store
@@ -26,6 +24,8 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.files import OsDisk
+from ollim_bot.store.opening import open_database
+from ollim_bot.testing.immediate_store import ImmediateStore
 
 START = datetime(2025, 1, 1, tzinfo=UTC)
 DAYS = 365
@@ -47,18 +47,16 @@ class _Hasty(OsDisk):
     def sync_folder(self, folder: Path) -> None: ...
 
 
-class _NoJournal:
-    def note(self, path: Path, message: str) -> None: ...
-
-
 class _OnDisk(Machine):
     """With the real stores, so that nothing but the bot can keep what it has done."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, paths: DataPaths, disk: Disk) -> None:
         moments = [START + timedelta(days=day, minutes=n) for day in range(DAYS) for n in _MINUTES]
         super().__init__(loop, START - timedelta(minutes=1), moments, UTC)
-        stores = open_stores(paths, now=self.clock.now, journal=_NoJournal(), disk=disk)
-        self.stores = on_store(replace(stores, reminders=self.book), self.stores.state)
+        database = open_database(
+            paths, self.clock.now, is_holder=True, report=lambda _: None, disk=disk
+        )
+        self.stores = on_store(self.stores, ImmediateStore(database))
         self.agent = Agent(self.stores, self.clock)
 
     def forget(self) -> None:
