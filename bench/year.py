@@ -9,6 +9,7 @@ import asyncio
 import gc
 import json
 import os
+import sqlite3
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,6 +23,7 @@ from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.jobs import JobSpec, Routine
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk
+from ollim_bot.store.connection import connect
 from ollim_bot.store.data_directory import prepare_data_directory
 from ollim_bot.store.files import OsDisk
 from ollim_bot.store.opening import open_database
@@ -47,6 +49,12 @@ class _Hasty(OsDisk):
     def sync_folder(self, folder: Path) -> None: ...
 
 
+def _hasty(path: Path) -> sqlite3.Connection:
+    connection = connect(path)
+    connection.execute("PRAGMA synchronous=OFF")
+    return connection
+
+
 class _OnDisk(Machine):
     """With the real stores, so that nothing but the bot can keep what it has done."""
 
@@ -54,7 +62,12 @@ class _OnDisk(Machine):
         moments = [START + timedelta(days=day, minutes=n) for day in range(DAYS) for n in _MINUTES]
         super().__init__(loop, START - timedelta(minutes=1), moments, UTC)
         database = open_database(
-            paths, self.clock.now, is_holder=True, report=lambda _: None, disk=disk
+            paths,
+            self.clock.now,
+            is_holder=True,
+            report=lambda _: None,
+            disk=disk,
+            connection=_hasty,
         )
         self.stores = on_store(self.stores, ImmediateStore(database))
         self.agent = Agent(self.stores, self.clock)

@@ -10,12 +10,10 @@ from ollim_bot.domain.decision import Progress
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 from ollim_bot.domain.run_history import (
-    CHECKPOINT,
     History,
     RunStory,
     checkpoint_row,
     claimed_by,
-    reach_back,
 )
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -52,26 +50,9 @@ def test_a_history_holds_each_story_in_the_order_of_its_rows() -> None:
     assert [each.occurrence for each in history.unfinished] == [OTHER]
 
 
-def test_two_checkpoints_and_the_beginning_of_all_that_is_unfinished_are_enough() -> None:
+def test_a_checkpoint_names_all_that_is_unfinished() -> None:
     past = [*rows("due running"), *rows("due running done", OTHER)]
-    first = checkpoint_row(NOON, NOON, History.of(past))
-    second = checkpoint_row(NOON, NOON, History.of([*past, first]))
-    ledger = [*past, first, second, *rows("cut_off")]
-    assert first.facts["unfinished"] == [ONE.id]
-    assert [reach_back(ledger[start:]) for start in range(3)] == [True, False, False]
-
-
-def test_what_is_claimed_while_a_checkpoint_is_made_is_not_lost() -> None:
-    """It stands before the checkpoint and is not named by it."""
-    first = checkpoint_row(NOON, NOON, History({}))
-    ledger = [first, *rows("due", THIRD), checkpoint_row(NOON, NOON, History({}))]
-    assert [reach_back(ledger[start:]) for start in range(3)] == [True, False, False]
-
-
-def test_a_checkpoint_of_another_make_is_not_trusted() -> None:
-    odd = LedgerRow(NOON, CHECKPOINT, facts={"unfinished": 3})
-    assert not reach_back([odd, odd])
-    assert reach_back([odd, checkpoint_row(NOON, NOON, History({}))])
+    assert checkpoint_row(NOON, NOON, History.of(past)).facts["unfinished"] == [ONE.id]
 
 
 def test_only_occurrences_that_have_come_can_be_claimed() -> None:

@@ -105,8 +105,7 @@ def claiming_row(
 def claimed_by(rows: Iterable[LedgerRow]) -> set[Occurrence]:
     """The occurrences that `rows` are to begin.
 
-    Raises `ValueError` if one has not come yet. It would not be found again:
-    an occurrence is looked for in no row that is older than its moment.
+    Raises `ValueError` if one has not come yet.
     """
     wanted = set[Occurrence]()
     for row in rows:
@@ -120,25 +119,10 @@ def claimed_by(rows: Iterable[LedgerRow]) -> set[Occurrence]:
 
 
 def checkpoint_row(now: datetime, watched_until: datetime, history: History) -> LedgerRow:
-    """Says which occurrences have no end, so that a restart need not look for older ones.
+    """Says which occurrences have no end, for the check of the ledger.
 
-    `history` must have been read after the last such row was written. Every occurrence due until
-    `watched_until` has its rows by now.
+    Every occurrence due until `watched_until` has its rows by now.
     """
     unfinished = [story.occurrence.id for story in history.unfinished]
     facts = {"watched_until": watched_until.isoformat(), "unfinished": unfinished}
     return LedgerRow(now, CHECKPOINT, facts=facts)
-
-
-def reach_back(rows: Sequence[LedgerRow]) -> bool:
-    """Whether `rows`, the newest of the ledger, hold every row of what has no end.
-
-    What another process claims while a checkpoint is made stands before it and is not named by it,
-    but it does stand behind the checkpoint before.
-    """
-    checkpoints = [row for row in rows if row.state == CHECKPOINT]
-    if len(checkpoints) < 2:
-        return False
-    unfinished = checkpoints[-1].facts.get("unfinished")
-    begun = {row.occurrence.id for row in rows if row.occurrence and row.state == "due"}
-    return isinstance(unfinished, list) and begun.issuperset(map(str, unfinished))

@@ -101,7 +101,7 @@ class Heartbeat:
             await self.checkpoint(now, now)
 
     async def checkpoint(self, now: datetime, watched_until: datetime) -> None:
-        """Write a row that bounds how far the next start reads back."""
+        """Write down what has no end, and up to when all that was due is claimed."""
         self._checkpoint_at = now
         await kept(
             "A checkpoint",

@@ -12,15 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ollim_bot.errors import WriteFailed
-from ollim_bot.plain_files import SizeLimit, open_file, opened_file, read_file
+from ollim_bot.plain_files import open_file, opened_file, read_file
 
 if TYPE_CHECKING:
     from ollim_bot.ports import Disk
 
 PRIVATE = 0o600
 SHARED = 0o644
-
-_BLOCK = 65536
 
 
 class OsDisk:
@@ -165,36 +163,6 @@ def _mode_of(path: Path, default: int) -> int:
         return stat.S_IMODE(os.stat(path).st_mode)
     except FileNotFoundError:
         return default
-
-
-def lines_backwards(path: Path) -> Iterator[bytes]:
-    """The lines of a file, the last one first, each without its end; reads no more than asked."""
-    with opened_file(path, most=SizeLimit.LOG) as descriptor:
-        end = os.fstat(descriptor).st_size
-        later: list[bytes] = []
-        while end:
-            start = max(0, end - _BLOCK)
-            first, *whole = _read_at(descriptor, start, end - start).split(b"\n")
-            if whole:
-                yield b"".join([whole.pop(), *reversed(later)])
-                yield from reversed(whole)
-                later = []
-            later.append(first)
-            end = start
-        yield b"".join(reversed(later))
-
-
-def read_from(path: Path, start: int) -> bytes:
-    """What a file holds from the byte `start` on."""
-    with opened_file(path, most=SizeLimit.LOG) as descriptor:
-        return _read_at(descriptor, start, max(0, os.fstat(descriptor).st_size - start))
-
-
-def _read_at(descriptor: int, start: int, size: int) -> bytes:
-    data = b""
-    while len(data) < size and (part := os.pread(descriptor, size - len(data), start + len(data))):
-        data += part
-    return data
 
 
 def _ends_torn(path: Path) -> bool:
