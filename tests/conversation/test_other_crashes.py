@@ -153,8 +153,9 @@ def offer(tx: Transaction) -> None:
 
 
 async def clicked(scene: Scene) -> None:
-    """Until the button is shown as used."""
-    await scene.chat.click("web", MessageId("card"), ASK.custom_id)
+    """Until the click is in the conversation."""
+    if len(scene.log) == 1:
+        await scene.chat.click("web", MessageId("card"), ASK.custom_id)
 
 
 async def test_a_crash_around_a_click_asks_once() -> None:
