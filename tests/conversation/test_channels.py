@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from tests.conversation.delivery_scene import Mailbag, ping, run_of, with_a_token
+from tests.conversation.delivery_scene import Life, Mailbag, ping, run_of, with_a_token
 from tests.conversation.scene import NOW
 
 from ollim_bot.domain.chat import OF_GREETING, Author, ChatMessage, MessageId, TurnId
@@ -71,11 +71,17 @@ async def test_what_all_channels_refuse_is_given_back_once() -> None:
     assert (bag.budget.daily_used, len(bag.told)) == (0, 2)
 
 
+async def received(
+    bag: Mailbag, life: Life, message: ChatMessage, surface: str, refs: dict[str, str]
+) -> None:
+    await bag.store.transact(lambda tx: life.poster.add_received(tx, message, surface, refs))
+
+
 async def test_what_the_owner_wrote_on_a_channel_is_not_sent_back_to_it() -> None:
     bag, one, other = two()
     question = said("hello", Author.OWNER)
     async with bag.life() as life:
-        await life.poster.receive(question, "discord", {"discord": "77"})
+        await received(bag, life, question, "discord", {"discord": "77"})
         await bag.until(lambda: not bag.waiting)
         await life.poster.post(replace(question, text="hello there"))
         await bag.until(lambda: other.texts == ["hello there"])
@@ -153,7 +159,7 @@ async def test_after_an_hour_what_has_passed_becomes_one_line_and_pings_still_co
     ]
     async with bag.life() as life:
         await life.poster.post(passed[0])
-        await life.poster.receive(passed[1], "web", {})
+        await received(bag, life, passed[1], "web", {})
         await life.poster.post(passed[2])
         await life.poster.post(replace(ping(), occurrence="reminder:w1:x"))
     bag.clock.jump(timedelta(hours=2).total_seconds())
@@ -172,7 +178,7 @@ async def test_an_answer_to_what_was_asked_there_comes_however_late() -> None:
     bag.services.remove(other)
     one.is_down = True
     async with bag.life() as life:
-        await life.poster.receive(said("asked", Author.OWNER), "discord", {"discord": "5"})
+        await received(bag, life, said("asked", Author.OWNER), "discord", {"discord": "5"})
         await life.poster.post(said("answered"))
     bag.clock.jump(timedelta(days=1).total_seconds())
     one.is_down = False

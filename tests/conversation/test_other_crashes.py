@@ -5,17 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 import pytest
 from tests.conversation.fate import Crash, Fate
-from tests.conversation.recalling import WRITE
-from tests.conversation.scene import Scene
+from tests.conversation.recalling import WRITE, Death
+from tests.conversation.scene import NOW, Scene
 from tests.conversation.story import UPDATES, Story
 
 from ollim_bot.conversation import texts
+from ollim_bot.domain.cards import Button, ButtonPrompt, Card
+from ollim_bot.domain.chat import Author, ChatMessage, MessageId
+from ollim_bot.domain.events import FailureKind
 from ollim_bot.domain.inbox import Ended, InputEnd
 from ollim_bot.domain.inputs import InputId
+from ollim_bot.store.transaction import Transaction
 
 pytestmark = pytest.mark.usefixtures("at_once")
 
@@ -116,3 +121,76 @@ async def test_a_crash_in_a_command_says_that_it_was_done_or_that_it_was_cut_off
         await story.go_on("m3")
         assert story.times_shown(cut_off) == story.told.count(cut_off), where
     assert outcomes == {texts.CLEARED, cut_off}
+
+
+async def greeted(scene: Scene) -> None:
+    await scene.talk.greeting.say()
+
+
+async def test_a_crash_around_the_welcome_leaves_one_with_a_prompt_behind_its_button() -> None:
+    at, fate = 0, Fate()
+    while not at or fate.is_dead:
+        at += 1
+        story = Story()
+        fate = await through_a_crash(story, at, greeted)
+
+        where = f"crash at step {at}: {fate.steps[-1]}"
+        (welcome,) = (each for each in story.log if each.card)
+        assert welcome.card is not None
+        (button,) = welcome.card.buttons
+        (behind,) = story.store.query(lambda tx: tx.inquiries.get()).waiting
+        assert behind.key == button.data, where
+
+
+QUESTION = ButtonPrompt("0a1b2c3d", "hello", NOW.timestamp())
+ASK = Button("Ask", "agent", QUESTION.key)
+
+
+def offer(tx: Transaction) -> None:
+    card = Card("A question", buttons=(ASK,))
+    tx.inquiries.change(lambda known: known.stored(QUESTION))
+    tx.messages.add(ChatMessage(MessageId("card"), NOW, Author.ASSISTANT, card.text, card=card))
+
+
+async def clicked(scene: Scene) -> None:
+    """Until the click is in the conversation."""
+    if len(scene.log) == 1:
+        await scene.chat.click("web", MessageId("card"), ASK.custom_id)
+
+
+async def test_a_crash_around_a_click_asks_once() -> None:
+    at, fate = 0, Fate()
+    while not at or fate.is_dead:
+        at += 1
+        story = Story()
+        story.store.run(offer)
+        fate = await through_a_crash(story, at, clicked)
+
+        where = f"crash at step {at}: {fate.steps[-1]}"
+        card, *rest = story.log
+        assert card.card == Card("A question", buttons=(replace(ASK, is_used=True),)), where
+        assert [each.text for each in rest] == [ASK.label, "Hello."], where
+        assert story.store.query(lambda tx: tx.inquiries.get()).waiting == (), where
+    assert at > 10
+
+
+async def one_message(scene: Scene) -> None:
+    await scene.send(WRITE, "m1")
+
+
+async def test_a_crash_around_a_turn_that_fails_says_so_once_or_answers() -> None:
+    at, fate, outcomes = 0, Fate(), set()
+    while not at or fate.is_dead:
+        at += 1
+        story = Story()
+        await story.begin(is_resumed=True)
+        story.engine.deaths.append(Death("the answer is recorded", FailureKind.OVERLOADED, 0))
+        fate = await through_a_crash(story, at, one_message)
+
+        where = f"crash at step {at}: {fate.steps[-1]}"
+        (how,) = ends_of(story, "m1")
+        outcomes.add(how)
+        assert len(story.told) == (how is InputEnd.FAILED), where
+        assert len(story.answers) == (how is InputEnd.ANSWERED), where
+        assert story.engine.effects == ["written"], where
+    assert outcomes == {InputEnd.FAILED, InputEnd.ANSWERED}

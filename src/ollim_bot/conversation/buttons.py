@@ -75,7 +75,9 @@ class ButtonRouter:
             return CommandAnswer(texts.BUTTON_IDLE, is_error=True)
         answer = await action.run(surface, message, button)
         if not answer.is_error or answer.text == texts.BUTTON_USED:
-            await self._mark_used(message, button, action.uses)
+            await self._store.transact(
+                lambda tx: self._mark_used(tx, message.id, button, action.uses)
+            )
         return answer
 
     async def _ask(self, surface: str, message: ChatMessage, button: Button) -> CommandAnswer:
@@ -92,22 +94,26 @@ class ButtonRouter:
             button=button.label,
             untrusted_quote=_untrusted(inquiry),
         )
-        await self._receive(click, lambda tx: _take(tx, button.data, now))
+
+        def take(tx: Transaction) -> None:
+            tx.inquiries.take(lambda known: known.taken(button.data, now))
+            self._mark_used(tx, message.id, button, Uses.ITSELF)
+
+        await self._receive(click, take)
         return CommandAnswer()
 
-    async def _mark_used(self, message: ChatMessage, button: Button, uses: Uses) -> None:
-        assert message.card is not None
-        if uses is Uses.NOTHING:
+    def _mark_used(
+        self, tx: Transaction, message_id: MessageId, button: Button, uses: Uses
+    ) -> None:
+        message = tx.messages.get(message_id)
+        if uses is Uses.NOTHING or message is None or message.card is None:
             return
         buttons = tuple(
             replace(each, is_used=each.is_used or uses is Uses.ALL or each == button)
             for each in message.card.buttons
         )
-        await self._poster.post(replace(message, card=replace(message.card, buttons=buttons)))
-
-
-def _take(tx: Transaction, key: str, now: float) -> None:
-    tx.inquiries.take(lambda known: known.taken(key, now))
+        card = replace(message.card, buttons=buttons)
+        self._poster.add_to_log(tx, replace(message, card=card))
 
 
 def _untrusted(inquiry: ButtonPrompt) -> Untrusted | None:

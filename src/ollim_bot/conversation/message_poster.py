@@ -50,11 +50,6 @@ class MessagePoster:
         await self._store.transact(lambda tx: self.add_to_log(tx, message, sender))
         self._unkept.pop(message.id, None)
 
-    async def receive(self, message: ChatMessage, surface: str, refs: Mapping[str, str]) -> None:
-        """Add a message that the owner wrote on a surface; it is not sent back there."""
-        await self._store.transact(lambda tx: self.add_received(tx, message, surface, refs))
-        self._unkept.pop(message.id, None)
-
     def add_to_log(self, tx: Transaction, message: ChatMessage, sender: Sender = MAIN) -> None:
         is_new = tx.messages.get(message.id) is None
         tx.messages.add(message, sender)
@@ -66,6 +61,7 @@ class MessagePoster:
     def add_received(
         self, tx: Transaction, message: ChatMessage, surface: str, refs: Mapping[str, str]
     ) -> None:
+        """Add what the owner wrote on a surface, which does not get it back."""
         tx.messages.add(message)
         joined = {each.name for each in tx.channels.all()}
         for name in joined & {surface, *refs}:

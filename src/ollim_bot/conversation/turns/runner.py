@@ -113,6 +113,13 @@ class RunningTurn:
     def show(self, event: AgentEvent) -> None:
         self._presentation.show(event)
 
+    async def heard(self, events: AsyncIterator[AgentEvent]) -> AsyncIterator[AgentEvent]:
+        """The same events. From the last one on the turn cannot be stopped any more."""
+        async for event in events:
+            if isinstance(event, TurnEnded):
+                self.has_ended = True
+            yield event
+
     async def follow(self, events: AsyncIterator[AgentEvent]) -> TurnEnded:
         """Show all events but the last, which is kept until what it led to was posted."""
         if self.is_interrupted:
@@ -122,7 +129,7 @@ class RunningTurn:
         async for event in events:
             self._note(event)
             if isinstance(event, TurnEnded):
-                end, self.has_ended = event, True
+                end = event
             else:
                 self.show(event)
         await self._presentation.flush()
@@ -229,7 +236,7 @@ class TurnRunner:
         dialogue = self._forks.current
         try:
             await dialogue.open()
-            end = await turn.follow(dialogue.command(line))
+            end = await turn.follow(turn.heard(dialogue.command(line)))
         except OllimError as error:
             end = _no_engine(error)
         finally:
@@ -328,7 +335,7 @@ class TurnRunner:
             updates = updates_block(claim, dialogue.header, now)
             text = question.text(updates, now, session_id, dialogue.resumed_at)
             prompt = Prompt(text, question.images_for(session_id), prompt_id)
-            events = self._watch(dialogue.turn(prompt), in_fork=dialogue.in_fork)
+            events = self._watch(turn.heard(dialogue.turn(prompt)), in_fork=dialogue.in_fork)
             end = await turn.follow(events)
             _logger.info("The turn ended: %s", end.cause)
         return end
