@@ -117,12 +117,8 @@ def _the_order_is_kept(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _nothing_is_half_done(evidence: Evidence) -> Iterator[Finding]:
-    rows = evidence.open_rows("outbox.jsonl")
-    waiting = {row["message"]["id"] for row in rows if row["row"] == "sending"}
-    ended = {row["id"] for row in rows if row["row"] in ("sent", *_BAD_ENDS)}
-    yield from (missing(f"{each} is on its way") for each in sorted(waiting - ended))
-    memory = evidence.value("memory.json") or {}
-    yield from (missing(f"draft {each}") for each in memory.get("discord_drafts", ()))
+    yield from (missing(f"{row['id']} is on its way") for row in evidence.noted("waiting"))
+    yield from (missing(f"draft {row['id']}") for row in evidence.noted("drafts"))
     for row in evidence.discord:
         if row["marks"] and not row["is_ours"]:
             yield missing(f"{row['text']!r} is still marked with {row['marks']}")

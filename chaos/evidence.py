@@ -32,24 +32,22 @@ class Evidence:
 
     @cached_property
     def messages(self) -> list[Row]:
-        """The newest state of each message of the log, in the order in which they came."""
-        newest: dict[str, Row] = {}
-        for path in sorted(self.state.glob("messages*.jsonl")):
-            newest.update({row["id"]: row for row in self._rows(path)})
-        return list(newest.values())
+        """The messages of the log, as they are now."""
+        return self.noted("messages")
 
     @cached_property
     def ledger(self) -> list[Row]:
         paths = sorted(self.state.glob("ledger*.jsonl"), key=lambda path: len(path.name))
-        return [row for path in reversed(paths) for row in self._rows(path)]
+        in_files = [row for path in reversed(paths) for row in self._rows(path)]
+        return [*self.noted("ledger"), *in_files]
 
     @cached_property
     def inbox(self) -> list[Row]:
-        """All rows that ever were; the file itself is made short now and then."""
         return self.noted("inbox")
 
     @cached_property
     def outbox(self) -> list[Row]:
+        """The messages that came to a bad end on a channel."""
         return self.noted("outbox")
 
     @cached_property
@@ -102,9 +100,6 @@ class Evidence:
         except ValueError as wrong:
             self.damaged.append((name, str(wrong)))
             return None
-
-    def open_rows(self, name: str) -> list[Row]:
-        return list(self._rows(self.state / name))
 
     def _rows(self, path: Path) -> Iterator[Row]:
         for line in lines_of(path):

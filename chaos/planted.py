@@ -37,24 +37,24 @@ PLANTED = (
     ),
     Planted(
         "confirmed before it is sent",
-        "conversation/outbox/delivery.py",
-        "            passage.tried_at = row.at\n",
-        "            passage.tried_at = row.at\n"
-        "            await asyncio.to_thread(self._book.confirm, passage.id)\n",
+        "conversation/delivery.py",
+        "            attempt.tried_at = now\n",
+        "            attempt.tried_at = now\n"
+        "            await self._confirm(delivery, f'1{now:%d%H%M%S%f}')\n",
     ),
     Planted(
         "acknowledged before it is on disk",
         "conversation/intake.py",
-        "            await self._state.append(Accepted(accepted.at, accepted))\n",
-        "            row = Accepted(accepted.at, accepted)\n"
-        "            later = asyncio.get_running_loop().call_later\n"
-        "            later(1.0, lambda: asyncio.ensure_future(self._state.append(row)))\n",
+        "        shown = await self._state.transact(step)\n",
+        "        shown = accepted.as_message()\n"
+        "        later = asyncio.get_running_loop().call_later\n"
+        "        later(1.0, lambda: asyncio.ensure_future(self._state.transact(step)))\n",
     ),
     Planted(
         "a token is not reserved",
-        "conversation/outbox/post_book.py",
-        "return replace(after, payments=max(after.payments, number)), None",
-        "return replace(budget, payments=max(after.payments, number)), None",
+        "conversation/message_poster.py",
+        "            tx.budget.put(after)\n",
+        "",
     ),
     Planted(
         "updates are popped without a claim",
@@ -64,9 +64,9 @@ PLANTED = (
     ),
     Planted(
         "the nonce is new each time",
-        "conversation/outbox/passage.py",
-        'name = f"{self.id} {len(self.refs)}"',
-        'name = f"{self.id} {len(self.refs)} {datetime.now()}"',
+        "store/deliveries.py",
+        'f"{base} {part}".encode()',
+        'f"{base} {part} {datetime.now()}".encode()',
     ),
     Planted(
         "a click is not marked as used",
@@ -99,7 +99,7 @@ PLANTED = (
     Planted(
         "drafts of a crash are left behind",
         "surfaces/discord/stale_drafts.py",
-        "        await self._deliveries.caught_up()\n        seen: list[ReceivedMessage] = []\n",
+        "        await self._caught_up()\n        seen: list[ReceivedMessage] = []\n",
         "        if refs or newest:\n            return\n"
         "        seen: list[ReceivedMessage] = []\n",
     ),

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import PurePath
 
+DATABASE = "ollim.db"
+
 
 class Moment(StrEnum):
     """Where in the steps of a change a process is."""
@@ -19,6 +21,8 @@ class Moment(StrEnum):
     REMOVAL = "before the removal"
     FOLDER = "before the folder's sync"
     DONE = "after the folder's sync"
+    COMMIT = "before the commit"
+    COMMITTED = "after the commit"
 
 
 _DRAFT = {
@@ -54,12 +58,12 @@ def _points(moments: tuple[str, ...], *labels: str) -> tuple[str, ...]:
 
 
 POINTS: tuple[str, ...] = (
-    *_points(_LINE, "inbox.jsonl", "outbox.jsonl", "messages.jsonl", "ledger.jsonl"),
+    *_points((Moment.COMMIT, Moment.COMMITTED), DATABASE),
+    *_points(_LINE, "ledger.jsonl"),
     *_points(_LINE[:2], "session_history.jsonl"),
-    *_points(_TEXT, "inbox.jsonl", "memory.json", "pending_updates.json", "ping_budget.json"),
+    *_points(_TEXT, "heartbeat", "pending_updates.json", "ping_budget.json"),
     *_points(_TEXT, "fork.json", "fork_messages.json", "inquiries.json", "sessions.json"),
     *_points(_TEXT, "config.json", ".gitignore", "web_browsers.json"),
-    *_points(_TEXT[1:], "outbox.jsonl"),
     *_points((Moment.REMOVAL, Moment.FOLDER, Moment.DONE), "reminders"),
     *_points((Moment.RENAMING, Moment.REMOVAL, Moment.FOLDER), "run_requests"),
     *_points((Moment.REMOVAL,), "pending_updates.json"),

@@ -11,6 +11,7 @@ import os
 import random
 import runpy
 import signal
+import sqlite3
 import stat
 import threading
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from chaos.orders import ANY, CUT, DIE, Order, Orders
-from chaos.points import Moment, is_draft, label_of, point
+from chaos.points import DATABASE, Moment, is_draft, label_of, point
 from chaos.power import Unsynced
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
@@ -29,6 +30,8 @@ _MEETS: Mapping[str, frozenset[str]] = {
     "ENOSPC": frozenset({"create", "write", "link", "mkdir"}),
 }
 _REPLACED = ("open", "close", "write", "ftruncate", "fsync", "replace", "link", "unlink", "mkdir")
+# The module's own, before it is replaced.
+_connect = sqlite3.connect
 
 
 class WoundedSystem:
@@ -47,6 +50,58 @@ class WoundedSystem:
     def install(self) -> None:
         for name in _REPLACED:
             setattr(os, name, getattr(self, name))
+        sqlite3.connect = self.connect  # type: ignore[assignment]
+
+    def connect(self, database: Any, *words: Any, **options: Any) -> sqlite3.Connection:
+        """The database of the bot commits through this system; others are let alone."""
+        place = self._place(database)
+        if place is None or place.name != DATABASE:
+            made: sqlite3.Connection = _connect(database, *words, **options)
+            return made
+        return _connect(database, *words, **options, factory=self._wounded(place))
+
+    def _wounded(self, place: Path) -> type[sqlite3.Connection]:
+        system = self
+
+        class Connection(sqlite3.Connection):
+            def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+                if sql == "BEGIN IMMEDIATE":
+                    system.begin(place)
+                return super().execute(sql, *values) if sql != "COMMIT" else self._commit()
+
+            def _commit(self) -> sqlite3.Cursor:
+                is_change = self.total_changes > getattr(self, "_seen", 0)
+                self._seen = self.total_changes
+                if is_change:
+                    system.commit(place)
+                done = super().execute("COMMIT")
+                if is_change:
+                    system.committed(place)
+                return done
+
+        return Connection
+
+    def begin(self, place: Path) -> None:
+        if self._refusal("open", place):
+            self._refuse_commit("open", place, sqlite3.SQLITE_READONLY)
+
+    def commit(self, place: Path) -> None:
+        with self._lock:
+            self._pass(Moment.COMMIT, place)
+            if self._refusal("write", place):
+                self._refuse_commit("write", place, sqlite3.SQLITE_FULL)
+
+    def committed(self, place: Path) -> None:
+        with self._lock:
+            self._pass(Moment.COMMITTED, place)
+
+    def _refuse_commit(self, call: str, place: Path, code: int) -> NoReturn:
+        order = self._refusal(call, place)
+        assert order is not None
+        self._orders.tell(order, f"{call} {place.name}")
+        refused = sqlite3.OperationalError("refused by chaos")
+        refused.sqlite_errorcode = code
+        raise refused
 
     def open(self, path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
         place = None if dir_fd is not None else self._place(path)

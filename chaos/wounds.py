@@ -19,7 +19,7 @@ from chaos.acts import (
     say_on_page,
 )
 from chaos.orders import CUT, DIE, Order
-from chaos.points import POINTS
+from chaos.points import DATABASE, POINTS
 from chaos.stage import Stage
 
 _LOOKS = 25
@@ -34,8 +34,7 @@ async def _begin_anew(stage: Stage, luck: random.Random) -> None:
 _TALK: tuple[Act, ...] = (say_on_discord, say_on_discord, say_on_page)
 _WORK: tuple[Act, ...] = (remind, run_routine)
 _LEADS_TO: Mapping[str, tuple[Act, ...]] = {
-    "inbox.jsonl": _TALK,
-    "messages.jsonl": _TALK,
+    DATABASE: (*_TALK, *_WORK),
     "fork.json": (begin_fork, end_fork),
     "config.json": (configure,),
     "sessions.json": (_begin_anew,),
@@ -60,7 +59,7 @@ ERRORS: Mapping[str, str] = {
     "no room for a while": "ENOSPC",
 }
 # One file, or all of them.
-_LABELS = ("", "", "", "", *_LEADS_TO, "outbox.jsonl", "memory.json")
+_LABELS = ("", "", "", "", DATABASE, DATABASE, *_LEADS_TO)
 
 
 async def die_at(point: str, stage: Stage, luck: random.Random) -> None:

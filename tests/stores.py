@@ -78,9 +78,10 @@ class Stores:
         self.state.run(lambda tx: leave_update(tx, update))
 
 
-def memory_stores(now: datetime) -> Stores:
+def memory_stores(now: datetime | Callable[[], datetime]) -> Stores:
     """Those of a new data directory."""
-    return Stores(RecordingStore(lambda: now), memory_shelves())
+    clock = now if callable(now) else lambda: now
+    return Stores(RecordingStore(clock), memory_shelves())
 
 
 def on_store(stores: Stores, store: Store) -> Stores:

@@ -38,14 +38,13 @@ class Bucket:
 
 
 def the_budget_is_kept(world: World, evidence: Evidence) -> Iterator[str]:
-    bucket, payments = Bucket(), set()
+    bucket = Bucket()
     for what, at, about in _events(world, evidence):
         if what == "set back":
             bucket.set_back()
             continue
         bucket.fill(at)
         if what == "paid":
-            payments.add(about)
             if bucket.high < 1 - _A_HAIR:
                 yield f"payment {about} was made with {bucket.high:.2f} tokens at the most"
             bucket.pay()
@@ -57,8 +56,6 @@ def the_budget_is_kept(world: World, evidence: Evidence) -> Iterator[str]:
     bucket.fill(moment(left["last_refill"]).timestamp())
     if not bucket.low - _NOT_PAID_YET - _A_HAIR <= left["available"] <= bucket.high + _A_HAIR:
         yield f"{left['available']:.2f} tokens are left, not {bucket.low:.2f} to {bucket.high:.2f}"
-    if left.get("payments", 0) != len(payments):
-        yield f"{left.get('payments', 0)} payments are noted, and {len(payments)} were made"
 
 
 def _events(world: World, evidence: Evidence) -> list[tuple[str, float, str]]:

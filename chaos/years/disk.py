@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,16 +26,12 @@ class _Renamed:
 
 
 class MortalDisk(OsDisk):
-    """Real files, which are not really synced: that is only noted, for when the power goes.
+    """Real files, which are not really synced: that is only noted, for when the power goes."""
 
-    `appended` is told of each line as soon as it stands in a file.
-    """
-
-    def __init__(self, luck: random.Random, appended: Callable[[Path, bytes], None]) -> None:
+    def __init__(self, luck: random.Random) -> None:
         self.death = asyncio.Event()
         self.dies_in: int | None = None
         self._luck = luck
-        self._appended = appended
         self._safe: dict[Path, int] = {}
         self._renamed: dict[Path, list[_Renamed]] = {}
 
@@ -47,18 +42,22 @@ class MortalDisk(OsDisk):
     def die(self) -> None:
         self.death.set()
 
-    def read(self, path: Path, most: int) -> bytes:
+    def check(self) -> None:
+        """Raises `Killed` for what is left of a life that is over."""
         if self.is_dead:
             raise Killed
+
+    def read(self, path: Path, most: int) -> bytes:
+        self.check()
         return super().read(path, most)
 
     def write(self, path: Path, data: bytes, mode: int) -> None:
-        self._step()
+        self.step()
         super().write(path, data, mode)
         self._safe[path] = 0
 
     def append(self, path: Path, data: bytes, mode: int, *, sync: bool) -> None:
-        self._step()
+        self.step()
         is_new, size = not path.exists(), path.stat().st_size if path.exists() else 0
         super().append(path, data, mode, sync=False)
         if is_new:
@@ -67,14 +66,13 @@ class MortalDisk(OsDisk):
             self._safe.pop(path, None)
         else:
             self._safe.setdefault(path, size)
-        self._appended(path, data)
 
     def sync(self, path: Path) -> None:
-        self._step()
+        self.step()
         self._safe.pop(path, None)
 
     def replace(self, source: Path, target: Path) -> None:
-        self._step()
+        self.step()
         before = _content(target)
         super().replace(source, target)
         self._safe.pop(target, None)
@@ -83,21 +81,21 @@ class MortalDisk(OsDisk):
         self._note(_Renamed(target, before, source))
 
     def link(self, source: Path, target: Path) -> None:
-        self._step()
+        self.step()
         super().link(source, target)
         if source in self._safe:
             self._safe[target] = self._safe[source]
         self._note(_Renamed(target, None))
 
     def remove(self, path: Path) -> None:
-        self._step()
+        self.step()
         before = _content(path)
         super().remove(path)
         self._safe.pop(path, None)
         self._note(_Renamed(path, before))
 
     def sync_folder(self, folder: Path) -> None:
-        self._step()
+        self.step()
         self._renamed.pop(folder, None)
 
     def cut(self) -> None:
@@ -114,13 +112,13 @@ class MortalDisk(OsDisk):
     def _note(self, change: _Renamed) -> None:
         self._renamed.setdefault(change.path.parent, []).append(change)
 
-    def _step(self) -> None:
+    def step(self) -> None:
+        """One step of the life; raises `Killed` at the chosen one and after it."""
         if self.dies_in is not None:
             self.dies_in -= 1
             if self.dies_in < 0:
                 self.die()
-        if self.is_dead:
-            raise Killed
+        self.check()
 
 
 def _undo(change: _Renamed) -> None:

@@ -24,6 +24,7 @@ _MAIN = "main"
 def findings(world: World) -> list[str]:
     """Everything that is not as it has to be when all is quiet."""
     record, data = world.machine.record, world.machine.data
+    record.read_database()
     told = Evidence(data, record.folder).noted("told")
     record.replace("talks", [{"session": _MAIN, "texts": [row["text"] for row in told]}])
     record.replace("sessions", [{"session": _MAIN}])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from asyncio import FIRST_COMPLETED
 from collections.abc import Iterable, Iterator
@@ -19,11 +18,12 @@ from chaos.years.disk import Killed, MortalDisk
 from chaos.years.hurry import HurryingLoop, Pace, WallClock
 from chaos.years.letters import Letters
 from chaos.years.mind import Mind
+from chaos.years.store import MortalStore
 from ollim_bot.app.app import App, Ending, Ground
+from ollim_bot.domain.chat import MessageId
 from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.settings import Settings
 
-_NOTED = ("inbox.jsonl", "outbox.jsonl")
 _LONGEST_STOP = 120.0
 _UP_WITHIN = 30.0
 
@@ -60,7 +60,8 @@ class Machine:
         self._luck = luck
         self._app: App | None = None
         self._task: asyncio.Task[Ending] | None = None
-        self._disk = MortalDisk(luck, self._appended)
+        self._disk = MortalDisk(luck)
+        self._store: MortalStore | None = None
 
     @property
     def is_on(self) -> bool:
@@ -76,11 +77,14 @@ class Machine:
         }
         self.starts += 1
         self.clock.zone = self.zone
-        self._disk = MortalDisk(self._luck, self._appended)
+        self._disk = MortalDisk(self._luck)
+        settings = Settings.from_env(environment, cwd=self.home)
+        self._store = MortalStore(settings.paths, self.clock.now, self._disk, self._paid)
         self._app = App(
-            Settings.from_env(environment, cwd=self.home),
+            settings,
             clock=self.clock,
             engine=mind,
+            store=self._store,
             ground=Ground(self._disk, Silence(), quiet),
             channels=[lambda *_: self.letters],
         )
@@ -133,6 +137,8 @@ class Machine:
             raise AssertionError("The bot does not end.")
         if not self._disk.is_dead:
             self._task.result()
+            assert self._store is not None
+            await self._store.close()
         await self._clear_away()
 
     async def kill(self, *, power_goes: bool = False) -> None:
@@ -152,7 +158,9 @@ class Machine:
             for task in others:
                 if task.done() and not task.cancelled():
                     _expected(task.exception())
-        self._app = self._task = None
+        if self._store is not None:
+            self._store.abandon()
+        self._app = self._task = self._store = None
         self.diary.stopped()
 
     def passes(self, seconds: float) -> None:
@@ -161,24 +169,12 @@ class Machine:
         self.clock.jump(seconds)
         self.diary.has_moved()
 
-    def _appended(self, path: Path, data: bytes) -> None:
-        if path.name not in _NOTED:
-            return
-        with (self.record.folder / path.name).open("ab") as file:
-            file.write(data)
-        for line in data.splitlines():
-            if path.name == "outbox.jsonl" and (number := _payment(line)):
-                passed, at = self.clock.monotonic(), self.clock.seconds
-                self.record.note("paid", {"passed": passed, "at": at, "payment": number})
+    def _paid(self, message: MessageId) -> None:
+        passed, at = self.clock.monotonic(), self.clock.seconds
+        self.record.note("paid", {"passed": passed, "at": at, "payment": message})
 
 
 def _expected(error: BaseException | None) -> None:
     """Whatever a dying life leaves behind."""
     if error is not None and not isinstance(error, Killed | Exception | BaseExceptionGroup):
         raise error
-
-
-def _payment(line: bytes) -> int:
-    """The number of the payment that a line of the outbox begins; none is 0."""
-    row = json.loads(line)
-    return int(row.get("payment", 0)) if row.get("row") == "sending" else 0

@@ -263,7 +263,7 @@ async def scene(
 ) -> AsyncIterator[Scene]:
     """The runs have the store as `seen` shows it; `root` is the data directory."""
     clock = ManualClock(NOW)
-    stores = stores or memory_stores(clock.now())
+    stores = stores or memory_stores(clock.now)
     surface = RecordingSurface()
     store = seen(stores.state)
     state = ConversationState(store)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -25,11 +27,21 @@ from ollim_bot.store.files import OsDisk, append_line, remove_durably, write_ato
 data = Path(sys.argv[1])
 WoundedSystem(data, Orders(data.parent / "orders")).install()
 """
-ATOMIC = 'write_atomically(OsDisk(), data / "state" / "memory.json", b"new" * 99, 0o600)'
-CARELESS = 'OsDisk().write(data / "state" / "memory.json", b"new" * 99, 0o600)'
+ATOMIC = 'write_atomically(OsDisk(), data / "state" / "fork.json", b"new" * 99, 0o600)'
+CARELESS = 'OsDisk().write(data / "state" / "fork.json", b"new" * 99, 0o600)'
 LINE = 'append_line(OsDisk(), data / "state" / "ledger.jsonl", b"second line\\n", sync=True)'
 LAZY = 'append_line(OsDisk(), data / "state" / "ledger.jsonl", b"second line\\n", sync=False)'
 GONE = 'remove_durably(OsDisk(), data / "reminders" / "tea.md")'
+COMMITS = """
+import sqlite3
+database = sqlite3.connect(data / "state" / "ollim.db", isolation_level=None)
+database.execute("PRAGMA journal_mode=WAL")
+for word in ("first", "second"):
+    database.execute("BEGIN IMMEDIATE")
+    database.execute("CREATE TABLE IF NOT EXISTS words (word)")
+    database.execute("INSERT INTO words VALUES (?)", (word,))
+    database.execute("COMMIT")
+"""
 LAST = 'os.unlink(data / "reminders" / "milk.md")'
 SEEDS = range(6)
 
@@ -39,7 +51,7 @@ def data(tmp_path: Path) -> Path:
     data = tmp_path / "data"
     for folder in ("state", "reminders"):
         (data / folder).mkdir(parents=True)
-    (data / "state" / "memory.json").write_text("old")
+    (data / "state" / "fork.json").write_text("old")
     (data / "state" / "ledger.jsonl").write_text("first line\n")
     for name in ("tea", "milk"):
         (data / "reminders" / f"{name}.md").write_text(name)
@@ -67,9 +79,9 @@ def after(data: Path, order: Order, *changes: str) -> Orders:
 @pytest.mark.parametrize(
     ("moment", "change", "memory", "ledger", "tea"),
     [
-        ("in the middle of the draft: memory.json", ATOMIC, "old", "first line\n", True),
-        ("before the renaming: memory.json", ATOMIC, "old", "first line\n", True),
-        ("before the folder's sync: memory.json", ATOMIC, "new" * 99, "first line\n", True),
+        ("in the middle of the draft: fork.json", ATOMIC, "old", "first line\n", True),
+        ("before the renaming: fork.json", ATOMIC, "old", "first line\n", True),
+        ("before the folder's sync: fork.json", ATOMIC, "new" * 99, "first line\n", True),
         ("before the writing: ledger.jsonl", LINE, "old", "first line\n", True),
         ("in the middle of the writing: ledger.jsonl", LINE, "old", "first line\nsecond", True),
         ("before the sync: ledger.jsonl", LINE, "old", "first line\nsecond line\n", True),
@@ -83,16 +95,49 @@ def test_it_dies_where_it_is_told(
     assert moment in POINTS
     orders = after(data, Order(DIE, moment), change)
     assert orders.carried_out() == [(DIE, moment)]
-    assert (data / "state" / "memory.json").read_text() == memory
+    assert (data / "state" / "fork.json").read_text() == memory
     assert (data / "state" / "ledger.jsonl").read_text() == ledger
     assert (data / "reminders" / "tea.md").exists() is tea
+
+
+@pytest.mark.parametrize(
+    ("moment", "words"),
+    [("before the commit: ollim.db", []), ("after the commit: ollim.db", [("first",)])],
+)
+def test_it_dies_around_a_commit(data: Path, moment: str, words: list[tuple[str]]) -> None:
+    assert moment in POINTS
+    orders = after(data, Order(DIE, moment), COMMITS)
+    assert orders.carried_out() == [(DIE, moment)]
+    with closing(sqlite3.connect(data / "state" / "ollim.db")) as database:
+        tables = database.execute("SELECT name FROM sqlite_master").fetchall()
+        assert (database.execute("SELECT word FROM words").fetchall() if tables else []) == words
+
+
+@pytest.mark.parametrize(
+    ("error", "statement", "code"),
+    [("EROFS", "BEGIN IMMEDIATE", "READONLY"), ("ENOSPC", "COMMIT", "FULL")],
+)
+def test_an_error_meets_the_database_too(data: Path, error: str, statement: str, code: str) -> None:
+    orders = Orders(data.parent / "orders")
+    system = WoundedSystem(data, orders)
+    with closing(system.connect(data / "state" / "ollim.db", isolation_level=None)) as database:
+        database.execute("CREATE TABLE words (word)")
+        orders.give(Order(error, label="ollim.db"))
+        for each in ("BEGIN IMMEDIATE", "INSERT INTO words VALUES ('first')", "COMMIT"):
+            if each == statement:
+                with pytest.raises(sqlite3.OperationalError) as refused:
+                    database.execute(each)
+                break
+            database.execute(each)
+        assert refused.value.sqlite_errorcode == getattr(sqlite3, f"SQLITE_{code}")
+        orders.withdraw()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_was_synced_survives_a_power_cut(data: Path, seed: int) -> None:
     after(data, Order(CUT, "before the removal: reminders", seed=seed), ATOMIC, LINE, GONE, LAST)
     assert not (data / "reminders" / "milk.md").exists() or (data / "reminders" / "tea.md").exists()
-    assert (data / "state" / "memory.json").read_text() == "new" * 99
+    assert (data / "state" / "fork.json").read_text() == "new" * 99
     assert (data / "state" / "ledger.jsonl").read_text() == "first line\nsecond line\n"
 
 
@@ -100,11 +145,11 @@ def test_a_power_cut_takes_what_was_not_synced(data: Path) -> None:
     """Not always all of it: that is up to chance."""
     ledgers, reminders = set(), set()
     for seed in SEEDS:
-        memory = data / "state" / "memory.json"
+        memory = data / "state" / "fork.json"
         memory.write_text("old")
         (data / "state" / "ledger.jsonl").write_text("first line\n")
         (data / "reminders" / "tea.md").write_text("tea")
-        careless = CARELESS.replace("memory", "config")
+        careless = CARELESS.replace("fork", "config")
         (data / "state" / "config.json").unlink(missing_ok=True)
         order = Order(CUT, "before the folder's sync: reminders", seed=seed)
         after(data, order, LAZY, careless, GONE)
@@ -121,10 +166,10 @@ def test_a_power_cut_takes_what_was_not_synced(data: Path) -> None:
 def test_a_file_that_took_the_place_of_another_may_lose_it_again(data: Path) -> None:
     kept = set()
     for seed in SEEDS:
-        (data / "state" / "memory.json").write_text("old")
-        order = Order(CUT, "before the folder's sync: memory.json", seed=seed)
+        (data / "state" / "fork.json").write_text("old")
+        order = Order(CUT, "before the folder's sync: fork.json", seed=seed)
         after(data, order, ATOMIC)
-        kept.add((data / "state" / "memory.json").read_text())
+        kept.add((data / "state" / "fork.json").read_text())
     assert kept == {"old", "new" * 99}
 
 
@@ -172,7 +217,7 @@ def test_an_error_can_be_for_one_file(data: Path) -> None:
     orders = Orders(data.parent / "orders")
     system = WoundedSystem(data, orders)
     orders.give(Order("ENOSPC", label="ledger.jsonl"))
-    for name, is_met in (("memory.json", False), ("ledger.jsonl", True)):
+    for name, is_met in (("fork.json", False), ("ledger.jsonl", True)):
         descriptor = system.open(data / "state" / name, os.O_WRONLY | os.O_APPEND)
         if is_met:
             with pytest.raises(OSError, match="No space"):

@@ -68,7 +68,7 @@ def test_a_power_cut_keeps_what_was_synced_and_nothing_is_made_up(tmp_path: Path
     kept, lines = tmp_path / "kept", tmp_path / "lines"
     seen = set()
     for seed in range(40):
-        disk = MortalDisk(random.Random(seed), lambda _, __: None)
+        disk = MortalDisk(random.Random(seed))
         disk.write(tmp_path / "draft", b"old", 0o600)
         disk.sync(tmp_path / "draft")
         disk.replace(tmp_path / "draft", kept)

@@ -291,7 +291,7 @@ async def scene(
 ) -> AsyncIterator[Scene]:
     """A start of the bot; what it keeps is in `stores`, for a second start."""
     clock = clock or ManualClock(NOW)
-    stores = stores or memory_stores(clock.now())
+    stores = stores or memory_stores(clock.now)
     surfaces = [RecordingSurface()] if surfaces is None else surfaces
     keeper = FakeKeeper()
     deps = world(

@@ -60,7 +60,7 @@ class World:
         self.clock = clock
         self.folder = folder
         self.engine = ScriptedEngine(clock)
-        self.stores: Stores = memory_stores(NOW)
+        self.stores: Stores = memory_stores(clock.now)
         self.store = self.stores.state
         assert isinstance(self.store, RepeatingStore)
         self.disk = self.store

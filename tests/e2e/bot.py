@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import aiohttp
@@ -23,9 +23,12 @@ from tests.web.sign_in import Door, protocols
 
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import Secret
+from ollim_bot.store.database import Step
 from ollim_bot.store.deliveries import Delivery
 from ollim_bot.store.messages import LoggedMessage
 from ollim_bot.store.opening import look_into
+
+R = TypeVar("R")
 
 # Seconds. What is right is there much sooner, unless the machine is very busy.
 LIMIT = 120.0
@@ -247,6 +250,12 @@ class Bot:
         lines = path.read_text().splitlines() if path.exists() else []
         return [json.loads(line) for line in lines]
 
+    def asked(self, question: Step[R]) -> R:
+        """What the database answers."""
+        found = look_into(DataPaths(self.data), datetime.now(UTC), question)
+        assert found is not None, "there is no database"
+        return found
+
     def deliveries(self) -> list[Delivery]:
         """All of Discord, in the order of the log."""
         log = [each.message.id for each in self.log()]
@@ -266,9 +275,8 @@ class Bot:
 
     def open_inputs(self) -> set[str]:
         """What was accepted and has no end yet."""
-        rows = self.rows("inbox.jsonl")
-        accepted = {row["message"]["id"] for row in rows if "message" in row}
-        return accepted - {each for row in rows if row["row"] == "ended" for each in row["inputs"]}
+        inbox = look_into(DataPaths(self.data), datetime.now(UTC), lambda tx: tx.inbox.get())
+        return set() if inbox is None else {each.id for each in inbox.accepted}
 
     def session(self) -> str | None:
         path = self.data / "state" / "sessions.json"

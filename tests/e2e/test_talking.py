@@ -8,6 +8,9 @@ from tests.e2e.bot import Bot
 from tests.e2e.conftest import Scene
 from tests.engine.scene import spoken, tiny_png
 
+from ollim_bot.domain.chat import Author
+from ollim_bot.domain.inbox import InputEnd
+from ollim_bot.domain.inputs import InputId
 from ollim_bot.offline.messages import CallTool, Fail, Reply, Say, Stall
 
 REMINDER = "ollim-bot reminder add -m 'drink water' --in 20m"
@@ -39,8 +42,10 @@ async def test_the_agent_acts_with_its_tools_and_says_so(scene: Scene) -> None:
 
 
 async def test_a_prompt_carries_the_time_and_what_happened_meanwhile(scene: Scene) -> None:
+    await scene.bot.stop()
     state = scene.bot.data / "state" / "pending_updates.json"
     state.write_text(json.dumps([{"ts": "2026-11-15T08:00:00+01:00", "message": "Mail checked."}]))
+    await scene.bot.start()
 
     await scene.bot.ask("anything new?")
     await scene.bot.ask("and now?")
@@ -66,8 +71,9 @@ async def test_a_new_message_stops_the_answer_to_the_last_one(scene: Scene) -> N
     assert "first" in asked
     assert "second" in asked
     await scene.bot.until(lambda: not scene.bot.open_inputs())
-    ends = [row["end"] for row in scene.bot.rows("inbox.jsonl") if row["row"] == "ended"]
-    assert ends == ["superseded", "answered"]
+    said = [each.message.id for each in scene.bot.log() if each.message.author is Author.OWNER]
+    ends = scene.bot.asked(lambda tx: [tx.inbox.end_of(InputId(each)) for each in said])
+    assert ends == [InputEnd.SUPERSEDED, InputEnd.ANSWERED]
 
 
 async def test_an_interrupt_stops_the_answer_and_nothing_else(scene: Scene) -> None:
@@ -109,10 +115,9 @@ async def test_each_failure_of_the_provider_is_a_sentence_and_the_next_message_w
         note = await scene.bot.note(sentence)
         assert note.endswith(".")
 
-    memory = scene.bot.data / "state" / "memory.json"
-    assert "untried" in memory.read_text()
+    assert scene.bot.asked(lambda tx: tx.provider.get()).is_untried
     assert await scene.bot.ask("and this?") == "ok"
-    assert "untried" not in memory.read_text()
+    assert not scene.bot.asked(lambda tx: tx.provider.get()).is_untried
 
 
 async def test_commands_work_on_the_running_conversation(scene: Scene) -> None:

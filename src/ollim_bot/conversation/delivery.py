@@ -25,6 +25,8 @@ _LONGEST_CALL = 60.0
 _LONGEST_PAUSE = 60.0
 # With the pauses between them about two minutes: later messages have waited long enough.
 _READINGS = 8
+# So long an answer waits for its draft to be edited; then it is sent anew.
+_DRAFT_PATIENCE = 8.0
 _OTHERS = 500
 # Discord compares a nonce with those of "the past few minutes". A repeat that begins within two
 # minutes arrives within three, since a call lasts one minute at most.
@@ -116,9 +118,9 @@ class Transport:
         except errors.DeliveryUncertain:
             return ()
 
-    async def edit(self, ref: str, content: ChatMessage) -> None:
+    async def edit(self, ref: str, content: ChatMessage, within: float) -> None:
         late = errors.DeliveryUncertain("It takes too long to answer.")
-        await self._answer(self._channel.edit(ref, content), late)
+        await self._answer(self._channel.edit(ref, content), late, within)
 
     async def looked_up(
         self, part: MessagePart, attempt: PartAttempt, others: set[str]
@@ -168,9 +170,11 @@ class Transport:
         except Exception:  # a fault of the channel must not block the next message
             _logger.exception("%s failed in an unforeseen way", self.name)
 
-    async def _answer(self, call: Coroutine[Any, Any, T], late: errors.OllimError) -> T:
+    async def _answer(
+        self, call: Coroutine[Any, Any, T], late: errors.OllimError, within: float = _LONGEST_CALL
+    ) -> T:
         asked = asyncio.ensure_future(call)
-        alarm = asyncio.ensure_future(self._clock.sleep(_LONGEST_CALL))
+        alarm = asyncio.ensure_future(self._clock.sleep(within))
         try:
             await asyncio.wait({asked, alarm}, return_when=asyncio.FIRST_COMPLETED)
             if not asked.done():
@@ -204,6 +208,7 @@ class DeliveryQueue:
         self._transport = Transport(channel, clock)
         self._clock = clock
         self._attempts: dict[tuple[MessageId, int], PartAttempt] = {}
+        self._draft_edits: dict[MessageId, float] = {}
         self._unrecorded: dict[MessageId, Unrecorded] = {}
         self._has_open = asyncio.Event()
         self._has_edits = asyncio.Event()
@@ -352,6 +357,7 @@ class DeliveryQueue:
     async def _drop_drafts(self, delivery: Delivery) -> None:
         """Give up drafts that cannot be edited: the message is sent anew."""
         message_id = delivery.message.id
+        self._draft_edits.pop(message_id, None)
         await self._store.transact(lambda tx: tx.deliveries.drop_drafts(self.name, message_id))
         self._transport.discard(delivery.refs)
 
@@ -451,26 +457,40 @@ class DeliveryQueue:
         if delivery is None:
             await self._has_edits.wait()
             return True
+        if _shows_draft(delivery):
+            self._draft_edits.setdefault(delivery.message.id, self._clock.monotonic())
         try:
             if not _came_from_there(delivery):
                 await self._edit(delivery)
         except errors.DeliveryFailed as refused:
             _logger.info("A message on %s cannot be edited: %s", self.name, refused)
-            if delivery.shown_change == 0 and delivery.message.turn is not None:
+            if _shows_draft(delivery):
                 await self._drop_drafts(delivery)
                 return True
+        except errors.DeliveryUncertain:
+            if not self._is_draft_given_up(delivery):
+                raise
+            await self._drop_drafts(delivery)
+            return True
+        self._draft_edits.pop(delivery.message.id, None)
         message_id, change = delivery.message.id, delivery.logged.change
         await self._store.transact(
             lambda tx: tx.deliveries.note_shown(self.name, message_id, change)
         )
         return True
 
+    def _is_draft_given_up(self, delivery: Delivery) -> bool:
+        """Whether an answer would be kept back for long by a draft that cannot be edited."""
+        began = self._draft_edits.get(delivery.message.id)
+        return began is not None and self._clock.monotonic() - began >= _DRAFT_PATIENCE
+
     async def _edit(self, delivery: Delivery) -> None:
         """Edit every sent part; if the number of parts differs, as many as there are."""
+        within = _DRAFT_PATIENCE if _shows_draft(delivery) else _LONGEST_CALL
         for ref, content in zip(
             delivery.refs, self._transport.parts(delivery.message), strict=False
         ):
-            await self._transport.edit(ref, content)
+            await self._transport.edit(ref, content, within)
 
 
 def _next_open(tx: Transaction, channel: str, now: datetime) -> Delivery | None:
@@ -499,6 +519,11 @@ def record_fork_message(
 def _record(tx: Transaction, delivery: Delivery | None) -> None:
     if delivery is not None:
         record_fork_message(tx, delivery.message, delivery.logged.sender, delivery.refs)
+
+
+def _shows_draft(delivery: Delivery) -> bool:
+    """Whether what the channel shows is still a draft of the answer."""
+    return delivery.shown_change == 0 and delivery.message.turn is not None
 
 
 def _came_from_there(delivery: Delivery) -> bool:

@@ -117,6 +117,8 @@ class FakeChatService:
 
     def discard(self, refs: Sequence[str]) -> None:
         self.history = [each for each in self.history if each.id not in refs]
+        for turn, drafts in self.drafts.items():
+            self.drafts[turn] = [each for each in drafts if each not in refs]
 
     def ended(self, message: ChatMessage, refs: Sequence[str]) -> None:
         self.ends.append((message.id, tuple(refs)))

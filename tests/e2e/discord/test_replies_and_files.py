@@ -6,6 +6,7 @@ from tests.e2e.discord.talk import WELCOME, Talk
 from tests.e2e.test_reminders import left, remind
 from tests.engine.scene import tiny_png
 
+from ollim_bot.domain.inputs import OwnerMessage
 from ollim_bot.offline.messages import CallTool, Hang, Reply, Say
 from ollim_bot.surfaces.discord.inbound import NOTHING_TO_READ
 from ollim_bot.surfaces.discord.rendering import FORK
@@ -113,7 +114,7 @@ async def test_waiting_messages_are_taken_as_they_stand_when_they_are_taken(talk
     talk.discord.edit(ids[0], "one, corrected")
     talk.discord.delete(ids[1])
     await talk.until(lambda: len(talk.bot.open_inputs()) == 3)
-    await talk.until(lambda: "one, corrected" in _edits(talk))
+    await talk.until(lambda: "one, corrected" in _waiting(talk))
     talk.discord.slash("interrupt")
     await talk.model.seen(2, within=30)
     assert talk.model.requests[1].last_user_text.endswith("\n\none, corrected\n\nthree")
@@ -129,5 +130,6 @@ async def test_a_message_without_anything_to_read_gets_an_honest_sentence(talk: 
     assert len(talk.model.requests) == 1
 
 
-def _edits(talk: Talk) -> list[str]:
-    return [row["text"] for row in talk.bot.rows("inbox.jsonl") if row["row"] == "edited"]
+def _waiting(talk: Talk) -> list[str]:
+    inbox = talk.bot.asked(lambda tx: tx.inbox.get())
+    return [each.text for each in inbox.accepted if isinstance(each, OwnerMessage)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import pytest
 from devtools.localdiscord.interactions import FIRST_ANSWER_WITHIN
@@ -12,6 +13,8 @@ from tests.e2e.bot import LIMIT
 from tests.e2e.discord.talk import Talk
 
 from ollim_bot.offline.messages import Hang
+from ollim_bot.paths import DataPaths
+from ollim_bot.store.opening import open_database
 
 FORK = "in a fork · apart from the main conversation"
 MODES = "dontAsk, default, acceptEdits, bypassPermissions"
@@ -167,13 +170,15 @@ async def test_each_argument_with_known_values_proposes_them(talk: Talk) -> None
 
 
 async def test_the_menu_is_put_up_once_and_again_when_it_was_another(talk: Talk) -> None:
-    await talk.until(lambda: _kept(talk, "memory.json").get("discord_commands"))
+    await talk.until(lambda: talk.bot.asked(lambda tx: tx.discord.get()).commands)
     talk.discord.drop_gateway(4000, resumable=False)
     await talk.ask("hello", "Hi Ada.")
     assert talk.discord.command_puts == 1
     await talk.bot.stop()
-    kept = _kept(talk, "memory.json") | {"discord_commands": "of another version"}
-    (talk.bot.data / "state" / "memory.json").write_text(json.dumps(kept))
+    paths = DataPaths(talk.bot.data)
+    database = open_database(paths, lambda: datetime.now(UTC), is_holder=False, report=print)
+    database.run(lambda tx: tx.discord.change(lambda known: known.with_commands("of another")))
+    database.close()
     await talk.bot.start()
     await talk.until(lambda: talk.discord.command_puts == 2)
     assert (await talk.command("version")).text.startswith("ollim-bot ")
