@@ -37,7 +37,7 @@ from ollim_bot.store.store import Store
 from ollim_bot.store.stores import open_stores
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.stores import Stores
-from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.clock import ManualClock, run_ready_tasks
 from ollim_bot.testing.immediate_store import ImmediateStore
 from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.surface import RecordingSurface
@@ -88,8 +88,7 @@ class Day:
             await self._breathe()
 
     async def _breathe(self) -> None:
-        for _ in range(60):
-            await asyncio.sleep(0)
+        await run_ready_tasks()
         self._check()
 
     async def until(self, condition: Callable[[], object]) -> None:
