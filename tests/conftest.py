@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import secrets
 import shutil
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from tests.engine.cheap_starts import CHEAP_STARTS
 
 # No deadlines, since a shared machine may stall anywhere. In CI the examples are always the same,
 # so that a change is judged by what it changed; HYPOTHESIS_PROFILE=thorough looks for new ones.
@@ -35,6 +37,9 @@ if _has_room_in_memory():
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
 
+os.environ.update(CHEAP_STARTS)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--chaos-seconds", type=float, default=6, help="how long to injure")
     parser.addoption("--chaos-seed", type=int, default=None, help="repeat the run of a seed")
@@ -53,6 +58,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left = [each for each in items if each.get_closest_marker("minutes")]
         config.hook.pytest_deselected(items=left)
         items[:] = [each for each in items if each not in left]
+
+
+def pytest_collection_finish() -> None:
+    # Ten thousand tests are looked through in vain by each collection otherwise.
+    gc.collect()
+    gc.freeze()
 
 
 def _is_long(config: pytest.Config) -> bool:

@@ -1,4 +1,4 @@
-"""Background runs with the real engine get a model and a data directory of their own."""
+"""Background runs get a model and a data directory of their own."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.background.real_scene import RealScene, real_scene
+from tests.background.real_scene import RealScene, modelled_scene, real_scene
 from tests.engine.scene import LIMIT
 
 
 @pytest.fixture
 async def real(tmp_path: Path) -> AsyncIterator[RealScene]:
     async with asyncio.timeout(LIMIT), real_scene(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+async def modelled(tmp_path: Path) -> AsyncIterator[RealScene]:
+    async with asyncio.timeout(LIMIT), modelled_scene(tmp_path) as made:
         yield made

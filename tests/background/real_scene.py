@@ -1,4 +1,7 @@
-"""Background runs with the real engine and real files; only the model answers by script."""
+"""Background runs with real files, with the real engine or one in this process.
+
+The model answers by script.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,21 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC
 from pathlib import Path
 
 from tests.background.scene import Scene, scene
+from tests.e2e.model_engine import ModelEngine
 from tests.engine.processes import engines_at, eventually
 from tests.engine.scene import engine_at
 from tests.engine.scene import scene as model_scene
 from tests.storage.places import DataDirectory, QuickDisk
 
+from ollim_bot.clock import SystemClock
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
-from ollim_bot.engine.claude import ClaudeEngine
 from ollim_bot.offline.messages import CallTool, ModelRequest, Reply, Say
 from ollim_bot.offline.scripted import ScriptedModel
-from ollim_bot.ports import Refusal, SessionSpec, ToolCall, Toolset
+from ollim_bot.ports import AgentEngine, Refusal, SessionSpec, ToolCall, Toolset
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.registry import MAIN_TOOLS
 from ollim_bot.tools.toolset import toolset
@@ -34,7 +39,7 @@ class RealScene:
 
     home: Path
     model: ScriptedModel
-    engine: ClaudeEngine
+    engine: AgentEngine
     stage: Scene
 
     @property
@@ -76,14 +81,32 @@ async def _everything(_: ToolCall) -> Refusal | None:
 
 @asynccontextmanager
 async def real_scene(home: Path) -> AsyncIterator[RealScene]:
-    async with model_scene(home) as at:
-        data = DataDirectory(home / "data")
-        engine = engine_at(home, at.url)
-        stores = data.open(QuickDisk())
-        async with scene(engine, root=data.paths.root, stores=stores) as stage:
-            stage.base = SessionSpec("You help.", data.paths.root, thinking="adaptive")
-            stage.main = None
-            yield RealScene(home, at.model, engine, stage)
+    """With the engine's program, which takes a second to start."""
+    async with (
+        model_scene(home) as at,
+        _with_files(home, at.model, engine_at(home, at.url)) as made,
+    ):
+        yield made
+
+
+@asynccontextmanager
+async def modelled_scene(home: Path) -> AsyncIterator[RealScene]:
+    """With an engine that keeps the contract of engines in this process."""
+    model = ScriptedModel()
+    async with _with_files(home, model, ModelEngine(model, SystemClock(UTC))) as made:
+        yield made
+
+
+@asynccontextmanager
+async def _with_files(
+    home: Path, model: ScriptedModel, engine: AgentEngine
+) -> AsyncIterator[RealScene]:
+    data = DataDirectory(home / "data")
+    stores = data.open(QuickDisk())
+    async with scene(engine, root=data.paths.root, stores=stores) as stage:
+        stage.base = SessionSpec("You help.", data.paths.root, thinking="adaptive")
+        stage.main = None
+        yield RealScene(home, model, engine, stage)
 
 
 def calls(tool: str, **arguments: object) -> Reply:

@@ -1,4 +1,7 @@
-"""Whole background runs with the real engine: what reaches the owner, and what is left behind."""
+"""Whole background runs: what reaches the owner, and what is left behind.
+
+The real engine runs where its program or its record has a part in the promise.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,11 @@ def one_report(words: str) -> Reply:
     return calls(REPORT, message=words)
 
 
-async def pinging(real: RealScene, **fields: Any) -> asyncio.Task[OccurrenceState]:
+async def pinging(at: RealScene, **fields: Any) -> asyncio.Task[OccurrenceState]:
     """A run that wants to ping now, and is kept waiting."""
-    real.model.then(calls(PING, message="Call mum."))
-    task = real.stage.start(reminder(update_main_session=ReportMode.FREELY, **fields))
-    await real.stage.until(lambda: real.stage.clock.sleeping == 2)
+    at.model.then(calls(PING, message="Call mum."))
+    task = at.stage.start(reminder(update_main_session=ReportMode.FREELY, **fields))
+    await at.stage.until(lambda: at.stage.clock.sleeping == 2)
     return task
 
 
@@ -86,13 +89,13 @@ async def test_a_ping_is_marked_recorded_and_charged(real: RealScene) -> None:
     ],
 )
 async def test_the_duty_to_report_is_met(
-    real: RealScene, mode: ReportMode, answers: list[Reply], requests: int, pending: list[str]
+    modelled: RealScene, mode: ReportMode, answers: list[Reply], requests: int, pending: list[str]
 ) -> None:
     """By the agent, who is sent back twice at most, and else by the program."""
-    real.model.then(*answers)
-    stage = real.stage
+    modelled.model.then(*answers)
+    stage = modelled.stage
     assert await stage.run(routine(update_main_session=mode)) is OccurrenceState.DONE
-    assert len(real.model.requests) == requests
+    assert len(modelled.model.requests) == requests
     assert stage.pending == pending
     assert await stage.told() == []
 
@@ -105,10 +108,10 @@ async def test_who_is_sent_back_is_told_why_and_may_still_report(real: RealScene
     assert stage.pending == ["Late, but here."]
 
 
-async def test_a_blocked_report_is_refused_with_what_to_do(real: RealScene) -> None:
-    real.model.then(one_report("Psst."))
-    await real.stage.run(routine(update_main_session=ReportMode.BLOCKED))
-    assert real.results() == ["This job may not report to the main session. End without it."]
+async def test_a_blocked_report_is_refused_with_what_to_do(modelled: RealScene) -> None:
+    modelled.model.then(one_report("Psst."))
+    await modelled.stage.run(routine(update_main_session=ReportMode.BLOCKED))
+    assert modelled.results() == ["This job may not report to the main session. End without it."]
 
 
 async def test_a_run_that_takes_too_long_is_ended_told_and_its_ping_can_be_answered(
@@ -130,12 +133,12 @@ async def test_a_run_that_takes_too_long_is_ended_told_and_its_ping_can_be_answe
 
 
 async def test_a_failure_is_told_once_by_name_and_its_ping_can_be_answered(
-    real: RealScene,
+    modelled: RealScene,
 ) -> None:
-    real.model.then(BANK).when(lambda request: bool(request.tool_results), FAILED)
-    stage = real.stage
+    modelled.model.then(BANK).when(lambda request: bool(request.tool_results), FAILED)
+    stage = modelled.stage
     assert await stage.run(routine()) is OccurrenceState.FAILED
-    real.model.when("YOUR TASK", FAILED)
+    modelled.model.when("YOUR TASK", FAILED)
     assert await stage.run(routine(), Try(2)) is OccurrenceState.FAILED
     first, second = (row for row in stage.rows if row.state == "failed")
     assert recorded(stage) == [first.facts["session"]]
@@ -147,14 +150,14 @@ async def test_a_failure_is_told_once_by_name_and_its_ping_can_be_answered(
 
 
 async def test_a_ping_while_the_owner_is_answered_is_refused_and_told_to_the_agent(
-    real: RealScene,
+    modelled: RealScene,
 ) -> None:
-    real.model.then(BANK, one_report("The bank wrote."))
-    stage = real.stage
+    modelled.model.then(BANK, one_report("The bank wrote."))
+    stage = modelled.stage
     stage.is_busy = True
     await stage.run(routine())
     assert stage.said == []
-    assert real.results()[0] == (
+    assert modelled.results()[0] == (
         "The owner is in the middle of a conversation. "
         "Leave it with `report_updates`, or end without a message."
     )
@@ -163,11 +166,11 @@ async def test_a_ping_while_the_owner_is_answered_is_refused_and_told_to_the_age
 
 
 async def test_a_reminder_that_was_ordered_waits_for_the_end_of_the_answer(
-    real: RealScene,
+    modelled: RealScene,
 ) -> None:
-    stage = real.stage
+    stage = modelled.stage
     stage.is_busy = True
-    task = await pinging(real, must=True)
+    task = await pinging(modelled, must=True)
     await stage.clock.advance(30)
     assert stage.said == []
     stage.is_busy = False
@@ -177,28 +180,28 @@ async def test_a_reminder_that_was_ordered_waits_for_the_end_of_the_answer(
     assert stage.store.run(lambda tx: tx.budget.get()).tokens == 5
 
 
-async def test_but_not_for_longer_than_two_minutes(real: RealScene) -> None:
-    stage = real.stage
+async def test_but_not_for_longer_than_two_minutes(modelled: RealScene) -> None:
+    stage = modelled.stage
     stage.is_busy = True
-    task = await pinging(real, must=True)
+    task = await pinging(modelled, must=True)
     await stage.clock.advance(120)
     assert await task is OccurrenceState.DONE
     assert stage.said == ["Call mum."]
 
 
-async def test_a_check_of_a_chain_sets_the_next_one(real: RealScene) -> None:
-    real.model.then(calls("mcp__discord__follow_up_chain", minutes_from_now=30))
-    stage = real.stage
+async def test_a_check_of_a_chain_sets_the_next_one(modelled: RealScene) -> None:
+    modelled.model.then(calls("mcp__discord__follow_up_chain", minutes_from_now=30))
+    stage = modelled.stage
     await stage.run(reminder("root", chain=Chain(max=2)))
-    assert "CHAIN CONTEXT: check 1 of 3." in spoken(real.model.requests[0])[0]
+    assert "CHAIN CONTEXT: check 1 of 3." in spoken(modelled.model.requests[0])[0]
     (shelved,) = stage.stores.reminders.all()
     assert shelved.item.chain == Chain(max=2, depth=1, parent="root")
     assert shelved.item.spec.message == "Look at the mail."
 
 
-async def test_the_last_check_of_a_chain_sets_none(real: RealScene) -> None:
-    real.model.then(calls("mcp__discord__follow_up_chain", minutes_from_now=30))
-    stage = real.stage
+async def test_the_last_check_of_a_chain_sets_none(modelled: RealScene) -> None:
+    modelled.model.then(calls("mcp__discord__follow_up_chain", minutes_from_now=30))
+    stage = modelled.stage
     await stage.run(reminder("last", chain=Chain(max=2, depth=2, parent="root")))
-    assert "This was the last check of the chain" in real.results()[0]
+    assert "This was the last check of the chain" in modelled.results()[0]
     assert stage.stores.reminders.all() == []

@@ -19,6 +19,7 @@ from uuid import uuid4
 
 import aiohttp
 from tests.e2e import warm
+from tests.engine.cheap_starts import CHEAP_STARTS
 from tests.web.sign_in import Door, protocols
 
 from ollim_bot.paths import DataPaths
@@ -101,7 +102,7 @@ class Bot:
         self._http.headers["Authorization"] = f"Bearer {self._session}"
 
     def environment(self) -> dict[str, str]:
-        """Nothing of whoever runs the tests but the search path."""
+        """Nothing of the environment of the tests but the search path."""
         provider = (
             {}
             if self._model is None
@@ -112,6 +113,7 @@ class Bot:
         )
         return {
             "PATH": os.environ["PATH"],
+            **CHEAP_STARTS,
             "HOME": str(self.home),
             "LANG": "C.UTF-8",
             "OLLIM_DATA_DIR": str(self.data),

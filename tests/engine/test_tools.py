@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 from tests.engine.scene import Scene, ask, texts
+from tests.engine.shared import PING, PING_SCHEMA, SharedSession
 
 from ollim_bot.domain.events import (
     AgentEvent,
@@ -19,12 +20,7 @@ from ollim_bot.errors import OllimError
 from ollim_bot.offline.messages import CallTool, Reply
 from ollim_bot.ports import Refusal, Tool, ToolAnswer, ToolCall, Toolset
 
-PING = "mcp__chat__ping"
-SCHEMA = {
-    "type": "object",
-    "properties": {"message": {"type": "string"}},
-    "required": ["message"],
-}
+in_module_loop = pytest.mark.asyncio(loop_scope="module")
 
 
 async def _pong(arguments: Mapping[str, object]) -> ToolAnswer:
@@ -44,7 +40,7 @@ async def _says_no(_: Mapping[str, object]) -> ToolAnswer:
 
 
 def chat(run: object = _pong) -> Mapping[str, tuple[Tool, ...]]:
-    return {"chat": (Tool("ping", "Sends a message", SCHEMA, run),)}  # type: ignore[arg-type]
+    return {"chat": (Tool("ping", "Sends a message", PING_SCHEMA, run),)}  # type: ignore[arg-type]
 
 
 def of_tools(events: list[AgentEvent]) -> list[AgentEvent]:
@@ -52,65 +48,69 @@ def of_tools(events: list[AgentEvent]) -> list[AgentEvent]:
     return [event for event in events if isinstance(event, kinds)]
 
 
-async def test_a_call_that_the_gate_lets_through_is_made(stage: Scene) -> None:
+@in_module_loop
+async def test_a_call_that_the_gate_lets_through_is_made(shared: SharedSession) -> None:
     asked: list[ToolCall] = []
 
     async def gate(call: ToolCall) -> Refusal | None:
         asked.append(call)
         return None
 
-    stage.model.then(Reply((CallTool(PING, {"message": "hi"}),))).answers("Sent.")
-    async with stage.session(Toolset(chat(), gate=gate)) as session:
-        events = await ask(session, "ping me")
+    shared.model.then(Reply((CallTool(PING, {"message": "hi"}),))).answers("Sent.")
+    shared.tools = Toolset(chat(), gate=gate)
+    events = await shared.ask("ping me")
 
     started, ended = of_tools(events)
     assert isinstance(started, ToolStarted)
     assert (started.tool, started.arguments) == (PING, {"message": "hi"})
     assert ended == ToolEnded(started.call_id)
     assert asked == [ToolCall(PING, {"message": "hi"})]
-    assert [one.text for one in stage.model.requests[-1].tool_results] == ["pong hi"]
+    assert [one.text for one in shared.model.requests[-1].tool_results] == ["pong hi"]
     assert texts(events) == ["Sent."]
 
 
-async def test_a_refused_call_is_not_made_and_the_model_is_told_why(stage: Scene) -> None:
+@in_module_loop
+async def test_a_refused_call_is_not_made_and_the_model_is_told_why(shared: SharedSession) -> None:
     async def gate(_: ToolCall) -> Refusal:
         return Refusal("Pings are used up until tomorrow.")
 
-    stage.model.then(Reply((CallTool(PING, {"message": "hi"}),)))
-    async with stage.session(Toolset(chat(_breaks), gate=gate)) as session:
-        started, refused = of_tools(await ask(session, "ping me"))
+    shared.model.then(Reply((CallTool(PING, {"message": "hi"}),)))
+    shared.tools = Toolset(chat(_breaks), gate=gate)
+    started, refused = of_tools(await shared.ask("ping me"))
 
-    (told,) = stage.model.requests[-1].tool_results
+    (told,) = shared.model.requests[-1].tool_results
     assert isinstance(started, ToolStarted)
     assert refused == ToolRefused(started.call_id, PING, "Pings are used up until tomorrow.")
     assert told.is_error
     assert "Pings are used up until tomorrow." in told.text
 
 
-async def test_a_gate_that_breaks_refuses(stage: Scene) -> None:
+@in_module_loop
+async def test_a_gate_that_breaks_refuses(shared: SharedSession) -> None:
     async def gate(_: ToolCall) -> Refusal | None:
         raise KeyError("broken")
 
-    stage.model.then(Reply((CallTool(PING, {"message": "hi"}),)))
-    async with stage.session(Toolset(chat(_breaks), gate=gate)) as session:
-        _, refused = of_tools(await ask(session, "ping me"))
+    shared.model.then(Reply((CallTool(PING, {"message": "hi"}),)))
+    shared.tools = Toolset(chat(_breaks), gate=gate)
+    _, refused = of_tools(await shared.ask("ping me"))
 
     assert isinstance(refused, ToolRefused)
     assert "could not be checked" in refused.reason
 
 
+@in_module_loop
 @pytest.mark.parametrize("is_allowed", [True, False])
 async def test_the_gate_decides_about_the_tools_of_the_engine_too(
-    stage: Scene, is_allowed: bool
+    shared: SharedSession, is_allowed: bool
 ) -> None:
     async def gate(_: ToolCall) -> Refusal | None:
         return None if is_allowed else Refusal("no")
 
-    file = stage.home / "data" / "note.md"
+    file = shared.data / f"note-{is_allowed}.md"
     written = {"file_path": str(file), "content": "hello"}
-    stage.model.then(Reply((CallTool("Write", written), CallTool("Bash", {"command": "echo hi"}))))
-    async with stage.session(Toolset(builtin=("Write", "Bash"), gate=gate)) as session:
-        events = of_tools(await ask(session, "write it"))
+    shared.model.then(Reply((CallTool("Write", written), CallTool("Bash", {"command": "echo hi"}))))
+    shared.tools = Toolset(gate=gate)
+    events = of_tools(await shared.ask("write it"))
 
     kind = ToolEnded if is_allowed else ToolRefused
     assert [type(event) for event in events].count(kind) == 2
@@ -126,6 +126,7 @@ async def test_only_the_named_tools_of_the_engine_exist(stage: Scene) -> None:
     assert isinstance(events[-1], ToolFailed)
 
 
+@in_module_loop
 @pytest.mark.parametrize(
     ("run", "reason"),
     [
@@ -134,49 +135,57 @@ async def test_only_the_named_tools_of_the_engine_exist(stage: Scene) -> None:
         pytest.param(_says_no, "not now", id="answers with an error"),
     ],
 )
-async def test_a_tool_that_fails_tells_the_model(stage: Scene, run: object, reason: str) -> None:
-    stage.model.then(Reply((CallTool(PING, {"message": "hi"}),)))
-    async with stage.session(Toolset(chat(run))) as session:
-        started, failed = of_tools(await ask(session, "ping me"))
+async def test_a_tool_that_fails_tells_the_model(
+    shared: SharedSession, run: object, reason: str
+) -> None:
+    shared.model.then(Reply((CallTool(PING, {"message": "hi"}),)))
+    shared.tools = Toolset(chat(run))
+    started, failed = of_tools(await shared.ask("ping me"))
 
     assert isinstance(started, ToolStarted)
     assert failed == ToolFailed(started.call_id, reason)
-    assert [one.text for one in stage.model.requests[-1].tool_results] == [reason]
+    assert [one.text for one in shared.model.requests[-1].tool_results] == [reason]
 
 
-async def test_arguments_that_do_not_fit_never_reach_the_tool(stage: Scene) -> None:
-    stage.model.then(Reply((CallTool(PING, {"message": 7}),)))
-    async with stage.session(Toolset(chat(_breaks))) as session:
-        _, failed = of_tools(await ask(session, "ping me"))
+@in_module_loop
+async def test_arguments_that_do_not_fit_never_reach_the_tool(shared: SharedSession) -> None:
+    shared.model.then(Reply((CallTool(PING, {"message": 7}),)))
+    shared.tools = Toolset(chat(_breaks))
+    _, failed = of_tools(await shared.ask("ping me"))
 
     assert isinstance(failed, ToolFailed)
     assert "validation" in failed.reason
 
 
-async def test_a_turn_is_sent_back_until_it_may_end(stage: Scene) -> None:
+@in_module_loop
+async def test_a_turn_is_sent_back_until_it_may_end(shared: SharedSession) -> None:
     reasons = ["Call report_updates first."]
 
     async def may_end() -> str | None:
         return reasons.pop() if reasons else None
 
-    stage.model.answers("Done.", "Reported.")
-    async with stage.session(Toolset(may_end=may_end)) as session:
-        events = await ask(session, "do it")
+    shared.model.answers("Done.", "Reported.")
+    shared.tools = Toolset(may_end=may_end)
+    events = await shared.ask("do it")
 
     assert texts(events) == ["Done.", "Reported."]
-    assert len(stage.model.requests) == 2
-    assert "Call report_updates first." in stage.model.requests[-1].last_user_text
+    assert len(shared.model.requests) == 2
+    assert "Call report_updates first." in shared.model.requests[-1].last_user_text
 
 
-async def test_a_question_that_breaks_does_not_keep_a_turn(stage: Scene) -> None:
+@in_module_loop
+async def test_a_question_that_breaks_does_not_keep_a_turn(shared: SharedSession) -> None:
     async def may_end() -> str | None:
         raise KeyError("broken")
 
-    async with stage.session(Toolset(may_end=may_end)) as session:
-        assert texts(await ask(session, "do it")) == ["ok"]
+    shared.tools = Toolset(may_end=may_end)
+    assert texts(await shared.ask("do it")) == ["ok"]
 
 
-async def test_a_subagent_works_within_the_turn_and_under_the_same_gate(stage: Scene) -> None:
+@in_module_loop
+async def test_a_subagent_works_within_the_turn_and_under_the_same_gate(
+    shared: SharedSession,
+) -> None:
     asked: list[ToolCall] = []
 
     async def gate(call: ToolCall) -> Refusal | None:
@@ -184,11 +193,11 @@ async def test_a_subagent_works_within_the_turn_and_under_the_same_gate(stage: S
         return None
 
     task = {"description": "count", "prompt": "COUNT", "subagent_type": "general-purpose"}
-    stage.model.then(
+    shared.model.then(
         Reply((CallTool("Agent", task),)), Reply((CallTool(PING, {"message": "one"}),))
     ).answers("counted", "All counted.")
-    async with stage.session(Toolset(chat(), builtin=("Agent",), gate=gate)) as session:
-        events = await ask(session, "count")
+    shared.tools = Toolset(chat(), gate=gate)
+    events = await shared.ask("count")
 
     progress = [event for event in events if isinstance(event, SubagentProgressed)]
     assert [(call.tool, call.by_subagent) for call in asked] == [("Agent", False), (PING, True)]
@@ -198,17 +207,17 @@ async def test_a_subagent_works_within_the_turn_and_under_the_same_gate(stage: S
     assert texts(events) == ["All counted."]
 
 
+@in_module_loop
 @pytest.mark.parametrize("path", ["state/web_token.md", ".env"])
 async def test_what_is_secret_stays_out_of_reach_though_a_gate_lets_everything_through(
-    stage: Scene, path: str
+    shared: SharedSession, path: str
 ) -> None:
-    file = stage.spec.working_directory / path
+    file = shared.data / path
     file.parent.mkdir(exist_ok=True)
     file.write_text("the-secret-itself")
-    stage.model.then(Reply((CallTool("Read", {"file_path": str(file)}),)))
-    async with stage.session(Toolset(builtin=("Read",))) as session:
-        await ask(session, "read it")
+    shared.model.then(Reply((CallTool("Read", {"file_path": str(file)}),)))
+    await shared.ask("read it")
 
-    (result,) = stage.model.requests[-1].tool_results
+    (result,) = shared.model.requests[-1].tool_results
     assert result.is_error
     assert "the-secret-itself" not in result.text

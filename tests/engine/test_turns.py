@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from tests.engine.scene import Scene, ask, end_of, interrupted, spoken, texts, tiny_png
+from tests.engine.shared import SharedSession
 
 from ollim_bot.domain.events import (
     Compacted,
@@ -22,6 +23,8 @@ from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.errors import SessionLost
 from ollim_bot.offline.messages import Hang, Reply, Say, Stall, Think
 from ollim_bot.ports import Image, Prompt
+
+in_module_loop = pytest.mark.asyncio(loop_scope="module")
 
 
 async def test_a_turn_streams_its_text_and_ends_with_it(stage: Scene) -> None:
@@ -56,26 +59,29 @@ async def test_thinking_is_told_apart_from_the_answer(stage: Scene, thinking: Th
     assert wanted["display"] == "summarized"
 
 
-async def test_what_somebody_typed_arrives_as_it_was_written(stage: Scene) -> None:
+@in_module_loop
+async def test_what_somebody_typed_arrives_as_it_was_written(shared: SharedSession) -> None:
     typed = ["/cost", "@/etc/hostname", "/compact now", "!ls", "#note"]
-    async with stage.session() as session:
+    async with shared.limited() as session:
         for text in typed:
             await ask(session, text)
 
-    assert [request.last_user_text for request in stage.model.requests] == typed
+    assert [request.last_user_text for request in shared.model.requests] == typed
 
 
-async def test_an_image_arrives_before_the_words_about_it(stage: Scene) -> None:
-    async with stage.session() as session:
+@in_module_loop
+async def test_an_image_arrives_before_the_words_about_it(shared: SharedSession) -> None:
+    async with shared.limited() as session:
         prompt = Prompt("What is this?", (Image("image/png", tiny_png()),))
         ended = [event async for event in session.turn(prompt)][-1]
 
-    request = stage.model.requests[-1]
-    kinds = [block["type"] for block in request.messages[0].blocks]
+    request = shared.model.requests[-1]
+    (pictured,) = (one for one in request.messages if any(one.of_type("image")))
+    kinds = [block["type"] for block in pictured.blocks]
     assert isinstance(ended, TurnEnded)
     assert ended.cause is EndCause.COMPLETED
     assert kinds.index("image") < len(kinds) - 1
-    assert spoken(request) == ["What is this?"]
+    assert spoken(request)[-1] == "What is this?"
 
 
 async def test_a_long_answer_comes_through_whole(stage: Scene) -> None:
@@ -87,8 +93,9 @@ async def test_a_long_answer_comes_through_whole(stage: Scene) -> None:
     assert texts(events) == [long]
 
 
-async def test_blank_words_are_a_turn_like_any_other(stage: Scene) -> None:
-    async with stage.session() as session:
+@in_module_loop
+async def test_blank_words_are_a_turn_like_any_other(shared: SharedSession) -> None:
+    async with shared.limited() as session:
         assert (await end_of(session, "")).cause is EndCause.COMPLETED
         assert (await end_of(session, "  ")).cause is EndCause.COMPLETED
 
@@ -148,9 +155,12 @@ async def test_another_model_takes_over_the_same_session(stage: Scene) -> None:
     assert spoken(after) == ["one", "ok", "two"]
 
 
-async def test_an_interrupted_turn_ends_at_once_and_the_next_one_works(stage: Scene) -> None:
-    stage.model.then(Stall(Reply((Say("for ever and"),)))).answers("I am back.")
-    async with stage.session() as session:
+@in_module_loop
+async def test_an_interrupted_turn_ends_at_once_and_the_next_one_works(
+    shared: SharedSession,
+) -> None:
+    shared.model.then(Stall(Reply((Say("for ever and"),)))).answers("I am back.")
+    async with shared.limited() as session:
         events = await interrupted(session, "go on", at=TextStreamed)
         after = await ask(session, "still there?")
 
@@ -159,9 +169,10 @@ async def test_an_interrupted_turn_ends_at_once_and_the_next_one_works(stage: Sc
     assert texts(after) == ["I am back."]
 
 
-async def test_an_interrupt_counts_from_the_first_moment_of_a_turn(stage: Scene) -> None:
-    stage.model.when("hang", Hang()).answers("I am back.")
-    async with stage.session() as session:
+@in_module_loop
+async def test_an_interrupt_counts_from_the_first_moment_of_a_turn(shared: SharedSession) -> None:
+    shared.model.when("hang", Hang()).answers("I am back.")
+    async with shared.limited() as session:
         events = await interrupted(session, "hang", at=SessionNamed)
         await session.interrupt()
         after = await ask(session, "still there?")
@@ -171,9 +182,12 @@ async def test_an_interrupt_counts_from_the_first_moment_of_a_turn(stage: Scene)
     assert texts(after) == ["I am back."]
 
 
-async def test_a_turn_that_nobody_listens_to_any_more_leaves_nothing_behind(stage: Scene) -> None:
-    stage.model.then(Stall(Reply((Say("for ever"),)))).answers("I am back.")
-    async with stage.session() as session:
+@in_module_loop
+async def test_a_turn_that_nobody_listens_to_any_more_leaves_nothing_behind(
+    shared: SharedSession,
+) -> None:
+    shared.model.then(Stall(Reply((Say("for ever"),)))).answers("I am back.")
+    async with shared.limited() as session:
         turn = session.turn(Prompt("go on"))
         async for event in turn:
             if isinstance(event, TextStreamed):
@@ -184,10 +198,13 @@ async def test_a_turn_that_nobody_listens_to_any_more_leaves_nothing_behind(stag
     assert texts(after) == ["I am back."]
 
 
-async def test_turns_asked_at_the_same_time_are_taken_one_after_the_other(stage: Scene) -> None:
-    stage.model.when("one", Reply((Say("first answer"),), pace=0.02, chunk=2))
-    stage.model.when("two", Reply((Say("second answer"),)))
-    async with stage.session() as session:
+@in_module_loop
+async def test_turns_asked_at_the_same_time_are_taken_one_after_the_other(
+    shared: SharedSession,
+) -> None:
+    shared.model.when("one", Reply((Say("first answer"),), pace=0.02, chunk=2))
+    shared.model.when("two", Reply((Say("second answer"),)))
+    async with shared.limited() as session:
         first, second = await asyncio.gather(ask(session, "one"), ask(session, "two"))
 
     assert (texts(first), texts(second)) == (["first answer"], ["second answer"])
@@ -206,11 +223,12 @@ async def test_closing_in_the_middle_of_a_turn_is_quick(stage: Scene) -> None:
     assert (await turn).cause is EndCause.INTERRUPTED
 
 
-async def test_a_cancelled_turn_leaves_the_session_in_order(stage: Scene) -> None:
-    stage.model.when("hang", Hang())
-    async with stage.session() as session:
+@in_module_loop
+async def test_a_cancelled_turn_leaves_the_session_in_order(shared: SharedSession) -> None:
+    shared.model.when("hang", Hang())
+    async with shared.limited() as session:
         turn = asyncio.create_task(end_of(session, "hang"))
-        await stage.model.seen(1)
+        await shared.model.seen(1)
         turn.cancel()
         with pytest.raises(asyncio.CancelledError):
             await turn

@@ -35,7 +35,7 @@ from ollim_bot.store.job_files import open_shelves
 from ollim_bot.store.opening import DATABASE, open_database
 from ollim_bot.store.store import Store
 from ollim_bot.store.undo import UndoStore
-from ollim_bot.testing.clock import ManualClock
+from ollim_bot.testing.clock import ManualClock, run_ready_tasks
 from ollim_bot.testing.immediate_store import ImmediateStore
 from ollim_bot.testing.journal import RecordingJournal
 from ollim_bot.testing.surface import RecordingSurface
@@ -86,8 +86,7 @@ class Day:
             await self._breathe()
 
     async def _breathe(self) -> None:
-        for _ in range(60):
-            await asyncio.sleep(0)
+        await run_ready_tasks()
         self._check()
 
     async def until(self, condition: Callable[[], object]) -> None:

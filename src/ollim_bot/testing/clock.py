@@ -12,6 +12,19 @@ from ollim_bot.domain.moments import instant
 _TURNS_TO_SETTLE = 50
 
 
+async def run_ready_tasks(at_most: int = _TURNS_TO_SETTLE) -> None:
+    """Let the other tasks run until each of them waits, for at most so many turns of the loop.
+
+    Threads and sockets are not waited for.
+    """
+    # Only a private attribute tells that nothing else is to run; a loop without it takes all turns.
+    ready = getattr(asyncio.get_running_loop(), "_ready", None)
+    for _ in range(at_most):
+        await asyncio.sleep(0)
+        if ready is not None and not ready:
+            return
+
+
 class ManualClock:
     """Doubles `Clock`. `advance` lets time pass; `jump` moves the wall clock only."""
 
@@ -52,20 +65,16 @@ class ManualClock:
         """
         if seconds < 0:
             raise ValueError("Time does not go back; `jump` sets the wall clock back.")
-        await self._settle()
+        await run_ready_tasks()
         target = self._passed + timedelta(seconds=seconds)
         while self._sleepers and self._sleepers[0][0] <= target:
             self._passed, _, wake = heappop(self._sleepers)
             if not wake.done():
                 wake.set_result(None)
-                await self._settle()
+                await run_ready_tasks()
         self._passed = target
-        await self._settle()
+        await run_ready_tasks()
 
     def jump(self, seconds: float) -> None:
         """Set the wall clock forward or, with a negative number, back. No sleeper wakes."""
         self._jumped += timedelta(seconds=seconds)
-
-    async def _settle(self) -> None:
-        for _ in range(_TURNS_TO_SETTLE):
-            await asyncio.sleep(0)

@@ -6,8 +6,9 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -39,6 +40,16 @@ class NotRepeatable(AssertionError):
     """A step did something else, or returned something else, when it was run again."""
 
 
+@cache
+def _empty_database() -> bytes:
+    """Every store begins as a copy, which takes a tenth of the time of the migrations."""
+    with closing(connect_in_memory()) as connection:
+        connection.execute("BEGIN")
+        migrate(connection)
+        connection.execute("COMMIT")
+        return connection.serialize()
+
+
 class RepeatingStore:
     """A `Store` without a disk and without threads of its own.
 
@@ -49,9 +60,7 @@ class RepeatingStore:
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
         self._connection = connect_in_memory()
-        self._connection.execute("BEGIN")
-        migrate(self._connection)
-        self._connection.execute("COMMIT")
+        self._connection.deserialize(_empty_database())
         self._lock = threading.RLock()
         self._subscribers: list[Subscriber] = []
         self._loop: asyncio.AbstractEventLoop | None = None
