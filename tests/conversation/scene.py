@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.stores import Stores, memory_stores
 
-from ollim_bot.conversation.assembly import (
+from ollim_bot.app.build import (
     ConversationDeps,
     ConversationParts,
     build_conversation,

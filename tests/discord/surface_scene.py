@@ -15,7 +15,7 @@ from tests.conversation.scene import NOW, messages_of, world
 from tests.discord.connection_scene import usual_addresses
 from tests.stores import Stores, memory_stores
 
-from ollim_bot.conversation.assembly import (
+from ollim_bot.app.build import (
     ConversationParts,
     build_conversation,
 )

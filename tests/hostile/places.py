@@ -22,8 +22,8 @@ from tests.storage.places import DataDirectory
 from tests.stores import Stores
 
 from ollim_bot.app.app import App
+from ollim_bot.app.build import ConversationDeps, ConversationParts
 from ollim_bot.clock import SystemClock
-from ollim_bot.conversation.assembly import ConversationDeps, ConversationParts
 from ollim_bot.conversation.background import BackgroundRuns
 from ollim_bot.domain.chat import ChatMessage
 from ollim_bot.domain.cron import Cron

@@ -15,9 +15,10 @@ from typing import Any, TypeVar
 from tests.conversation.scene import AtOnce, FakeKeeper, messages_of, world
 from tests.stores import Stores
 
-from ollim_bot.conversation.assembly import (
+from ollim_bot.app.build import (
     ConversationParts,
     build_conversation,
+    build_schedule,
 )
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.domain.chat import Author, ChatMessage
@@ -25,7 +26,6 @@ from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.errors import StorageError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import AgentEngine, Channel, Disk
-from ollim_bot.schedule.assembly import assemble_schedule
 from ollim_bot.schedule.hand_edits import HandEdits
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.store.data_directory import prepare_data_directory
@@ -184,7 +184,7 @@ async def day(
     )
     talk = build_conversation(deps)
     await talk.load()
-    scheduler = assemble_schedule(
+    scheduler = build_schedule(
         paths, shown.state, shown.shelves, talk, edits, clock, UTC, events=quiet, disk=disk
     )
     chat = talk.conversation

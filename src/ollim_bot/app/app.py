@@ -11,21 +11,21 @@ from enum import Enum
 
 from ollim_bot import __version__
 from ollim_bot.app.brain import Brain, open_brain
+from ollim_bot.app.build import (
+    ConversationDeps,
+    ConversationParts,
+    build_conversation,
+    build_schedule,
+)
 from ollim_bot.app.persona import Persona
 from ollim_bot.app.surfaces import Announce, MakeChannel, Surfaces, open_surfaces
 from ollim_bot.clock import SystemClock
 from ollim_bot.conversation import texts
-from ollim_bot.conversation.assembly import (
-    ConversationDeps,
-    ConversationParts,
-    build_conversation,
-)
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
 from ollim_bot.ports import AgentEngine, ChatSurface, Clock, Disk, Gate, JobShelves, Journal, Status
-from ollim_bot.schedule.assembly import assemble_schedule
 from ollim_bot.schedule.hand_edits import HandEdits
 from ollim_bot.schedule.scheduler import Scheduler
 from ollim_bot.schedule.watcher import Events, file_events
@@ -148,7 +148,7 @@ class App:
                 await talk.notices.tell(brain.provider.problem)
             await self._tell_of(closing, talk)
             try:
-                self._scheduler = assemble_schedule(
+                self._scheduler = build_schedule(
                     paths,
                     store,
                     shelves,

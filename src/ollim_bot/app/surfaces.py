@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 
 from ollim_bot import __version__
-from ollim_bot.conversation.assembly import ConversationParts
+from ollim_bot.app.build import ConversationParts
 from ollim_bot.conversation.conversation import Conversation
 from ollim_bot.errors import OllimError
 from ollim_bot.ports import Channel, ChatSurface, Clock, OpenAttachment, Surface

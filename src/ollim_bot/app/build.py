@@ -1,10 +1,11 @@
-"""Builds the conversation from its parts."""
+"""Builds the conversation and the schedule from their parts."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from datetime import tzinfo
 from pathlib import Path
 
 from ollim_bot.conversation.approvals import Approvals
@@ -62,12 +63,14 @@ from ollim_bot.conversation.turns.recovery import Recovery
 from ollim_bot.conversation.turns.runner import TurnRunner
 from ollim_bot.domain.events import AgentEvent
 from ollim_bot.errors import StorageError
+from ollim_bot.paths import DataPaths
 from ollim_bot.ports import (
     AgentEngine,
     AttachmentStore,
     Channel,
     ChatSurface,
     Clock,
+    Disk,
     Gate,
     JobShelves,
     Journal,
@@ -75,7 +78,16 @@ from ollim_bot.ports import (
     Status,
 )
 from ollim_bot.prompts.system import read_set_up
+from ollim_bot.schedule.dispatch import Dispatcher
+from ollim_bot.schedule.hand_edits import HandEdits
+from ollim_bot.schedule.job_index import JobIndex
+from ollim_bot.schedule.must_reminders import MustReminders
+from ollim_bot.schedule.run_requests import RunRequests
+from ollim_bot.schedule.scheduler import Scheduler, UpcomingReader
+from ollim_bot.schedule.watcher import Events, Watcher, file_events
+from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.job_files import JobFileChanges
+from ollim_bot.store.run_requests import RequestFolder
 from ollim_bot.store.store import Store
 from ollim_bot.tools.context import ToolContext
 from ollim_bot.tools.gates import Allowed, BackgroundTools, TaintCheck, TaintGuard, Undecided
@@ -379,3 +391,43 @@ class _Watch:
         self, events: AsyncIterator[AgentEvent], *, in_fork: bool
     ) -> AsyncIterator[AgentEvent]:
         return self._changes.watching(self._auto_commit.watching(events), in_fork=in_fork)
+
+
+def build_schedule(
+    paths: DataPaths,
+    store: Store,
+    shelves: JobShelves,
+    conversation: ConversationParts,
+    edits: HandEdits,
+    clock: Clock,
+    zone: tzinfo,
+    *,
+    events: Events = file_events,
+    disk: Disk | None = None,
+) -> Scheduler:
+    """`events` yields the changes of files that the system reports."""
+    index = JobIndex(paths, clock, conversation.notices, edits)
+    dispatch = Dispatcher(
+        store,
+        conversation.gate,
+        conversation.foreground,
+        conversation.background,
+        MustReminders(
+            conversation.reminders, conversation.gate, conversation.job_file_changes, clock
+        ),
+        clock,
+        UpcomingReader(index, clock, zone, paths.root),
+        conversation.manual_runs,
+    )
+    return Scheduler(
+        store,
+        index,
+        Watcher(paths, clock, conversation.notices.tell, events=events),
+        dispatch,
+        conversation.gate,
+        conversation.job_file_changes,
+        clock,
+        zone,
+        HeartbeatFile(paths, disk),
+        RunRequests(RequestFolder(paths), shelves, dispatch, clock),
+    )
