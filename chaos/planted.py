@@ -53,8 +53,8 @@ PLANTED = (
     Planted(
         "a token is not reserved",
         "conversation/message_poster.py",
-        "            tx.budget.put(after)\n",
-        "",
+        "verdict = tx.budget.take(pay)\n",
+        "_, verdict = pay(tx.budget.get())\n",
     ),
     Planted(
         "updates are popped without a claim",
@@ -71,8 +71,8 @@ PLANTED = (
     Planted(
         "a click is not marked as used",
         "conversation/jobs/reminders.py",
-        "            return known.taken(key, now)\n",
-        "            return known, known.taken(key, now)[1]\n",
+        "    return tx.inquiries.take(lambda known: known.taken(key, tx.now.timestamp()))\n",
+        "    return tx.inquiries.get().taken(key, tx.now.timestamp())[1]\n",
     ),
     Planted(
         "catch-up begins at the wrong message",
@@ -83,17 +83,16 @@ PLANTED = (
     Planted(
         "a moment is run without a claim",
         "schedule/dispatch.py",
-        "                return await asyncio.to_thread(\n"
-        "                    self._stores.ledger.claim, due.occurrence, found_at, facts\n"
-        "                )\n",
-        "                return bool(facts)\n",
+        "            return tx.ledger.claim(due.occurrence, found_at, facts)\n",
+        "            tx.ledger.append(LedgerRow(found_at, 'due', due.occurrence, facts))\n"
+        "            return True\n",
     ),
     Planted(
         "a reminder is removed before it is delivered",
         "schedule/dispatch.py",
         "        is_delivering = asyncio.Event()\n",
         "        if isinstance(due.job, Reminder):\n"
-        "            await self.remove_file(due.job)\n"
+        "            await self._must.finish(due, is_delivered=False)\n"
         "        is_delivering = asyncio.Event()\n",
     ),
     Planted(

@@ -212,7 +212,7 @@ def test_nothing_rebinds_the_state_of_a_module() -> None:
 
 
 # Reads like a table of contents: a constructor after the other, from the store to the loop.
-COMPOSITION = ("conversation.assembly.build_conversation",)
+COMPOSITION = ("app.build.build_conversation",)
 
 
 def test_whatever_there_is_can_be_read_at_a_stretch() -> None:

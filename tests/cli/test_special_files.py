@@ -92,7 +92,6 @@ def test_no_file_of_the_data_directory_can_hold_up_a_command(terminal: Terminal)
         "routines/pipe.md: is not a file",
         "tool-policy.yaml: it is not a file",
         "state/config.json cannot be read: not a regular file",
-        "state/messages.jsonl cannot be read: not a regular file",
         "skills/evil/SKILL.md",
         ".gitignore is not a regular file",
     ):

@@ -22,6 +22,7 @@ from tests.e2e import warm
 from tests.engine.cheap_starts import CHEAP_STARTS
 from tests.web.sign_in import Door, protocols
 
+from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.paths import DataPaths
 from ollim_bot.settings import Secret
 from ollim_bot.store.database import Step
@@ -251,6 +252,13 @@ class Bot:
         path = self.data / "state" / name
         lines = path.read_text().splitlines() if path.exists() else []
         return [json.loads(line) for line in lines]
+
+    def ledger(self) -> list[LedgerRow]:
+        """None before the database is made."""
+        found = look_into(
+            DataPaths(self.data), datetime.now(UTC), lambda tx: tx.ledger.page(0, 9**9)
+        )
+        return [] if found is None else found[0]
 
     def asked(self, question: Step[R]) -> R:
         """What the database answers."""

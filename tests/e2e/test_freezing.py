@@ -106,8 +106,8 @@ async def run_now(bot: Bot, job: str) -> None:
 
 def ends(bot: Bot) -> dict[str, str]:
     """How the routines ended."""
-    rows = [row for row in bot.rows("ledger.jsonl") if row["state"] in ("done", "skipped")]
-    named = {row["occurrence"].split(":")[1]: row["state"] for row in rows}
+    rows = [row for row in bot.ledger() if row.state in ("done", "skipped")]
+    named = {row.occurrence.job_id: row.state for row in rows if row.occurrence}
     return {name: state for name, state in named.items() if name.startswith("wide")}
 
 

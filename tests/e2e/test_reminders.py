@@ -47,7 +47,7 @@ async def test_a_reminder_comes_on_time_with_its_buttons(newcomer: Bot) -> None:
     await newcomer.until(lambda: not left(newcomer))
     (came,) = await said(newcomer, "Drink water.")
     assert timedelta() <= came - due < timedelta(seconds=10)
-    (ended,) = [row for row in newcomer.rows("ledger.jsonl") if row["state"] == "done"]
+    (ended,) = [row for row in newcomer.ledger() if row.state == "done"]
     assert "'price': 'free'" in str(ended)
     assert "cost_usd" not in str(ended)
     answer = await newcomer.press("1 h")
@@ -58,7 +58,7 @@ async def test_a_reminder_comes_on_time_with_its_buttons(newcomer: Bot) -> None:
 
 async def test_a_reminder_that_fell_due_while_the_bot_was_off_comes_once(newcomer: Bot) -> None:
     remind(newcomer, "w1", 2)
-    await newcomer.until(lambda: "armed" in [row["state"] for row in newcomer.rows("ledger.jsonl")])
+    await newcomer.until(lambda: "armed" in [row.state for row in newcomer.ledger()])
     await newcomer.kill()
     await asyncio.sleep(3)
     await newcomer.start()

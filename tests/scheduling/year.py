@@ -167,7 +167,7 @@ class Machine:
         self.clock = HurryingClock(start)
         self.book = Book()
         shelves = replace(memory_shelves(), reminders=self.book)
-        self.stores = Stores(RepeatingStore(self.clock.now), shelves)
+        self.stores = Stores(RepeatingStore(self.clock.now, is_repeating=False), shelves)
         self.agent = Agent(self.stores, self.clock)
         self.teller = Teller()
         self._turner = Turner(loop, self.clock, moments)

@@ -126,13 +126,6 @@ def test_what_the_ledger_lacks_is_a_failure_and_not_too_many_are_named(
     assert findings[5][1] == "3 more like that"
 
 
-def test_lines_of_the_ledger_that_cannot_be_read_are_a_warning(data: DataDirectory) -> None:
-    data.open(QuickDisk()).ledger.append(*history().rows)
-    with data.paths.ledger.open("a") as file:
-        file.write("{torn\n{torn\n")
-    assert said(data, "ledger")[0] == (Level.WARN, "2 lines cannot be read")
-
-
 def test_a_clock_behind_the_heartbeat_is_noticed(data: DataDirectory) -> None:
     later = NOW + timedelta(hours=2)
     HeartbeatFile(data.paths).write(later)
@@ -375,7 +368,7 @@ def test_an_unfinished_merge_and_an_old_lock_are_warnings(data: DataDirectory) -
 def test_everything_is_left_as_it_was(data: DataDirectory) -> None:
     with open_journal(data.paths, on_problem=print) as journal:
         journal.prepare()
-    data.open(QuickDisk()).ledger.append(*history().rows)
+    data.run(lambda tx: tx.ledger.append(*history().rows), is_holder=True)
     write(data, "routines/b.md", job("b", 'cron: "61 9 * * *"'))
     made(data)
     write(data, "state/config.json", "{torn")

@@ -63,12 +63,15 @@ class Data:
         from ollim_bot.store.file_store import FormatIsNewer, Malformed
 
         try:
-            return codec.decode(OsDisk().read(path, SizeLimit.STATE))[0]
+            value, warnings = codec.decode(OsDisk().read(path, SizeLimit.STATE))
         except FileNotFoundError:
             return codec.missing()
         except (OSError, Malformed, FormatIsNewer) as unread:
             on_problem(f"state/{path.name} cannot be read: {unread}")
             return codec.missing()
+        for warning in warnings:
+            on_problem(f"state/{path.name}: {warning}")
+        return value
 
     def read(self, question: Step[T]) -> T | None:
         """Of the database as it is; None where there is none yet."""

@@ -40,7 +40,12 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def connect_for_reading(path: Path) -> sqlite3.Connection:
-    connection = _opened(path)
+    """Changes nothing, also not the log that a crash has left, which tells the next start of it."""
+    log = path.with_name(f"{path.name}-wal")
+    # Closed last, a connection that may write moves the log into the database and removes it. One
+    # that may not write leaves an empty log behind where there was none.
+    has_log = log.exists() and log.stat().st_size > 0
+    connection = _opened(path, "?mode=ro" if has_log else "")
     connection.execute("PRAGMA mmap_size=0")
     connection.execute("PRAGMA query_only=1")
     return connection
@@ -50,10 +55,14 @@ def connect_in_memory() -> sqlite3.Connection:
     return sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
 
 
-def _opened(path: Path) -> sqlite3.Connection:
+def _opened(path: Path, options: str = "") -> sqlite3.Connection:
     try:
         return sqlite3.connect(
-            path, timeout=BUSY_MILLISECONDS / 1000, isolation_level=None, check_same_thread=False
+            f"{path.absolute().as_uri()}{options}",
+            timeout=BUSY_MILLISECONDS / 1000,
+            isolation_level=None,
+            check_same_thread=False,
+            uri=True,
         )
     except sqlite3.Error as refused:
         raise translated(path, refused) from refused

@@ -53,12 +53,13 @@ def _empty_database() -> bytes:
 class RepeatingStore:
     """A `Store` without a disk and without threads of its own.
 
-    Every step is run, rolled back and run again. `fail_with` has all further steps refused with an
+    Every step is run, rolled back and run again, unless `is_repeating` is False. `fail_with` has all further steps refused with an
     error, as a full disk does.
     """
 
-    def __init__(self, now: Callable[[], datetime]) -> None:
+    def __init__(self, now: Callable[[], datetime], *, is_repeating: bool = True) -> None:
         self._now = now
+        self._is_repeating = is_repeating
         self._connection = connect_in_memory()
         self._connection.deserialize(_empty_database())
         self._lock = threading.RLock()
@@ -131,6 +132,8 @@ class RepeatingStore:
 
     def _repeated(self, step: Step[R]) -> _Attempt[R]:
         first = _Attempt(self, step)
+        if not self._is_repeating:
+            return first
         self._connection.execute("ROLLBACK")
         second = _Attempt(self, step)
         try:

@@ -87,9 +87,7 @@ class Day:
 
     async def run_ended(self, name: str) -> None:
         def has_ended() -> bool:
-            rows = self.talk.bot.rows("ledger.jsonl")
-            return any(
-                f":{name}:" in row.get("occurrence", "") and row["state"] == "done" for row in rows
-            )
+            done = (row.occurrence for row in self.talk.bot.ledger() if row.state == "done")
+            return any(one is not None and one.job_id == name for one in done)
 
         await self.talk.until(has_ended)
