@@ -140,7 +140,7 @@ class App:
                 self._heartbeat_age,
                 self._problem,
             )
-            talk = build_conversation(self._deps(store, shelves, brain, edits, surfaces))
+            talk = self._parts(self._deps(store, shelves, brain, edits, surfaces))
             lifetime.push_async_callback(talk.forks.close)
             await talk.load()
             if brain.provider.problem:
@@ -269,6 +269,9 @@ class App:
                 price=brain.provider.price,
             ),
         )
+
+    def _parts(self, deps: ConversationDeps) -> ConversationParts:
+        return build_conversation(deps)
 
     def _gate(self, granted: Allowed, undecided: Undecided, taint: TaintCheck) -> Gate:
         return main_gate(

@@ -53,8 +53,8 @@ def _empty_database() -> bytes:
 class RepeatingStore:
     """A `Store` without a disk and without threads of its own.
 
-    Every step is run, rolled back and run again, unless `is_repeating` is False. `fail_with` has all further steps refused with an
-    error, as a full disk does.
+    Every step is run, rolled back and run again, unless `is_repeating` is False. `fail_with` has
+    all further steps refused with an error, as a full disk does.
     """
 
     def __init__(self, now: Callable[[], datetime], *, is_repeating: bool = True) -> None:
