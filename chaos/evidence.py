@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -37,9 +37,7 @@ class Evidence:
 
     @cached_property
     def ledger(self) -> list[Row]:
-        paths = sorted(self.state.glob("ledger*.jsonl"), key=lambda path: len(path.name))
-        in_files = [row for path in reversed(paths) for row in self._rows(path)]
-        return [*self.noted("ledger"), *in_files]
+        return self.noted("ledger")
 
     @cached_property
     def inbox(self) -> list[Row]:
@@ -81,6 +79,7 @@ class Evidence:
             row["where"].rpartition(": ")[2] for row in wounds if "in the middle" in row["where"]
         )
         found: defaultdict[str, list[str]] = defaultdict(list)
+        deque(self._rows(self.state / "session_history.jsonl"), maxlen=0)
         for name, what in dict.fromkeys(self.damaged):
             found[name].append(what)
         return [

@@ -23,7 +23,7 @@ from ollim_bot.offline.messages import Cut, Fail, Failure, Hang, Reply, Say, Sta
 
 _SEND, _EDIT = "POST /channels/*/messages", "PATCH /channels/*/messages/*"
 _READ, _ANY = "GET /channels/*", "* /channels/*"
-_LOGS = ("ledger", "session_history")
+_LOGS = ("session_history",)
 _GARBAGE = (b"\xff\xfe\x00", b"---\ncron: [\n---\n", b"", b"---\nid: minutely\n---\n", b"words\n")
 
 DISCORD: Mapping[str, tuple[str, faults.Fault]] = {

@@ -59,7 +59,6 @@ def _points(moments: tuple[str, ...], *labels: str) -> tuple[str, ...]:
 
 POINTS: tuple[str, ...] = (
     *_points((Moment.COMMIT, Moment.COMMITTED), DATABASE),
-    *_points(_LINE, "ledger.jsonl"),
     *_points(_LINE[:2], "session_history.jsonl"),
     *_points(_TEXT, "heartbeat", "pending_updates.json", "ping_budget.json"),
     *_points(_TEXT, "fork.json", "fork_messages.json", "inquiries.json", "sessions.json"),

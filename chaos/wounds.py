@@ -41,7 +41,6 @@ _LEADS_TO: Mapping[str, tuple[Act, ...]] = {
     "session_history.jsonl": (begin_fork, run_routine),
     "ping_budget.json": (run_routine,),
     "run_requests": (run_routine,),
-    "ledger.jsonl": _WORK,
     "reminders": (remind,),
     "fork_messages.json": _WORK,
     "pending_updates.json": (*_WORK, *_TALK),

@@ -50,11 +50,12 @@ def right() -> dict[str, list[Row]]:
             message("2", "background", "Drink r1.", "12"),
             message("3", "background", "Ping p1", "13"),
         ],
-        "data/state/ledger": [
+        "record/ledger": [
             {"state": "due", "occurrence": OCCURRENCE},
             {"state": "running", "occurrence": OCCURRENCE},
             {"state": "done", "occurrence": OCCURRENCE},
         ],
+        "data/state/session_history": [{"event": "created"}],
         "record/waiting": [],
         "record/drafts": [],
     }
@@ -122,10 +123,10 @@ SPOILED = {
     "a reminder came twice": changed("record/messages", 3, text="Drink r1."),
     "a reminder came too early": changed("record/orders", 0, at="2026-11-15T13:30:01+00:00"),
     "it is late and does not say so": changed("record/orders", 0, at="2026-11-15T13:00:00+00:00"),
-    "a moment has no end": without("data/state/ledger", 2),
-    "a moment has two ends": twice("data/state/ledger", 2),
-    "a moment was claimed twice": twice("data/state/ledger", 0),
-    "a moment was not claimed": without("data/state/ledger", 0),
+    "a moment has no end": without("record/ledger", 2),
+    "a moment has two ends": twice("record/ledger", 2),
+    "a moment was claimed twice": twice("record/ledger", 0),
+    "a moment was not claimed": without("record/ledger", 0),
     "a second process was let in": changed("record/rivals", 0, code=0),
     "a draft is left": lambda rows: rows["record/drafts"].append({"id": "11"}),
     "a message is on its way": lambda rows: rows["record/waiting"].append({"id": "3"}),
@@ -154,10 +155,10 @@ def test_a_wrong_value_breaks_a_law(values: Mapping[str, object], tmp_path: Path
 
 def test_a_line_that_was_torn_on_purpose_is_none_and_any_other_is_told(tmp_path: Path) -> None:
     judged(tmp_path, right(), VALUES)
-    ledger = tmp_path / "data" / "state" / "ledger.jsonl"
-    ledger.write_text(f'{ledger.read_text()}{{"torn-by-chaos": "20\n')
+    log = tmp_path / "data" / "state" / "session_history.jsonl"
+    log.write_text(f'{log.read_text()}{{"torn-by-chaos": "20\n')
     assert check(tmp_path / "data", tmp_path / "record") == []
-    ledger.write_text(f'{ledger.read_text()}{{"half": \n')
+    log.write_text(f'{log.read_text()}{{"half": \n')
     assert [str(each) for each in check(tmp_path / "data", tmp_path / "record")] != []
 
 
@@ -171,20 +172,20 @@ def test_a_reminder_that_was_cancelled_and_is_there_breaks_a_law(tmp_path: Path)
 @pytest.mark.parametrize(
     ("wound", "is_allowed"),
     [
-        ({"deed": "die", "where": "in the middle of the writing: ledger.jsonl"}, True),
+        ({"deed": "die", "where": "in the middle of the writing: session_history.jsonl"}, True),
         ({"deed": "cut", "where": "before the sync: inbox.jsonl"}, True),
         ({"deed": "die", "where": "in the middle of the writing: inbox.jsonl"}, False),
-        ({"deed": "die", "where": "before the sync: ledger.jsonl"}, False),
+        ({"deed": "die", "where": "before the sync: session_history.jsonl"}, False),
     ],
 )
 def test_a_death_in_a_writing_explains_one_torn_line(
     tmp_path: Path, wound: Row, *, is_allowed: bool
 ) -> None:
     judged(tmp_path, right() | {"record/wounds": [wound]}, VALUES)
-    ledger = tmp_path / "data" / "state" / "ledger.jsonl"
-    ledger.write_text(f'{ledger.read_text()}{{"half": \n')
+    log = tmp_path / "data" / "state" / "session_history.jsonl"
+    log.write_text(f'{log.read_text()}{{"half": \n')
     assert (check(tmp_path / "data", tmp_path / "record") == []) is is_allowed
-    ledger.write_text(f'{ledger.read_text()}{{"another": \n')
+    log.write_text(f'{log.read_text()}{{"another": \n')
     assert check(tmp_path / "data", tmp_path / "record") != []
 
 

@@ -29,8 +29,12 @@ WoundedSystem(data, Orders(data.parent / "orders")).install()
 """
 ATOMIC = 'write_atomically(OsDisk(), data / "state" / "fork.json", b"new" * 99, 0o600)'
 CARELESS = 'OsDisk().write(data / "state" / "fork.json", b"new" * 99, 0o600)'
-LINE = 'append_line(OsDisk(), data / "state" / "ledger.jsonl", b"second line\\n", sync=True)'
-LAZY = 'append_line(OsDisk(), data / "state" / "ledger.jsonl", b"second line\\n", sync=False)'
+LINE = (
+    'append_line(OsDisk(), data / "state" / "session_history.jsonl", b"second line\\n", sync=True)'
+)
+LAZY = (
+    'append_line(OsDisk(), data / "state" / "session_history.jsonl", b"second line\\n", sync=False)'
+)
 GONE = 'remove_durably(OsDisk(), data / "reminders" / "tea.md")'
 COMMITS = """
 import sqlite3
@@ -52,7 +56,7 @@ def data(tmp_path: Path) -> Path:
     for folder in ("state", "reminders"):
         (data / folder).mkdir(parents=True)
     (data / "state" / "fork.json").write_text("old")
-    (data / "state" / "ledger.jsonl").write_text("first line\n")
+    (data / "state" / "session_history.jsonl").write_text("first line\n")
     for name in ("tea", "milk"):
         (data / "reminders" / f"{name}.md").write_text(name)
     return data
@@ -82,9 +86,14 @@ def after(data: Path, order: Order, *changes: str) -> Orders:
         ("in the middle of the draft: fork.json", ATOMIC, "old", "first line\n", True),
         ("before the renaming: fork.json", ATOMIC, "old", "first line\n", True),
         ("before the folder's sync: fork.json", ATOMIC, "new" * 99, "first line\n", True),
-        ("before the writing: ledger.jsonl", LINE, "old", "first line\n", True),
-        ("in the middle of the writing: ledger.jsonl", LINE, "old", "first line\nsecond", True),
-        ("before the sync: ledger.jsonl", LINE, "old", "first line\nsecond line\n", True),
+        ("before the writing: session_history.jsonl", LINE, "old", "first line\n", True),
+        (
+            "in the middle of the writing: session_history.jsonl",
+            LINE,
+            "old",
+            "first line\nsecond",
+            True,
+        ),
         ("before the removal: reminders", GONE, "old", "first line\n", True),
         ("before the folder's sync: reminders", GONE, "old", "first line\n", False),
     ],
@@ -96,7 +105,7 @@ def test_it_dies_where_it_is_told(
     orders = after(data, Order(DIE, moment), change)
     assert orders.carried_out() == [(DIE, moment)]
     assert (data / "state" / "fork.json").read_text() == memory
-    assert (data / "state" / "ledger.jsonl").read_text() == ledger
+    assert (data / "state" / "session_history.jsonl").read_text() == ledger
     assert (data / "reminders" / "tea.md").exists() is tea
 
 
@@ -138,7 +147,7 @@ def test_what_was_synced_survives_a_power_cut(data: Path, seed: int) -> None:
     after(data, Order(CUT, "before the removal: reminders", seed=seed), ATOMIC, LINE, GONE, LAST)
     assert not (data / "reminders" / "milk.md").exists() or (data / "reminders" / "tea.md").exists()
     assert (data / "state" / "fork.json").read_text() == "new" * 99
-    assert (data / "state" / "ledger.jsonl").read_text() == "first line\nsecond line\n"
+    assert (data / "state" / "session_history.jsonl").read_text() == "first line\nsecond line\n"
 
 
 def test_a_power_cut_takes_what_was_not_synced(data: Path) -> None:
@@ -147,14 +156,14 @@ def test_a_power_cut_takes_what_was_not_synced(data: Path) -> None:
     for seed in SEEDS:
         memory = data / "state" / "fork.json"
         memory.write_text("old")
-        (data / "state" / "ledger.jsonl").write_text("first line\n")
+        (data / "state" / "session_history.jsonl").write_text("first line\n")
         (data / "reminders" / "tea.md").write_text("tea")
         careless = CARELESS.replace("fork", "config")
         (data / "state" / "config.json").unlink(missing_ok=True)
         order = Order(CUT, "before the folder's sync: reminders", seed=seed)
         after(data, order, LAZY, careless, GONE)
         assert memory.read_text() == "old"
-        ledgers.add((data / "state" / "ledger.jsonl").read_text())
+        ledgers.add((data / "state" / "session_history.jsonl").read_text())
         reminders.add((data / "reminders" / "tea.md").exists())
         config = data / "state" / "config.json"
         assert not config.exists() or len(config.read_text()) <= len("new" * 99)
@@ -175,7 +184,7 @@ def test_a_file_that_took_the_place_of_another_may_lose_it_again(data: Path) -> 
 
 def test_it_can_die_at_the_next_point_of_all(data: Path) -> None:
     orders = after(data, Order(DIE, ANY), LINE, ATOMIC)
-    assert orders.carried_out() == [(DIE, "before the writing: ledger.jsonl")]
+    assert orders.carried_out() == [(DIE, "before the writing: session_history.jsonl")]
 
 
 @pytest.mark.parametrize(
@@ -216,8 +225,8 @@ def test_an_error_meets_its_calls_alone(
 def test_an_error_can_be_for_one_file(data: Path) -> None:
     orders = Orders(data.parent / "orders")
     system = WoundedSystem(data, orders)
-    orders.give(Order("ENOSPC", label="ledger.jsonl"))
-    for name, is_met in (("fork.json", False), ("ledger.jsonl", True)):
+    orders.give(Order("ENOSPC", label="session_history.jsonl"))
+    for name, is_met in (("fork.json", False), ("session_history.jsonl", True)):
         descriptor = system.open(data / "state" / name, os.O_WRONLY | os.O_APPEND)
         if is_met:
             with pytest.raises(OSError, match="No space"):
@@ -239,7 +248,10 @@ def test_what_lies_elsewhere_is_let_alone(data: Path, tmp_path: Path) -> None:
 
 
 def test_files_of_the_state_have_names_of_their_own_and_jobs_have_their_folder() -> None:
-    assert point(Moment.SYNC, Path("state/ledger.jsonl")) == "before the sync: ledger.jsonl"
+    assert (
+        point(Moment.SYNC, Path("state/session_history.jsonl"))
+        == "before the sync: session_history.jsonl"
+    )
     assert (
         point(Moment.HALF, Path("state/.fork.json.tmp")) == "in the middle of the draft: fork.json"
     )
@@ -247,6 +259,6 @@ def test_files_of_the_state_have_names_of_their_own_and_jobs_have_their_folder()
 
 
 def test_a_file_that_is_written_and_has_no_point_is_known() -> None:
-    assert without_point(["before the sync: ledger.jsonl", "before the draft: new.json"]) == {
-        "new.json"
-    }
+    assert without_point(
+        ["before the sync: session_history.jsonl", "before the draft: new.json"]
+    ) == {"new.json"}
