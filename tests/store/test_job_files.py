@@ -1,0 +1,123 @@
+"""Changes of job files that a commit has noted are made once, through any crash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conversation.fate import Crash, Fate, SteppedState
+from tests.storage.places import NOW
+from tests.stores import Stores, memory_stores
+
+from ollim_bot.domain.jobs import Chain, JobSpec, Reminder
+from ollim_bot.domain.snoozing import note_of
+from ollim_bot.errors import WriteFailed
+from ollim_bot.ports import JobShelves
+from ollim_bot.store.job_files import JobFileChanges, add_snoozed, end_chain, remove_reminder
+from ollim_bot.store.steps import new_prompt
+from ollim_bot.store.transaction import JobOp
+
+HOUR = timedelta(hours=1)
+TEA = Reminder(JobSpec(id="tea", message="Drink tea."), NOW)
+CHECK = Reminder(JobSpec(id="check", message="Is it done?"), NOW + HOUR, Chain(3, 1, "tea"))
+OTHER = Reminder(JobSpec(id="other", message="Stretch."), NOW + HOUR)
+
+OPS = {
+    "remove": (remove_reminder(TEA, "reminder:tea:1"), {"check", "other"}),
+    "end the chain": (end_chain("tea", "key"), {"other", "tea"}),
+    "snooze": (
+        add_snoozed(note_of(TEA), "later", NOW + HOUR, "key"),
+        {"check", "later", "other", "tea"},
+    ),
+}
+
+
+class SteppedShelf:
+    """Each change of a file is two steps of a life."""
+
+    def __init__(self, shelf: Any, fate: Fate) -> None:
+        self._shelf = shelf
+        self._fate = fate
+
+    def __getattr__(self, name: str) -> Any:
+        inner = getattr(self._shelf, name)
+        if name not in ("add", "remove"):
+            return inner
+
+        def stepped(*arguments: Any) -> Any:
+            self._fate.step(f"before {name}")
+            result = inner(*arguments)
+            self._fate.step(f"after {name}")
+            return result
+
+        return stepped
+
+
+def stored() -> Stores:
+    stores = memory_stores(NOW)
+    for reminder in (TEA, CHECK, OTHER):
+        stores.reminders.add(reminder)
+    return stores
+
+
+def names(stores: Stores) -> set[str]:
+    return {each.item.spec.id for each in stores.reminders.all()}
+
+
+async def life(stores: Stores, fate: Fate, step: Callable[[JobFileChanges], Any]) -> None:
+    shelves = JobShelves(stores.routines, SteppedShelf(stores.reminders, fate), stores.webhooks)
+    try:
+        await step(JobFileChanges(SteppedState(stores.state, fate), shelves))
+    except Crash:
+        assert fate.is_dead
+
+
+@pytest.mark.parametrize("name", OPS)
+async def test_a_kill_at_any_step_makes_the_change_once(name: str) -> None:
+    op, expected = OPS[name]
+    at, fate = 0, Fate()
+    while not at or fate.is_dead:
+        at += 1
+        stores, fate = stored(), Fate(at)
+        stores.state.run(lambda tx: tx.job_ops.add(op))
+        await life(stores, fate, lambda files: files.make())
+        await life(stores, Fate(), lambda files: files.make())
+        assert names(stores) == expected, fate.steps
+        assert stores.state.query(lambda tx: tx.job_ops.pending()) == []
+    assert at > 4
+
+
+async def test_what_was_moved_to_another_moment_is_not_removed() -> None:
+    stores = stored()
+    stores.reminders.amend("tea", {"run-at": (NOW + HOUR).isoformat()})
+    stores.state.run(lambda tx: tx.job_ops.add(remove_reminder(TEA, "reminder:tea:1")))
+    await JobFileChanges(stores.state, stores.shelves).make()
+    assert "tea" in names(stores)
+
+
+class FullShelf:
+    def __init__(self, shelf: Any) -> None:
+        self._shelf = shelf
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._shelf, name)
+
+    def add(self, _: Reminder) -> Path:
+        raise WriteFailed(Path("reminders"), "could not be written: no space left.")
+
+
+async def test_a_change_that_the_disk_refuses_is_told_and_can_be_taken_back() -> None:
+    stores = stored()
+    op: JobOp = OPS["snooze"][0]
+    stores.state.run(lambda tx: tx.job_ops.add(op))
+    shelves = JobShelves(stores.routines, FullShelf(stores.reminders), stores.webhooks)
+    files = JobFileChanges(stores.state, shelves)
+    assert isinstance(await files.make(op), WriteFailed)
+    prompt = new_prompt(note_of(TEA), NOW)
+    await files.take_back(op, prompt)
+    assert stores.state.query(lambda tx: tx.job_ops.pending()) == []
+    assert stores.inquiries.read().waiting == (prompt,)
+    assert names(stores) == {"check", "other", "tea"}
