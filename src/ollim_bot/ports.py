@@ -461,24 +461,6 @@ class AttachmentStore(Protocol):
         """Remove the files that are older than 30 days; returns how many."""
 
 
-class Store(Protocol[T]):
-    """One value in one file.
-
-    A file whose content cannot be understood is set aside and reported; the value is then that of a
-    missing file. A file that cannot be read at all raises `Unreadable`.
-    """
-
-    def read(self) -> T: ...
-
-    def transact(self, step: Callable[[T], tuple[T, R]]) -> R:
-        """Replace the value by `step(value)[0]`, as one step among all threads and processes.
-
-        When it returns, the new value is durable. When `step` or the disk raises, the file holds
-        the old value, or the whole new value where only the last sync failed. `step` must not use
-        the same store.
-        """
-
-
 class Shelf(Protocol[T]):
     """Documents in a folder, each with its own id; people may edit them at any time."""
 

@@ -23,7 +23,7 @@ from ollim_bot.domain.pings import (
     charged,
 )
 from ollim_bot.domain.runs import Run, RunKind, RunPolicy
-from ollim_bot.testing.memory import MemoryStore
+from ollim_bot.testing.repeating_store import RepeatingStore
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
 FULL = PingBudget.full(NOON)
@@ -168,7 +168,8 @@ def test_a_day_takes_so_many_critical_pings_and_the_next_as_many_again() -> None
 
 
 def test_of_many_runs_that_race_for_the_last_token_exactly_one_wins() -> None:
-    store = MemoryStore(replace(FULL, available=1.0))
+    store = RepeatingStore(lambda: NOON)
+    store.run(lambda tx: tx.budget.put(replace(FULL, available=1.0)))
     racers = 8
     together = threading.Barrier(racers)
     verdicts: list[PingVerdict] = []
@@ -176,7 +177,7 @@ def test_of_many_runs_that_race_for_the_last_token_exactly_one_wins() -> None:
     def race() -> None:
         run = run_of(RunPolicy(RunKind.BACKGROUND, ()))
         together.wait(timeout=10)
-        verdicts.append(store.transact(lambda budget: ask(budget, run)))
+        verdicts.append(store.run(lambda tx: tx.budget.take(lambda budget: ask(budget, run))))
 
     threads = [threading.Thread(target=race) for _ in range(racers)]
     for thread in threads:
@@ -185,7 +186,8 @@ def test_of_many_runs_that_race_for_the_last_token_exactly_one_wins() -> None:
         thread.join(timeout=10)
     assert verdicts.count(PingAllowed(Charge.TOKEN)) == 1
     assert len(verdicts) == racers
-    assert (store.read().available, store.read().daily_used) == (0.0, 1)
+    left = store.query(lambda tx: tx.budget.get())
+    assert (left.available, left.daily_used) == (0.0, 1)
 
 
 def _settled(

@@ -78,7 +78,14 @@ def set_aside(disk: Disk, path: Path, reason: str) -> StoreProblem:
 
 
 class FileStore(Generic[T]):
-    """A `Store`. `report` is called once for each distinct problem, with no lock held."""
+    """One value in one file, changed in one step among all threads and processes.
+
+    A file whose content cannot be understood is set aside and reported; the value is then that of a
+    missing file. A file that cannot be read at all raises `Unreadable`. When `transact` returns,
+    the new value is durable; when its step or the disk raises, the file holds the old value, or the
+    whole new value where only the last sync failed. `report` is called once for each distinct
+    problem, with no lock held.
+    """
 
     def __init__(
         self,

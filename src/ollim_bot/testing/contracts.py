@@ -1,16 +1,16 @@
-"""The promises of every file store and shelf, as test classes.
+"""The promises of every shelf, as a test class.
 
 Derive a class, make the adapter, and let a test runner collect it:
 
-    class TestMemoryStore(StoreContract):
-        def make(self) -> Store[int]:
-            return MemoryStore(0)
+    class TestMemoryShelf(ShelfContract):
+        def make(self) -> Shelf[Reminder]:
+            return MemoryShelf(REMINDERS)
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 
 from ollim_bot.domain.jobs import JobSpec, Reminder
 from ollim_bot.errors import DuplicateId, NotFound
-from ollim_bot.ports import Shelf, Store
+from ollim_bot.ports import Shelf
 
 START = datetime(2026, 11, 15, 9, 0, tzinfo=UTC)
 
@@ -30,42 +30,6 @@ def raising(expected: type[BaseException]) -> Iterator[None]:
     except expected:
         return
     raise AssertionError(f"{expected.__name__} was not raised")
-
-
-def _in_eight_threads(work: Callable[[int], object]) -> None:
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(work, range(40)))
-
-
-class StoreContract(ABC):
-    """The store holds a whole number and starts with 0."""
-
-    @abstractmethod
-    def make(self) -> Store[int]: ...
-
-    def test_a_new_store_holds_the_value_of_a_missing_file(self) -> None:
-        assert self.make().read() == 0
-
-    def test_a_step_replaces_the_value_and_gives_its_result(self) -> None:
-        store = self.make()
-        assert store.transact(lambda value: (value + 5, "result")) == "result"
-        assert store.read() == 5
-
-    def test_a_step_that_raises_changes_nothing(self) -> None:
-        store = self.make()
-
-        def fail(_: int) -> tuple[int, None]:
-            raise ZeroDivisionError
-
-        store.transact(lambda _: (3, None))
-        with raising(ZeroDivisionError):
-            store.transact(fail)
-        assert store.read() == 3
-
-    def test_steps_of_many_threads_follow_each_other(self) -> None:
-        store = self.make()
-        _in_eight_threads(lambda _: store.transact(lambda value: (value + 1, None)))
-        assert store.read() == 40
 
 
 class ShelfContract(ABC):
@@ -95,7 +59,8 @@ class ShelfContract(ABC):
 
     def test_many_jobs_of_one_text_stand_side_by_side(self) -> None:
         shelf = self.make()
-        _in_eight_threads(lambda n: shelf.add(self.reminder(f"id-{n}")))
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda n: shelf.add(self.reminder(f"id-{n}")), range(40)))
         assert len({shelved.path for shelved in shelf.all()}) == 40
 
     def test_an_amended_job_is_changed_in_what_was_named_only(self) -> None:

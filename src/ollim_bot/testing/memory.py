@@ -57,20 +57,6 @@ class _RecordingInbox(InboxInputs):
         return self.get()
 
 
-class MemoryStore(Generic[T]):
-    def __init__(self, value: T) -> None:
-        self._value = value
-        self._lock = threading.Lock()
-
-    def read(self) -> T:
-        return self._value
-
-    def transact(self, step: Callable[[T], tuple[T, R]]) -> R:
-        with self._lock:
-            self._value, result = step(self._value)
-            return result
-
-
 def memory_shelves() -> JobShelves:
     return JobShelves(MemoryShelf(ROUTINES), MemoryShelf(REMINDERS), MemoryShelf(WEBHOOKS))
 

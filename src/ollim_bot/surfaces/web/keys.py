@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from ollim_bot.domain.browsers import KnownBrowser, KnownBrowsers
 from ollim_bot.errors import OllimError
 from ollim_bot.paths import DataPaths
-from ollim_bot.ports import Clock, Disk, Store
+from ollim_bot.ports import Clock, Disk
 from ollim_bot.settings import Secret
 from ollim_bot.store.codecs.records import KnownBrowsersCodec
 from ollim_bot.store.file_store import FileStore, StoreProblem
@@ -316,7 +316,7 @@ def _name(bearer: str) -> str:
     return hashlib.sha256(bearer.encode("utf-8", "replace")).hexdigest()
 
 
-def _store(paths: DataPaths, disk: Disk, report: Callable[[str], None]) -> Store[KnownBrowsers]:
+def _store(paths: DataPaths, disk: Disk, report: Callable[[str], None]) -> FileStore[KnownBrowsers]:
     def told(problem: StoreProblem) -> None:
         report(str(problem))
 
