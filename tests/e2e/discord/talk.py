@@ -29,8 +29,13 @@ class Talk:
     discord: LocalDiscord
 
     async def until(self, condition: object) -> None:
-        """Within the limit, unless the bot has died before."""
-        await self.bot.until(condition)  # type: ignore[arg-type]
+        """Within the limit, unless the bot has died before; else tell what stands there."""
+        try:
+            await self.bot.until(condition)  # type: ignore[arg-type]
+        except TimeoutError:
+            newest = [words(each)[:200] for each in self.discord.messages[-5:]]
+            asked = [each.last_user_text[-200:] for each in self.model.requests[-2:]]
+            raise TimeoutError(f"Discord shows {newest}; the model was asked {asked}") from None
 
     async def said(self, text: str) -> Message:
         """Wait until the bot says just this, and give that message."""
