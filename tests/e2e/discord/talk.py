@@ -52,6 +52,10 @@ class Talk:
         await self.until(lambda: self._cards(title))
         return self._cards(title)[-1]
 
+    def count(self, title: str) -> int:
+        """How many cards of this title there are."""
+        return len(self._cards(title))
+
     async def ask(self, text: str, answer: str) -> Message:
         """Say something; the model answers this, and the bot is waited for to say so."""
         self.model.answers(answer)

@@ -165,6 +165,7 @@ async def test_a_fork_begins_at_rest_or_after_the_answer_and_never_in_a_fork(tal
     await talk.press(card, "Exit Fork")
     await talk.card("Fork Ended — discarded")
     await done(talk, "fork")
+    await talk.until(lambda: talk.count("Forked Session") == 2)
     card = await talk.card("Forked Session")
     expected = "What is said here stays separate from the main conversation."
     assert card.embeds[0]["description"] == expected
