@@ -38,6 +38,43 @@ def test_a_routine_says_its_rhythm_in_words_and_its_next_moment(terminal: Termin
     )
 
 
+def test_a_text_that_comes_first_needs_no_flag(terminal: Terminal) -> None:
+    assert terminal.done("reminder", "add", "call mum", "--in", "5m", "--id", "mum") == (
+        "Reminder set: call mum, today 14:35 (in 5 min).\n"
+        "id mum, file ~/.ollim-bot/reminders/call-mum.md\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        pytest.param(
+            ["call", "mum", "--in", "5m"],
+            "'mum' is not understood. A text of several words needs quotes: "
+            "ollim-bot reminder add 'call mum' --in 5m",
+            id="no quotes",
+        ),
+        pytest.param(
+            ["-m", "call", "mum", "--at", "tomorrow", "9am"],
+            "'mum' is not understood. A text of several words needs quotes: "
+            "ollim-bot reminder add -m 'call mum' --at 'tomorrow 9am'",
+            id="no quotes anywhere",
+        ),
+        pytest.param(
+            ["call mum", "-m", "call dad", "--in", "5m"],
+            "'call mum' stands beside -m. Give one text.",
+            id="two texts",
+        ),
+    ],
+)
+def test_words_that_lead_nowhere_are_answered_with_what_to_type(
+    terminal: Terminal, words: list[str], hint: str
+) -> None:
+    answer = terminal.run("reminder", "add", *words)
+    assert answer.err == f"ollim-bot reminder add: {hint}\n"
+    assert not terminal.paths.reminders.exists()
+
+
 @pytest.mark.parametrize(
     ("words", "run_at"),
     [
