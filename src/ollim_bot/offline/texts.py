@@ -22,9 +22,10 @@ Do not send me a key: what is written here is kept."""
 
 ABILITIES = """\
 What works here:
-- reminders: `remind me in 20 minutes to drink water`, `remind me tomorrow at 9 to call mum`
+- reminders: `remind me in 20 minutes to drink water`, `call mum tomorrow at 9`, `wake me at 7am`
 - routines: `every weekday at 9 ask me for my plan`, `every day at 8pm remind me to stretch`
-- `what is coming up`, `list my reminders`, `list my routines`, `cancel the water reminder`
+- `what is on today`, `what is coming up`, `list my reminders`, `list my routines`
+- `snooze the rent reminder by 1 hour`, `pause the meds routine`, `cancel the water reminder`
 - small talk: who I am, what time it is, what you said before, how to connect a real model
 - commands: `/clear`, `/compact`, `/cost`, `/fork`, `/interrupt`, `/model`, `/thinking`, \
 `/permissions`, `/ping-budget`, `/routines`, `/reminders`, `/runs`, `/sessions`, `/resume`, \
@@ -100,7 +101,6 @@ RHYTHM_FIRST = (
     f"I am not sure how often you mean. {_NOTHING_DONE} Write that first, as in "
     "`every monday at 9 remind me to plan the week`."
 )
-RHYTHM_WITHOUT_TIME = f"At what time? {_NOTHING_DONE} Write it too, as in `every day at 8am`."
 ORDER = (
     f"I am not sure what I should do then. {_NOTHING_DONE} Write it as in "
     "`every day at 8am remind me to drink water` or `every weekday at 9 ask me for my plan`."
@@ -111,6 +111,9 @@ MAY_BE_SET = (
     "`what is coming up` shows it."
 )
 NOT_HERE = f"I cannot do that here. {_NOTHING_DONE}"
+NO_SNOOZE = f"A routine cannot be snoozed. {_NOTHING_DONE} Write `pause the meds routine`."
+TODAY = "Today:"
+NOTHING_TODAY = "Nothing more today. `what is coming up` shows what comes later."
 REMINDERS = "Reminders:"
 ROUTINES = "Routines:"
 NO_REMINDERS = "There are no reminders."
@@ -134,8 +137,12 @@ def not_seen(reason: str) -> str:
     return f"I could not look: {reason}"
 
 
-def not_cancelled(reason: str) -> str:
-    return f"It was not cancelled: {reason}"
+def not_changed(reason: str) -> str:
+    return f"It was not changed: {reason}"
+
+
+def until_when(subject: str) -> str:
+    return f"Until when? {_NOTHING_DONE} Write `snooze {subject} until tomorrow 9am`."
 
 
 def cancelled(noun: str, title: str, when: str) -> str:
