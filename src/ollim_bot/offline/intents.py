@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from ollim_bot.domain.jobs import JobKind
-from ollim_bot.domain.phrases import parse_duration, parse_moment, parse_rhythm
+from ollim_bot.domain.phrases import is_moment, parse_duration, parse_moment
 from ollim_bot.domain.phrases.durations import Unclear, normalized
-from ollim_bot.domain.phrases.rhythm import read_rhythm
+from ollim_bot.domain.phrases.rhythm import RHYTHM_EXAMPLES, read_rhythm
 from ollim_bot.errors import BadPhrase
 from ollim_bot.offline import texts, vocabulary
 from ollim_bot.offline.phrasings import is_courteous
@@ -28,7 +28,6 @@ _FRAME = re.compile(
 _LINKS = ("to", "that", "about", "of")
 # Names of days and months that are also other words.
 _ALSO_A_WORD = frozenset({"sun", "sat", "may", "march", "mar", "wed"})
-_Split = tuple[list[str], str, list[str]]
 _KIND = r"(?P<kind>reminder|routine)"
 _ID = r"(?P<subject>[0-9a-f]{8})"
 _THE = r"(?:the |my |that )"
@@ -70,7 +69,7 @@ _SEVERAL = re.compile(
     r"\b(?:and|or|all|both|every|each|any|everything|but|reminders?|routines?)\b|[,;&+.]",
     re.IGNORECASE,
 )
-_FORGET = r"do(?:n['’]?t| not) let me forget"
+_FORGET = r"do(?:n['’]?t| not) (?:let me )?forget"
 _NEW = r"(?:(?:add|set|make|create|start|give) (?:me )?)?(?:an? )?"
 # What people say instead of `remind me`, each with a phrase that means the same.
 _SAME = tuple(
@@ -144,7 +143,7 @@ def _framed(text: str, now: datetime) -> Remind | AmbiguousIntent | None:
 def _waking(words: str, now: datetime) -> Remind | AmbiguousIntent | None:
     """`wake me at 7`: an hour that can be read two ways is one of the morning."""
     for when in (words, f"{words} in the morning"):
-        if _problem([when], now) is None:
+        if is_moment(when, now):
             return Remind("wake up", when)
     is_time = vocabulary.tells_time(words.split())
     return AmbiguousIntent(_problem([words], now) or texts.WHEN) if is_time else None
@@ -156,19 +155,17 @@ def _errand(text: str, now: datetime) -> Remind | AmbiguousIntent | None:
     for end in range(len(words) - 1, 0, -1):
         when, rest = words[:end], " ".join(words[end:])
         is_task = vocabulary.is_errand(rest) or vocabulary.is_thing(rest)
-        if is_task and _problem(when, now) is None:
+        if is_task and _is_moment(when, now):
             return _checked_reminder(when, words[end:], now)
         if vocabulary.is_thing(" ".join(when)) and vocabulary.tells_time(words[end:]):
             return _moment_behind("to", words, now)
-    if not vocabulary.is_errand(" ".join(words)):
+        if vocabulary.begins_with_event(rest) and _is_moment(when, now):
+            return _asked(_checked_reminder(when, words[end:], now))
+    task = " ".join(words)
+    if not vocabulary.is_errand(task) and not vocabulary.begins_with_event(task):
         return None
     intent = _moment_behind("to", words, now)
     return None if intent == AmbiguousIntent(texts.WHEN) else intent
-
-
-def _is_open_length(words: Sequence[str]) -> bool:
-    """`in 15`, without a unit."""
-    return len(words) == 2 and words[0].lower() == "in" and words[1].isdigit()
 
 
 def _linked(words: Sequence[str], now: datetime) -> Remind | AmbiguousIntent | None:
@@ -192,27 +189,25 @@ def _moment_before(
 
 def _moment_in_front(words: Sequence[str], now: datetime) -> Remind | AmbiguousIntent | None:
     splits = [split for split in _splits(words) if vocabulary.tells_time(split[0])]
-    for head, _, task in splits:
-        if _problem(head, now) is None:
+    for head, task in splits:
+        if _is_moment(head, now):
             return _checked_reminder(head, task, now)
     if splits:
-        head, _, task = splits[0]
-        return _checked_reminder(head, task, now)
-    if words and _problem(words, now) is None:
+        return _checked_reminder(*splits[0], now)
+    if words and _is_moment(words, now):
         return AmbiguousIntent(texts.SAY_WHAT)
-    starts_with_time = any(_problem(words[:end], now) is None for end in range(1, len(words)))
+    starts_with_time = any(_is_moment(words[:end], now) for end in range(1, len(words)))
     return AmbiguousIntent(texts.LINK) if starts_with_time else None
 
 
-def _splits(words: Sequence[str]) -> Iterator[_Split]:
-    """Every way to cut the words into a head, a link and the rest."""
+def _splits(words: Sequence[str]) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
+    """Every way to cut the words at a link, a colon or a comma."""
     for place in range(1, len(words)):
         word = words[place].lower()
         if word in _LINKS:
-            yield list(words[:place]), word, list(words[place + 1 :])
+            yield words[:place], words[place + 1 :]
         elif words[place - 1].endswith((":", ",")):
-            head = [*words[: place - 1], words[place - 1][:-1]]
-            yield head, "", list(words[place:])
+            yield [*words[: place - 1], words[place - 1][:-1]], words[place:]
 
 
 def _moment_behind(
@@ -223,25 +218,28 @@ def _moment_behind(
     if place is not None:
         return AmbiguousIntent(_problem(words[place:], now) or texts.MOMENT_FIRST)
     for start in range(1, len(words)):
-        if _problem(words[start:], now) is None:
+        if _is_moment(words[start:], now):
             task, when = words[:start], words[start:]
             if _VAGUELY.fullmatch(words[start - 1]):
                 return AmbiguousIntent(_problem(words[start - 1 :], now) or texts.MOMENT_FIRST)
-            return (
-                AmbiguousIntent(texts.MOMENT_FIRST)
-                if _may_belong_to_task(link, task, when)
-                else _checked_reminder(when, task, now)
-            )
+            reminder = _checked_reminder(when, task, now)
+            return _asked(reminder) if _may_belong_to_task(link, task, when) else reminder
     for start in range(1, len(words)):
         when = words[start:]
-        is_named = vocabulary.names_time(" ".join(when)) or _is_open_length(when)
-        if vocabulary.tells_time(when) and is_named:
+        if vocabulary.tells_time(when) and vocabulary.names_time(" ".join(when)):
             return AmbiguousIntent(_problem(when, now) or texts.MOMENT_FIRST)
     if not words:
         return None
     return AmbiguousIntent(
         texts.MOMENT_FIRST if vocabulary.names_time(" ".join(words)) else texts.WHEN
     )
+
+
+def _asked(intent: Remind | AmbiguousIntent) -> AmbiguousIntent:
+    """Ask whether the moment is when to remind, with the words that make it so."""
+    if isinstance(intent, Remind):
+        return AmbiguousIntent(texts.moment_first(intent.task, intent.when))
+    return AmbiguousIntent(texts.MOMENT_FIRST)
 
 
 def _may_belong_to_task(link: str, task: Sequence[str], when: Sequence[str]) -> bool:
@@ -259,22 +257,26 @@ def _checked_reminder(
     phrase, task = " ".join(when).rstrip(",:"), " ".join(words)
     if problem := _problem(when, now):
         return AmbiguousIntent(problem)
-    if vocabulary.names_no_task(task):
-        return AmbiguousIntent(texts.SAY_WHAT)
-    if vocabulary.is_more_than_one(task) or _FRAME.search(task) or "\\" in task:
+    if doubt := _doubt(task, task):
+        return doubt
+    if _FRAME.search(task):
         return AmbiguousIntent(texts.ONE_AT_A_TIME)
-    if vocabulary.is_negated(task):
-        return AmbiguousIntent(texts.DOUBT)
     if vocabulary.names_rhythm(task):
         return AmbiguousIntent(texts.RHYTHM)
-    has_other_day = vocabulary.names_day(task) and not _has_day(phrase)
+    has_day = vocabulary.names_day(phrase) or phrase.lower().startswith("in ")
+    has_other_day = vocabulary.names_day(task) and not has_day
     if has_other_day or vocabulary.names_length(task) or _starts_with_time(words):
         return AmbiguousIntent(texts.MOMENT_FIRST)
     return Remind(task, phrase)
 
 
-def _has_day(phrase: str) -> bool:
-    return vocabulary.names_day(phrase) or phrase.lower().startswith("in ")
+def _doubt(task: str, thing: str) -> AmbiguousIntent | None:
+    """Why a task is not taken as it is; `thing` is the part of it that must say what is meant."""
+    if vocabulary.names_no_task(thing):
+        return AmbiguousIntent(texts.SAY_WHAT)
+    if vocabulary.is_more_than_one(task) or "\\" in task:
+        return AmbiguousIntent(texts.ONE_AT_A_TIME)
+    return AmbiguousIntent(texts.DOUBT) if vocabulary.is_negated(task) else None
 
 
 def _starts_with_time(words: Sequence[str]) -> bool:
@@ -282,6 +284,10 @@ def _starts_with_time(words: Sequence[str]) -> bool:
         vocabulary.tells_time(words[:end]) and vocabulary.names_time(" ".join(words[:end]))
         for end in range(1, len(words) + 1)
     )
+
+
+def _is_moment(words: Sequence[str], now: datetime) -> bool:
+    return is_moment(" ".join(words).rstrip(",:"), now)
 
 
 def _problem(words: Sequence[str], now: datetime) -> str | None:
@@ -382,12 +388,8 @@ def _checked_routine(words: str, cron: str | AmbiguousIntent) -> Repeat | Ambigu
     rest, verb = order["rest"], order["verb"].lower()
     if verb == "remind me" and not _REMINDED.fullmatch(rest):
         return AmbiguousIntent(texts.ORDER)
-    if vocabulary.names_no_task(rest.partition(" ")[2] or rest):
-        return AmbiguousIntent(texts.SAY_WHAT)
-    if vocabulary.is_more_than_one(rest) or "\\" in rest:
-        return AmbiguousIntent(texts.ONE_AT_A_TIME)
-    if vocabulary.is_negated(rest):
-        return AmbiguousIntent(texts.DOUBT)
+    if doubt := _doubt(rest, rest.partition(" ")[2] or rest):
+        return doubt
     has_other_time = vocabulary.names_rhythm(rest) or vocabulary.names_clock(rest)
     if has_other_time or _names_other_day(rest):
         return AmbiguousIntent(texts.RHYTHM)
@@ -409,16 +411,9 @@ def _cron(words: str) -> str | AmbiguousIntent | None:
     """None if the words are not a rhythm."""
     try:
         return read_rhythm(normalized(words))
-    except Unclear:
-        return AmbiguousIntent(_rhythm_problem(words))
-
-
-def _rhythm_problem(words: str) -> str:
-    try:
-        parse_rhythm(words)
-    except BadPhrase as refused:
-        return texts.unclear_moment(str(refused))
-    return texts.RHYTHM
+    except Unclear as unclear:
+        refused = unclear.about(words, unclear.examples or RHYTHM_EXAMPLES)
+        return AmbiguousIntent(texts.unclear_moment(str(refused)))
 
 
 def schedule_intent(text: str, now: datetime) -> ScheduleIntent | None:

@@ -51,8 +51,8 @@ Then `/setup` asks you a few questions, one at a time."""
 NO_CLOCK = "I cannot see a clock here."
 NOTHING_SAID = "I know of nothing that you said before this."
 NOT_UNDERSTOOD = (
-    "I did not understand that, because I am not a language model and know only a few fixed rules. "
-    f"Nothing was done.\n\n{ABILITIES}"
+    "I did not understand that: I am not a language model, and know only a few fixed rules. "
+    "Nothing was done. Ask `what can you do` for all of them."
 )
 SAID_LAST = "The owner said last:"
 
@@ -119,6 +119,13 @@ ROUTINES = "Routines:"
 NO_REMINDERS = "There are no reminders."
 NO_ROUTINES = "There are no routines."
 TASK_DONE = "Good. There is nothing to tick off here: a reminder that has come is over."
+
+
+def moment_first(task: str, when: str) -> str:
+    return (
+        f"I am not sure whether that is when to remind you. {_NOTHING_DONE} "
+        f"If it is, write `remind me {when}: {task}`."
+    )
 
 
 def unclear_moment(reason: str) -> str:

@@ -85,7 +85,9 @@ _CLOCK = (
     rf"|\b(?:in|after|within|for) (?:an?|{_NUMBER}|half|few|some)\b.*?\b{_UNIT}\b"
 )
 _LENGTH = re.compile(rf"\bin (?:an?|{_NUMBER}|half)\b[\w ]*?\b{_UNIT}\b", re.IGNORECASE)
-_LOOSE = r"\b(?:later|soon|morning|afternoon|evening|night|in a (?:bit|while|moment|sec))\b"
+_LOOSE = (
+    r"\bin \d+$|\b(?:later|soon|morning|afternoon|evening|night|in a (?:bit|while|moment|sec))\b"
+)
 _DAY_NAMED = re.compile(_DAY, re.IGNORECASE)
 _RHYTHM_NAMED = re.compile(_RHYTHM, re.IGNORECASE)
 _CLOCK_NAMED = re.compile(_CLOCK, re.IGNORECASE)
@@ -145,10 +147,10 @@ _NEXT_SENTENCE = re.compile(r"(?<!\bdr)(?<!\bmr)(?<!\bms)(?<!\bmrs)[.!?;…]\s+\
 # Words that a task without `remind me` may begin with: only these are never a report or a question.
 _ERRAND = re.compile(
     r"(?:answer|book|bring|brush|buy|call|change|charge|check|clean|collect|cook|defrost|do|drink"
-    r"|eat|email|empty|feed|fetch|fill|finish|fix|get|give|go|iron|leave|lock|look|mail|make|move|mow"
-    r"|open|order|pack|pay|phone|pick|plan|post|prepare|print|put|read|renew|reply|return|ring|send"
-    r"|sign|stand|start|stretch|study|submit|switch|take|tidy|text|throw|turn|unload|update|vacuum"
-    r"|walk|wash|water|write)\b(?! (?:me|us|you|it|that|this)\b).*",
+    r"|eat|email|empty|feed|fetch|fill|finish|fix|get|give(?! up)|go(?! away)|iron|leave|lock|look"
+    r"|mail|make|move|mow|open|order|pack|pay|phone|pick|plan|post|prepare|print|put|read|renew"
+    r"|reply|return|ring|send|sign|stand|start|stretch|study|submit|switch|take|tidy|text|throw"
+    r"|turn|unload|update|vacuum|walk|wash|water|write)\b(?! (?:me|us|you|it|that|this)\b).*",
     re.IGNORECASE,
 )
 _THING = re.compile(
@@ -232,6 +234,10 @@ def is_thing(text: str) -> bool:
 
 def names_event(text: str) -> bool:
     return _EVENTS.search(text) is not None
+
+
+def begins_with_event(text: str) -> bool:
+    return re.match(rf"(?:(?:the|my|a) )?{_EVENTS.pattern}", text, re.IGNORECASE) is not None
 
 
 def misspelled_day(words: Sequence[str]) -> int | None:

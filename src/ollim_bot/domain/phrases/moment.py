@@ -113,6 +113,11 @@ def parse_moment(text: str, now: datetime) -> datetime:
         raise unclear.about(text, _near(phrase, unclear, now) or _EXAMPLES) from None
 
 
+def is_moment(text: str, now: datetime) -> bool:
+    """Whether `parse_moment` accepts the text, without the search for what else may be meant."""
+    return _right(normalized(text), now) == [normalized(text)]
+
+
 def _near(phrase: str, unclear: Unclear, now: datetime) -> Sequence[str]:
     return unclear.examples or suggestions(
         phrase, lambda other: _changed(other, unclear.why, now), lambda other: _right(other, now)

@@ -15,7 +15,7 @@ import re
 from ollim_bot.domain.phrases.dates import MIDNIGHT, PARTS, ClockTime, read_time
 from ollim_bot.domain.phrases.durations import NUMBERS, Unclear, normalized
 
-_EXAMPLES = ("every day at 8am", "every monday and thursday at 18:30", "every 2 hours")
+RHYTHM_EXAMPLES = ("every day at 8am", "every monday and thursday at 18:30", "every 2 hours")
 _DAY_NAMES = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
 _DAY = "(?:" + "|".join(f"{name[:3]}(?:{name[3:]})?" for name in _DAY_NAMES) + ")"
 _DAYS_NAMED = "(?:" + "|".join(f"{name}s" for name in _DAY_NAMES) + ")"
@@ -54,7 +54,7 @@ def parse_rhythm(text: str) -> str:
         if cron is None:
             raise Unclear(_NOT_KNOWN)
     except Unclear as unclear:
-        raise unclear.about(text, unclear.examples or _EXAMPLES) from None
+        raise unclear.about(text, unclear.examples or RHYTHM_EXAMPLES) from None
     return cron
 
 
