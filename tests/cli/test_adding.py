@@ -16,7 +16,8 @@ from ollim_bot.cli.jobs.fields import LONGEST_MESSAGE
 
 ROUTINE = ("routine", "add", "-m", "plan my day", "--cron", "30 8 * * 1-5", "--id", "plan")
 REMINDER = ("reminder", "add", "-m", "call the dentist", "--id", "dentist")
-ROUTINE_EXAMPLE = 'ollim-bot routine add -m "plan my day" --cron "30 8 * * 1-5"'
+ROUTINE_WAYS = '(--every "weekday at 9" | --cron "30 8 * * 1-5")'
+ROUTINE_EXAMPLE = 'ollim-bot routine add -m "plan my day" --every "weekday at 9"'
 REMINDER_WAYS = '(--in 20m | --at "tomorrow 9am" | --delay 20)'
 REMINDER_EXAMPLE = 'ollim-bot reminder add -m "call the dentist" --in 20m'
 
@@ -36,6 +37,51 @@ def test_a_routine_says_its_rhythm_in_words_and_its_next_moment(terminal: Termin
         "Next: tomorrow 8:30 (in 18 h).\n"
         "id plan, file ~/.ollim-bot/routines/morning-briefing.md\n"
     )
+
+
+def test_a_rhythm_in_words_becomes_a_cron_line(terminal: Terminal) -> None:
+    assert terminal.done("routine", "add", "plan", "--every", "weekday at 9", "--id", "plan") == (
+        "Routine set: plan, at 09:00 on Monday through Friday. "
+        "Next: tomorrow 9:00 (in 18 h 30 min).\nid plan, file ~/.ollim-bot/routines/plan.md\n"
+    )
+    assert "at 08:00 every day" in terminal.done("routine", "edit", "plan", "--every", "day at 8am")
+
+
+def test_a_text_that_comes_first_needs_no_flag(terminal: Terminal) -> None:
+    assert terminal.done("reminder", "add", "call mum", "--in", "5m", "--id", "mum") == (
+        "Reminder set: call mum, today 14:35 (in 5 min).\n"
+        "id mum, file ~/.ollim-bot/reminders/call-mum.md\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        pytest.param(
+            ["call", "mum", "--in", "5m"],
+            "'mum' is not understood. A text of several words needs quotes: "
+            "ollim-bot reminder add 'call mum' --in 5m",
+            id="no quotes",
+        ),
+        pytest.param(
+            ["-m", "call", "mum", "--at", "tomorrow", "9am"],
+            "'mum' is not understood. A text of several words needs quotes: "
+            "ollim-bot reminder add -m 'call mum' --at 'tomorrow 9am'",
+            id="no quotes anywhere",
+        ),
+        pytest.param(
+            ["call mum", "-m", "call dad", "--in", "5m"],
+            "'call mum' stands beside -m. Give one text.",
+            id="two texts",
+        ),
+    ],
+)
+def test_words_that_lead_nowhere_are_answered_with_what_to_type(
+    terminal: Terminal, words: list[str], hint: str
+) -> None:
+    answer = terminal.run("reminder", "add", *words)
+    assert answer.err == f"ollim-bot reminder add: {hint}\n"
+    assert not terminal.paths.reminders.exists()
 
 
 @pytest.mark.parametrize(
@@ -163,6 +209,16 @@ def test_a_taken_id_is_refused(terminal: Terminal) -> None:
     ("words", "problems"),
     [
         pytest.param(
+            ["routine", "add", "-m", "x", "--every", "day", "--cron", "0 9 * * *"],
+            ["--every and --cron both say when. Give one of them."],
+            id="two rhythms",
+        ),
+        pytest.param(
+            ["routine", "add", "-m", "x", "--every", "day at 3"],
+            ["`day at 3` can be read two ways. Write `every day at 3am` or `every day at 3pm`."],
+            id="an open hour",
+        ),
+        pytest.param(
             ["reminder", "add", "-m", "x"],
             [f"Say when: {REMINDER_WAYS}. Example: {REMINDER_EXAMPLE}"],
             id="no moment",
@@ -214,7 +270,7 @@ def test_a_taken_id_is_refused(terminal: Terminal) -> None:
         ),
         pytest.param(
             ["routine", "add", "-m", "x"],
-            [f'Say when: --cron "30 8 * * 1-5". Example: {ROUTINE_EXAMPLE}'],
+            [f"Say when: {ROUTINE_WAYS}. Example: {ROUTINE_EXAMPLE}"],
             id="no cron",
         ),
         pytest.param(

@@ -214,7 +214,7 @@ DECLINED = (
     said("other-language-request", "kannst du mich morgen um acht wecken?", DECLINE),
     said("typo-request", "remnid me to by mlik", DECLINE),
     said("emoji-only", "😭😭😭", DECLINE),
-    said("shouted-request", "WAKE ME UP AT SIX", DECLINE),
+    said("shouted-request", "SING ME A SONG AT SIX", DECLINE),
     said("dots", "...", DECLINE),
     said("question-mark", "?", DECLINE),
     said("blank", "   \n ", DECLINE),

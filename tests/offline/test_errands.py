@@ -170,9 +170,7 @@ def test_a_cancelled_one_is_named_with_its_moment() -> None:
         Say("Reminder cancelled: drink water, today 10:35."),
     )
     gone = did(LIST_REMINDERS, TWO), did(cancel("3f2a9c1b"), "There is none.", refused=True)
-    assert step("cancel the drink reminder", *gone) == (
-        Say("It was not cancelled: There is none."),
-    )
+    assert step("cancel the drink reminder", *gone) == (Say("It was not changed: There is none."),)
 
 
 def test_of_several_none_is_cancelled_before_it_is_clear_which() -> None:

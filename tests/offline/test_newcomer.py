@@ -77,6 +77,23 @@ async def test_a_rhythm_becomes_a_routine_whatever_its_words_are(bot: Bot) -> No
     assert routines(bot) == []
 
 
+async def test_what_is_there_is_moved_and_paused_by_its_words(bot: Bot) -> None:
+    await bot.ask("tea in 10 minutes")
+    (before,) = reminders(bot)
+    assert (await bot.ask("snooze the tea reminder by 1 hour")).startswith(
+        "Reminder snoozed: tea, "
+    )
+    (moved,) = reminders(bot)
+    assert moved.due(UTC) - before.due(UTC) == timedelta(hours=1)
+
+    await bot.ask("take my meds every day at 8am and 8pm")
+    assert (await bot.ask("pause the meds routine")).startswith("Routine paused: ")
+    (paused,) = routines(bot)
+    assert (str(paused.cron), paused.spec.enabled) == ("0 8,20 * * *", False)
+    assert (await bot.ask("unpause meds")).startswith("Routine resumed: ")
+    assert routines(bot)[0].spec.enabled
+
+
 async def test_a_fork_can_set_reminders_too(bot: Bot) -> None:
     await bot.command("/fork tea")
     await bot.answer(1)

@@ -18,7 +18,7 @@ from tests.offline.wishes import (
 from ollim_bot.domain.cron import Cron
 from ollim_bot.domain.phrases import parse_moment
 from ollim_bot.offline.intents import schedule_intent
-from ollim_bot.offline.vocabulary import AmbiguousIntent, Cancel, Remind, Repeat, ScheduleIntent
+from ollim_bot.offline.vocabulary import AmbiguousIntent, Change, Remind, Repeat, ScheduleIntent
 
 NOW = datetime(2026, 11, 16, 10, 15, tzinfo=UTC)
 CLEAR = (*REMINDING, *REPEATING, *CANCELLING)
@@ -67,7 +67,7 @@ THANKFUL = st.sampled_from([", thanks!", " please", "\nthank you", ", thank you 
 
 
 def acts(wish: ScheduleIntent | None) -> bool:
-    return isinstance(wish, Remind | Repeat | Cancel)
+    return isinstance(wish, Remind | Repeat | Change)
 
 
 @pytest.mark.parametrize(("text", "wish"), CLEAR)

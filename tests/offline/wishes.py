@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ollim_bot.domain.jobs import JobKind
-from ollim_bot.offline.vocabulary import Cancel, Remind, Repeat, ScheduleIntent
+from ollim_bot.offline.vocabulary import Change, Remind, Repeat, ScheduleIntent
 
 WATER = Remind("drink water", "in 20 minutes")
 MUM = Remind("call mum", "tomorrow at 9")
@@ -83,15 +83,15 @@ REPEATING: tuple[tuple[str, ScheduleIntent], ...] = (
 )  # fmt: skip
 
 CANCELLING: tuple[tuple[str, ScheduleIntent], ...] = (
-    ("cancel the water reminder", Cancel(JobKind.REMINDER, "water")),
-    ("please cancel my water reminder", Cancel(JobKind.REMINDER, "water")),
-    ("could you delete the water reminder?", Cancel(JobKind.REMINDER, "water")),
-    ("cancel the reminder to drink water", Cancel(JobKind.REMINDER, "drink water")),
-    ("cancel my reminder about the tea, thanks", Cancel(JobKind.REMINDER, "the tea")),
-    ("cancel the reminder", Cancel(JobKind.REMINDER, "")),
-    ("remove the plan routine", Cancel(JobKind.ROUTINE, "plan")),
-    ("cancel 3f2a9c1b", Cancel(None, "3f2a9c1b")),
-    ("cancel reminder 3f2a9c1b", Cancel(JobKind.REMINDER, "3f2a9c1b")),
+    ("cancel the water reminder", Change("cancel", JobKind.REMINDER, "water")),
+    ("please cancel my water reminder", Change("cancel", JobKind.REMINDER, "water")),
+    ("could you delete the water reminder?", Change("cancel", JobKind.REMINDER, "water")),
+    ("cancel the reminder to drink water", Change("cancel", JobKind.REMINDER, "drink water")),
+    ("cancel my reminder about the tea, thanks", Change("cancel", JobKind.REMINDER, "the tea")),
+    ("cancel the reminder", Change("cancel", JobKind.REMINDER, "")),
+    ("remove the plan routine", Change("cancel", JobKind.ROUTINE, "plan")),
+    ("cancel 3f2a9c1b", Change("cancel", None, "3f2a9c1b")),
+    ("cancel reminder 3f2a9c1b", Change("cancel", JobKind.REMINDER, "3f2a9c1b")),
 )
 
 # Each of these has two readings, or lacks something, or goes beyond what can be done.
@@ -101,6 +101,10 @@ ASKED_BACK = (
     "remind me soon to call mum",
     "remind me in a few minutes to call mum",
     "remind me at 3 to call mum",
+    "remind me tomorow at 9 to call mum",
+    "remind me to call mum tomorow at 9pm",
+    "call mum wendesday at 9pm",
+    "call mum next friday at 9am",
     "remind me to call mum at 3",
     "remind me on friday to call mum",
     "remind me next friday at 9am to call mum",
@@ -143,8 +147,7 @@ ASKED_BACK = (
     "every day at 3 remind me to rest",
     "every day at 25:00 remind me to rest",
     "every monday at midnight remind me to sleep",
-    "every day at 8am and 8pm remind me to take my pills",
-    "every day at 8am drink water",
+    "every day at 8am and 9:30pm remind me to take my pills",
     "every day at 8am I take the bus",
     "every weekday at 9 ask me for my plan and tell me the weather",
     "every day at 9 remind me in 10 minutes to stretch",
@@ -152,6 +155,11 @@ ASKED_BACK = (
     "cancel all my reminders",
     "cancel the water and the tea reminder",
     "cancel the reminders",
+    "pause all my routines",
+    "snooze the water reminder",
+    "snooze the water reminder by a while",
+    "snooze the water reminder to 3",
+    "snooze the plan routine by 1 hour",
     "cancel the water reminder but not the tea reminder",
 )
 
@@ -183,6 +191,10 @@ LEFT_ALONE = (
     "cancel my appointment",
     "cancel",
     "what would a reminder at 5pm cost",
-    "wake me up at six",
+    "cancel it",
+    "back in 10 minutes",
+    "busy tonight",
+    "the shop closes at 8pm",
+    "call me at 5pm",
     "",
 )

@@ -161,6 +161,7 @@ class Flags(Protocol):
     """Declares the arguments of a verb, in the manner of `argparse`."""
 
     usage: str | None
+    text_flag: str | None
 
     def add_argument(self, *names: str, **reading: Any) -> object: ...
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any, NoReturn
 
 from ollim_bot.cli.unknown_words import no_such
@@ -16,8 +18,11 @@ class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line with an example.
 
     A flag that was not given is not in the result. The action `either` is for a flag with two
-    names: the first sets True, the second False.
+    names: the first sets True, the second False. `text_flag` may be left out before a text that
+    comes first.
     """
+
+    text_flag: str | None = None
 
     def __init__(self, prog: str, about: str, example: str) -> None:
         super().__init__(
@@ -32,19 +37,28 @@ class Parser(argparse.ArgumentParser):
         self._example = example
 
     def read(self, words: Sequence[str]) -> Mapping[str, Any]:
-        given, unknown = self.parse_known_args(_joined(words))
+        given, unknown = self.parse_known_args(_joined(self._with_text_flag(words)))
         if unknown:
-            raise self._not_understood(unknown[0])
+            raise self._not_understood(unknown[0], words)
         return vars(given)
+
+    def _with_text_flag(self, words: Sequence[str]) -> Sequence[str]:
+        if self.text_flag is None or not words or words[0].startswith("-"):
+            return words
+        if any(re.fullmatch(r"(?s)-m.*|--message(?:=.*)?", word) for word in words):
+            raise WrongInput(f"{self.prog}: {words[0]!r} stands beside -m. Give one text.")
+        return [f"{self.text_flag}={words[0]}", *words[1:]]
 
     def error(self, message: str) -> NoReturn:
         reason = message.removeprefix("argument ").removesuffix(".")
         raise WrongInput(f"{self.prog}: {reason}. Example: {self._example}")
 
-    def _not_understood(self, word: str) -> WrongInput:
+    def _not_understood(self, word: str, words: Sequence[str]) -> WrongInput:
         sentence = f"{self.prog}: {word!r} is not understood."
         if not word.startswith("-"):
-            return WrongInput(f"{sentence} A text of several words needs quotes.")
+            needs = f"{sentence} A text of several words needs quotes"
+            is_id = self.text_flag is None and not words[0].startswith("-")
+            return WrongInput(f"{needs}." if is_id else f"{needs}: {self.prog} {_quoted(words)}")
         flags = re.findall(r"--[a-z-]+", self.format_help())
         return no_such(sentence, word.partition("=")[0], flags, f"{self.prog} --help")
 
@@ -58,6 +72,13 @@ def _joined(words: Sequence[str]) -> Sequence[str]:
         else:
             joined.append(word)
     return joined
+
+
+def _quoted(words: Sequence[str]) -> str:
+    """The words for a shell, with those between two flags as one text."""
+    runs = groupby(words, lambda word: word.startswith("-"))
+    texts = ([*run] if are_flags else [" ".join(run)] for are_flags, run in runs)
+    return shlex.join(text for run in texts for text in run)
 
 
 class _Either(argparse.Action):

@@ -12,6 +12,7 @@ from ollim_bot.cli.jobs.fields import Flag, JobNoun, fields_given
 from ollim_bot.cli.jobs.verbs import job_verbs
 from ollim_bot.domain.jobs import Routine
 from ollim_bot.domain.moments import describe, describe_with_distance
+from ollim_bot.errors import WrongInput
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.job_formats import ROUTINES
 
@@ -23,17 +24,24 @@ def run(words: Sequence[str], caller: Caller) -> None:
 class RoutineNoun(JobNoun[Routine]):
     form = ROUTINES
     flags = (
+        Flag("--every", "every", "when, as a rhythm in words", {"metavar": '"weekday at 9"'}),
         Flag("--cron", "cron", "when, as a cron line in quotes", {"metavar": '"30 8 * * 1-5"'}),
     )
-    say_when = '--cron "30 8 * * 1-5"'
-    add_example = 'ollim-bot routine add -m "plan my day" --cron "30 8 * * 1-5"'
+    say_when = '(--every "weekday at 9" | --cron "30 8 * * 1-5")'
+    add_example = 'ollim-bot routine add -m "plan my day" --every "weekday at 9"'
     edit_example = 'ollim-bot routine edit 3f2a9c1b --cron "0 9 * * 1-5"'
 
     def folder(self, paths: DataPaths) -> Path:
         return paths.routines
 
     def when_given(self, given: Given, now: datetime) -> dict[str, object]:  # noqa: ARG002
-        return fields_given(given, ("cron",))
+        if "every" not in given:
+            return fields_given(given, ("cron",))
+        if "cron" in given:
+            raise WrongInput("--every and --cron both say when. Give one of them.")
+        from ollim_bot.domain.phrases import parse_rhythm
+
+        return {"cron": parse_rhythm(given["every"])}
 
     def upcoming(self, job: Routine, now: datetime) -> Iterator[datetime]:
         moment = now

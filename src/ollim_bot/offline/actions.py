@@ -13,7 +13,7 @@ from ollim_bot.errors import BadPhrase
 from ollim_bot.offline import texts
 from ollim_bot.offline.messages import CallTool, Part, Say, ToolResult
 from ollim_bot.offline.situation import SHELL, Situation
-from ollim_bot.offline.vocabulary import AmbiguousIntent, Cancel, Remind, Repeat, ScheduleIntent
+from ollim_bot.offline.vocabulary import AmbiguousIntent, Change, Remind, Repeat, ScheduleIntent
 
 _MOST_SHOWN = 15
 _REMINDER = re.compile(
@@ -22,26 +22,8 @@ _REMINDER = re.compile(
 _ROUTINE = re.compile(r"(?P<id>\S+) {2,}(?P<when>\S+(?: \S+)*) {2,}(?P<title>\S.*)")
 _WORD = re.compile(r"[^\W_]+")
 _FILLING = frozenset(
-    [
-        "the",
-        "my",
-        "a",
-        "an",
-        "to",
-        "about",
-        "of",
-        "for",
-        "at",
-        "on",
-        "in",
-        "and",
-        "that",
-        "me",
-        "i",
-        "is",
-        "it",
-    ]
-)
+    ("the", "my", "a", "an", "to", "about", "of", "for", "at", "on", "in", "and", "that", "me", "i")
+) | {"is", "it"}
 ADD_REMINDER = "mcp__discord__add_reminder"
 LIST_REMINDERS = CallTool("mcp__discord__list_reminders")
 CANCEL_REMINDER = "mcp__discord__cancel_reminder"
@@ -89,10 +71,12 @@ def matching(jobs: Iterable[ListedJob], subject: str) -> tuple[ListedJob, ...]:
     return tuple(job for job in known if not subject or job.is_about(subject))
 
 
-def shown(jobs: Sequence[ListedJob], *, with_ids: bool = False) -> str:
+def shown(jobs: Sequence[ListedJob], command: str = "") -> str:
+    """A line for each job, with a command for it if one is given, `{}` being the job."""
     lines = [f"- {job.when}: {job.title}" for job in jobs[:_MOST_SHOWN]]
-    if with_ids:
-        lines = [f"{line} (`cancel {job.id}`)" for line, job in zip(lines, jobs, strict=False)]
+    if command:
+        commands = (command.format(job.id) for job in jobs)
+        lines = [f"{line} (`{words}`)" for line, words in zip(lines, commands, strict=False)]
     more = len(jobs) - len(lines)
     return "\n".join([*lines, f"and {more} more"] if more else lines)
 
@@ -125,8 +109,8 @@ def next_step(intent: ScheduleIntent, situation: Situation) -> Part:
             return _remind(intent, situation)
         case Repeat():
             return _repeat(intent, situation)
-        case Cancel():
-            return _cancel(intent, situation)
+        case Change():
+            return _change(intent, situation)
 
 
 def show_reminders(situation: Situation) -> Part:
@@ -138,11 +122,25 @@ def show_routines(situation: Situation) -> Part:
 
 
 def show_upcoming(situation: Situation) -> Part:
-    for look in (show_reminders, show_routines):
-        if isinstance(step := look(situation), CallTool):
-            return step
     parts = (show_reminders(situation), show_routines(situation))
-    return Say("\n\n".join(part.text for part in parts if isinstance(part, Say)))
+    calls = (part for part in parts if isinstance(part, CallTool))
+    said = "\n\n".join(part.text for part in parts if isinstance(part, Say))
+    return next(calls, None) or Say(said)
+
+
+def show_today(situation: Situation) -> Part:
+    """The jobs whose next moment is today, or is over."""
+    found: list[ListedJob] = []
+    for listing in _LISTINGS.values():
+        listed = _outcome(listing.call, situation, texts.not_seen)
+        if not isinstance(listed, ToolResult):
+            return listed
+        found += [job for job in listing.jobs_in(listed.text) if _is_today(job.when)]
+    return Say(f"{texts.TODAY}\n{shown(found)}" if found else texts.NOTHING_TODAY)
+
+
+def _is_today(when: str) -> bool:
+    return when.startswith(("today", "yesterday")) or " ago)" in when
 
 
 def _remind(intent: Remind, situation: Situation) -> Part:
@@ -169,8 +167,7 @@ def _repeat(intent: Repeat, situation: Situation) -> Part:
     done = _outcome_once(call, situation)
     if not isinstance(done, ToolResult):
         return done
-    lines = [line for line in done.text.splitlines() if not _WHERE_IT_IS.fullmatch(line)]
-    said = "\n".join(lines).strip()
+    said = _without_place(done.text)
     is_a_reminder = intent.message.startswith("remind me ")
     return Say(said if is_a_reminder else f"{said}\n{texts.ONLY_ITS_WORDS}")
 
@@ -193,8 +190,8 @@ def _outcome(
     return Say(failure(outcome.text)) if outcome.is_error else outcome
 
 
-def _cancel(intent: Cancel, situation: Situation) -> Part:
-    """List the jobs first, and cancel only the one that is meant beyond doubt."""
+def _change(intent: Change, situation: Situation) -> Part:
+    """List the jobs first, and change only the one that is meant beyond doubt."""
     found: list[tuple[JobKind, ListedJob]] = []
     for kind in [intent.kind] if intent.kind else _LISTINGS:
         listing = _LISTINGS[kind]
@@ -203,22 +200,30 @@ def _cancel(intent: Cancel, situation: Situation) -> Part:
             return listed
         found += [(kind, job) for job in matching(listing.jobs_in(listed.text), intent.subject)]
     if len(found) == 1:
-        return _cancel_job(*found[0], situation)
+        return _change_job(intent, *found[0], situation)
     if found:
-        return Say(texts.several_match(shown([job for _, job in found], with_ids=True)))
-    return Say(texts.none_matches(intent.kind or JobKind.REMINDER, intent.subject))
+        return Say(texts.several_match(shown([job for _, job in found], intent.command)))
+    return Say(texts.none_matches(intent.kind or "reminder or routine", intent.subject))
 
 
-def _cancel_job(kind: JobKind, job: ListedJob, situation: Situation) -> Part:
+def _change_job(intent: Change, kind: JobKind, job: ListedJob, situation: Situation) -> Part:
+    is_tool = kind is JobKind.REMINDER and intent.verb == "cancel"
     call = (
         CallTool(CANCEL_REMINDER, {"reminder_id": job.id})
-        if kind is JobKind.REMINDER
-        else shell_call("routine", "cancel", job.id)
+        if is_tool
+        else shell_call(kind, intent.verb, job.id, *intent.until)
     )
-    done = _outcome(call, situation, texts.not_cancelled)
+    done = _outcome(call, situation, texts.not_changed)
     if not isinstance(done, ToolResult):
         return done
-    return Say(texts.cancelled(kind, job.title, _moment_of(job.when)))
+    if intent.verb == "cancel":
+        return Say(texts.cancelled(kind, job.title, _moment_of(job.when)))
+    return Say(_without_place(done.text))
+
+
+def _without_place(answer: str) -> str:
+    lines = (line for line in answer.splitlines() if not _WHERE_IT_IS.fullmatch(line))
+    return "\n".join(lines).strip()
 
 
 def _moment_of(when: str) -> str:

@@ -1,19 +1,19 @@
-"""Reads from a message what the owner wants of the schedule: remind, repeat, or cancel."""
+"""Reads from a message what the owner wants of the schedule: remind, repeat, or change."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from ollim_bot.domain.jobs import JobKind
-from ollim_bot.domain.phrases import parse_moment
-from ollim_bot.domain.phrases.dates import MIDNIGHT, PARTS, ClockTime, read_time
-from ollim_bot.domain.phrases.durations import NUMBERS, Unclear, normalized
+from ollim_bot.domain.phrases import is_moment, parse_duration, parse_moment
+from ollim_bot.domain.phrases.durations import Unclear, normalized
+from ollim_bot.domain.phrases.rhythm import RHYTHM_EXAMPLES, read_rhythm
 from ollim_bot.errors import BadPhrase
 from ollim_bot.offline import texts, vocabulary
 from ollim_bot.offline.phrasings import is_courteous
-from ollim_bot.offline.vocabulary import AmbiguousIntent, Cancel, Remind, Repeat, ScheduleIntent
+from ollim_bot.offline.vocabulary import AmbiguousIntent, Change, Remind, Repeat, ScheduleIntent
 
 POLITELY = (
     r"(?:(?:please|pls|plz) |(?:can|could|would) (?:you|u) (?:(?:please|pls|plz) )?"
@@ -28,43 +28,68 @@ _FRAME = re.compile(
 _LINKS = ("to", "that", "about", "of")
 # Names of days and months that are also other words.
 _ALSO_A_WORD = frozenset({"sun", "sat", "may", "march", "mar", "wed"})
-_Split = tuple[list[str], str, list[str]]
-_CANCEL_VERB = rf"{POLITELY}?(?:cancel|delete|remove|drop|take back)"
 _KIND = r"(?P<kind>reminder|routine)"
 _ID = r"(?P<subject>[0-9a-f]{8})"
-_CANCEL_FORMS = tuple(
-    re.compile(rf"{_CANCEL_VERB} {form}", re.IGNORECASE)
-    for form in (
-        _ID,
-        rf"(?:the |my |that )?{_KIND}(?P<subject>)",
-        rf"(?:the |my |that )?{_KIND} (?:with (?:the )?id )?{_ID}",
-        rf"(?:the |my |that )?{_KIND} (?:about|to|for|of|that) (?P<subject>.+)",
-        rf"(?:the |my |that )(?P<subject>.+) {_KIND}",
-        rf"(?P<subject>.+) {_KIND}",
-    )
+_THE = r"(?:the |my |that )"
+_NAMED = (
+    _ID,
+    rf"{_THE}?{_KIND}(?P<subject>)",
+    rf"{_THE}?{_KIND} (?:with (?:the )?id )?{_ID}",
+    rf"{_THE}?{_KIND} (?:about|to|for|of|that) (?P<subject>.+?)",
+    rf"{_THE}?(?P<subject>.+?) {_KIND}",
 )
-_CANCEL_REQUEST = re.compile(rf"{_CANCEL_VERB}\b.*\b(?:reminders?|routines?)\b.*", re.IGNORECASE)
+_BY_WORDS = (rf"{_THE}?(?P<subject>\S+(?: \S+){{0,2}}?)",)
+_UNTIL = r"(?: back)? (?P<how>by|for|to|until|till) (?P<until>.+)"
+# The verb of the command line, what people say for it with {} for the job, and how they name the
+# job: only after plain verbs may its kind be left out.
+_CHANGES = tuple(
+    (verb, re.compile(rf"{POLITELY}?(?:{form.replace('{}', named)})", re.IGNORECASE))
+    for verb, form, names in (
+        ("cancel", r"(?:cancel|delete|remove|drop|forget|take back) {}", _NAMED),
+        ("cancel", r"i (?:do not|don['’]?t) need {}(?: any ?more| any longer)?", _NAMED),
+        ("pause", r"(?:pause|stop|disable|(?:turn|switch) off) {}(?: for now)?", _NAMED),
+        ("pause", r"(?:turn|switch) {} off(?: for now)?", _NAMED),
+        ("resume", r"(?:resume|unpause|enable|start|(?:turn|switch) on) {}(?: again)?", _NAMED),
+        ("resume", r"(?:turn|switch) {}(?: back)? on(?: again)?", _NAMED),
+        ("snooze", rf"(?:snooze|postpone|delay|move|reschedule|push) {{}}{_UNTIL}", _NAMED),
+        ("snooze", r"(?:snooze|postpone) {}", _NAMED),
+        ("cancel", r"cancel {}", _BY_WORDS),
+        ("pause", r"pause {}(?: for now)?", _BY_WORDS),
+        ("resume", r"(?:resume|unpause) {}", _BY_WORDS),
+        ("snooze", rf"(?:snooze|postpone) {{}}{_UNTIL}", _BY_WORDS),
+    )
+    for named in names
+)
+_CHANGE_REQUEST = re.compile(
+    rf"{POLITELY}?(?:cancel|delete|remove|drop|pause|snooze|resume)\b.*\b(?:reminder|routine)s?\b.*",
+    re.IGNORECASE,
+)
+_POINTERS = re.compile(r"it|this|that|me|us|you|something|anything", re.IGNORECASE)
 _SEVERAL = re.compile(
     r"\b(?:and|or|all|both|every|each|any|everything|but|reminders?|routines?)\b|[,;&+.]",
     re.IGNORECASE,
 )
-_DAY_NAMES = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
-_DAY = rf"(?:{'|'.join(_DAY_NAMES)})"
-_SEPARATOR = r"(?: and |, and |, | )(?:every |each |on )?"
-_DAYS = re.compile(
-    r"(?P<daily>(?:every|each)(?: single)? day|everyday|daily)"
-    r"|(?P<weekdays>(?:every|each) (?:weekday|workday|working day)|(?:on )?weekdays)"
-    rf"|(?:every|each) (?P<named>{_DAY}(?:{_SEPARATOR}{_DAY})*)"
-    rf"|(?:on )?(?P<plural>{_DAY}s(?:{_SEPARATOR}{_DAY}s)*)"
-    r"|(?:every|each)(?= (?:morning|afternoon|evening|night)\b)"
+_FORGET = r"do(?:n['’]?t| not) (?:let me )?forget"
+_NEW = r"(?:(?:add|set|make|create|start|give) (?:me )?)?(?:an? )?"
+# What people say instead of `remind me`, each with a phrase that means the same.
+_SAME = tuple(
+    (re.compile(rf"{POLITELY}?{form}", re.IGNORECASE), same)
+    for form, same in (
+        (rf"{_FORGET} (?=to )", "remind me "),
+        (rf"{_FORGET} ", "remind me of "),
+        (r"(?:ping|nudge|tell|message|text) me (?=.*\bto )", "remind me "),
+        (r"i (?:need|want|have) to be reminded ", "remind me "),
+        (rf"{_NEW}reminder: ?", "remind me to "),
+        (r"remember to ", "remind me to "),
+        (rf"{_NEW}timer:? (?:for |of )?(.+)", r"remind me in \1: the timer is over"),
+        (rf"{_NEW}(\w+ \w+) timer$", r"remind me in \1: the timer is over"),
+        (rf"{_NEW}alarm (?:for )?(.+)", r"remind me \1: alarm"),
+    )
 )
-_PART = re.compile(rf"({'|'.join(PARTS)})\b")
-_INTERVAL = re.compile(
-    rf"(?:every|each) (?:(?P<count>\d+|{'|'.join(NUMBERS)}) )?(?P<unit>minute|hour)s?"
-)
-# Only in these hours does an hour without am or pm mean the 24-hour clock beyond doubt.
-_DAYTIME = range(7, 13)
-_SHORTEST_MINUTES = 5
+_WAKE = re.compile(rf"{POLITELY}?wake me(?: up)? (?P<when>.+)", re.IGNORECASE)
+_DUTY = re.compile(r"i (?:need to|have to|must|should) ", re.IGNORECASE)
+_REMIND_ME_BEHIND = re.compile(r"[,.;]? (?:please )?remind me(?: of it| about it)?$", re.IGNORECASE)
+_VAGUELY = re.compile(r"next|last|by|before|around|about|after|until|till|coming", re.IGNORECASE)
 _ORDER = re.compile(
     rf"{POLITELY}?(?P<verb>(?:remind|ask|tell|show|give|send|message|ping|nudge|wish"
     r"|prompt) me) (?P<rest>.+)",
@@ -93,9 +118,18 @@ _ASKED = re.compile(r"(?:can|could|would) (?:you|u)\b", re.IGNORECASE)
 
 def reminder_intent(text: str, now: datetime) -> Remind | AmbiguousIntent | None:
     """None if the text does not ask for a reminder."""
+    if waking := _WAKE.fullmatch(text):
+        return _waking(waking["when"], now)
+    for form, same in _SAME:
+        if found := form.match(text):
+            return _framed(found.expand(same) + text[found.end() :], now)
+    return _framed(text, now)
+
+
+def _framed(text: str, now: datetime) -> Remind | AmbiguousIntent | None:
     frame = _FRAME.search(text)
-    if frame is None:
-        return None
+    if frame is None or _REMIND_ME_BEHIND.search(text):
+        return _errand(_REMIND_ME_BEHIND.sub("", text), now)
     before, words = text[: frame.start()].split(), text[frame.end() :].split()
     if before:
         return _moment_before(before, words, now)
@@ -104,6 +138,34 @@ def reminder_intent(text: str, now: datetime) -> Remind | AmbiguousIntent | None
         found = _moment_in_front(words[1:], now)
         return found or _moment_behind("for", words[1:], now)
     return _moment_in_front(words, now) or _linked(words, now)
+
+
+def _waking(words: str, now: datetime) -> Remind | AmbiguousIntent | None:
+    """`wake me at 7`: an hour that can be read two ways is one of the morning."""
+    for when in (words, f"{words} in the morning"):
+        if is_moment(when, now):
+            return Remind("wake up", when)
+    is_time = vocabulary.tells_time(words.split())
+    return AmbiguousIntent(_problem([words], now) or texts.WHEN) if is_time else None
+
+
+def _errand(text: str, now: datetime) -> Remind | AmbiguousIntent | None:
+    """`call mum at 5pm`, `tea in 10 minutes`: without `remind me`, only what is plainly a task."""
+    words = _DUTY.sub("", text).split()
+    for end in range(len(words) - 1, 0, -1):
+        when, rest = words[:end], " ".join(words[end:])
+        is_task = vocabulary.is_errand(rest) or vocabulary.is_thing(rest)
+        if is_task and _is_moment(when, now):
+            return _checked_reminder(when, words[end:], now)
+        if vocabulary.is_thing(" ".join(when)) and vocabulary.tells_time(words[end:]):
+            return _moment_behind("to", words, now)
+        if vocabulary.begins_with_event(rest) and _is_moment(when, now):
+            return _asked(_checked_reminder(when, words[end:], now))
+    task = " ".join(words)
+    if not vocabulary.is_errand(task) and not vocabulary.begins_with_event(task):
+        return None
+    intent = _moment_behind("to", words, now)
+    return None if intent == AmbiguousIntent(texts.WHEN) else intent
 
 
 def _linked(words: Sequence[str], now: datetime) -> Remind | AmbiguousIntent | None:
@@ -127,41 +189,41 @@ def _moment_before(
 
 def _moment_in_front(words: Sequence[str], now: datetime) -> Remind | AmbiguousIntent | None:
     splits = [split for split in _splits(words) if vocabulary.tells_time(split[0])]
-    for head, _, task in splits:
-        if _problem(head, now) is None:
+    for head, task in splits:
+        if _is_moment(head, now):
             return _checked_reminder(head, task, now)
     if splits:
-        head, _, task = splits[0]
-        return _checked_reminder(head, task, now)
-    if words and _problem(words, now) is None:
+        return _checked_reminder(*splits[0], now)
+    if words and _is_moment(words, now):
         return AmbiguousIntent(texts.SAY_WHAT)
-    starts_with_time = any(_problem(words[:end], now) is None for end in range(1, len(words)))
+    starts_with_time = any(_is_moment(words[:end], now) for end in range(1, len(words)))
     return AmbiguousIntent(texts.LINK) if starts_with_time else None
 
 
-def _splits(words: Sequence[str]) -> Iterator[_Split]:
-    """Every way to cut the words into a head, a link and the rest."""
+def _splits(words: Sequence[str]) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
+    """Every way to cut the words at a link, a colon or a comma."""
     for place in range(1, len(words)):
         word = words[place].lower()
         if word in _LINKS:
-            yield list(words[:place]), word, list(words[place + 1 :])
+            yield words[:place], words[place + 1 :]
         elif words[place - 1].endswith((":", ",")):
-            head = [*words[: place - 1], words[place - 1][:-1]]
-            yield head, "", list(words[place:])
+            yield [*words[: place - 1], words[place - 1][:-1]], words[place:]
 
 
 def _moment_behind(
     link: str, words: Sequence[str], now: datetime
 ) -> AmbiguousIntent | Remind | None:
     """`remind me to call mum at 5pm`: only where the moment cannot belong to the task itself."""
+    place = vocabulary.misspelled_day(words)
+    if place is not None:
+        return AmbiguousIntent(_problem(words[place:], now) or texts.MOMENT_FIRST)
     for start in range(1, len(words)):
-        if _problem(words[start:], now) is None:
+        if _is_moment(words[start:], now):
             task, when = words[:start], words[start:]
-            return (
-                AmbiguousIntent(texts.MOMENT_FIRST)
-                if _may_belong_to_task(link, task, when)
-                else _checked_reminder(when, task, now)
-            )
+            if _VAGUELY.fullmatch(words[start - 1]):
+                return AmbiguousIntent(_problem(words[start - 1 :], now) or texts.MOMENT_FIRST)
+            reminder = _checked_reminder(when, task, now)
+            return _asked(reminder) if _may_belong_to_task(link, task, when) else reminder
     for start in range(1, len(words)):
         when = words[start:]
         if vocabulary.tells_time(when) and vocabulary.names_time(" ".join(when)):
@@ -171,6 +233,13 @@ def _moment_behind(
     return AmbiguousIntent(
         texts.MOMENT_FIRST if vocabulary.names_time(" ".join(words)) else texts.WHEN
     )
+
+
+def _asked(intent: Remind | AmbiguousIntent) -> AmbiguousIntent:
+    """Ask whether the moment is when to remind, with the words that make it so."""
+    if isinstance(intent, Remind):
+        return AmbiguousIntent(texts.moment_first(intent.task, intent.when))
+    return AmbiguousIntent(texts.MOMENT_FIRST)
 
 
 def _may_belong_to_task(link: str, task: Sequence[str], when: Sequence[str]) -> bool:
@@ -188,22 +257,26 @@ def _checked_reminder(
     phrase, task = " ".join(when).rstrip(",:"), " ".join(words)
     if problem := _problem(when, now):
         return AmbiguousIntent(problem)
-    if vocabulary.names_no_task(task):
-        return AmbiguousIntent(texts.SAY_WHAT)
-    if vocabulary.is_more_than_one(task) or _FRAME.search(task) or "\\" in task:
+    if doubt := _doubt(task, task):
+        return doubt
+    if _FRAME.search(task):
         return AmbiguousIntent(texts.ONE_AT_A_TIME)
-    if vocabulary.is_negated(task):
-        return AmbiguousIntent(texts.DOUBT)
     if vocabulary.names_rhythm(task):
         return AmbiguousIntent(texts.RHYTHM)
-    has_other_day = vocabulary.names_day(task) and not _has_day(phrase)
+    has_day = vocabulary.names_day(phrase) or phrase.lower().startswith("in ")
+    has_other_day = vocabulary.names_day(task) and not has_day
     if has_other_day or vocabulary.names_length(task) or _starts_with_time(words):
         return AmbiguousIntent(texts.MOMENT_FIRST)
     return Remind(task, phrase)
 
 
-def _has_day(phrase: str) -> bool:
-    return vocabulary.names_day(phrase) or phrase.lower().startswith("in ")
+def _doubt(task: str, thing: str) -> AmbiguousIntent | None:
+    """Why a task is not taken as it is; `thing` is the part of it that must say what is meant."""
+    if vocabulary.names_no_task(thing):
+        return AmbiguousIntent(texts.SAY_WHAT)
+    if vocabulary.is_more_than_one(task) or "\\" in task:
+        return AmbiguousIntent(texts.ONE_AT_A_TIME)
+    return AmbiguousIntent(texts.DOUBT) if vocabulary.is_negated(task) else None
 
 
 def _starts_with_time(words: Sequence[str]) -> bool:
@@ -211,6 +284,10 @@ def _starts_with_time(words: Sequence[str]) -> bool:
         vocabulary.tells_time(words[:end]) and vocabulary.names_time(" ".join(words[:end]))
         for end in range(1, len(words) + 1)
     )
+
+
+def _is_moment(words: Sequence[str], now: datetime) -> bool:
+    return is_moment(" ".join(words).rstrip(",:"), now)
 
 
 def _problem(words: Sequence[str], now: datetime) -> str | None:
@@ -222,23 +299,47 @@ def _problem(words: Sequence[str], now: datetime) -> str | None:
     return None
 
 
-def cancel_intent(text: str) -> Cancel | AmbiguousIntent | None:
-    """None if the text does not cancel a job."""
-    for form in _CANCEL_FORMS:
+def change_intent(text: str, now: datetime) -> Change | AmbiguousIntent | None:
+    """None if the text does not change a job that is there."""
+    doubt = None
+    for verb, form in _CHANGES:
         if found := form.fullmatch(text):
-            kind = found.groupdict().get("kind")
-            return _checked_cancel(
-                JobKind(kind.lower()) if kind else None, found["subject"].strip()
-            )
-    return AmbiguousIntent(texts.ONE_AT_A_TIME) if _CANCEL_REQUEST.fullmatch(text) else None
+            change = _checked_change(verb, found.groupdict(), now)
+            if isinstance(change, Change):
+                return change
+            doubt = doubt or change
+    is_request = _CHANGE_REQUEST.fullmatch(text)
+    return doubt or (AmbiguousIntent(texts.ONE_AT_A_TIME) if is_request else None)
 
 
-def _checked_cancel(kind: JobKind | None, subject: str) -> Cancel | AmbiguousIntent:
+def _checked_change(
+    verb: str, said: Mapping[str, str | None], now: datetime
+) -> Change | AmbiguousIntent | None:
+    subject, kind = (said["subject"] or "").strip(), said.get("kind")
     if _SEVERAL.search(subject) or vocabulary.is_more_than_one(subject):
         return AmbiguousIntent(texts.ONE_AT_A_TIME)
     if vocabulary.is_negated(subject):
         return AmbiguousIntent(texts.WHICH_ONE)
-    return Cancel(kind, subject)
+    if kind is None and (_POINTERS.fullmatch(subject) or vocabulary.names_event(subject)):
+        return None
+    if verb == "snooze":
+        return _snooze(kind or "", subject, said.get("how") or "", said.get("until") or "", now)
+    return Change(verb, JobKind(kind.lower()) if kind else None, subject)
+
+
+def _snooze(
+    kind: str, subject: str, how: str, until: str, now: datetime
+) -> Change | AmbiguousIntent:
+    if kind.lower() == JobKind.ROUTINE:
+        return AmbiguousIntent(texts.NO_SNOOZE)
+    if not until:
+        return AmbiguousIntent(texts.until_when(subject or "the reminder"))
+    is_length = how.lower() in ("by", "for")
+    try:
+        _ = parse_duration(until) if is_length else parse_moment(until, now)
+    except BadPhrase as refused:
+        return AmbiguousIntent(texts.unclear_moment(str(refused)))
+    return Change("snooze", JobKind.REMINDER, subject, ("--for" if is_length else "--until", until))
 
 
 def routine_intent(text: str) -> Repeat | AmbiguousIntent | None:
@@ -247,7 +348,7 @@ def routine_intent(text: str) -> Repeat | AmbiguousIntent | None:
         return None
     for rhythm, order, is_behind in _arrangements(text):
         cron = _cron(rhythm)
-        if cron is None or (is_behind and not _ORDER.fullmatch(order)):
+        if cron is None or (is_behind and not _order(order)):
             continue
         is_doubtful = is_behind and vocabulary.may_own_the_moment(order)
         return AmbiguousIntent(texts.RHYTHM_FIRST) if is_doubtful else _checked_routine(order, cron)
@@ -256,7 +357,7 @@ def routine_intent(text: str) -> Repeat | AmbiguousIntent | None:
 
 
 def _has_rhythm(text: str) -> bool:
-    return re.search(rf"\b{_DAY}s\b", text, re.IGNORECASE) is not None
+    return re.search(r"\b(?:sun|mon|tues|wednes|thurs|fri|satur)days\b", text, re.I) is not None
 
 
 def _arrangements(text: str) -> Iterator[tuple[str, str, bool]]:
@@ -279,7 +380,7 @@ def _arrangements(text: str) -> Iterator[tuple[str, str, bool]]:
 
 
 def _checked_routine(words: str, cron: str | AmbiguousIntent) -> Repeat | AmbiguousIntent:
-    order = _ORDER.fullmatch(words)
+    order = _order(words)
     if order is None:
         return AmbiguousIntent(texts.ORDER)
     if isinstance(cron, AmbiguousIntent):
@@ -287,12 +388,8 @@ def _checked_routine(words: str, cron: str | AmbiguousIntent) -> Repeat | Ambigu
     rest, verb = order["rest"], order["verb"].lower()
     if verb == "remind me" and not _REMINDED.fullmatch(rest):
         return AmbiguousIntent(texts.ORDER)
-    if vocabulary.names_no_task(rest.partition(" ")[2] or rest):
-        return AmbiguousIntent(texts.SAY_WHAT)
-    if vocabulary.is_more_than_one(rest) or "\\" in rest:
-        return AmbiguousIntent(texts.ONE_AT_A_TIME)
-    if vocabulary.is_negated(rest):
-        return AmbiguousIntent(texts.DOUBT)
+    if doubt := _doubt(rest, rest.partition(" ")[2] or rest):
+        return doubt
     has_other_time = vocabulary.names_rhythm(rest) or vocabulary.names_clock(rest)
     if has_other_time or _names_other_day(rest):
         return AmbiguousIntent(texts.RHYTHM)
@@ -304,59 +401,19 @@ def _names_other_day(rest: str) -> bool:
     return vocabulary.names_day(re.sub(r"\b(?:today|tomorrow|tonight)\b", "", rest, flags=re.I))
 
 
+def _order(words: str) -> re.Match[str] | None:
+    """What to do at each time; a bare task or thing is something to be reminded of."""
+    link = "to" if vocabulary.is_errand(words) else "of" if vocabulary.is_thing(words) else ""
+    return _ORDER.fullmatch(f"remind me {link} {words}" if link else words)
+
+
 def _cron(words: str) -> str | AmbiguousIntent | None:
     """None if the words are not a rhythm."""
-    phrase = normalized(words)
-    if every := _INTERVAL.fullmatch(phrase):
-        return _interval(every)
-    found = _DAYS.search(phrase)
-    if found is None:
-        return None
-    before, behind = phrase[: found.start()].strip(), phrase[found.end() :].strip()
-    part = _PART.match(behind)
-    if part:
-        behind = behind[part.end() :].strip()
-    if before and behind:
-        return None
-    return _at(before or behind, _days(found), part[1] if part else "")
-
-
-def _interval(every: re.Match[str]) -> str | AmbiguousIntent:
-    count = every["count"] or "1"
-    number = NUMBERS.get(count) or int(count)
-    whole, shortest = (24, 1) if every["unit"] == "hour" else (60, _SHORTEST_MINUTES)
-    if not shortest <= number < whole or whole % number:
-        return AmbiguousIntent(texts.RHYTHM)
-    step = "*" if number == 1 else f"*/{number}"
-    return f"0 {step} * * *" if every["unit"] == "hour" else f"{step} * * * *"
-
-
-def _days(found: re.Match[str]) -> str:
-    if found["weekdays"]:
-        return "1-5"
-    named = found["named"] or found["plural"]
-    if not named:
-        return "*"
-    return ",".join(str(place) for place, name in enumerate(_DAY_NAMES) if name in named)
-
-
-def _at(words: str, days: str, part: str) -> str | AmbiguousIntent | None:
     try:
-        time = read_time(words)
-    except Unclear:
-        return AmbiguousIntent(texts.RHYTHM)
-    if time is None:
-        if words:
-            return None
-        if not part:
-            return AmbiguousIntent(texts.RHYTHM_WITHOUT_TIME)
-        time = ClockTime((PARTS[part].usual,))
-    hours = [hour for hour in time.hours if not part or hour in PARTS[part].hours]
-    is_open = len(hours) > 1 and hours[0] not in _DAYTIME
-    # The midnight of a day can be its start or its end.
-    if not hours or is_open or time.second or (hours[0] == MIDNIGHT and days != "*"):
-        return AmbiguousIntent(texts.RHYTHM)
-    return f"{time.minute} {hours[0] % 24} * * {days}"
+        return read_rhythm(normalized(words))
+    except Unclear as unclear:
+        refused = unclear.about(words, unclear.examples or RHYTHM_EXAMPLES)
+        return AmbiguousIntent(texts.unclear_moment(str(refused)))
 
 
 def schedule_intent(text: str, now: datetime) -> ScheduleIntent | None:
@@ -374,7 +431,7 @@ def schedule_intent(text: str, now: datetime) -> ScheduleIntent | None:
 def _of_line(line: str, now: datetime) -> ScheduleIntent | None:
     core = _without_courtesies(line)
     words = core.rstrip(" .!?…")
-    intent = cancel_intent(words) or routine_intent(words) or reminder_intent(words, now)
+    intent = change_intent(words, now) or routine_intent(words) or reminder_intent(words, now)
     if intent and core.endswith("?") and not _ASKED.match(core):
         return AmbiguousIntent(texts.ASKED_OR_TOLD)
     return intent

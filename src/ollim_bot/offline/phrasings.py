@@ -17,6 +17,7 @@ class Intent(StrEnum):
     TIME = auto()
     MEMORY = auto()
     CONNECT = auto()
+    TODAY = auto()
     UPCOMING = auto()
     REMINDERS = auto()
     ROUTINES = auto()
@@ -131,6 +132,8 @@ _TO_CONNECT = (
 _HERE = r"(?:here|instead|with this|with you|to this|to you|in here)"
 
 _SHOW = rf"(?:(?:please )?(?:list|show|show me|give me|read me)(?: all)?|{_TELL_ME}(?: all)?)"
+_PLANNED = r"(?:coming up|coming|planned|on|due|scheduled|left|up)"
+_OTHER_DAYS = r"(?:for )?(?:tomorrow|this week|next week)"
 _MINE = r"(?:my |the |all my |all the |any )?"
 _SET = r"(?:open|pending|upcoming|active|current|next|set)"
 
@@ -217,7 +220,13 @@ PHRASINGS: Mapping[Intent, tuple[str, ...]] = {
         r"how (?:do|can|could) i (?:make you smarter|replace (?:you|the offline model))",
         r"ollama|(?:anthropic |claude )?api key",
     ),
+    Intent.TODAY: (
+        rf"(?:what is|anything) (?:{_PLANNED} )?(?:for )?today",
+        r"what (?:do i have|have i got)(?: on| planned| scheduled| coming up)? (?:for )?today",
+    ),
     Intent.UPCOMING: (
+        rf"what (?:do i have|have i got|is)(?: on| planned| coming up| due)? {_OTHER_DAYS}",
+        rf"what is on (?:my|the) schedule {_OTHER_DAYS}",
         r"what is (?:coming up|coming|up next|upcoming|next|planned|scheduled|due)(?: for me)?",
         rf"{_SHOW} (?:me )?what is (?:coming up|coming|next|planned|scheduled|due)",
         r"what (?:do i have|have i got) (?:coming up|planned|scheduled)|what comes next|coming up",

@@ -9,7 +9,13 @@ from datetime import UTC, datetime
 
 from ollim_bot.domain.text import shortened
 from ollim_bot.offline import texts
-from ollim_bot.offline.actions import next_step, show_reminders, show_routines, show_upcoming
+from ollim_bot.offline.actions import (
+    next_step,
+    show_reminders,
+    show_routines,
+    show_today,
+    show_upcoming,
+)
 from ollim_bot.offline.intents import schedule_intent
 from ollim_bot.offline.messages import CallTool, ModelRequest, Part, Reply, Say
 from ollim_bot.offline.phrasings import COURTESIES, Intent, intents_in
@@ -113,6 +119,7 @@ _ANSWERS: Mapping[Intent, Callable[[Situation], Part]] = {
     Intent.TIME: _time,
     Intent.MEMORY: _memory,
     Intent.CONNECT: lambda _: Say(texts.HOW_TO_CONNECT),
+    Intent.TODAY: show_today,
     Intent.UPCOMING: show_upcoming,
     Intent.REMINDERS: show_reminders,
     Intent.ROUTINES: show_routines,

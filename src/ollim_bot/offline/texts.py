@@ -22,9 +22,10 @@ Do not send me a key: what is written here is kept."""
 
 ABILITIES = """\
 What works here:
-- reminders: `remind me in 20 minutes to drink water`, `remind me tomorrow at 9 to call mum`
+- reminders: `remind me in 20 minutes to drink water`, `call mum tomorrow at 9`, `wake me at 7am`
 - routines: `every weekday at 9 ask me for my plan`, `every day at 8pm remind me to stretch`
-- `what is coming up`, `list my reminders`, `list my routines`, `cancel the water reminder`
+- `what is on today`, `what is coming up`, `list my reminders`, `list my routines`
+- `snooze the rent reminder by 1 hour`, `pause the meds routine`, `cancel the water reminder`
 - small talk: who I am, what time it is, what you said before, how to connect a real model
 - commands: `/clear`, `/compact`, `/cost`, `/fork`, `/interrupt`, `/model`, `/thinking`, \
 `/permissions`, `/ping-budget`, `/routines`, `/reminders`, `/runs`, `/sessions`, `/resume`, \
@@ -50,8 +51,8 @@ Then `/setup` asks you a few questions, one at a time."""
 NO_CLOCK = "I cannot see a clock here."
 NOTHING_SAID = "I know of nothing that you said before this."
 NOT_UNDERSTOOD = (
-    "I did not understand that, because I am not a language model and know only a few fixed rules. "
-    f"Nothing was done.\n\n{ABILITIES}"
+    "I did not understand that: I am not a language model, and know only a few fixed rules. "
+    "Nothing was done. Ask `what can you do` for all of them."
 )
 SAID_LAST = "The owner said last:"
 
@@ -100,7 +101,6 @@ RHYTHM_FIRST = (
     f"I am not sure how often you mean. {_NOTHING_DONE} Write that first, as in "
     "`every monday at 9 remind me to plan the week`."
 )
-RHYTHM_WITHOUT_TIME = f"At what time? {_NOTHING_DONE} Write it too, as in `every day at 8am`."
 ORDER = (
     f"I am not sure what I should do then. {_NOTHING_DONE} Write it as in "
     "`every day at 8am remind me to drink water` or `every weekday at 9 ask me for my plan`."
@@ -111,11 +111,21 @@ MAY_BE_SET = (
     "`what is coming up` shows it."
 )
 NOT_HERE = f"I cannot do that here. {_NOTHING_DONE}"
+NO_SNOOZE = f"A routine cannot be snoozed. {_NOTHING_DONE} Write `pause the meds routine`."
+TODAY = "Today:"
+NOTHING_TODAY = "Nothing more today. `what is coming up` shows what comes later."
 REMINDERS = "Reminders:"
 ROUTINES = "Routines:"
 NO_REMINDERS = "There are no reminders."
 NO_ROUTINES = "There are no routines."
 TASK_DONE = "Good. There is nothing to tick off here: a reminder that has come is over."
+
+
+def moment_first(task: str, when: str) -> str:
+    return (
+        f"I am not sure whether that is when to remind you. {_NOTHING_DONE} "
+        f"If it is, write `remind me {when}: {task}`."
+    )
 
 
 def unclear_moment(reason: str) -> str:
@@ -134,8 +144,12 @@ def not_seen(reason: str) -> str:
     return f"I could not look: {reason}"
 
 
-def not_cancelled(reason: str) -> str:
-    return f"It was not cancelled: {reason}"
+def not_changed(reason: str) -> str:
+    return f"It was not changed: {reason}"
+
+
+def until_when(subject: str) -> str:
+    return f"Until when? {_NOTHING_DONE} Write `snooze {subject} until tomorrow 9am`."
 
 
 def cancelled(noun: str, title: str, when: str) -> str:

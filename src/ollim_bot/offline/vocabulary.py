@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.phrases.durations import NUMBERS
+from ollim_bot.domain.text import nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +28,23 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True)
-class Cancel:
-    """`subject` is an id or words of the title; empty for the only job there is.
+class Change:
+    """`verb` is one of the command line; `until` is what it needs to know beyond the job.
 
-    `kind` is None where only an id was named.
+    `subject` is an id or words of the title; empty for the only job there is. `kind` is None where
+    either kind may be meant.
     """
 
+    verb: str
     kind: JobKind | None
     subject: str
+    until: tuple[str, ...] = ()
+
+    @property
+    def command(self) -> str:
+        """How to say it for the job `{}`."""
+        how = {"--for": " by ", "--until": " until "}
+        return f"{self.verb} {{}}" + "".join(how.get(word, word) for word in self.until)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +54,7 @@ class AmbiguousIntent:
     reason: str
 
 
-ScheduleIntent = Remind | Repeat | Cancel | AmbiguousIntent
+ScheduleIntent = Remind | Repeat | Change | AmbiguousIntent
 
 
 _WEEKDAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
@@ -75,7 +85,9 @@ _CLOCK = (
     rf"|\b(?:in|after|within|for) (?:an?|{_NUMBER}|half|few|some)\b.*?\b{_UNIT}\b"
 )
 _LENGTH = re.compile(rf"\bin (?:an?|{_NUMBER}|half)\b[\w ]*?\b{_UNIT}\b", re.IGNORECASE)
-_LOOSE = r"\b(?:later|soon|morning|afternoon|evening|night|in a (?:bit|while|moment|sec))\b"
+_LOOSE = (
+    r"\bin \d+$|\b(?:later|soon|morning|afternoon|evening|night|in a (?:bit|while|moment|sec))\b"
+)
 _DAY_NAMED = re.compile(_DAY, re.IGNORECASE)
 _RHYTHM_NAMED = re.compile(_RHYTHM, re.IGNORECASE)
 _CLOCK_NAMED = re.compile(_CLOCK, re.IGNORECASE)
@@ -132,6 +144,22 @@ _SECOND = re.compile(
 )
 _LINKED = re.compile(_LINK, re.IGNORECASE)
 _NEXT_SENTENCE = re.compile(r"(?<!\bdr)(?<!\bmr)(?<!\bms)(?<!\bmrs)[.!?;…]\s+\S", re.IGNORECASE)
+# Words that a task without `remind me` may begin with: only these are never a report or a question.
+_ERRAND = re.compile(
+    r"(?:answer|book|bring|brush|buy|call|change|charge|check|clean|collect|cook|defrost|do|drink"
+    r"|eat|email|empty|feed|fetch|fill|finish|fix|get|give(?! up)|go(?! away)|iron|leave|lock|look"
+    r"|mail|make|move|mow|open|order|pack|pay|phone|pick|plan|post|prepare|print|put|read|renew"
+    r"|reply|return|ring|send|sign|stand|start|stretch|study|submit|switch|take|tidy|text|throw"
+    r"|turn|unload|update|vacuum|walk|wash|water|write)\b(?! (?:me|us|you|it|that|this)\b).*",
+    re.IGNORECASE,
+)
+_THING = re.compile(
+    r"(?:(?:the|my) )?(?:bins?|bread|cake|coffee|cookies|dishes|dishwasher|dryer|eggs|laundry"
+    r"|medicine|medication|meds|oven|pasta|pills|pizza|potatoes|rice|rubbish|soup|stretching|tea|trash"
+    r"|vitamins|washing|washing machine|water)",
+    re.IGNORECASE,
+)
+_LONG_DAYS = ("tomorrow", "tonight", "tuesday", "wednesday", "thursday", "saturday")
 _ONLY_POINTS = re.compile(
     r"(?:(?:do|about|see|check|read|answer|finish|buy|get|take|on|of|to|at|with|look|the|rest) )*"
     r"(?:this|that|it|these|those|them|something|stuff|things?|one)",
@@ -141,7 +169,9 @@ _ONLY_POINTS = re.compile(
 
 def tells_time(words: Sequence[str]) -> bool:
     """Whether every word may be part of a time, correct or not."""
-    return bool(words) and all(_TIME_WORD.fullmatch(word.rstrip(",.")) for word in words)
+    return bool(words) and all(
+        _TIME_WORD.fullmatch(word.rstrip(",.")) or misspelled_day([word]) == 0 for word in words
+    )
 
 
 def names_time(text: str) -> bool:
@@ -190,3 +220,30 @@ def names_no_task(task: str) -> bool:
     if not any(char.isalnum() for char in task):
         return True
     return any(form.fullmatch(task) for form in (_ONLY_POINTS, _BROKEN_OFF))
+
+
+def is_errand(text: str) -> bool:
+    """Whether it begins as an instruction to oneself, as in `call mum`."""
+    return _ERRAND.fullmatch(text) is not None
+
+
+def is_thing(text: str) -> bool:
+    """Whether it is nothing but a thing that is looked after, as in `the laundry`."""
+    return _THING.fullmatch(text) is not None
+
+
+def names_event(text: str) -> bool:
+    return _EVENTS.search(text) is not None
+
+
+def begins_with_event(text: str) -> bool:
+    return re.match(rf"(?:(?:the|my|a) )?{_EVENTS.pattern}", text, re.IGNORECASE) is not None
+
+
+def misspelled_day(words: Sequence[str]) -> int | None:
+    """The place of the first word that is nearly the name of a day."""
+    for place, word in enumerate(words):
+        name = re.sub(r"\W", "", word).lower()
+        if len(name) >= 6 and not names_day(name) and nearest(name, _LONG_DAYS):
+            return place
+    return None

@@ -70,7 +70,8 @@ def job_argument(parser: Flags) -> None:
 
 
 def _add_flags(noun: JobNoun[S], parser: Flags) -> None:
-    parser.usage = f"%(prog)s -m TEXT {noun.say_when} [...]"
+    parser.usage = f"%(prog)s TEXT {noun.say_when} [...]"
+    parser.text_flag = "--message"
     add_flags(parser, MESSAGE, *noun.flags, *COMMON, ID)
     json_flag(parser)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import date, timedelta
 from typing import NamedTuple
@@ -11,6 +11,7 @@ from typing import NamedTuple
 from ollim_bot.domain.moments import MONTHS, WEEKDAYS
 from ollim_bot.domain.phrases.durations import NUMBERS, SMALL_NUMBERS, Unclear
 
+WRONG_WEEKDAY = "names the wrong weekday"
 MIDNIGHT = 24  # the end of a day; its beginning is hour 0
 
 
@@ -75,7 +76,7 @@ def _sixtieth(found: re.Match[str], name: str) -> int:
 
 
 def _no_such_time() -> Unclear:
-    return Unclear("names a time that does not exist", "tomorrow 9am", "tomorrow 21:30")
+    return Unclear("names a time that does not exist")
 
 
 _FRACTIONS = {"quarter past": (15, 0), "half past": (30, 0), "quarter to": (45, 1)}
@@ -124,25 +125,28 @@ def read_day(words: str, today: date) -> Day | None:
     """
     if not words:
         return Day("", (today, today + timedelta(days=1)))
-    stem, part = _without_part(_PARTS_OF_TODAY.get(words, words))
+    phrase = _PARTS_OF_TODAY.get(words, words)
+    if found := re.fullmatch(IN_PART, phrase):
+        return Day(words, (today, today + timedelta(days=1)), PARTS[found["part"]])
+    found = re.fullmatch(rf"(?P<stem>.+?)(?: in the| at)? {_PART}", phrase)
+    stem, part = (found["stem"], PARTS[found["part"]]) if found else (phrase, None)
     for pattern, dates_of in _DAY_FORMS:
         if found := re.fullmatch(pattern, stem):
             return Day(words, dates_of(found, today), part)
     return None
 
 
-def _without_part(words: str) -> tuple[str, PartOfDay | None]:
-    stem, _, last = words.rpartition(" ")
-    return (stem, PARTS[last]) if last in PARTS else (words, None)
-
-
 def _near_day(found: re.Match[str], today: date) -> Sequence[date]:
     return (today + timedelta(days=_NEAR_DAYS[found["name"]]),)
 
 
-def _weekday(found: re.Match[str], today: date) -> Sequence[date]:
+def weekday_dates(found: re.Match[str], today: date) -> Sequence[date]:
     days = (_place(found["weekday"], WEEKDAYS) - today.weekday()) % 7
     return today + timedelta(days=days), today + timedelta(days=days + 7)
+
+
+def _this_weekday(found: re.Match[str], today: date) -> Sequence[date]:
+    return weekday_dates(found, today)[:1]
 
 
 def _day_of_month(found: re.Match[str], today: date) -> Sequence[date]:
@@ -166,6 +170,24 @@ def _date_in_numbers(found: re.Match[str], _today: date) -> Sequence[date]:
     return _real([(int(found["year"]), int(found["month"]), int(found["day"]))])
 
 
+def _date_in_either_order(found: re.Match[str], today: date) -> Sequence[date]:
+    """`24.12.` and `12/24`: only where one order of day and month makes a date."""
+    orders = list(readings(found, today))
+    if len(orders) > 1:
+        raise Unclear("can be read two ways")
+    return orders[0] if orders else _real([])
+
+
+def readings(found: re.Match[str], today: date) -> Iterator[Sequence[date]]:
+    """The dates for each order of the two numbers of a match of `TWO_NUMBERS`."""
+    one, other = int(found["one"]), int(found["other"])
+    years = [int(found["year"])] if found["year"] else range(today.year, today.year + 9)
+    for day, month in dict.fromkeys([(one, other), (other, one)]):
+        with suppress(Unclear):
+            since = date.min if found["year"] else today
+            yield _real(((year, month, day) for year in years), since)
+
+
 def _place(name: str, names: Sequence[str]) -> int:
     return names.index(name[:3].title())
 
@@ -178,7 +200,7 @@ def _real(dates: Iterable[tuple[int, int, int]], since: date = date.min) -> Sequ
             real.append(date(year, month, day))
     real = [day for day in real if day >= since]
     if not real:
-        raise Unclear("names a day that does not exist", "24 dec 18:00", "the 3rd at 9am")
+        raise Unclear("names a day that does not exist")
     return real
 
 
@@ -187,11 +209,11 @@ def _on_weekday(dates: Sequence[date], weekday: str | None) -> Sequence[date]:
     if weekday is None:
         return dates
     if dates[0].weekday() != _place(weekday, WEEKDAYS):
-        raise Unclear("names the wrong weekday", f"{dates[0]} 9am", f"{weekday} 9am")
+        raise Unclear(WRONG_WEEKDAY)
     return dates[:1]
 
 
-_NEAR_DAYS = {"today": 0, "tomorrow": 1, "day after tomorrow": 2}
+_NEAR_DAYS = {"today": 0, "tomorrow": 1, "tmrw": 1, "tmr": 1, "day after tomorrow": 2}
 _PARTS_OF_TODAY = {"tonight": "today night"} | {f"this {part}": f"today {part}" for part in PARTS}
 
 WEEKDAY = (
@@ -205,16 +227,25 @@ _MONTH = (
 YEAR = r"(?P<year>(?:19|20|21)[0-9]{2})"
 _DAY = r"(?:the )?(?P<day>[0-9]{1,2})"
 _ORDINAL = r"(?:st|nd|rd|th)"
+_PART = rf"(?P<part>{'|'.join(PARTS)})"
+IN_PART = rf"(?:in the|at(?= night)) {_PART}"
+# Two numbers with a single point between them may be a time.
+TWO_NUMBERS = (
+    r"(?:on )?(?P<one>[0-9]{1,2})(?P<mark>[/.])(?P<other>[0-9]{1,2})"
+    rf"(?:(?P=mark){YEAR}|\.(?= |$)|(?<=/[0-9])|(?<=/[0-9][0-9])|(?<=(?:2[4-9]|3[01])\.[0-9]{{2}}))"
+)
 _DAY_MONTH = rf"(?:on )?(?:{WEEKDAY} )?{_DAY}{_ORDINAL}?(?: of)? {_MONTH}"
 _MONTH_DAY = rf"(?:on )?(?:{WEEKDAY} )?{_MONTH} {_DAY}{_ORDINAL}?"
 
 _DAY_FORMS: tuple[tuple[str, Callable[[re.Match[str], date], Sequence[date]]], ...] = (
     (rf"(?:the )?(?P<name>{'|'.join(_NEAR_DAYS)})", _near_day),
-    (rf"(?:on )?{WEEKDAY}", _weekday),
+    (rf"(?:on )?{WEEKDAY}", weekday_dates),
+    (rf"(?:on )?(?:this|the coming|coming) {WEEKDAY}", _this_weekday),
     (rf"(?:on )?{_DAY}{_ORDINAL}", _day_of_month),
     (_DAY_MONTH, _date_without_year),
     (_MONTH_DAY, _date_without_year),
     (rf"{_DAY_MONTH} {YEAR}", _date_with_year),
     (rf"{_MONTH_DAY} {YEAR}", _date_with_year),
     (rf"(?:on )?{YEAR}-(?P<month>[0-9]{{2}})-(?P<day>[0-9]{{2}})", _date_in_numbers),
+    (TWO_NUMBERS, _date_in_either_order),
 )

@@ -3,41 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
-from itertools import pairwise
-from typing import NamedTuple
+from itertools import pairwise, zip_longest
 
+from ollim_bot.domain.text import nearest
 from ollim_bot.errors import BadPhrase
 
 _LONGEST = 80
 _SHOWN = 40
 
-SMALL_NUMBERS = [
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-]
-TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+SMALL_NUMBERS = (
+    *("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven"),
+    *("twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
+)
+TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 NUMBERS = {word: value for value, word in enumerate(SMALL_NUMBERS, start=1)} | {
     word: 10 * value for value, word in enumerate(TENS, start=2)
 }
+
+
+Changes = Iterable[tuple[str, ...]]
 
 
 class Unclear(Exception):
@@ -48,28 +34,41 @@ class Unclear(Exception):
         self.why = why
         self.examples = examples
 
-    def about(self, text: str) -> BadPhrase:
-        *others, last = (f"`{example}`" for example in self.examples)
+    def about(self, text: str, instead: Iterable[str]) -> BadPhrase:
+        *others, last = (f"`{example}`" for example in instead)
         examples = f"{', '.join(others)} or {last}" if others else last
         return BadPhrase(text, f"{_shown(text)} {self.why}. Write {examples}.")
 
 
-class KnownMistake(NamedTuple):
-    """A phrase that people often try and that is refused with its own reason.
-
-    `why` and `examples` may quote the groups of `pattern`.
-    """
-
-    pattern: str
-    why: str
-    examples: tuple[str, ...]
+def reason(phrase: str, reasons: Iterable[tuple[str, str]]) -> str | None:
+    """Why a phrase that people often try is refused; `reasons` are patterns, each with a text."""
+    found = ((re.fullmatch(pattern, phrase), why) for pattern, why in reasons)
+    return next((match.expand(why) for match, why in found if match), None)
 
 
-def known_mistake(phrase: str, mistakes: Iterable[KnownMistake]) -> Unclear | None:
-    for mistake in mistakes:
-        if found := re.fullmatch(mistake.pattern, phrase):
-            return Unclear(found.expand(mistake.why), *map(found.expand, mistake.examples))
-    return None
+def changed(phrase: str, changes: Changes) -> Iterator[str]:
+    """The phrase with one thing changed; a change is a pattern and what may stand in its place."""
+    for pattern, *others in changes:
+        if found := re.search(pattern, phrase):
+            before, behind = phrase[: found.start()], phrase[found.end() :]
+            yield from (f"{before}{found.expand(other)}{behind}".strip() for other in others)
+
+
+def suggestions(
+    phrase: str,
+    changes: Callable[[str], Iterable[str]],
+    right: Callable[[str], Sequence[str]],
+) -> list[str]:
+    """Two right phrases that are near a refused one, by one change of it or by two."""
+    near = [phrase]
+    for _ in range(2):
+        nearer = [list(dict.fromkeys(changes(each))) for each in near]
+        found = [[good for other in others for good in right(other)] for others in nearer]
+        in_turn = (good for row in zip_longest(*found) for good in row if good)
+        if shown := [good for good in dict.fromkeys(in_turn) if len(good) <= _SHOWN]:
+            return shown[:2]
+        near = [other for others in nearer for other in others]
+    return []
 
 
 def normalized(text: str) -> str:
@@ -109,22 +108,29 @@ _NEXT_TERM = rf"(?:(?: and | |(?=[0-9])){_TERM})"
 _WHOLE = rf"[0-9]+|{_WORDS}"
 _UNIT = rf"(?P<unit>{_NAME})"
 
+NO_LENGTH = "is not a length of time"
 _EXAMPLES = ("20m", "1h 30m", "2 days")
-_KNOWN_MISTAKES = (
-    KnownMistake(
-        r"(?:.*[a-z ])?(?P<number>[1-9][0-9]{0,5}(?:\.[0-9]{1,3})?)",
-        r"does not say \g<number> what",
-        (r"\g<number>m", r"\g<number> min"),
-    ),
-    KnownMistake(r"(?:in )?(?:[-–−]|minus ).*|.* ago", "does not lie ahead", _EXAMPLES),
-    KnownMistake(
+_REASONS = (
+    (r"(?:.*[a-z ])?([1-9][0-9]{0,5}(?:\.[0-9]{1,3})?)", r"does not say \1 what"),
+    (r"(?:in )?(?:[-–−]|minus ).*|.* ago", "does not lie ahead"),
+    (
         rf"(?:in )?(?:{_DECIMAL}|an?|{_WORDS}) ?(?:mos?|months?|y|yrs?|years?)",
         "has no fixed length",
-        ("30 days", "52 weeks"),
     ),
-    KnownMistake(
-        r".*\b(?:few|couple|some|several|while|bit|soon|later)\b.*", "is not exact", _EXAMPLES
-    ),
+    (r".*\b(?:few|couple|some|several|while|bit|soon|later)\b.*", "is not exact"),
+)
+_UNITS = ("seconds", "minutes", "hours", "days", "weeks")
+LENGTH_CHANGES: Changes = (
+    (r"(?<=[0-9]),(?=[0-9])", "."),
+    (r"^((?:in )?[1-9][0-9.]{0,5})$", r"\1 minutes", r"\1 hours"),
+    (r"^(in )?(?:[-–−]|minus )", r"\1"),
+    (r" ago$", ""),
+    (r"\b(?:a )?couple (?:of )?", "2 "),
+)
+_CHANGES: Changes = (
+    *LENGTH_CHANGES,
+    (r"^([0-9]+):([0-5][0-9])$", r"\1h \2m"),
+    (r"^.* ?(?:mos?|months?|yrs?|years?)$", "30 days", "52 weeks"),
 )
 
 
@@ -133,31 +139,43 @@ def parse_duration(text: str) -> timedelta:
 
     Raises `BadPhrase` for everything else.
     """
+    phrase = normalized(text)
     try:
-        return length_of(normalized(text))
+        return length_of(phrase)
     except Unclear as unclear:
-        raise unclear.about(text) from None
+        near = suggestions(phrase, _changed, lambda other: [other] if seconds_in(other) else [])
+        raise unclear.about(text, near or _EXAMPLES) from None
 
 
 def length_of(phrase: str) -> timedelta:
     """As `parse_duration`, for a normalized phrase; raises `Unclear`."""
     seconds = seconds_in(phrase)
     if seconds is None:
-        raise known_mistake(phrase, _KNOWN_MISTAKES) or Unclear(
-            "is not a length of time", *_EXAMPLES
-        )
+        raise Unclear(reason(phrase, _REASONS) or NO_LENGTH)
     if seconds > LONGEST.total_seconds():
-        raise Unclear("is longer than 10 years", *_EXAMPLES)
+        raise Unclear("is longer than 10 years")
     length = timedelta(seconds=round(seconds))
     if not length:
-        raise Unclear("is no time at all", *_EXAMPLES)
+        raise Unclear("is no time at all")
     return length
+
+
+def _changed(phrase: str) -> Iterator[str]:
+    yield from respelled(phrase, _UNITS)
+    yield from changed(phrase, _CHANGES)
+
+
+def respelled(phrase: str, names: Sequence[str]) -> Iterator[str]:
+    """The phrase with one misspelled word put right, if it has one."""
+    for word in re.findall(r"[a-z]{4,}", phrase):
+        if word not in names and (name := nearest(word, names)):
+            yield re.sub(rf"\b{word}\b", name, phrase)
 
 
 def seconds_in(phrase: str) -> float | None:
     """None if the phrase names no length of time."""
     for pattern, seconds_of in _FORMS:
-        if found := re.fullmatch(pattern, phrase.removeprefix("in ")):
+        if found := re.fullmatch(pattern, re.sub(r"^in |(?:'s|s'?) time$", "", phrase)):
             return seconds_of(found)
     return None
 
@@ -178,6 +196,10 @@ def _and_a_half(found: re.Match[str]) -> float:
     return (_count(found["count"]) + 0.5) * _SECONDS[found["unit"][0]]
 
 
+def _hours_and_minutes(found: re.Match[str]) -> float:
+    return int(found["hours"]) * 3600 + int(found["minutes"]) * 60
+
+
 def _fraction(found: re.Match[str]) -> float:
     return _FRACTIONS[found["fraction"]] * _SECONDS[found["unit"][0]]
 
@@ -190,6 +212,7 @@ def _count(text: str) -> float:
 
 _FORMS: tuple[tuple[str, Callable[[re.Match[str]], float | None]], ...] = (
     (rf"{_TERM}{_NEXT_TERM}*", _sum_of_terms),
+    (r"(?P<hours>[0-9]{1,3}) ?h ?(?P<minutes>[0-5][0-9])", _hours_and_minutes),
     (rf"(?P<count>{_WHOLE}) and a half {_UNIT}", _and_a_half),
     (rf"(?P<count>{_WHOLE}|an?) {_UNIT} and a half", _and_a_half),
     (rf"(?P<fraction>half)(?: an?)? {_UNIT}", _fraction),

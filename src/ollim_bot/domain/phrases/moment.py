@@ -3,7 +3,8 @@
 moment = iso | [day] time | time day | day part | "in" length | length "from now"
 iso    = 2026-12-24T18:00 [:00] [Z | +01:00]     without an offset: on the clocks here
 
-A weekday, a date without a year and a time without a day mean the next ones to come.
+A weekday, a date without a year and a time without a day mean the next ones to come. A date in
+numbers (`24.12.`, `12/24`) has one reading, or is refused.
 
 A time with two readings (`9`, `9:30`) means the one that lies in the part of the day, if a part is
 named: `tonight at 8` is 20:00. Otherwise it means the one of the 24-hour clock, if that is from 7
@@ -14,22 +15,36 @@ to 12 and the first of the two to come: `tomorrow at 9` is 9:00. Everything else
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, date, datetime, timedelta
 
-from ollim_bot.domain.moments import duration_in_words, instant, later
+from ollim_bot.domain.moments import MONTHS, WEEKDAYS, duration_in_words, instant, later
 from ollim_bot.domain.phrases import durations
 from ollim_bot.domain.phrases.dates import (
+    IN_PART,
     MIDNIGHT,
+    TWO_NUMBERS,
     WEEKDAY,
+    WRONG_WEEKDAY,
     YEAR,
     ClockTime,
     Day,
     PartOfDay,
     read_day,
     read_time,
+    readings,
+    weekday_dates,
 )
-from ollim_bot.domain.phrases.durations import KnownMistake, Unclear, known_mistake, normalized
+from ollim_bot.domain.phrases.durations import (
+    LENGTH_CHANGES,
+    Unclear,
+    changed,
+    normalized,
+    reason,
+    respelled,
+    suggestions,
+)
 
 _DAYTIME = range(7, 13)
 
@@ -39,32 +54,50 @@ _ISO = (
 )
 
 _EXAMPLES = ("tomorrow 9am", "in 20 minutes", "24 dec 18:00")
-_KNOWN_MISTAKES = (
-    KnownMistake(
-        rf".*\b(?:next|this|coming) {WEEKDAY}\b.*",
-        "can be read two ways",
-        (r"\g<weekday> 9am", "27 nov 9am"),
-    ),
-    KnownMistake(
-        r"(?:.*[^0-9:])?[0-9]+[/.][0-9]+.*",
-        "can be read two ways",
-        ("24 dec 18:00", "2026-12-24 18:00", "tomorrow 9:30"),
-    ),
-    KnownMistake(
-        r".*(?:\b(?:and|or|every|each|daily|weekly)\b|;).*", "is not one moment", _EXAMPLES
-    ),
-    KnownMistake(r"(?:right )?now|.*\b(?:yesterday|last|ago)\b.*", "does not lie ahead", _EXAMPLES),
-    KnownMistake(
-        r".*\b(?:soon|later|asap|eventually|some|sometime|someday|around|about|few|couple|while"
-        r"|bit|next|week|weekend|month|year|before|after|by)\b.*",
-        "is not exact",
-        _EXAMPLES,
-    ),
-    KnownMistake(
-        r"(?:.* )?(?P<number>[0-9]{1,2})",
-        r"leaves open what \g<number> is",
-        ("tomorrow at 9", "tomorrow 9am", "tomorrow 21:00"),
-    ),
+_NO_TIME = "has no time of day"
+_TWO_WAYS = "can be read two ways"
+_NOT_UNDERSTOOD = "is not understood"
+_NOT_EXACT = (
+    r".*\b(?:soon|later|asap|eventually|some|sometime|someday|around|about|few|couple|while|bit"
+    r"|next|week|weekend|month|year|before|after|by)\b.*"
+)
+_REASONS = (
+    (rf".*\bnext {WEEKDAY}\b.*|(?:.*[^0-9:])?[0-9]+[/.][0-9]+.*|.*\bhalf [a-z]+", _TWO_WAYS),
+    (r".*(?:\b(?:and|or|every|each|daily|weekly)\b|;).*", "is not one moment"),
+    (r"(?:right )?now|.*\b(?:yesterday|last|ago)\b.*", "does not lie ahead"),
+    (_NOT_EXACT, "is not exact"),
+    (r"(?:.*(?<!\bat) )?([0-9]{1,2})", r"leaves open what \1 is"),
+)
+# What people write, and what may be meant by it.
+_CHANGES = (
+    *LENGTH_CHANGES,
+    (r"\b(?!19|20)([0-9]{1,2})(?:[.h]|(?<=\b[0-2][0-9]))([0-5][0-9])\b(?!-)", r"\1:\2"),
+    (r"\b([0-9]{1,2})h\b", r"\1:00"),
+    (r"\b([0-9]{1,2}):([0-9])\b", r"\1:0\2", r"\1:\g<2>0"),
+    (r"\b(1[3-9]|2[0-3])(:[0-5][0-9]) ?[ap]m\b", r"\1\2"),
+    (r"\b(1[3-9]|2[0-3]) ?[ap]m\b", r"\1:00"),
+    (r"\b24(?::00)?$", "23:59"),
+    (r"\bhalf (?!past|an?\b)", "half past "),
+    (r"(?<![:.0-9])([0-9]{1,2})$", r"at \1"),
+    (r"\b(?:3[01]|29)(?=(?:st|th)? )", "30", "28"),
+    (r"\b(?:around|about|by|before|after|until|till) ", ""),
+    (r"^(?!in )(.*?) (?:and|or) .*$", r"\1"),
+    (r"^.* (?:and|or) (?=[a-z]{3})", ""),
+    (r"\b(?:every|each) ", ""),
+    (r"\b([a-z]+day)s\b", r"\1"),
+    (r"^(?:this|the|next)? ?weekend\b", "saturday", "sunday"),
+    (r" (?:in the )?(?:morning|afternoon|evening|night)\b", ""),
+    (r"^tonight$", "tonight at 9pm", "tonight at 11pm"),
+    (r"^(?:today|tonight)\b", "tomorrow"),
+    (r"^this (?=morning|afternoon|evening)", "tomorrow "),
+    (r"(?<=[0-9a-z])$", " 9am", " 3pm", " 11pm"),
+)
+_NAMES = (
+    *("today", "tomorrow", "tonight", "morning", "afternoon", "evening", "night", "noon"),
+    *("midnight", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"),
+    *("january", "february", "march", "april", "june", "july", "august", "september", "october"),
+    *("november", "december", "minutes", "hours", "days", "weeks", "half", "quarter", "past"),
+    *("from", "after", "next", "week", "weekend", "this", "midday", "o'clock", "minute", "hour"),
 )
 
 
@@ -75,23 +108,75 @@ def parse_moment(text: str, now: datetime) -> datetime:
     """
     phrase = normalized(text)
     try:
-        moment = _from_now(phrase, now) or _iso(phrase, now) or _day_and_time(phrase, now)
-        if moment is None:
-            raise _reason(phrase)
-        return _ahead(moment, now).astimezone(now.tzinfo)
+        return _moment(phrase, now)
     except Unclear as unclear:
-        raise unclear.about(text) from None
+        raise unclear.about(text, _near(phrase, unclear, now) or _EXAMPLES) from None
+
+
+def is_moment(text: str, now: datetime) -> bool:
+    """Whether `parse_moment` accepts the text, without the search for what else may be meant."""
+    return _right(normalized(text), now) == [normalized(text)]
+
+
+def _near(phrase: str, unclear: Unclear, now: datetime) -> Sequence[str]:
+    return unclear.examples or suggestions(
+        phrase, lambda other: _changed(other, unclear.why, now), lambda other: _right(other, now)
+    )
+
+
+def _moment(phrase: str, now: datetime) -> datetime:
+    moment = _from_now(phrase, now) or _iso(phrase, now) or _day_and_time(phrase, now)
+    if moment is None:
+        raise _reason(phrase)
+    return _ahead(moment, now).astimezone(now.tzinfo)
+
+
+def _right(phrase: str, now: datetime) -> Sequence[str]:
+    """The phrase if it is a moment, else what is known to be meant by it."""
+    try:
+        _moment(phrase, now)
+    except Unclear as unclear:
+        return unclear.examples
+    return [phrase]
+
+
+def _changed(phrase: str, why: str, now: datetime) -> Iterator[str]:
+    if durations.seconds_in(phrase):
+        yield f"in {phrase}"
+        return
+    if why in (_NOT_UNDERSTOOD, durations.NO_LENGTH):
+        yield from respelled(phrase, _NAMES)
+    if why == WRONG_WEEKDAY:
+        yield re.sub(rf"\b{WEEKDAY} ", "", phrase, count=1)
+    for pattern, dates_of in _DATES:
+        if found := re.search(pattern, phrase):
+            for day in dates_of(found, now.date()):
+                words = f"{WEEKDAYS[day.weekday()]} {day.day} {MONTHS[day.month - 1]}".lower()
+                year = "" if day.year == now.year else f" {day.year}"
+                yield f"{phrase[: found.start()]}{words}{year}{phrase[found.end() :]}"
+    yield from changed(phrase, _CHANGES)
+
+
+def _months_ahead(found: re.Match[str], today: date) -> Iterator[date]:
+    count = int(found["count"]) if (found["count"] or "a").isdigit() else 1
+    year, month = divmod(today.year * 12 + today.month - 1 + count, 12)
+    with suppress(ValueError):
+        yield date(year, month + 1, today.day)
+
+
+_DATES: tuple[tuple[str, Callable[[re.Match[str], date], Iterable[date]]], ...] = (
+    (rf"\bnext {WEEKDAY}\b", lambda found, today: weekday_dates(found, today + timedelta(days=1))),
+    (r"\bnext week\b", lambda _, today: (today + timedelta(days=7),)),
+    (r"^(?:in (?P<count>an?|[0-9]{1,2})|next) months?\b", _months_ahead),
+    (TWO_NUMBERS, lambda found, today: (dates[0] for dates in readings(found, today))),
+)
 
 
 def _from_now(phrase: str, now: datetime) -> datetime | None:
     words = phrase.removesuffix(" from now")
-    if words == phrase and not phrase.startswith("in "):
+    if phrase.startswith("in the ") or (words == phrase and not phrase.startswith("in ")):
         return None
-    try:
-        length = durations.length_of(words)
-    except Unclear as unclear:
-        raise Unclear(unclear.why, *(f"in {example}" for example in unclear.examples)) from None
-    return later(now.astimezone(UTC), length)
+    return later(now.astimezone(UTC), durations.length_of(words))
 
 
 def _iso(phrase: str, now: datetime) -> datetime | None:
@@ -101,7 +186,7 @@ def _iso(phrase: str, now: datetime) -> datetime | None:
     try:
         wall = datetime.fromisoformat(f"{found['wall']}{found['offset'] or ''}".upper())
     except ValueError:
-        raise Unclear("does not exist", "2026-12-24 18:00", "2026-12-24T18:00:00Z") from None
+        raise Unclear("does not exist") from None
     return _instant(wall, now)
 
 
@@ -111,23 +196,29 @@ def _day_and_time(phrase: str, now: datetime) -> datetime | None:
         if time or not time_words:
             day = read_day(day_words, now.date())
             if day:
-                return _meant(day, time or _usual_time(day), now)
+                return _meant(day, time or _usual_time(day, now), now)
     return None
 
 
 def _arrangements(phrase: str) -> Iterator[tuple[str, str]]:
     """Every way to cut the phrase into the words of a day and those of a time."""
-    words = phrase.split()
+    found = re.fullmatch(rf"(?P<rest>.+) (?P<end>{IN_PART})", phrase)
+    words = (found["rest"] if found else phrase).split()
+    end = found["end"] if found else ""
     for cut in range(len(words)):
         first, second = " ".join(words[:cut]), " ".join(words[cut:])
-        yield first, second
-        yield second, first
+        yield f"{first} {end}".strip(), second
+        yield f"{second} {end}".strip(), first
 
 
-def _usual_time(day: Day) -> ClockTime:
-    if day.part:
-        return ClockTime((day.part.usual,))
-    raise Unclear("has no time of day", f"{day.words} 3pm", f"{day.words} 21:30")
+def _usual_time(day: Day, now: datetime) -> ClockTime:
+    if day.part is None or day.words.startswith("at "):
+        raise Unclear(_NO_TIME)
+    if day.words.startswith("in the ") and now.hour in day.part.hours:
+        part = day.words.removeprefix("in the ")
+        today = [f"today {now.hour + 1}:00"] if now.hour < 23 else []
+        raise Unclear(_TWO_WAYS, f"tomorrow {part}", *today)
+    return ClockTime((day.part.usual,))
 
 
 def _meant(day: Day, time: ClockTime, now: datetime) -> datetime:
@@ -137,22 +228,23 @@ def _meant(day: Day, time: ClockTime, now: datetime) -> datetime:
     early, *late = (_next(day, time, hour, now) for hour in hours)
     if late and not _reads_one_way(hours[0], early, late[0], now):
         clock = f"{hours[0] % 12 or 12}" + (f":{time.minute:02}" if time.minute else "")
-        raise Unclear("can be read two ways", f"{clock}am", f"{clock}pm")
+        halves = {"am": late[0], "pm": early} if hours[0] == 12 else {"am": early, "pm": late[0]}
+        ahead = (half for half, moment in halves.items() if moment > now)
+        raise Unclear(_TWO_WAYS, *(f"{day.words} {clock}{half}".strip() for half in ahead))
     return early
 
 
 def _hours_within(part: PartOfDay, time: ClockTime) -> list[int]:
     hours = [hour for hour in time.hours if hour in part.hours]
     if not hours:
-        examples = "tomorrow morning at 8", "tomorrow evening at 8"
-        raise Unclear("names a time outside that part of the day", *examples)
+        raise Unclear("names a time outside that part of the day")
     return hours
 
 
 def _refuse_two_midnights(day: Day, now: datetime) -> None:
     """The midnight of a day can be its start or its end, unless the start is over."""
     if _next(day, ClockTime((0,)), 0, now) > now:
-        raise Unclear("can be read two ways", f"{day.words} 00:00", f"{day.words} 23:59")
+        raise Unclear(_TWO_WAYS, f"{day.words} 00:00", f"{day.words} 23:59")
 
 
 def _reads_one_way(hour: int, early: datetime, late: datetime, now: datetime) -> bool:
@@ -179,13 +271,13 @@ def _ahead(moment: datetime, now: datetime) -> datetime:
     if moment <= now:
         past = now - moment
         why = f"was {duration_in_words(past)} ago" if past >= timedelta(seconds=1) else "is now"
-        raise Unclear(why, *_EXAMPLES)
+        raise Unclear(why)
     if moment - now > durations.LONGEST:
-        raise Unclear("is more than 10 years ahead", *_EXAMPLES)
+        raise Unclear("is more than 10 years ahead")
     return moment
 
 
 def _reason(phrase: str) -> Unclear:
     if durations.seconds_in(phrase):
-        return Unclear("is a length of time", f"in {phrase}", "20 minutes from now")
-    return known_mistake(phrase, _KNOWN_MISTAKES) or Unclear("is not understood", *_EXAMPLES)
+        return Unclear("is a length of time")
+    return Unclear(reason(phrase, _REASONS) or _NOT_UNDERSTOOD)

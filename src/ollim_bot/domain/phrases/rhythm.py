@@ -1,0 +1,132 @@
+"""Rhythms in words, as cron lines.
+
+rhythm = days [part] times | times days | "every" [number] ("minutes" | "hours")
+days   = every day | every weekday | every monday and friday | mondays | every month on the 1st
+times  = at 9 | at 8am and 8pm
+
+An hour without am or pm means the 24-hour clock from 7 to 12, and is refused otherwise, unless a
+part of the day decides it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ollim_bot.domain.phrases.dates import MIDNIGHT, PARTS, ClockTime, read_time
+from ollim_bot.domain.phrases.durations import NUMBERS, Unclear, normalized
+
+RHYTHM_EXAMPLES = ("every day at 8am", "every monday and thursday at 18:30", "every 2 hours")
+_DAY_NAMES = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
+_DAY = "(?:" + "|".join(f"{name[:3]}(?:{name[3:]})?" for name in _DAY_NAMES) + ")"
+_DAYS_NAMED = "(?:" + "|".join(f"{name}s" for name in _DAY_NAMES) + ")"
+_SEPARATOR = r"(?: and |, and |, | )(?:every |each |on )?"
+_DATE = r"the (?P<{}>[0-9]{{1,2}})(?:st|nd|rd|th)"
+_DAYS = re.compile(
+    r"\b(?:(?P<daily>(?:every|each)(?: single)? day|everyday|daily)"
+    r"|(?P<weekdays>(?:every|each) (?:weekday|workday|working day)|(?:on )?weekdays)"
+    r"|(?P<weekends>(?:every|each) weekend|(?:on )?weekends)"
+    rf"|(?:every|each) (?P<named>{_DAY}(?:{_SEPARATOR}{_DAY})*)"
+    rf"|(?:on )?(?P<plural>{_DAYS_NAMED}(?:{_SEPARATOR}{_DAYS_NAMED})*)"
+    rf"|(?:on )?{_DATE.format('first')} (?:of )?(?:every|each) month"
+    rf"|(?:(?:every|each) month|monthly) on {_DATE.format('second')}"
+    r"|(?:every|each)(?= (?:morning|afternoon|evening|night)\b))(?![a-z])"
+)
+_PART = re.compile(rf"({'|'.join(PARTS)})\b")
+_INTERVAL = re.compile(
+    rf"(?:every|each) (?:(?P<count>\d+|{'|'.join(NUMBERS)}) )?(?P<unit>min|hour|hr)(?:ute)?s?"
+)
+_DAYTIME = range(7, 13)
+_SHORTEST_MINUTES = 5
+# Later days are missing in some months.
+_LAST_DATE = 28
+_NOT_KNOWN = "is not a rhythm that I know"
+_TWO_WAYS = "can be read two ways"
+
+
+def parse_rhythm(text: str) -> str:
+    """The cron line of the rhythm that `text` names, with or without `every` in front.
+
+    Raises `BadPhrase` for everything else.
+    """
+    phrase = normalized(text)
+    try:
+        cron = read_rhythm(phrase) or read_rhythm(f"every {phrase}")
+        if cron is None:
+            raise Unclear(_NOT_KNOWN)
+    except Unclear as unclear:
+        raise unclear.about(text, unclear.examples or RHYTHM_EXAMPLES) from None
+    return cron
+
+
+def read_rhythm(phrase: str) -> str | None:
+    """As `parse_rhythm`, for a normalized phrase; None if it names no rhythm, or `Unclear`."""
+    if every := _INTERVAL.fullmatch(phrase):
+        return _interval(every)
+    found = _DAYS.search(phrase)
+    if found is None:
+        return None
+    before, behind = phrase[: found.start()].strip(), phrase[found.end() :].strip()
+    part = _PART.match(behind)
+    behind = behind[part.end() :].strip() if part else behind
+    if before and behind:
+        return None
+    days = f"{found[0]} {part[1]}" if part else found[0]
+    times = _times(before or behind, days, part[1] if part else "")
+    return None if times is None else f"{times} {_dates(found, before or behind)}"
+
+
+def _interval(every: re.Match[str]) -> str:
+    count = every["count"] or "1"
+    number = NUMBERS.get(count) or int(count)
+    is_minutes = every["unit"] == "min"
+    whole, shortest = (60, _SHORTEST_MINUTES) if is_minutes else (24, 1)
+    if not shortest <= number < whole or whole % number:
+        raise Unclear(_NOT_KNOWN, *(["every 10 minutes"] if is_minutes else ["every 2 hours"]))
+    step = "*" if number == 1 else f"*/{number}"
+    return f"{step} * * * *" if is_minutes else f"0 {step} * * *"
+
+
+def _dates(found: re.Match[str], times: str) -> str:
+    """The last three fields of the line."""
+    date = found["first"] or found["second"]
+    if date and not 1 <= int(date) <= _LAST_DATE:
+        raise Unclear("names a day that some months do not have", "every month on the 28th at 9am")
+    if date:
+        return f"{int(date)} * *"
+    if found["weekends"]:
+        either = ("every saturday", "every saturday and sunday")
+        raise Unclear(_TWO_WAYS, *(f"{each} {times}" for each in either))
+    named = found["named"] or found["plural"] or ""
+    numbers = [str(place) for place, name in enumerate(_DAY_NAMES) if name[:3] in named]
+    return f"* * {'1-5' if found['weekdays'] else ','.join(numbers) or '*'}"
+
+
+def _times(words: str, days: str, part: str) -> str | None:
+    """The first two fields of the line; None if the words are not times."""
+    if not words and not part:
+        raise Unclear("has no time of day", f"{days} at 8am", f"{days} at 8pm")
+    if not words:
+        return f"0 {PARTS[part].usual}"
+    times = [read_time(each) for each in re.split(r",? and (?=at |[0-9])", words)]
+    known = [time for time in times if time is not None]
+    if len(known) < len(times) or any(time.second for time in known):
+        return None
+    hours = [_hour(time, days, part) for time in known]
+    if len({time.minute for time in known}) > 1:
+        raise Unclear("has times with different minutes", f"{days} at 8am", f"{days} at 8pm")
+    return f"{known[0].minute} {','.join(str(hour % 24) for hour in sorted(hours))}"
+
+
+def _hour(time: ClockTime, days: str, part: str) -> int:
+    hours = [hour for hour in time.hours if not part or hour in PARTS[part].hours]
+    if not hours:
+        raise Unclear("names a time outside that part of the day", f"{days}")
+    if len(hours) > 1 and hours[0] not in _DAYTIME:
+        clock = f"{hours[0]}:{time.minute:02}" if time.minute else f"{hours[0]}"
+        raise Unclear(_TWO_WAYS, f"{days} at {clock}am", f"{days} at {clock}pm")
+    # The midnight of a day can be its start or its end.
+    if hours[0] == MIDNIGHT and not re.match(
+        r"(?:every|each)(?: single)? day|everyday|daily", days
+    ):
+        raise Unclear(_TWO_WAYS, f"{days} at 00:00", f"{days} at 23:59")
+    return hours[0]

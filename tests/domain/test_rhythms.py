@@ -1,0 +1,87 @@
+"""A rhythm in words is one cron line, or is refused with what would do."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ollim_bot.domain.cron import Cron
+from ollim_bot.domain.phrases import parse_rhythm
+from ollim_bot.errors import BadPhrase
+
+RHYTHMS = {
+    "every day at 8am": "0 8 * * *",
+    "daily at 8": "0 8 * * *",
+    "day at 8pm": "0 20 * * *",
+    "at 8am every day": "0 8 * * *",
+    "Every Day, at 8:15 a.m.": "15 8 * * *",
+    "every day at 8am and 8pm": "0 8,20 * * *",
+    "every day at 8pm and at 9": "0 9,20 * * *",
+    "every day at midnight": "0 0 * * *",
+    "weekday at 9": "0 9 * * 1-5",
+    "weekdays at 9:30": "30 9 * * 1-5",
+    "every workday at noon": "0 12 * * 1-5",
+    "monday at 10:30": "30 10 * * 1",
+    "every mon and thu at 18:30": "30 18 * * 1,4",
+    "every monday, wednesday and friday at 7am": "0 7 * * 1,3,5",
+    "sundays at 10": "0 10 * * 0",
+    "every sunday evening at 6": "0 18 * * 0",
+    "tuesday evening": "0 19 * * 2",
+    "every morning": "0 9 * * *",
+    "every night at 10": "0 22 * * *",
+    "month on the 1st at 9am": "0 9 1 * *",
+    "on the 15th of every month at 9am": "0 9 15 * *",
+    "hour": "0 * * * *",
+    "every 2 hours": "0 */2 * * *",
+    "every two hours": "0 */2 * * *",
+    "30 minutes": "*/30 * * * *",
+    "every 15 min": "*/15 * * * *",
+}
+REFUSED = {
+    "every day": "has no time of day. Write `every day at 8am` or `every day at 8pm`",
+    "every monday": "has no time of day. Write `every monday at 8am` or `every monday at 8pm`",
+    "every day at 3": "two ways. Write `every day at 3am` or `every day at 3pm`",
+    "every day at 3:30": "two ways. Write `every day at 3:30am` or `every day at 3:30pm`",
+    "every weekend at 10": "Write `every saturday at 10` or `every saturday and sunday at 10`",
+    "every monday at midnight": "two ways. Write `every monday at 00:00`",
+    "every day at 8:00 and 20:30": "different minutes",
+    "every evening at 9am": "outside that part of the day",
+    "every month on the 31st at 9am": "a day that some months do not have",
+    "every 7 minutes": "is not a rhythm that I know. Write `every 10 minutes`",
+    "every minute": "is not a rhythm that I know",
+    "every 5 hours": "is not a rhythm that I know. Write `every 2 hours`",
+    "every other day at 9am": "is not a rhythm that I know. Write `every day at 8am`",
+    "every day at 25:00": "a time that does not exist",
+    "every day at some time": "is not a rhythm that I know",
+    "every full moon": "is not a rhythm that I know",
+    "tomorrow 9am": "is not a rhythm that I know",
+    "": "An empty text is not a rhythm that I know",
+}
+
+
+@pytest.mark.parametrize(("phrase", "cron"), RHYTHMS.items())
+def test_a_phrase_names_one_rhythm(phrase: str, cron: str) -> None:
+    assert parse_rhythm(phrase) == cron
+    assert str(Cron.parse(cron)) == cron
+
+
+@pytest.mark.parametrize(("phrase", "reason"), REFUSED.items())
+def test_a_refused_rhythm_is_told_why_and_what_would_do(phrase: str, reason: str) -> None:
+    with pytest.raises(BadPhrase) as refused:
+        parse_rhythm(phrase)
+    assert reason in str(refused.value)
+    examples = re.findall(r"`([^`]*)`", str(refused.value).partition(" Write ")[2])
+    assert examples
+    assert all(parse_rhythm(example) for example in examples)
+
+
+@given(st.text() | st.builds("every {} at {}".format, st.text(), st.text()))
+def test_any_text_is_a_cron_line_or_a_refusal(text: str) -> None:
+    try:
+        cron = parse_rhythm(text)
+    except BadPhrase:
+        return
+    assert str(Cron.parse(cron)) == cron

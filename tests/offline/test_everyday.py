@@ -1,0 +1,109 @@
+"""Everyday phrases do what they mean through the model's tools, or change nothing."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from tests.offline.everyday import EVERYDAY
+from tests.offline.test_errands import TOOLS, did
+from tests.offline.test_rules import answer, said
+
+from ollim_bot.domain.phrases import parse_duration, parse_moment
+from ollim_bot.offline import texts
+from ollim_bot.offline.actions import ADD_REMINDER, CANCEL_REMINDER, LIST_REMINDERS, LIST_ROUTINES
+from ollim_bot.offline.messages import CallTool, Message, Say
+
+NOW = datetime(2026, 11, 16, 10, 15, tzinfo=UTC)
+STAMP = "[2026-11-16 Mon 10:15 AM UTC]\n\n"
+DUE = {"rent": (17, 12, 0), "plants": (16, 18, 0), "dentist": (17, 9, 30)}
+NAMES = {
+    "a1a1a1a1": "rent", "b2b2b2b2": "plants", "c3c3c3c3": "dentist",
+    "d4d4d4d4": "meds", "e5e5e5e5": "plan", "f6f6f6f6": "stretch",
+}  # fmt: skip
+REMINDERS = (
+    "- b2b2b2b2 · today 18:00 (in 7 h) · water the plants (reminders/plants.md)\n"
+    "- c3c3c3c3 · tomorrow 9:30 (in 23 h) · call the dentist (reminders/dentist.md)\n"
+    "- a1a1a1a1 · tomorrow 12:00 (in 1 d) · pay the rent (reminders/rent.md)"
+)
+ROUTINES = (
+    "d4d4d4d4  tomorrow 8:00  remind me to take my meds\n"
+    "e5e5e5e5  tomorrow 9:00  ask me for my plan\n"
+    "f6f6f6f6  paused         remind me to stretch"
+)
+RESULTS = ((LIST_REMINDERS, REMINDERS), (LIST_ROUTINES, ROUTINES))
+LISTS = {
+    "list reminders": {texts.REMINDERS},
+    "list routines": {texts.ROUTINES},
+    "list all": {texts.REMINDERS, texts.ROUTINES},
+    "list today": {texts.TODAY},
+}
+
+
+def conversation(text: str) -> tuple[list[CallTool], str]:
+    """The calls of a turn, each answered as the tools would, and the words at its end."""
+    messages: list[Message] = [said(f"{STAMP}{text}")]
+    calls: list[CallTool] = []
+    while True:
+        (part,) = answer(*messages, tools=TOOLS)
+        if isinstance(part, Say):
+            return calls, part.text
+        assert isinstance(part, CallTool)
+        assert part not in calls
+        calls.append(part)
+        messages += did(part, next((text for call, text in RESULTS if call == part), "ok"))
+
+
+def outcome(text: str) -> str:
+    calls, words = conversation(text)
+    changes = [call for call in calls if call not in (LIST_REMINDERS, LIST_ROUTINES)]
+    if changes:
+        return "; ".join(change_of(call) for call in changes)
+    return next(listed(words), f"ask: {words}")
+
+
+def listed(words: str) -> Iterator[str]:
+    heads = {line for line in words.splitlines() if line.endswith(":")}
+    yield from (name for name, lines in LISTS.items() if heads == lines)
+
+
+def change_of(call: CallTool) -> str:
+    given = call.arguments
+    if call.name == CANCEL_REMINDER:
+        return f"cancel {NAMES[str(given['reminder_id'])]}"
+    if call.name == ADD_REMINDER:
+        return f"remind: {given['prompt']} @ {moment_of(call):%m-%d %H:%M}"
+    _, noun, verb, *rest = shlex.split(str(given["command"]))
+    if verb == "add":
+        message, _, cron = rest
+        return f"routine: {message.removeprefix('--message=')} @ {cron}"
+    name = NAMES[rest[0]]
+    if verb != "snooze":
+        assert (noun == "reminder") == (name in DUE)
+        return f"{verb} {name}"
+    return f"snooze {name} until {snoozed(name, *rest[1:]):%m-%d %H:%M}"
+
+
+def moment_of(call: CallTool) -> datetime:
+    if "run_at" in call.arguments:
+        return parse_moment(str(call.arguments["run_at"]), NOW)
+    return NOW + timedelta(minutes=float(str(call.arguments["delay_minutes"])))
+
+
+def snoozed(name: str, flag: str, words: str) -> datetime:
+    day, hour, minute = DUE[name]
+    due = datetime(2026, 11, day, hour, minute, tzinfo=UTC)
+    return due + parse_duration(words) if flag == "--for" else parse_moment(words, NOW)
+
+
+def is_right(found: str, wanted: str) -> bool:
+    if wanted.startswith("ask: "):
+        return found.startswith("ask: ") and wanted.removeprefix("ask: ") in found
+    return found == wanted
+
+
+@pytest.mark.parametrize(("text", "wanted"), EVERYDAY.items())
+def test_an_everyday_phrase_leads_to_what_was_meant(text: str, wanted: str) -> None:
+    assert is_right(outcome(text), wanted)
