@@ -44,6 +44,7 @@ class Posting:
         session: SessionId | None = None,
         is_cut_off: bool = False,
         late_since: datetime | None = None,
+        began: datetime | None = None,
     ) -> ChatMessage:
         """`late_since` is when it should have come, where that is long ago.
 
@@ -64,6 +65,7 @@ class Posting:
             spent=TurnCost(cost, usage.context, usage.window),
             footer="" if is_cut_off else footer,
             in_fork=dialogue.in_fork,
+            began=began,
         )
 
     def note(
