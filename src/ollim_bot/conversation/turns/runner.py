@@ -19,6 +19,7 @@ from ollim_bot.conversation.sessions.dialogue import ChatSession
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.surface_fanout import Presentation, SurfaceFanout
 from ollim_bot.conversation.turns.questions import Tainting, TurnInput
+from ollim_bot.domain.activity import Activity
 from ollim_bot.domain.chat import ChatMessage, TurnId
 from ollim_bot.domain.events import (
     AgentEvent,
@@ -92,7 +93,7 @@ def joined(pieces: list[str]) -> str:
 class RunningTurn:
     """`was_asked` is set as soon as the engine may know of it, `has_ended` when it is done.
 
-    `began` is when its first words came.
+    `began` is when its first words came. `activity` has its tool calls.
     """
 
     def __init__(
@@ -105,6 +106,7 @@ class RunningTurn:
     ) -> None:
         self.start = start
         self.began: datetime | None = None
+        self.activity = Activity()
         self.text = AnswerText()
         self.was_asked = False
         self.has_ended = False
@@ -153,6 +155,7 @@ class RunningTurn:
         self.text.add(event)
         if self.began is None and isinstance(event, TextStreamed | TextCompleted):
             self.began = self._clock.now()
+        self.activity = self.activity.after(event)
         match event:
             case CompactionStarted():
                 self._is_compacting = True
@@ -464,6 +467,7 @@ class TurnRunner:
             is_cut_off=is_cut_off,
             late_since=None if is_cut_off else self._bench.run.late_since,
             began=turn.began,
+            refused=turn.activity.refused,
         )
 
 
