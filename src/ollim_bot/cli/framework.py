@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Given = Mapping[str, Any]
 
 _LONGEST_TITLE = 60
+_HELP = ("--help", "-h", "help")
 
 
 def plain(text: str) -> str:
@@ -180,11 +181,14 @@ class Verb(NamedTuple):
 
 
 def run_verb(noun: str, verbs: Mapping[str, Verb], words: Sequence[str], caller: Caller) -> None:
-    """Run the verb that the words name."""
+    """Run the verb that the words name. Without a verb, a noun that can list lists."""
+    has_verb = bool(words) and (not words[0].startswith("-") or words[0] in _HELP)
+    if not has_verb and "list" in verbs:
+        words = ("list", *words)
     if not words:
         raise WrongInput(f"Say what to do: ollim-bot {noun} {'|'.join(verbs)}.")
     word, *rest = words
-    if word in ("--help", "-h", "help"):
+    if word in _HELP:
         print(_overview(noun, verbs))
         return
     if word not in verbs:

@@ -101,6 +101,8 @@ def _dispatch(words: list[str], caller: Caller) -> None:
             print(_help())
         case ["help", *topic]:
             _dispatch([*topic, "--help"], caller)
+        case ["version", "--help" | "-h" | "help"]:
+            print("usage: ollim-bot version\n\nwhich version this is")
         case ["version" | "--version", *_]:
             print(f"ollim-bot {__version__}")
         case [word, *rest] if word in _ALL:
