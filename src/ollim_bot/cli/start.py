@@ -23,6 +23,7 @@ from ollim_bot.store.store import Store
 from ollim_bot.surfaces.web.surface import WebSurface
 
 _RUNNING = "ollim-bot {version} is running with its data in {root}. Ctrl-C stops it."
+_STOPPED = "ollim-bot has stopped. Until it runs again, nothing comes; what was due is told then."
 _NO_SURFACE = (
     "There is no page and no Discord, so nobody can talk to it. Take OLLIM_WEB_PORT=0 out of the "
     "settings, or set DISCORD_TOKEN."
@@ -53,6 +54,8 @@ def run(caller: Caller) -> None:
     except Exception:  # every fault goes through the log, which redacts secrets
         _logger.exception("A fault ended the bot")
         raise OllimError(_FAULT) from None
+    if ending is Ending.STOPPED:
+        print(_STOPPED, flush=True)
     if ending is Ending.RESTART:
         command = own_command()
         os.execve(command[0], command, {**os.environ, **python_places(os.environ, os.getcwd())})
