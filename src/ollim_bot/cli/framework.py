@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from ollim_bot.cli.terminal import width_of, wrapped
 from ollim_bot.cli.unknown_words import no_such
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.errors import WrongInput
@@ -44,12 +46,17 @@ def small(sentence: str) -> str:
 
 
 def columns(rows: Sequence[tuple[str, ...]]) -> str:
-    """The rows as lines, with aligned columns; the last column is not padded."""
+    """The rows as lines, with aligned columns; the last column is not padded.
+
+    In a terminal a long last column is continued below itself.
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
-    return "\n".join(
+    width, indent = width_of(sys.stdout), " " * sum(each + 2 for each in widths)
+    lines = (
         "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]])
         for row in rows
     )
+    return "\n".join(wrapped(line, width, indent) for line in lines)
 
 
 def zone_of(moment: datetime) -> tzinfo:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
+from ollim_bot.cli.terminal import width_of, wrapped
 from ollim_bot.cli.unknown_words import no_such
 from ollim_bot.errors import WrongInput
 
@@ -36,6 +38,11 @@ class Parser(argparse.ArgumentParser):
         if unknown:
             raise self._not_understood(unknown[0])
         return vars(given)
+
+    def format_help(self) -> str:
+        width = width_of(sys.stdout)
+        lines = super().format_help().splitlines()
+        return "".join(f"{wrapped(line, width, '  ')}\n" for line in lines)
 
     def error(self, message: str) -> NoReturn:
         reason = message.removeprefix("argument ").removesuffix(".")
