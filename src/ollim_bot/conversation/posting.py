@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from uuid import uuid4
@@ -45,18 +46,18 @@ class Posting:
         is_cut_off: bool = False,
         late_since: datetime | None = None,
         began: datetime | None = None,
-        refused: str = "",
+        remarks: Sequence[str] = (),
     ) -> ChatMessage:
         """`late_since` is when it should have come, where that is long ago.
 
-        `session` is the one that said it, where `dialogue` has no id yet. `refused` names the calls
-        that were refused on the way to it.
+        `session` is the one that said it, where `dialogue` has no id yet. `remarks` are
+        sentences about what could not be used or was refused on the way to it.
         """
         cost = dialogue.cost_since_last(usage) if self._price is Price.LISTED else 0.0
         now = self._clock.now()
         late = "" if late_since is None else late_label(late_since, now)
         fullness = "" if is_cut_off else context_warning(usage)
-        footer = joined(" ", late, refused, fullness)
+        footer = joined(" ", late, *remarks, fullness)
         return ChatMessage(
             numbered_id(now, secrets.randbits(20)),
             now,

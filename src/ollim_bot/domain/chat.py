@@ -25,7 +25,7 @@ OF_GREETING = "greeting-"
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 _UNREAD = {
-    "audio": "I cannot listen to voice messages and other recordings",
+    "audio": "I cannot hear voice messages and other recordings yet",
     "video": "I cannot watch videos",
     "image": "I can see PNG, JPEG, GIF and WebP pictures only",
 }

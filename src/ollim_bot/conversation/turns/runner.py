@@ -93,7 +93,8 @@ def joined(pieces: list[str]) -> str:
 class RunningTurn:
     """`was_asked` is set as soon as the engine may know of it, `has_ended` when it is done.
 
-    `began` is when its first words came. `activity` has its tool calls.
+    `began` is when its first words came. `activity` has its tool calls. `notes`
+    are sentences about files that the agent cannot use.
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class RunningTurn:
         self.start = start
         self.began: datetime | None = None
         self.activity = Activity()
+        self.notes: tuple[str, ...] = ()
         self.text = AnswerText()
         self.was_asked = False
         self.has_ended = False
@@ -343,6 +345,7 @@ class TurnRunner:
             if isinstance(each, JobTurn):
                 await self._jobs.begin(each, self._bench.run)
         claim = await self._take(turn.start, dialogue, question, prompt_id, session_id)
+        turn.notes = question.notes
         is_news = bool(claim.entries) and not dialogue.in_fork
         for note in (*([texts.CATCHING_UP] if is_news else []), *question.notes):
             turn.show(Noted(note))
@@ -467,7 +470,7 @@ class TurnRunner:
             is_cut_off=is_cut_off,
             late_since=None if is_cut_off else self._bench.run.late_since,
             began=turn.began,
-            refused=turn.activity.refused,
+            remarks=(*turn.notes, turn.activity.refused),
         )
 
 
