@@ -132,3 +132,16 @@ def test_only_events_of_the_level_and_above_are_written(level: LogLevel) -> None
     for name in LogLevel:
         LOGGER.log(logging.getLevelNamesMapping()[name.upper()], "x")
     assert len(stream.getvalue().splitlines()) == len(LogLevel) - list(LogLevel).index(level)
+
+
+@pytest.mark.parametrize("level", [LogLevel.INFO, LogLevel.DEBUG])
+def test_what_libraries_say_of_each_request_is_for_debugging(level: LogLevel) -> None:
+    stream = sink(LogFormat.TEXT, level=level)
+    logging.getLogger("watchfiles.main").info("1 change detected")
+    logging.getLogger("mcp.server").info("Processing request")
+    logging.getLogger("watchfiles.main").warning("cannot watch")
+    seen = [line.rpartition(": ")[2] for line in stream.getvalue().splitlines()]
+    known = ["cannot watch"]
+    assert seen == (
+        known if level is LogLevel.INFO else ["1 change detected", "Processing request", *known]
+    )

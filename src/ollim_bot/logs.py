@@ -81,6 +81,13 @@ def set_up_logging(
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for verbose in ("asyncio", "markdown_it"):
         logging.getLogger(verbose).setLevel(logging.WARNING)
+    least = logging.DEBUG if level is LogLevel.DEBUG else logging.WARNING
+    for chatty in ("watchfiles", "mcp", "httpx2", "aiohttp.access"):
+        logging.getLogger(chatty).setLevel(least)
+    # The engine itself reports the end of its program, where that was not asked for.
+    logging.getLogger("claude_agent_sdk").setLevel(
+        logging.DEBUG if level is LogLevel.DEBUG else logging.CRITICAL
+    )
     return redacting
 
 

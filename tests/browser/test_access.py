@@ -236,11 +236,15 @@ async def test_a_page_that_is_not_let_in_says_in_one_sentence_how_to_get_in(
             await expect(page.locator("#exclusion")).to_have_text(sentence.replace("`", ""))
             await expect(box(page)).to_be_hidden()
             await expect(page.get_by_text("Three things to try")).to_be_hidden()
+            steps = page.get_by_role("list", name="How to open this page")
+            await expect(steps).to_contain_text(".venv/bin/ollim-bot web url")
+            await expect(steps).to_contain_text("start it first")
         await page.add_init_script(
             "Object.defineProperty(globalThis, 'isSecureContext', {value: false})"
         )
         await page.goto(stage.scene.surface.address())
         await expect(page.locator("#exclusion")).to_contain_text("by https only")
+        await expect(page.get_by_role("list", name="How to open this page")).to_be_hidden()
     finally:
         await elsewhere.close()
 

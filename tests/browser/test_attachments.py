@@ -111,7 +111,9 @@ async def test_what_is_too_large_is_said_at_once_and_not_added(page: Page) -> No
         document.body.dispatchEvent(new DragEvent("drop", {dataTransfer, bubbles: true}));
     }""")
     notice = page.get_by_role("alert")
-    await expect(notice).to_have_text("film.mp4 is 26 MB. A file may have 25 MB at most.")
+    await expect(notice).to_have_text(
+        "film.mp4 is larger than 25 MB, the most that a file may have."
+    )
     await expect(chips(page)).to_contain_text(["small.txt"])
     await box(page).press_sequentially("x")
     await expect(notice).to_have_text("")

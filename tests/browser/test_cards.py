@@ -221,3 +221,19 @@ async def test_a_run_is_named_a_file_comes_with_it_and_hostile_words_stay_words(
     await messages(page).last.get_by_role("button", name="Reply").click()
     await expect(page.locator("#reply")).to_contain_text(f"Ollim {HOSTILE} {HOSTILE}")
     await expect(box(page)).to_be_focused()
+
+
+async def test_signs_are_drawn_so_that_no_font_is_needed(stage: Stage, page: Page) -> None:
+    buttons = (
+        Button("✅ Allow once", "approve", "k1:once"),
+        Button("❌ Refuse", "approve", "k1:no"),
+    )
+    fields = (CardField("🔓 allows from now on", "`echo ✅`"),)
+    card = Card("Allow Bash?", "Nothing was allowed with 🔓.", fields=fields, buttons=buttons)
+    await stage.core.say(card.text, card=card)
+    shown = page.get_by_role("group", name="Allow Bash?")
+    await expect(shown.locator("svg.sign")).to_have_count(4)
+    await expect(shown.get_by_role("button", name="Allow once", exact=True)).to_be_visible()
+    await expect(shown.get_by_role("img", name="always")).to_be_visible()
+    assert (await shown.inner_text()).count("✅") == 1, "code is shown as it is"
+    assert "🔓" not in await shown.inner_text()

@@ -33,7 +33,7 @@ async def test_a_slash_shows_all_commands_and_arrows_choose_in_a_circle(
     for command in stage.core.commands:
         option = menu(page).get_by_role("option").filter(has_text=command.usage)
         await expect(option).to_contain_text(command.about)
-    await expect(chosen(page)).to_contain_text("/clear")
+    await expect(chosen(page)).to_have_count(0)
     await page.keyboard.press("ArrowUp")
     await expect(chosen(page)).to_contain_text("/resume")
     await page.keyboard.press("ArrowDown")
@@ -41,6 +41,19 @@ async def test_a_slash_shows_all_commands_and_arrows_choose_in_a_circle(
     await expect(chosen(page)).to_contain_text("/compact")
     active = await box(page).get_attribute("aria-activedescendant")
     await expect(chosen(page)).to_have_id(active or "none")
+
+
+async def test_a_slash_and_enter_runs_and_sends_nothing(stage: Stage, page: Page) -> None:
+    await page.keyboard.press("/")
+    await expect(menu(page)).to_be_visible()
+    await page.keyboard.press("Enter")
+    await expect(box(page)).to_have_value("/")
+    await expect(menu(page)).to_be_visible()
+    await page.keyboard.type("model opus")
+    await page.keyboard.press("Enter")
+    await expect(note(page, "/model opus")).to_contain_text("is done")
+    assert stage.commands == ["/model opus"]
+    assert stage.core.received == []
 
 
 async def test_typing_filters_and_escape_closes(page: Page) -> None:

@@ -278,12 +278,14 @@ async def test_the_first_page_offers_three_things_that_work(stage: Stage, page: 
     for idea in (await ideas.all())[:2]:
         text = await idea.get_attribute("data-text") or ""
         assert intents_in(text) or isinstance(schedule_intent(text, datetime.now(UTC)), Remind)
-    await ideas.nth(0).click()
-    await expect(box(page)).to_have_value("remind me in 1 minute to drink water")
-    await expect(box(page)).to_be_focused()
     await ideas.nth(2).click()
     await expect(page.get_by_role("listbox", name="Commands")).to_be_visible()
-    await stage.core.say("Hello.")
+    await expect(box(page)).to_be_focused()
+    await box(page).fill("half a thought")
+    await ideas.nth(0).click()
+    await expect(sent(page, "remind me in 1 minute to drink water")).to_be_visible()
+    assert [each.text for each in stage.core.received] == ["remind me in 1 minute to drink water"]
+    await expect(box(page)).to_have_value("half a thought")
     await expect(ideas).to_have_count(0)
 
 

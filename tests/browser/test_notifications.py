@@ -115,6 +115,17 @@ async def test_a_browser_that_forbids_it_is_named(page: Page) -> None:
     await page.get_by_role("button", name="Notifications").click()
     blocked = page.get_by_role("button", name="Notifications are blocked in the browser's settings")
     await expect(blocked).to_be_visible()
+    await expect(page.get_by_role("alert")).to_contain_text("Allow them in its settings")
+    await page.keyboard.type("never mind")
+    await expect(page.get_by_role("alert")).to_be_empty()
+    await blocked.click()
+    await expect(page.get_by_role("alert")).to_contain_text("Allow them in its settings")
+
+
+async def test_a_question_of_the_browser_that_is_left_open_is_told(page: Page) -> None:
+    await page.evaluate("Notification.requestPermission = async () => {}")
+    await page.get_by_role("button", name="Notifications").click()
+    await expect(page.get_by_role("alert")).to_contain_text("the bell stays off")
 
 
 async def test_a_message_read_in_another_tab_is_not_notified(stage: Stage, page: Page) -> None:

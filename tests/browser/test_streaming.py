@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
 import pytest
@@ -15,10 +16,14 @@ from tests.browser.stage import (
     scroll_to,
     scroll_top,
     send,
+    texts,
 )
 
+from ollim_bot.domain.cards import Button, Card
+from ollim_bot.domain.chat import Author
 from ollim_bot.domain.events import (
     CompactionStarted,
+    EndCause,
     Noted,
     Retrying,
     TextCompleted,
@@ -32,6 +37,8 @@ from ollim_bot.domain.events import (
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
+# The page knows moments to the millisecond.
+_ONE_STAMP = 0.002
 LONG = "\n\n".join(f"Paragraph {number} of a long answer." for number in range(60))
 
 
@@ -54,6 +61,44 @@ async def test_the_answer_grows_and_its_final_form_takes_the_same_place(
     await expect(written.get_by_role("button", name="Reply")).to_have_count(1)
     assert await written.evaluate("it => it.isTheSame")
     assert await written.locator("p").first.evaluate("it => it.isTheSame"), "a block was made anew"
+
+
+async def test_a_cut_off_answer_stays_above_the_message_that_cut_it_off(
+    stage: Stage, page: Page
+) -> None:
+    first = await stage.core.say("Tell me everything.", Author.OWNER)
+    turn = stage.core.begin(first.id)
+    await turn.show(TextStreamed("It began"))
+    await expect(messages(page)).to_have_count(2)
+    await asyncio.sleep(_ONE_STAMP)
+    await stage.core.say("Just the colour.", Author.OWNER)
+    order = ["Tell me everything.", "It began", "Just the colour."]
+    await expect(texts(page)).to_have_text(order)
+
+    other = await stage.open()
+    await expect(texts(other)).to_have_text(order)
+
+    await turn.end("It began", EndCause.INTERRUPTED)
+    await stage.core.say("Blue.")
+    await expect(texts(page)).to_have_text([*order, "Blue."])
+    await expect(message(page, "It began")).to_contain_text("cut off here")
+    await page.reload()
+    await expect(texts(page)).to_have_text([*order, "Blue."])
+
+
+async def test_a_question_stands_below_the_words_that_led_to_it(stage: Stage, page: Page) -> None:
+    turn = stage.core.begin()
+    await turn.show(TextStreamed("I want to look at the disk."))
+    await expect(messages(page)).to_have_count(1)
+    await asyncio.sleep(_ONE_STAMP)
+    card = Card("Allow Bash?", buttons=(Button("No", "approve", "k1:no"),))
+    await stage.core.say(card.text, Author.PROGRAM, card=card)
+    await expect(messages(page).last).to_contain_text("Allow Bash?")
+    await turn.end("I want to look at the disk.\n\nIt is full.")
+    await expect(messages(page).first).to_contain_text("It is full.")
+    await page.reload()
+    await expect(messages(page).first).to_contain_text("It is full.")
+    await expect(messages(page).last).to_contain_text("Allow Bash?")
 
 
 async def test_the_answer_is_there_once_though_its_turn_goes_on(stage: Stage, page: Page) -> None:

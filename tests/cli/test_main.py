@@ -57,9 +57,7 @@ def test_help_about_a_group_is_its_own_help_with_an_example_for_each_verb(
             "`ollim-bot routine` has no `snooze`. `ollim-bot routine --help` shows them all.",
             id="verb of another noun",
         ),
-        pytest.param(
-            ["config"], "Say what to do: ollim-bot config list|get|set|unset.", id="no verb"
-        ),
+        pytest.param(["web"], "Say what to do: ollim-bot web url.", id="no verb"),
         pytest.param(
             ["reminder", "list", "--jsn"],
             "ollim-bot reminder list: '--jsn' is not understood. Did you mean `--json`?",
@@ -133,3 +131,14 @@ def test_what_a_terminal_would_obey_is_never_printed(terminal: Terminal) -> None
     for words in (["list"], ["show", "x"], ["cancel", evil]):
         answer = terminal.run("reminder", *words)
         assert not {"\x1b", "\x07", "\x9b"} & {*answer.out, *answer.err}
+
+
+@pytest.mark.parametrize("noun", ["reminder", "routine", "config", "runs"])
+def test_a_noun_alone_lists(terminal: Terminal, noun: str) -> None:
+    assert terminal.run(noun) == terminal.run(noun, "list")
+    assert terminal.json(noun) == terminal.json(noun, "list")
+
+
+@pytest.mark.parametrize("words", [("version", "--help"), ("help", "version")])
+def test_the_help_of_version_is_help(terminal: Terminal, words: tuple[str, ...]) -> None:
+    assert terminal.done(*words).startswith("usage: ollim-bot version\n")

@@ -37,6 +37,21 @@ async def test_a_newer_message_interrupts_the_turn_and_the_older_one_is_supersed
         assert at.told == []
 
 
+async def test_a_cut_off_answer_keeps_when_its_first_words_came() -> None:
+    engine = ScriptedEngine().then(TextStreamed("The first thing is"), Waits()).answers("Blue.")
+    clock = ManualClock(NOW)
+    async with scene(engine, clock=clock) as at:
+        await at.send("tell me everything", "one")
+        await half_way(at)
+        await clock.advance(60)
+        await at.send("just the colour", "two")
+        await at.quiet()
+        cut_off, newer = at.answers[0], next(each for each in at.log if each.id == "two")
+
+        assert cut_off.began == NOW
+        assert cut_off.began < newer.at <= cut_off.at
+
+
 async def test_messages_that_waited_together_are_one_prompt_with_one_timestamp() -> None:
     engine = ScriptedEngine().answers("All three.")
     clock = ManualClock(NOW)

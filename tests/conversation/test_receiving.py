@@ -97,6 +97,7 @@ async def test_a_picture_that_cannot_be_read_is_said_and_the_rest_is_answered() 
             if isinstance(each, Noted)
         ]
         assert notes == ["broken.png is no picture that can be read. It was left out."]
+        assert at.answers[-1].footer == notes[0]
         assert "- [image: broken.png, left out since it could not be read]" in engine.prompts[0]
         assert "- [image: cat.png]" in engine.prompts[0]
 

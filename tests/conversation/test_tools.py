@@ -33,6 +33,8 @@ async def test_a_call_is_written_down_with_its_turn_unless_it_is_refused(is_refu
         assert [call.tool for call in asked] == ["Write"]
         shown = [each for each in at.surface.events[turn] if isinstance(each, ToolRefused)]
         assert len(shown) == is_refused
+        trace = "Refused: Write(notes/today.md)." if is_refused else ""
+        assert at.answers[-1].footer == trace
 
 
 async def test_the_row_is_there_when_the_call_is_let_through() -> None:

@@ -52,6 +52,8 @@ def card(given: Card, **fields: object) -> Card:
         (SAID, "Hello."),
         (replace(SAID, text="  Hello.\n"), "Hello."),
         (replace(SAID, footer="73 % full"), "Hello.\n-# 73 % full"),
+        (replace(SAID, footer="Late: 9:00. *x*"), "Hello.\n-# Late: 9:00. \\*x\\*"),
+        (replace(SAID, footer="F(http://a.b)"), "Hello.\n-# F(http\\://a.b)"),
         (replace(SAID, is_cut_off=True), "Hello.\n-# cut off here"),
         (replace(SAID, in_fork=True), f"Hello.\n{FORK}"),
         (

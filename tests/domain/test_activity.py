@@ -124,3 +124,10 @@ def test_a_long_reason_is_cut() -> None:
 
 def test_what_goes_on_is_a_value() -> None:
     assert Activity() == Activity().after(SessionNamed(SESSION))
+
+
+def test_refused_calls_are_named_in_one_sentence() -> None:
+    refused = [ToolRefused(str(number), f"Tool{number}", "no") for number in range(5)]
+    assert after(READ, ToolEnded("1")).refused == ""
+    assert after(READ, ToolRefused("1", "Read", "not here")).refused == "Refused: Read(b/c.md)."
+    assert after(*refused).refused == "Refused: Tool0, Tool1, Tool2 and 2 more."

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 from tests.e2e.bot import LIMIT, PROGRAM, Bot
+
+_IN_A_GROUP_OF_ITS_OWN = """
+import os, runpy
+os.setsid()
+runpy.run_module("ollim_bot", run_name="__main__", alter_sys=True)
+"""
 
 
 async def run_to_its_end(bot: Bot) -> tuple[int, str]:
@@ -47,6 +54,22 @@ async def test_a_start_makes_everything_and_a_stop_leaves_in_good_order(tmp_path
         await bot.start(command=PROGRAM)
         assert "hello" in await bot.ask("what did I say before?")
         assert await bot.stop() == 0
+    finally:
+        await bot.kill()
+
+
+async def test_a_signal_to_the_whole_group_ends_the_bot_without_an_error(tmp_path: Path) -> None:
+    """As Ctrl-C in a terminal does it: the engine's program is not among those that get it."""
+    bot = Bot(tmp_path, None)
+    try:
+        await bot.start(command=("-c", _IN_A_GROUP_OF_ITS_OWN))
+        await bot.ask("hello")
+        os.killpg(bot.pid, signal.SIGTERM)
+        assert await bot.stop() == 0
+        said = bot.output.read_text()
+        assert "ERROR" not in said
+        assert "Traceback" not in said
+        assert said.count("ollim-bot has stopped.") == 1
     finally:
         await bot.kill()
 

@@ -76,6 +76,7 @@ chat_messages = st.builds(
     job=texts,
     refs=names,
     untrusted=untrusted,
+    began=st.none() | instants,
 )
 numbered_messages = st.builds(
     lambda message, number: replace(message, id=MessageId(str(number))),

@@ -60,7 +60,7 @@ BLOCKS = st.lists(st.sampled_from(["a", "b", "c"]), max_size=6)
 def test_a_draft_leads_from_what_was_shown_to_what_is_to_be_shown(
     before: list[str], now: list[str]
 ) -> None:
-    frame = draft_frame(TurnId("t"), before, now, "tail")
+    frame = draft_frame(TurnId("t"), None, before, now, "tail")
     keep, blocks = frame["keep"], frame["blocks"]
     assert isinstance(keep, int)
     assert isinstance(blocks, list)

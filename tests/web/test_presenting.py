@@ -65,6 +65,7 @@ async def test_a_turn_is_seen_as_soon_as_it_begins(scene: Scene, own: Browser) -
             "live": {
                 "turn": turn.start.turn,
                 "elapsed": 0.0,
+                "began": None,
                 "blocks": [],
                 "tail": "",
                 "phase": "Thinking…",

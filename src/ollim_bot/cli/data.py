@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ollim_bot.cli.framework import plain
+from ollim_bot.cli.terminal import typed, width_of, wrapped
 from ollim_bot.domain.jobs import Job
 from ollim_bot.errors import AlreadyRunning
 from ollim_bot.paths import DataPaths
@@ -139,7 +140,8 @@ def opened_journal(paths: DataPaths) -> GitJournal:
 
 
 def note(sentence: str) -> None:
-    print(plain(f"note: {sentence}"), file=sys.stderr)
+    line = wrapped(typed(plain(f"note: {sentence}")), width_of(sys.stderr), "  ")
+    print(line, file=sys.stderr)
 
 
 class _ReadOnlyJournal:

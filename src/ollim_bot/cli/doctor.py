@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from ollim_bot.cli.framework import Caller, json_flag, plain, print_json
 from ollim_bot.cli.parser import Parser
+from ollim_bot.cli.terminal import Style, painted, typed, width_of, wrapped
 from ollim_bot.errors import BadSettings, OllimError
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, Level, has_failures, report
 
 _COMMAND = "ollim-bot doctor"
+_INDENT = "      "
+_STYLES = {Level.PASS: Style.GREEN, Level.WARN: Style.YELLOW, Level.FAIL: Style.RED}
+_LEVEL = re.compile(rf"^(?:{'|'.join(Level)})\b")
 _ABOUT = "whether everything is as it should be, and what to do where it is not"
 
 
@@ -24,9 +30,20 @@ def run(words: Sequence[str], caller: Caller) -> None:
     if "json" in given:
         print_json(_object(findings))
     else:
-        print(plain(report(findings)))
+        print(_in_terminal(plain(report(findings)), caller.environ))
     if has_failures(findings):
         raise OllimError("")  # the report is printed; only the exit code is left
+
+
+def _in_terminal(text: str, environ: Mapping[str, str]) -> str:
+    """The report in lines of whole words, with the level of each finding in its colour."""
+    width = width_of(sys.stdout)
+    lines = [wrapped(line, width, _INDENT) for line in typed(text).splitlines()]
+    return "\n".join(_LEVEL.sub(lambda found: _painted(found[0], environ), line) for line in lines)
+
+
+def _painted(level: str, environ: Mapping[str, str]) -> str:
+    return painted(level, _STYLES[Level(level)], sys.stdout, environ)
 
 
 def _doctor_input(caller: Caller) -> DoctorInput:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from ollim_bot.cli.terminal import width_of, wrapped
 from ollim_bot.cli.unknown_words import no_such
 from ollim_bot.domain.agent_caller import CALLED_BY, CONVERSATION
 from ollim_bot.errors import WrongInput
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 Given = Mapping[str, Any]
 
 _LONGEST_TITLE = 60
+_HELP = ("--help", "-h", "help")
 
 
 def plain(text: str) -> str:
@@ -43,12 +46,17 @@ def small(sentence: str) -> str:
 
 
 def columns(rows: Sequence[tuple[str, ...]]) -> str:
-    """The rows as lines, with aligned columns; the last column is not padded."""
+    """The rows as lines, with aligned columns; the last column is not padded.
+
+    In a terminal a long last column is continued below itself.
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
-    return "\n".join(
+    width, indent = width_of(sys.stdout), " " * sum(each + 2 for each in widths)
+    lines = (
         "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]])
         for row in rows
     )
+    return "\n".join(wrapped(line, width, indent) for line in lines)
 
 
 def zone_of(moment: datetime) -> tzinfo:
@@ -181,11 +189,14 @@ class Verb(NamedTuple):
 
 
 def run_verb(noun: str, verbs: Mapping[str, Verb], words: Sequence[str], caller: Caller) -> None:
-    """Run the verb that the words name."""
+    """Run the verb that the words name. Without a verb, a noun that can list lists."""
+    has_verb = bool(words) and (not words[0].startswith("-") or words[0] in _HELP)
+    if not has_verb and "list" in verbs:
+        words = ("list", *words)
     if not words:
         raise WrongInput(f"Say what to do: ollim-bot {noun} {'|'.join(verbs)}.")
     word, *rest = words
-    if word in ("--help", "-h", "help"):
+    if word in _HELP:
         print(_overview(noun, verbs))
         return
     if word not in verbs:

@@ -101,6 +101,8 @@ def _dispatch(words: list[str], caller: Caller) -> None:
             print(_help())
         case ["help", *topic]:
             _dispatch([*topic, "--help"], caller)
+        case ["version", "--help" | "-h" | "help"]:
+            print("usage: ollim-bot version\n\nwhich version this is")
         case ["version" | "--version", *_]:
             print(f"ollim-bot {__version__}")
         case [word, *rest] if word in _ALL:
@@ -133,9 +135,10 @@ def _refused(refused: OSError) -> int:
 
 def _failed(sentences: str, exit_code: int) -> int:
     from ollim_bot.cli.framework import plain
+    from ollim_bot.cli.terminal import typed, width_of, wrapped
 
     with suppress(OSError):
         print(end="", flush=True)
     for sentence in sentences.splitlines():
-        print(plain(sentence), file=sys.stderr)
+        print(wrapped(typed(plain(sentence)), width_of(sys.stderr), "  "), file=sys.stderr)
     return exit_code

@@ -6,10 +6,12 @@ import argparse
 import os
 import re
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, NoReturn
 
+from ollim_bot.cli.terminal import width_of, wrapped
 from ollim_bot.cli.unknown_words import no_such
 from ollim_bot.errors import WrongInput
 
@@ -48,6 +50,11 @@ class Parser(argparse.ArgumentParser):
         if any(re.fullmatch(r"(?s)-m.*|--message(?:=.*)?", word) for word in words):
             raise WrongInput(f"{self.prog}: {words[0]!r} stands beside -m. Give one text.")
         return [f"{self.text_flag}={words[0]}", *words[1:]]
+
+    def format_help(self) -> str:
+        width = width_of(sys.stdout)
+        lines = super().format_help().splitlines()
+        return "".join(f"{wrapped(line, width, '  ')}\n" for line in lines)
 
     def error(self, message: str) -> NoReturn:
         reason = message.removeprefix("argument ").removesuffix(".")

@@ -280,8 +280,7 @@ def _between(began: datetime, ended: datetime) -> timedelta:
 
 
 def run(words: Sequence[str], caller: Caller) -> None:
-    is_list = not words or (words[0].startswith("-") and words[0] not in ("--help", "-h"))
-    run_verb("runs", _VERBS, ["list", *words] if is_list else words, caller)
+    run_verb("runs", _VERBS, words, caller)
 
 
 def _list(given: Given, caller: Caller) -> None:

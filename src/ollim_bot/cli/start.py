@@ -7,12 +7,14 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Mapping
 
 from ollim_bot import __version__
 from ollim_bot.app.app import App, Ending
 from ollim_bot.app.surfaces import MakeChannel
 from ollim_bot.cli.data import note
 from ollim_bot.cli.framework import Caller
+from ollim_bot.cli.terminal import Style, painted, typed, width_of, wrapped
 from ollim_bot.connections import allow_many_descriptors
 from ollim_bot.environment import own_command, python_places
 from ollim_bot.errors import OllimError
@@ -23,6 +25,9 @@ from ollim_bot.store.store import Store
 from ollim_bot.surfaces.web.surface import WebSurface
 
 _RUNNING = "ollim-bot {version} is running with its data in {root}. Ctrl-C stops it."
+_STOPPED = "ollim-bot has stopped. Until it runs again, nothing comes; what was due is told then."
+_ONCE = "It opens one browser, once, within 15 minutes. `ollim-bot web url` prints another."
+_AT_PORT = "Its page is at port {port}; `ollim-bot web url` prints an address that opens it."
 _NO_SURFACE = (
     "There is no page and no Discord, so nobody can talk to it. Take OLLIM_WEB_PORT=0 out of the "
     "settings, or set DISCORD_TOKEN."
@@ -53,6 +58,8 @@ def run(caller: Caller) -> None:
     except Exception:  # every fault goes through the log, which redacts secrets
         _logger.exception("A fault ended the bot")
         raise OllimError(_FAULT) from None
+    if ending is Ending.STOPPED:
+        print(wrapped(_STOPPED, width_of(sys.stdout)), flush=True)
     if ending is Ending.RESTART:
         command = own_command()
         os.execve(command[0], command, {**os.environ, **python_places(os.environ, os.getcwd())})
@@ -61,10 +68,11 @@ def run(caller: Caller) -> None:
 async def _until_stopped(settings: Settings, caller: Caller, redacting: RedactingFilter) -> Ending:
     def announce(page: WebSurface | None) -> None:
         root = caller.shown(settings.paths.root)
-        print(_RUNNING.format(version=__version__, root=root), flush=True)
+        running = _RUNNING.format(version=__version__, root=root)
+        print(wrapped(running, width_of(sys.stdout)), flush=True)
         if page is not None:
             redacting.learn(page.secret.reveal())
-            print(_page(page), flush=True)
+            print(_page(page, caller.environ), flush=True)
         elif settings.discord_token is None:
             note(_NO_SURFACE)
 
@@ -90,8 +98,10 @@ def _channels(settings: Settings) -> list[MakeChannel]:
     return [made]
 
 
-def _page(page: WebSurface) -> str:
+def _page(page: WebSurface, environ: Mapping[str, str]) -> str:
     """Print an address that admits a browser only to a terminal: other outputs may be stored."""
     if sys.stdout.isatty():
-        return f"Talk to it here: {page.address()}"
-    return f"Its page is at port {page.port}; `ollim-bot web url` prints an address that opens it."
+        address = painted(page.address(), Style.BOLD, sys.stdout, environ)
+        again = wrapped(typed(_ONCE), width_of(sys.stdout))
+        return f"\nTalk to it here:\n\n{address}\n\n{again}\n"
+    return typed(_AT_PORT.format(port=page.port))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from uuid import uuid4
@@ -44,15 +45,19 @@ class Posting:
         session: SessionId | None = None,
         is_cut_off: bool = False,
         late_since: datetime | None = None,
+        began: datetime | None = None,
+        remarks: Sequence[str] = (),
     ) -> ChatMessage:
         """`late_since` is when it should have come, where that is long ago.
 
-        `session` is the one that said it, where `dialogue` has no id yet.
+        `session` is the one that said it, where `dialogue` has no id yet. `remarks` are
+        sentences about what could not be used or was refused on the way to it.
         """
         cost = dialogue.cost_since_last(usage) if self._price is Price.LISTED else 0.0
         now = self._clock.now()
         late = "" if late_since is None else late_label(late_since, now)
-        footer = joined(" ", late, context_warning(usage))
+        fullness = "" if is_cut_off else context_warning(usage)
+        footer = joined(" ", late, *remarks, fullness)
         return ChatMessage(
             numbered_id(now, secrets.randbits(20)),
             now,
@@ -62,8 +67,9 @@ class Posting:
             session=dialogue.id or session,
             is_cut_off=is_cut_off,
             spent=TurnCost(cost, usage.context, usage.window),
-            footer="" if is_cut_off else footer,
+            footer=footer,
             in_fork=dialogue.in_fork,
+            began=began,
         )
 
     def note(

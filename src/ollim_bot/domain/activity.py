@@ -33,6 +33,7 @@ COMPACTING = "Compacting…"
 _MOST_TOOLS = 50
 _MOST_NOTES = 20
 _LONGEST_REASON = 300
+_MOST_NAMED = 3
 
 
 class ToolState(StrEnum):
@@ -89,6 +90,16 @@ class Activity:
                 return known._ended(task, ToolState.DONE) if is_over else known
             case _:
                 return self
+
+    @property
+    def refused(self) -> str:
+        """The sentence that names the refused calls; empty if there are none."""
+        calls = [line.label for line in self.tools if line.state is ToolState.REFUSED]
+        if not calls:
+            return ""
+        rest = len(calls) - _MOST_NAMED
+        more = f" and {rest} more" if rest > 0 else ""
+        return f"Refused: {', '.join(calls[:_MOST_NAMED])}{more}."
 
     def _has(self, line_id: str) -> bool:
         return any(line.id == line_id for line in self.tools)

@@ -25,7 +25,7 @@ OF_GREETING = "greeting-"
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 _UNREAD = {
-    "audio": "I cannot listen to voice messages and other recordings",
+    "audio": "I cannot hear voice messages and other recordings yet",
     "video": "I cannot watch videos",
     "image": "I can see PNG, JPEG, GIF and WebP pictures only",
 }
@@ -77,6 +77,7 @@ class TurnCost:
 class ChatMessage:
     """One message of the log. `turn` is set on messages that a turn of the agent produced.
 
+    `began` is when the first words of an answer came: it is shown above what arrived after them.
     `is_cut_off` marks an answer that was interrupted or could not be finished. `footer` is a small
     line below it, such as how full the context is. `job` names the background run that sent it.
     `in_fork` marks a message of an interactive fork. `occurrence` names the due moment of the job
@@ -101,6 +102,7 @@ class ChatMessage:
     occurrence: str = ""
     refs: Mapping[str, str] = field(default_factory=dict)
     untrusted: Untrusted | None = None
+    began: datetime | None = None
 
     @property
     def is_typed(self) -> bool:

@@ -1,5 +1,8 @@
 """Runs the program that its arguments name, which the kernel kills when its parent dies.
 
+It is in a process group of its own: Ctrl-C in the bot's terminal stops the bot, which then lets the
+program finish.
+
 The parent is the thread that started this script, so it must be one that stays: the thread of the
 event loop. If it dies before the kernel is asked, the program finds its input closed.
 """
@@ -15,6 +18,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(command: list[str]) -> None:
+    os.setpgid(0, 0)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     os.execv(command[0], command)
 

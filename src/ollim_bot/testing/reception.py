@@ -6,12 +6,13 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from itertools import count
 from pathlib import Path
 
 from ollim_bot.domain.chat import Attachment, Author, ChatMessage, MessageId, TurnId
 from ollim_bot.domain.commands import Argument, CommandAnswer, CommandSpec
-from ollim_bot.domain.events import AgentEvent, EndCause, TurnEnded
+from ollim_bot.domain.events import AgentEvent, EndCause, TextStreamed, TurnEnded
 from ollim_bot.domain.inputs import InputId
 from ollim_bot.ports import (
     ChatSurface,
@@ -238,6 +239,9 @@ class FakeReception:
         await self.post(message)
         return message
 
+    def now(self) -> datetime:
+        return self._clock.now()
+
     async def post(self, message: ChatMessage) -> None:
         """Add the message to the log, or replace the one with its id, and tell all surfaces."""
         ids = [each.id for each in self.messages]
@@ -277,6 +281,7 @@ class FakeTurn:
     def __init__(self, reception: FakeReception, start: TurnStart) -> None:
         self.start = start
         self.is_over = False
+        self._began: datetime | None = None
         self._reception = reception
         surfaces = [*reception.surfaces, *reception.channels]
         self._queues = [asyncio.Queue[AgentEvent]() for _ in surfaces]
@@ -288,6 +293,8 @@ class FakeTurn:
     async def show(self, *events: AgentEvent) -> None:
         """Return when every surface has taken the events."""
         for event in events:
+            if self._began is None and isinstance(event, TextStreamed):
+                self._began = self._reception.now()
             for queue in self._queues:
                 queue.put_nowait(event)
         for queue in self._queues:
@@ -301,10 +308,12 @@ class FakeTurn:
             return None
         self.is_over = True
         is_cut_off = cause is not EndCause.COMPLETED
-        turn = self.start.turn
-        message = (
-            await self._reception.say(answer, turn=turn, is_cut_off=is_cut_off) if answer else None
-        )
+        message = None
+        if answer:
+            turn, began = self.start.turn, self._began
+            message = await self._reception.say(
+                answer, turn=turn, is_cut_off=is_cut_off, began=began
+            )
         messages = (message.id,) if message else ()
         for queue in self._queues:
             queue.put_nowait(TurnEnded(cause, messages=messages))

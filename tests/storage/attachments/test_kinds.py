@@ -80,7 +80,7 @@ def noted(media_type: str) -> str:
 
 
 def test_what_nobody_can_read_is_said_honestly() -> None:
-    sentence = "I cannot listen to voice messages and other recordings; downloads/x is kept."
+    sentence = "I cannot hear voice messages and other recordings yet; downloads/x is kept."
     assert noted("audio/ogg") == noted("audio/mp4") == sentence
     assert noted("video/mp4") == "I cannot watch videos; downloads/x is kept."
     assert noted("image/heic") == (

@@ -10,6 +10,7 @@ from itertools import islice
 from ollim_bot.cli.data import note, open_data
 from ollim_bot.cli.framework import Caller, Given, columns, is_past, plain, print_json, title
 from ollim_bot.cli.jobs.fields import JobNoun, S
+from ollim_bot.cli.terminal import typed, width_of, wrapped
 from ollim_bot.domain.jobs import JobSpec, Late, Reminder, ReportMode, ShelfReport, Shelved
 from ollim_bot.domain.moments import describe
 
@@ -159,7 +160,8 @@ def _print_list(noun: JobNoun[S], report: ShelfReport[S], now: datetime) -> None
     elif report.problems:
         print(f"No {noun.name} can run: every file has a problem.", flush=True)
     else:
-        print(f"No {noun.plural}. Add one: {noun.add_example}", flush=True)
+        none = typed(f"No {noun.plural}. Add one: {noun.add_example}")
+        print(wrapped(none, width_of(sys.stdout), "  "), flush=True)
     for problem in report.problems:
         print(plain(problem), file=sys.stderr)
     for warning in report.warnings:

@@ -80,11 +80,6 @@ class SlashCommand(CommandSpec):
 
 COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand(
-        "clear",
-        "Begin a new conversation; the old one can be resumed",
-        handler=lambda to: Queued(to.conversation.clear, before=to.conversation.stop),
-    ),
-    SlashCommand(
         "compact",
         "Make the conversation shorter, keeping what matters",
         (Argument("instructions", "what to keep, in your words", takes_rest=True),),
@@ -94,6 +89,11 @@ COMMANDS: tuple[SlashCommand, ...] = (
         "cost",
         "What today has cost, and how full the context is",
         handler=lambda to: Immediate(to.sessions.cost),
+    ),
+    SlashCommand(
+        "clear",
+        "Begin a new conversation; the old one can be resumed",
+        handler=lambda to: Queued(to.conversation.clear, before=to.conversation.stop),
     ),
     SlashCommand(
         "fork",

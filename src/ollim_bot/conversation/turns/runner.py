@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import datetime
 from typing import Protocol
 from uuid import uuid4
 
@@ -18,6 +19,7 @@ from ollim_bot.conversation.sessions.dialogue import ChatSession
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.surface_fanout import Presentation, SurfaceFanout
 from ollim_bot.conversation.turns.questions import Tainting, TurnInput
+from ollim_bot.domain.activity import Activity
 from ollim_bot.domain.chat import ChatMessage, TurnId
 from ollim_bot.domain.events import (
     AgentEvent,
@@ -89,12 +91,24 @@ def joined(pieces: list[str]) -> str:
 
 
 class RunningTurn:
-    """`was_asked` is set as soon as the engine may know of it, `has_ended` when it is done."""
+    """`was_asked` is set as soon as the engine may know of it, `has_ended` when it is done.
+
+    `began` is when its first words came. `activity` has its tool calls. `notes`
+    are sentences about files that the agent cannot use.
+    """
 
     def __init__(
-        self, start: TurnStart, presentation: Presentation, *, can_be_replaced: bool = True
+        self,
+        start: TurnStart,
+        presentation: Presentation,
+        clock: Clock,
+        *,
+        can_be_replaced: bool = True,
     ) -> None:
         self.start = start
+        self.began: datetime | None = None
+        self.activity = Activity()
+        self.notes: tuple[str, ...] = ()
         self.text = AnswerText()
         self.was_asked = False
         self.has_ended = False
@@ -104,6 +118,7 @@ class RunningTurn:
         self._can_be_replaced = can_be_replaced
         self._is_compacting = False
         self._presentation = presentation
+        self._clock = clock
 
     @property
     def gives_way(self) -> bool:
@@ -140,6 +155,9 @@ class RunningTurn:
 
     def _note(self, event: AgentEvent) -> None:
         self.text.add(event)
+        if self.began is None and isinstance(event, TextStreamed | TextCompleted):
+            self.began = self._clock.now()
+        self.activity = self.activity.after(event)
         match event:
             case CompactionStarted():
                 self._is_compacting = True
@@ -293,7 +311,8 @@ class TurnRunner:
 
     def _begun(self, inputs: Iterable[InputId], *, can_be_replaced: bool) -> RunningTurn:
         start = TurnStart(TurnId(uuid4().hex), self._clock.now(), tuple(inputs))
-        turn = RunningTurn(start, self._fanout.present(start), can_be_replaced=can_be_replaced)
+        shown = self._fanout.present(start)
+        turn = RunningTurn(start, shown, self._clock, can_be_replaced=can_be_replaced)
         turn.is_interrupted = not self._unwanted.isdisjoint(start.inputs)
         self._unwanted = frozenset()
         self.running = turn
@@ -326,6 +345,7 @@ class TurnRunner:
             if isinstance(each, JobTurn):
                 await self._jobs.begin(each, self._bench.run)
         claim = await self._take(turn.start, dialogue, question, prompt_id, session_id)
+        turn.notes = question.notes
         is_news = bool(claim.entries) and not dialogue.in_fork
         for note in (*([texts.CATCHING_UP] if is_news else []), *question.notes):
             turn.show(Noted(note))
@@ -439,14 +459,19 @@ class TurnRunner:
         self, turn: RunningTurn, dialogue: ChatSession, end: TurnEnded
     ) -> ChatMessage | None:
         """The answer, or what there is of one that will not be whole."""
-        turn_id = turn.start.turn
-        if end.cause is EndCause.COMPLETED:
-            whole, late = turn.text.whole(end), self._bench.run.late_since
-            return self._posting.answer(dialogue, turn_id, whole, end.usage, late_since=late)
-        if not turn.text.so_far:
+        is_cut_off = end.cause is not EndCause.COMPLETED
+        if is_cut_off and not turn.text.so_far:
             return None
-        text = turn.text.so_far
-        return self._posting.answer(dialogue, turn_id, text, end.usage, is_cut_off=True)
+        return self._posting.answer(
+            dialogue,
+            turn.start.turn,
+            turn.text.so_far if is_cut_off else turn.text.whole(end),
+            end.usage,
+            is_cut_off=is_cut_off,
+            late_since=None if is_cut_off else self._bench.run.late_since,
+            began=turn.began,
+            remarks=(*turn.notes, turn.activity.refused),
+        )
 
 
 def _how_ended(turn: RunningTurn, end: TurnEnded) -> InputEnd:

@@ -120,6 +120,7 @@ def message_json(message: ChatMessage) -> dict[str, object]:
         "occurrence": message.occurrence,
         "refs": dict(message.refs),
         "untrusted": untrusted_json(message.untrusted),
+        "began": None if message.began is None else message.began.isoformat(),
     }
     return head | {name: value for name, value in rest.items() if value}
 
@@ -146,6 +147,7 @@ def message_of(fields: Fields) -> ChatMessage:
         occurrence=fields.text_or_none("occurrence") or "",
         refs=fields.texts_by_name("refs"),
         untrusted=untrusted_of(fields, "untrusted"),
+        began=fields.moment("began") if fields.text_or_none("began") else None,
     )
 
 

@@ -18,6 +18,8 @@ FORK = "in a fork · apart from the main conversation"
 
 _SMALL = "-# "
 _MARKUP = re.compile(r"([\\`*_~|<>\[\]:])")
+# In a footer a colon stands in sentences and times; only that of an address makes a link.
+_FOOTER_MARKUP = re.compile(r"([\\`*_~|<>\[\]]|:(?=//))")
 
 
 _LATE = timedelta(seconds=60)
@@ -192,7 +194,7 @@ def _head(message: ChatMessage) -> list[str]:
 def _foot(message: ChatMessage) -> list[str]:
     lines = [
         CUT_OFF if message.is_cut_off else "",
-        one_line(message.footer, _LONGEST_FOOTER),
+        _FOOTER_MARKUP.sub(r"\\\1", one_line(message.footer, _LONGEST_FOOTER)),
         FORK if message.in_fork else "",
     ]
     return [small(line) for line in lines if line]

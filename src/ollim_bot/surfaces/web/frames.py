@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from itertools import takewhile
 from urllib.parse import quote
 
@@ -27,6 +28,7 @@ def message_json(
     return {
         "id": message.id,
         "at": message.at.isoformat(),
+        "began": _iso(message.began),
         "author": message.author.value,
         "html": html,
         "text": message.text,
@@ -42,6 +44,10 @@ def message_json(
         "in_fork": message.in_fork,
         "card": card,
     }
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat()
 
 
 def _quoted(message: ChatMessage) -> Json:
@@ -102,11 +108,18 @@ def answer_json(answer: CommandAnswer, html: str) -> Json:
 
 
 def live_json(
-    start: TurnStart, elapsed: float, activity: Activity, blocks: Sequence[str], tail: str
+    start: TurnStart,
+    elapsed: float,
+    began: datetime | None,
+    activity: Activity,
+    blocks: Sequence[str],
+    tail: str,
 ) -> Json:
+    """`began` is when its first words came."""
     return {
         "turn": start.turn,
         "elapsed": round(elapsed, 1),
+        "began": _iso(began),
         "blocks": list(blocks),
         "tail": tail,
         **_activity(activity),
@@ -130,11 +143,20 @@ def turn_frame(live: Mapping[str, object]) -> Json:
     return {"type": "turn", "live": live}
 
 
-def draft_frame(turn: TurnId, before: Sequence[str], now: Sequence[str], tail: str) -> Json:
+def draft_frame(
+    turn: TurnId, began: datetime | None, before: Sequence[str], now: Sequence[str], tail: str
+) -> Json:
     """How many of the blocks that were shown before stay, and what follows them."""
     same = takewhile(lambda pair: pair[0] == pair[1], zip(before, now, strict=False))
     keep = len(list(same))
-    return {"type": "draft", "turn": turn, "keep": keep, "blocks": list(now[keep:]), "tail": tail}
+    return {
+        "type": "draft",
+        "turn": turn,
+        "began": _iso(began),
+        "keep": keep,
+        "blocks": list(now[keep:]),
+        "tail": tail,
+    }
 
 
 def activity_frame(turn: TurnId, activity: Activity) -> Json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from html import escape
 from itertools import pairwise
 
@@ -141,7 +142,7 @@ class WebPresenter:
         drawing = asyncio.create_task(self._draw_paced(shown))
         try:
             async for event in events:
-                shown.take(event)
+                shown.take(event, self._clock.now())
             self._draw(shown)
         finally:
             drawing.cancel()
@@ -190,11 +191,14 @@ class _Shown:
         self.news = asyncio.Event()
         self.is_ended = False
         self._began = began
+        self._first_words: datetime | None = None
         self._live = self._drawn = LiveHtml()
         self._blocks: tuple[str, ...] = ()
         self._tail = ""
 
-    def take(self, event: AgentEvent) -> None:
+    def take(self, event: AgentEvent, now: datetime) -> None:
+        if self._first_words is None and isinstance(event, TextStreamed | TextCompleted):
+            self._first_words = now
         self._live = self._live.after(event)
         self.news.set()
 
@@ -207,10 +211,11 @@ class _Shown:
             yield activity_frame(self.start.turn, self._drawn.activity)
         if not self._drawn.has_same_text(before):
             blocks, tail = self._drawn.blocks, self._drawn.draft.tail()
-            yield draft_frame(self.start.turn, self._blocks, blocks, tail)
+            yield draft_frame(self.start.turn, self._first_words, self._blocks, blocks, tail)
             self._blocks, self._tail = blocks, tail
 
     def json(self, now: float) -> Json:
         """The last drawing; the next frames continue from it."""
-        activity = self._drawn.activity
-        return live_json(self.start, now - self._began, activity, self._blocks, self._tail)
+        activity, elapsed = self._drawn.activity, now - self._began
+        blocks, words = self._blocks, self._first_words
+        return live_json(self.start, elapsed, words, activity, blocks, self._tail)

@@ -167,7 +167,7 @@ export class ChosenFiles {
             return `${name} is one too many. A message takes ${MOST_FILES} files.`;
         }
         return size > LARGEST_BYTES
-            ? `${name} is ${sizeInWords(size)}. A file may have 25 MB at most.`
+            ? `${name} is larger than 25 MB, the most that a file may have.`
             : null;
     }
 

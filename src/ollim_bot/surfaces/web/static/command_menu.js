@@ -134,11 +134,14 @@ export class CommandMenu {
         return true;
     }
 
-    /** Fill in the selected suggestion and submit a complete line; false without a selection. */
+    /**
+     * Fill in the selected suggestion and submit a complete line. Without a selection the line is
+     * submitted as it is, except for a slash alone, which says nothing.
+     */
     #accept() {
         const item = this.#items[this.#selected];
         if (!item) {
-            return false;
+            return this.#box.value === "/";
         }
         const isFinal = this.#isComplete(item) || this.#isWritten(item);
         this.#fill();
@@ -179,7 +182,7 @@ export class CommandMenu {
     #showCommands(typed) {
         this.#items = typed === null ? [] : commandsFor(typed, this.#commands());
         this.#usage.textContent = "";
-        const isFirstMeant = this.#items[0]?.value.startsWith(typed?.toLowerCase() ?? "");
+        const isFirstMeant = typed && this.#items[0]?.value.startsWith(typed.toLowerCase());
         this.#show(isFirstMeant ? 0 : -1);
     }
 

@@ -77,6 +77,15 @@ export class Composer {
     }
 
     /**
+     * Send a text that the owner chose, and leave what stands in the box alone.
+     * @param {string} text
+     */
+    send(text) {
+        this.#outbox.add({ text, replyTo: null, files: [] });
+        this.#onSent();
+    }
+
+    /**
      * Show what is wrong, until the next change.
      * @param {string} sentence
      */

@@ -19,7 +19,7 @@ import { botName, isApart, momentInWords, speakerNames } from "./format.js";
 import { LiveElement, fillMessage, messageElement, noteElement, unsentElement } from "./message.js";
 import { viewChanged } from "./reducers.js";
 import { Scroll } from "./scroll.js";
-import { openFork } from "./state.js";
+import { inReadingOrder, openFork } from "./state.js";
 
 const OUTDATED = Object.freeze({});
 const REDUCED_MOTION = matchMedia("(prefers-reduced-motion: reduce)");
@@ -169,9 +169,16 @@ export class Conversation {
  */
 function* itemsOf(state, context) {
     yield* noteItems(state, null);
+    const isInFork = openFork(state) !== null;
+    const live = state.live && withoutMotion(state.live);
+    const shown = inReadingOrder(state.messages, live && isWriting(live) ? live : null);
     /** @type {Message | null} */
     let before = null;
-    for (const message of state.messages) {
+    for (const message of shown) {
+        if (!("at" in message)) {
+            yield liveItem(message, isInFork);
+            continue;
+        }
         yield* momentItems(before, message, context.now);
         yield {
             key: `message ${message.id}`,
@@ -179,30 +186,25 @@ function* itemsOf(state, context) {
             build: (view, old) => view.messageElement(message, old),
         };
         yield* noteItems(state, message.id);
-        if (state.unreadLine === message.id && message !== state.messages.at(-1)) {
+        if (state.unreadLine === message.id && message !== shown.at(-1)) {
             yield { key: "unread", source: null, build: unreadLine };
         }
         before = message;
-    }
-    yield* unfinishedItems(state, context);
-}
-
-/**
- * @param {State} state
- * @param {Context} context
- * @returns {Generator<Item>}
- */
-function* unfinishedItems(state, context) {
-    const isInFork = openFork(state) !== null;
-    const live = state.live && withoutMotion(state.live);
-    if (live && isWriting(live)) {
-        const key = `live ${live.turn}`;
-        yield { key, source: live, build: (view) => view.liveElement(live, isInFork) };
     }
     for (const unsent of state.unsent) {
         const build = () => unsentElement(unsent, context.names, isInFork);
         yield { key: `unsent ${unsent.id}`, source: unsent, build };
     }
+}
+
+/**
+ * @param {Live} live
+ * @param {boolean} isInFork
+ * @returns {Item}
+ */
+function liveItem(live, isInFork) {
+    const build = (/** @type {Conversation} */ view) => view.liveElement(live, isInFork);
+    return { key: `live ${live.turn}`, source: live, build };
 }
 
 /**

@@ -20,12 +20,25 @@ const ICON_PATHS = {
     moon: "M20 14.5A8.5 8.5 0 0 1 9.5 4 8.5 8.5 0 1 0 20 14.5z",
     reply: "M10 5 4 11l6 6M4 11h9a7 7 0 0 1 7 7v1",
     send: "M12 20V5M5.5 11.5 12 5l6.5 6.5",
+    unlock: "M6 11h12v9H6zM9 11V7.5a3.5 3.5 0 0 1 6.7-1.4",
     sun:
         "M12 8a4 4 0 1 0 0 8 4 4 0 0 0 0-8zM12 2v2M12 20v2M2 12h2M20 12h2" +
         "M5 5l1.4 1.4M17.6 17.6 19 19M5 19l1.4-1.4M17.6 6.4 19 5",
 };
 
 const SVG = "http://www.w3.org/2000/svg";
+
+/**
+ * Signs of the program that many fonts lack, each with its drawing and its name.
+ * @type {Record<string, [IconName, string]>}
+ */
+const SIGNS = {
+    "\u2705": ["done", "yes"],
+    "\u{1f513}": ["unlock", "always"],
+    "\u274c": ["close", "no"],
+    "\u23f1": ["clock", "later"],
+};
+const SIGN = /([\u2705\u{1f513}\u274c\u23f1])\ufe0f?/u;
 
 /**
  * The element with this id, which is of the given kind.
@@ -110,6 +123,30 @@ export function icon(name) {
 }
 
 /**
+ * A label in which the signs of the program are drawn; its words say the same to a screen reader.
+ * @param {string} text
+ */
+export function drawn(text) {
+    return text.split(SIGN).map((part) => (part in SIGNS ? signElement(part) : part));
+}
+
+/** @param {string} sign */
+function signElement(sign) {
+    const svg = icon(SIGNS[sign][0]);
+    svg.classList.add("sign");
+    return svg;
+}
+
+/** @param {string} sign */
+function namedSign(sign) {
+    const svg = signElement(sign);
+    svg.removeAttribute("aria-hidden");
+    svg.setAttribute("role", "img");
+    svg.setAttribute("aria-label", SIGNS[sign][1]);
+    return svg;
+}
+
+/**
  * A button that shows only an icon.
  * @param {IconName} name
  * @param {string} label
@@ -182,7 +219,26 @@ export function rich(html) {
     fragment.querySelectorAll("table").forEach(frameTable);
     fragment.querySelectorAll("a").forEach(openInNewTab);
     fragment.querySelectorAll("input").forEach(labelCheckbox);
+    drawSigns(fragment);
     return fragment;
+}
+
+/** @param {DocumentFragment} fragment */
+function drawSigns(fragment) {
+    const walker = document.createTreeWalker(fragment, NodeFilter.SHOW_TEXT);
+    const found = [];
+    while (walker.nextNode()) {
+        const node = walker.currentNode;
+        if (SIGN.test(node.textContent ?? "") && !node.parentElement?.closest("code")) {
+            found.push(node);
+        }
+    }
+    found.forEach((node) => {
+        const parts = (node.textContent ?? "").split(SIGN);
+        const fresh = new DocumentFragment();
+        fresh.append(...parts.map((part) => (part in SIGNS ? namedSign(part) : part)));
+        node.parentNode?.replaceChild(fresh, node);
+    });
 }
 
 /**

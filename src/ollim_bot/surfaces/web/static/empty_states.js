@@ -20,7 +20,18 @@ const EXCLUSIONS = {
         "When the bot is back, the page goes on by itself; if it does not, reload it.",
 };
 
-const COMMANDS = ["/", "see all commands"];
+/** @type {Set<ConnectionState>} */
+const NEEDS_ADDRESS = new Set(["locked", "stale"]);
+const WAY_IN = [
+    "Open a terminal on the computer on which the bot runs, in the folder from which you start it.",
+    "Run `ollim-bot web url`. If the terminal does not know it, run `.venv/bin/ollim-bot web url`.",
+    "Open the address in this browser within 15 minutes; it works once. " +
+        "This page then goes on by itself.",
+    "If no address comes, the bot is not running: start it first.",
+];
+
+const MENU = "/";
+const COMMANDS = [MENU, "see all commands"];
 const REMINDER = ["remind me in 1 minute to drink water", "see it come back to you"];
 const OFFLINE_IDEAS = [
     REMINDER,
@@ -42,16 +53,19 @@ export function exclusionSentence(connection) {
 }
 
 /**
- * Show why the page is not let in, while it has nothing else to show.
+ * Show why the page is not let in and how to get in, while it has nothing else to show.
  * @param {Store} store
  */
 export function showExclusion(store) {
     const notice = byId("exclusion");
+    const steps = byId("way-in");
+    steps.replaceChildren(...WAY_IN.map((step) => make("li", {}, ...withCode(step))));
     const footer = byId("footer");
     let shown = "";
     store.watch((state) => {
         const sentence = state.status === null ? exclusionSentence(state.connection) : "";
         notice.hidden = sentence === "";
+        steps.hidden = notice.hidden || !NEEDS_ADDRESS.has(state.connection);
         footer.hidden = sentence !== "";
         if (sentence !== shown) {
             shown = sentence;
@@ -66,17 +80,21 @@ function withCode(sentence) {
 }
 
 /**
- * Show three things to try while nothing has been said.
+ * Show three things to try while nothing has been said. A click sends the text; the slash opens the
+ * menu.
  * @param {Store} store
- * @param {(text: string) => void} write  puts a text into the message box
+ * @param {import("./composer.js").Composer} composer
  */
-export function showIdeas(store, write) {
+export function showIdeas(store, composer) {
     const section = byId("empty");
     section.addEventListener("click", (event) => {
         const text = closest(event, "button")?.dataset.text;
-        if (text !== undefined) {
-            write(text);
+        if (text === MENU) {
+            composer.write(MENU);
+        } else if (text !== undefined) {
+            composer.send(text);
         }
+        composer.focus();
     });
     /** @type {boolean | null} */
     let isOffline = null;

@@ -28,15 +28,12 @@ showExclusion(store);
 showThemeSwitch();
 new TurnStatus(store, (sentence) => composer.complain(sentence));
 showFork(store, conversation.scroll, () => composer.focus());
-showIdeas(store, (text) => {
-    composer.write(text);
-    composer.focus();
-});
+showIdeas(store, composer);
 listenToMessageButtons({ store, conversation, composer, outbox, history });
 listenToKeys(store, composer);
 shareReadMark(store);
 announceArrivals(store);
-new DesktopNotifications(store);
+new DesktopNotifications(store, (sentence) => composer.complain(sentence));
 
 let wasOpen = false;
 store.watch((state) => {

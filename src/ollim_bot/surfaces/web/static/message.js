@@ -17,7 +17,7 @@
 
 import { attachmentList, unsentFileList } from "./attachments.js";
 import {
-    actionAttribute, arrange, icon, iconButton, make, patch, plain, present, rich,
+    actionAttribute, arrange, drawn, icon, iconButton, make, patch, plain, present, rich,
 } from "./dom.js";
 import { momentInWords } from "./format.js";
 
@@ -185,7 +185,7 @@ function cardElement(card) {
     return make(
         "div",
         { class: "card", "data-color": card.color, ...names },
-        make("h2", {}, card.title),
+        make("h2", {}, ...drawn(card.title)),
         card.html && make("div", { class: "body" }, rich(card.html)),
         card.fields.length > 0 && make("dl", {}, ...card.fields.map(fieldElement)),
         card.buttons.length > 0
@@ -198,7 +198,7 @@ function fieldElement(field) {
     return make(
         "div",
         { class: field.inline ? "inline" : null },
-        make("dt", {}, field.name),
+        make("dt", {}, ...drawn(field.name)),
         make("dd", { class: "body" }, rich(field.html)),
     );
 }
@@ -217,7 +217,7 @@ function buttonElement(button) {
         "data-custom-id": button.custom_id,
     };
     const used = button.is_used && make("small", {}, " used");
-    return make("button", attributes, make("span", {}, button.label), used);
+    return make("button", attributes, make("span", {}, ...drawn(button.label)), used);
 }
 
 /**

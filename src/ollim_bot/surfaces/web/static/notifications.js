@@ -15,6 +15,10 @@ const SPOKEN_MS = 10_000;
 const KEY = "ollim.notify";
 const LONGEST_BODY = 200;
 const BLOCKED = "Notifications are blocked in the browser's settings";
+const HOW_TO_UNBLOCK =
+    "The browser blocks notifications of this page. Allow them in its settings for this site " +
+    "(the sign beside the address), then press the bell again.";
+const NOT_ALLOWED = "The browser was not allowed to notify you, so the bell stays off.";
 // The time in which another tab that shows the message can mark it as read.
 const GRACE_MS = 400;
 
@@ -54,13 +58,18 @@ export function announceArrivals(store) {
 
 export class DesktopNotifications {
     #store;
+    #complain;
     #bell = byId("bell");
     /** @type {Map<Message, Notification | null>} */
     #open = new Map();
 
-    /** @param {Store} store */
-    constructor(store) {
+    /**
+     * @param {Store} store
+     * @param {(sentence: string) => void} complain  says why the bell stays off
+     */
+    constructor(store, complain) {
         this.#store = store;
+        this.#complain = complain;
         if (!("Notification" in window)) {
             return;
         }
@@ -82,6 +91,7 @@ export class DesktopNotifications {
         }
         localStorage.setItem(KEY, isWanted ? "on" : "off");
         this.#showBell();
+        this.#complain(isWanted ? refusal() : "");
     }
 
     #showBell() {
@@ -132,6 +142,18 @@ export class DesktopNotifications {
     #isNews(message) {
         const now = unreadMessages(this.#store.state).find((one) => one.id === message.id);
         return now !== undefined && (!isOpenQuestion(message) || isOpenQuestion(now));
+    }
+}
+
+/** Why the browser shows no notifications; empty if it does. */
+function refusal() {
+    switch (Notification.permission) {
+        case "granted":
+            return "";
+        case "denied":
+            return HOW_TO_UNBLOCK;
+        default:
+            return NOT_ALLOWED;
     }
 }
 

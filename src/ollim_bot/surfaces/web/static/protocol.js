@@ -23,6 +23,7 @@
  * @typedef {object} Message
  * @property {string} id
  * @property {string} at
+ * @property {string | null} began  when the first words of an answer came
  * @property {Author} author
  * @property {string} html
  * @property {string} text
@@ -51,7 +52,14 @@
  * @typedef {"running" | "done" | "refused" | "failed"} ToolState
  * @typedef {{id: string, label: string, state: ToolState, reason: string}} Tool
  * @typedef {{phase: string, tools: Tool[], notes: string[]}} Activity
- * @typedef {Activity & {turn: string, elapsed: number, blocks: string[], tail: string}} RunningTurn
+ *
+ * @typedef {object} TurnFields
+ * @property {string} turn
+ * @property {number} elapsed
+ * @property {string | null} began  when its first words came
+ * @property {string[]} blocks
+ * @property {string} tail
+ * @typedef {Activity & TurnFields} RunningTurn
  *
  * @typedef {object} Argument
  * @property {string} name
@@ -80,7 +88,8 @@
  * @typedef {Greeting
  *     | {type: "message", message: Message, change: number}
  *     | {type: "turn", live: RunningTurn}
- *     | {type: "draft", turn: string, keep: number, blocks: string[], tail: string}
+ *     | {type: "draft", turn: string, began: string | null, keep: number, blocks: string[],
+ *         tail: string}
  *     | Activity & {type: "activity", turn: string}
  *     | {type: "ended", turn: string}
  *     | {type: "status", status: Status}

@@ -36,6 +36,7 @@ export function frameReceived(state, frame, now) {
             return { ...state, live: startedTurn(frame.live, now) };
         case "draft":
             return liveChanged(state, frame.turn, ({ blocks }) => ({
+                began: frame.began,
                 blocks: [...blocks.slice(0, frame.keep), ...frame.blocks],
                 tail: frame.tail,
             }));

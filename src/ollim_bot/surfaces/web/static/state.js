@@ -15,6 +15,7 @@
  * @typedef {object} LiveFields
  * @property {string} turn
  * @property {number} since  when the turn began, in milliseconds of `performance.now`
+ * @property {string | null} began  when its first words came
  * @property {string[]} blocks  the finished blocks of its answer, as HTML
  * @property {string} tail  the block that is being written
  * @property {boolean} isAnswered  whether the final message has arrived
@@ -141,6 +142,35 @@ export function onArrival(store, tell) {
         wasOpen ||= state.connection === "open";
         last = state.messages.at(-1)?.id ?? null;
     });
+}
+
+/**
+ * The messages in the order in which they are shown, with the turn that writes. An answer stands
+ * where its first words came: above the messages and cards that arrived while it was written.
+ * @param {Message[]} messages  in the order of the log
+ * @param {Live | null} live
+ * @returns {(Message | Live)[]}
+ */
+export function inReadingOrder(messages, live) {
+    /** @type {(Message | Live)[]} */
+    const shown = [];
+    for (const one of live ? [...messages, live] : messages) {
+        const began = one.began === null ? Infinity : Date.parse(one.began);
+        let place = shown.length;
+        while (place > 0 && arrivedAfter(shown[place - 1], began)) {
+            place -= 1;
+        }
+        shown.splice(place, 0, one);
+    }
+    return shown;
+}
+
+/**
+ * @param {Message | Live} one
+ * @param {number} moment
+ */
+function arrivedAfter(one, moment) {
+    return "at" in one && Date.parse(one.began ?? one.at) > moment;
 }
 
 /**

@@ -1,0 +1,82 @@
+"""How text looks in a terminal: whole words, colour where it helps, commands that can be typed."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import TextIO
+
+_NARROWEST = 30
+_PROGRAM = "ollim-bot"
+# Elsewhere the word is the name of the bot, or part of a path.
+_NOUNS = "auth|config|doctor|help|messages|rehearse|reminder|routine|runs|web"
+_COMMAND = re.compile(rf"(?<![\w./-]){_PROGRAM}(?= (?:{_NOUNS})\b|`)")
+
+
+class Style(Enum):
+    BOLD = "1"
+    GREEN = "32"
+    YELLOW = "33"
+    RED = "31"
+
+
+def width_of(stream: TextIO) -> int | None:
+    """The columns of the terminal; None if `stream` goes elsewhere."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns if stream.isatty() else None
+    except (OSError, ValueError):
+        return None
+
+
+def wrapped(line: str, width: int | None, indent: str = "") -> str:
+    """The line broken between words; the further lines begin with `indent`.
+
+    A word that is longer than a line, such as an address, stays whole.
+    """
+    if width is None or len(line) <= width or len(indent) > width - _NARROWEST:
+        return line
+    from textwrap import wrap
+
+    head = line[: len(line) - len(line.lstrip())]
+    lines = wrap(
+        line.lstrip(),
+        width,
+        initial_indent=head,
+        subsequent_indent=indent or head,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(lines)
+
+
+def painted(text: str, style: Style, stream: TextIO, environ: Mapping[str, str]) -> str:
+    """The text in this style, if `stream` is a terminal with colours and `NO_COLOR` is not set."""
+    has_colour = not environ.get("NO_COLOR") and environ.get("TERM", "dumb") != "dumb"
+    return f"\033[{style.value}m{text}\033[0m" if has_colour and stream.isatty() else text
+
+
+def typed(text: str) -> str:
+    """The text with its commands as this person can type them here."""
+    return with_program(text, sys.argv[0], os.environ.get("PATH", ""))
+
+
+def with_program(text: str, called: str, path: str) -> str:
+    """Name the program as it was called, unless the shell finds the same one in `path`."""
+    is_program = os.path.basename(called) == _PROGRAM
+    if not is_program or _PROGRAM not in text or _is_found(called, path):
+        return text
+    return _COMMAND.sub(lambda _: called, text)
+
+
+def _is_found(called: str, path: str) -> bool:
+    for folder in path.split(os.pathsep):
+        candidate = os.path.join(folder, _PROGRAM)
+        if folder and os.access(candidate, os.X_OK):
+            return os.path.realpath(candidate) == os.path.realpath(called)
+    return False

@@ -1,0 +1,91 @@
+"""What a person sees in a terminal: whole words, colour unless they want none, usable commands."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+from pathlib import Path
+
+import pytest
+from tests.cli.terminal import PROGRAM, Terminal
+
+from ollim_bot.cli.terminal import with_program, wrapped
+
+SENTENCE = "The page cannot be opened. Run `ollim-bot web url`. Example: ollim-bot web url"
+
+
+def seen(terminal: Terminal, *words: str, **environ: str) -> str:
+    """What the installed program shows in a terminal of 80 columns."""
+    own, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    with subprocess.Popen(
+        [PROGRAM, *words],
+        env=terminal.environ | {"PATH": os.environ["PATH"], "TERM": "xterm"} | environ,
+        cwd=terminal.home,
+        stdin=subprocess.DEVNULL,
+        stdout=its,
+        stderr=its,
+    ):
+        os.close(its)
+        shown = b""
+        # Linux ends a terminal whose other side is closed by an error.
+        while part := _read(own):
+            shown += part
+    os.close(own)
+    return shown.decode().replace("\r\n", "\n")
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:
+        return b""
+
+
+def test_a_line_is_broken_between_words_and_an_address_stays_whole() -> None:
+    line = "  one two-three " + "x" * 50 + " four"
+    assert wrapped(line, 40, "    ").splitlines() == [
+        "  one two-three",
+        "    " + "x" * 50,
+        "    four",
+    ]
+    assert wrapped(line, None) == wrapped(line, 200) == line
+
+
+@pytest.mark.parametrize(
+    "words", [("config",), ("remindr",), ("doctor",), ("reminder", "add", "--help")]
+)
+def test_no_word_is_broken_at_80_columns(terminal: Terminal, words: tuple[str, ...]) -> None:
+    plainly = re.sub(r"\033\[\d+m", "", seen(terminal, *words))
+    too_long = [line for line in plainly.splitlines() if len(line) > 80]
+    assert [line for line in too_long if " " in line.strip()] == []
+
+
+def test_colour_is_for_terminals_and_not_where_no_color_is_set(terminal: Terminal) -> None:
+    assert "\033[32mPASS\033[0m" in seen(terminal, "doctor")
+    assert "\033" not in seen(terminal, "doctor", NO_COLOR="1")
+    assert "\033" not in seen(terminal, "doctor", TERM="dumb")
+    assert "\033" not in terminal.installed("doctor").out
+
+
+def test_a_command_is_named_as_it_can_be_typed_here(tmp_path: Path) -> None:
+    called = tmp_path / "bin" / "ollim-bot"
+    called.parent.mkdir()
+    called.write_text("#!/bin/sh\n")
+    called.chmod(0o700)
+    found = with_program(SENTENCE, str(called), f"/nowhere:{called.parent}")
+    assert found == SENTENCE
+    elsewhere = with_program(SENTENCE, ".venv/bin/ollim-bot", "/nowhere")
+    assert elsewhere == SENTENCE.replace("ollim-bot", ".venv/bin/ollim-bot")
+    assert with_program("ollim-bot has stopped.", "./ollim-bot", "") == "ollim-bot has stopped."
+    assert with_program(SENTENCE, "/usr/bin/pytest", "") == SENTENCE
+
+
+def test_an_empty_list_names_a_command_that_works_here(terminal: Terminal) -> None:
+    shown = " ".join(seen(terminal, "reminder", PATH="/usr/bin:/bin").split())
+    assert f"Add one: {PROGRAM} reminder add" in shown
