@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from ollim_bot.cli.data import Data, open_data
 from ollim_bot.cli.exports import PAGE_SIZE, export, export_flags
@@ -30,9 +30,9 @@ from ollim_bot.domain.phrases.durations import parse_duration
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.run_history import NOTES
 from ollim_bot.domain.runs import in_words, outcome
+from ollim_bot.domain.text import counted
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.store.codecs.rows import LEDGER_ROWS
-from ollim_bot.upkeep.doctor import counted
 
 if TYPE_CHECKING:
     from ollim_bot.store.database import Step
@@ -71,10 +71,12 @@ class RunRecord:
 
     @property
     def facts(self) -> Mapping[str, object]:
+        """The newest value of each fact; the cost is that of all attempts."""
         merged: dict[str, object] = {}
         for row in self.rows:
             merged |= row.facts
-        return merged
+        costs = [cost for row in self.rows if _is_number(cost := row.facts.get("cost_usd"))]
+        return merged | ({"cost_usd": round(sum(costs), 6)} if costs else {})
 
     @property
     def name(self) -> str:
@@ -237,11 +239,15 @@ def _short(tool: object) -> str:
 def _used(facts: Mapping[str, object]) -> str:
     tokens, cost = facts.get("tokens"), facts.get("cost_usd")
     words = [f"{tokens} tokens"] if tokens else []
-    if isinstance(cost, int | float):
+    if _is_number(cost):
         words.append(f"${cost:.4f}")
     elif words and (price := _PRICES.get(str(facts.get("price")))):
         words.append(price)
     return ", ".join(words)
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float)
 
 
 def _step(row: LedgerRow) -> str:

@@ -21,7 +21,6 @@ from ollim_bot.domain.events import (
     SessionNamed,
     TurnEnded,
     Usage,
-    UsageReported,
 )
 from ollim_bot.domain.forward_schedule import UpcomingSchedule
 from ollim_bot.domain.jobs import Chain, Job, Reminder, ReportMode
@@ -315,11 +314,14 @@ class Attempt:
         tools = replace(tools, gate=self._noting_effects(tools.gate))
         async with around.engine.open(spec, tools) as agent:
             events = around.auto_commit.watching(agent.turn(prompt))
-            async for event in watch.watching(events, job=run.label):
-                await self._note(event)
-                if isinstance(event, TurnEnded):
-                    outcome = self._outcome(event)
-        return outcome
+            try:
+                async for event in watch.watching(events, job=run.label):
+                    await self._note(event)
+                    if isinstance(event, TurnEnded):
+                        outcome = self._outcome(event)
+            finally:
+                self.usage = agent.usage
+        return replace(outcome, usage=self.usage)
 
     def _noting_effects(self, gate: Gate) -> Gate:
         """The ledger knows of the first call that may be seen, before it is made.
@@ -402,8 +404,6 @@ class Attempt:
                 await self._name(session_id)
             case Compacted(session_id=session_id):
                 self.run.session = session_id
-            case UsageReported(usage) | TurnEnded(usage=usage):
-                self.usage = usage
 
     async def _name(self, session: SessionId) -> None:
         run = self.run

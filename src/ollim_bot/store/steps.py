@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 from uuid import uuid4
 
 from ollim_bot.domain.cards import ButtonPrompt
 from ollim_bot.domain.initiative import Setter
 from ollim_bot.domain.notices import Notice
-from ollim_bot.domain.occurrences import LedgerRow
+from ollim_bot.domain.occurrences import COST_IN_ANSWER, LedgerRow
+from ollim_bot.domain.session_use import answers
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.store.transaction import Transaction
 
@@ -55,6 +57,31 @@ def store_prompts(tx: Transaction, prompts: Sequence[ButtonPrompt]) -> None:
     """Keep the prompts behind the buttons of a message that is added in the same step."""
     for prompt in prompts:
         tx.inquiries.change(lambda known, prompt=prompt: known.stored(prompt))  # type: ignore[misc]
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """How many answers and runs asked the model, and the dollars that all of it cost."""
+
+    answers: int
+    runs: int
+    cost_usd: float
+
+
+def spending_since(tx: Transaction, moment: datetime) -> Spending:
+    """Every attempt of a run counts, also one that failed or was cut off."""
+    said = [one.spent for one in answers(each.message for each in tx.messages.since(moment))]
+    talk = [spent.cost_usd for spent in said if spent is not None]
+    rows = [row for row in tx.ledger.rows_since(moment) if _has_own_cost(row)]
+    runs = [cost for row in rows if isinstance(cost := row.facts["cost_usd"], int | float)]
+    number = len({row.occurrence for row in rows})
+    return Spending(len(talk), number, sum(talk) + sum(map(float, runs)))
+
+
+def _has_own_cost(row: LedgerRow) -> bool:
+    """Whether the row has a cost that no answer in the conversation has."""
+    is_run = row.occurrence is not None and "cost_usd" in row.facts
+    return is_run and not row.facts.get(COST_IN_ANSWER)
 
 
 def change_provider(tx: Transaction, kind: str) -> None:

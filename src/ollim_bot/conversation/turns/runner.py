@@ -392,6 +392,8 @@ class TurnRunner:
         answer = None
         if _is_wanted(turn, asked, end, self._state.inbox):
             answer = self._answer(turn, dialogue, end)
+        cost = answer.spent.cost_usd if answer is not None and answer.spent is not None else 0.0
+        usage = replace(end.usage, cost_usd=cost)
         note = self._posting.note(_explanation(turn, end, how), turn.start.turn)
         taken, is_taken = self._state.inbox.running, False
         if taken is not None and taken.turn == turn.start.turn:
@@ -413,7 +415,7 @@ class TurnRunner:
             if is_superseded and not is_taken and question.known_in is None:
                 tx.inbox.append(Released(now, turn.start.turn))
                 return ()
-            return self._end(tx, asked, InputEnd.SUPERSEDED if is_superseded else how, end.usage)
+            return self._end(tx, asked, InputEnd.SUPERSEDED if is_superseded else how, usage)
 
         self._note_ends(await self._state.transact(step))
         return False
