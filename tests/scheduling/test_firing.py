@@ -9,6 +9,8 @@ from tests.scheduling.scene import NOW, day
 
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.events import FailureKind
+from ollim_bot.domain.inputs import InputId
+from ollim_bot.ports import IncomingMessage
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
 
@@ -159,6 +161,21 @@ async def test_a_ping_that_comes_too_late_is_refused(tmp_path: Path) -> None:
         await at.passes(70)
         await at.until(lambda: at.reminders == [])
         assert at.pings == []
+
+
+async def test_the_program_does_not_speak_for_a_ping_that_waits_for_the_owners_turn(
+    tmp_path: Path,
+) -> None:
+    engine = ScriptedEngine().then(Says("Well"), Waits()).then(pings("Time to drink."))
+    async with day(engine, tmp_path) as at:
+        at.remind("w1", MINUTE)
+        await at.chat.receive(IncomingMessage(InputId("m1"), "web", "hello"))
+        await at.passes(60 + 90)
+        assert at.pings == []
+        await at.chat.interrupt()
+        await at.passes(5)
+        await at.until(lambda: at.reminders == [])
+        assert at.pings == ["Time to drink."]
 
 
 async def test_a_full_ping_budget_does_not_swallow_a_reminder(tmp_path: Path) -> None:

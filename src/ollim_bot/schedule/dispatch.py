@@ -244,7 +244,7 @@ class Dispatcher:
     ) -> None:
         if order is None:
             return
-        await self._must.until_deadline(due)
+        await self._must.until_deadline(due, order)
         is_delivering.set()
         await self._must.deliver(due, order, NOT_READY)
         if not due.job.spec.background:
