@@ -196,10 +196,11 @@ async def test_a_job_that_says_nothing_is_done_in_silence() -> None:
 async def test_a_failure_is_said_and_written_down() -> None:
     async with scene(ScriptedEngine().then(Fails(FailureKind.OVERLOADED))) as at:
         assert await fired(at) is OccurrenceState.FAILED
-        assert "It failed" in at.told[-1]
+        await at.until(lambda: at.told)
+        assert at.told == [f"“{PLAN.spec.title}” did not work: It failed: overloaded."]
         assert states(at) == ["running", "failed"]
         facts = at.stores.ledger.read().entries[-1].facts
-        assert outcome(facts) == "It failed. The conversation says why"
+        assert outcome(facts) == "It failed: overloaded"
 
 
 async def test_a_chain_goes_on_from_a_turn_of_the_conversation() -> None:

@@ -28,7 +28,7 @@ from ollim_bot.domain.moments import describe, describe_with_distance, duration_
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.phrases.durations import parse_duration
 from ollim_bot.domain.provider import Price
-from ollim_bot.domain.run_history import NOTES
+from ollim_bot.domain.run_history import DELIVERED, NOTES
 from ollim_bot.domain.runs import in_words, outcome
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import OllimError, WrongInput
@@ -64,6 +64,11 @@ class RunRecord:
         """The state of the last row that is more than a note."""
         steps = [row.state for row in self.rows if row.state not in NOTES]
         return steps[-1] if steps else self.rows[-1].state
+
+    @property
+    def is_delivered(self) -> bool:
+        """Whether the owner was given the reminder."""
+        return any(row.state == DELIVERED for row in self.rows)
 
     @property
     def fired(self) -> datetime:
@@ -152,7 +157,8 @@ def _beginnings(record: RunRecord) -> Sequence[str]:
 
 
 def _line(record: RunRecord) -> str:
-    note = plain(" ".join(outcome(record.facts).split()))
+    note = outcome(record.facts, is_delivered=record.is_delivered)
+    note = plain(" ".join(note.split()))
     return f"{record.name}  ({note})" if note else record.name
 
 
@@ -160,6 +166,7 @@ def _facts(record: RunRecord, now: datetime) -> dict[str, str]:
     facts, occurrence = record.facts, record.occurrence
     due = occurrence.scheduled_at
     by_hand = ", by hand" if occurrence.manual else ""
+    is_given = record.is_delivered or record.state == "skipped"
     return {
         "id": record.id,
         "what": f"{occurrence.kind} {occurrence.job_id}{by_hand}",
@@ -172,7 +179,7 @@ def _facts(record: RunRecord, now: datetime) -> dict[str, str]:
         "attempts": _attempts(facts),
         "spoke": "in the conversation" if facts.get("answered") else "",
         "pings": "",
-        "silent": "" if record.state == "skipped" else str(facts.get("silent_because") or ""),
+        "silent": "" if is_given else str(facts.get("silent_because") or ""),
         "report": str(facts.get("report") or ""),
         "tools": _tools(facts),
         "used": _used(facts),
@@ -258,7 +265,7 @@ def _step(row: LedgerRow) -> str:
 
 
 def _state(record: RunRecord) -> str:
-    return plain(in_words(record.state))
+    return "delivered" if record.is_delivered else plain(in_words(record.state))
 
 
 def _listed(value: object) -> list[object]:

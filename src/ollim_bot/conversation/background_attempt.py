@@ -18,6 +18,7 @@ from ollim_bot.domain.events import (
     AgentEvent,
     Compacted,
     EndCause,
+    FailureKind,
     SessionNamed,
     TurnEnded,
     Usage,
@@ -78,6 +79,10 @@ def failed(name: str, reason: str) -> str:
     return f"“{name}” did not work: {reason}"
 
 
+def came_all_the_same(sentence: str) -> str:
+    return f"{sentence} The owner is given the reminder all the same."
+
+
 def not_run(name: str, reason: str) -> str:
     return f"“{name}” was not run: {reason}"
 
@@ -105,11 +110,16 @@ _NOTHING_USED = Usage()
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`error` says why it did not work, if it did not."""
+    """`error` says why it did not work, if it did not; `kind` says it if the model failed."""
 
     state: OccurrenceState
     usage: Usage = _NOTHING_USED
     error: str = ""
+    kind: FailureKind | None = None
+
+    @property
+    def is_outage(self) -> bool:
+        return self.kind is not None and self.kind.is_outage
 
 
 def end_facts(
@@ -418,7 +428,7 @@ class Attempt:
 
     def _outcome(self, end: TurnEnded) -> Outcome:
         if end.failure is not None:
-            return self._failed(end.failure.sentence)
+            return replace(self._failed(end.failure.sentence), kind=end.failure.kind)
         if end.cause is not EndCause.COMPLETED:
             return self._failed(STOPPED)
         return Outcome(OccurrenceState.DONE, self.usage)

@@ -142,6 +142,22 @@ class FailureKind(StrEnum):
     SESSION_LOST = "session_lost"
     OTHER = "other"
 
+    @property
+    def is_outage(self) -> bool:
+        """Whether the model answers no request at all, so that all jobs fail for one cause."""
+        return self in _OUTAGES
+
+
+_OUTAGES = frozenset(
+    {
+        FailureKind.LOGIN,
+        FailureKind.BILLING,
+        FailureKind.OVERLOADED,
+        FailureKind.UNREACHABLE,
+        FailureKind.LIMIT,
+    }
+)
+
 
 @dataclass(frozen=True, slots=True)
 class TurnFailure:

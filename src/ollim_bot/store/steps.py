@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from uuid import uuid4
 
 from ollim_bot.domain.cards import ButtonPrompt
 from ollim_bot.domain.initiative import Setter
-from ollim_bot.domain.notices import Notice
+from ollim_bot.domain.notices import Notice, failing_key, outage_over
 from ollim_bot.domain.occurrences import COST_IN_ANSWER, LedgerRow
 from ollim_bot.domain.session_use import answers
 from ollim_bot.domain.updates import PendingUpdate
@@ -46,6 +46,36 @@ def leave_notice(tx: Transaction, notice: Notice, now: datetime, *, for_agent: b
     tx.notices.put(record.with_new(notice))
     if for_agent:
         leave_update(tx, PendingUpdate(now, notice.text, notice.id))
+
+
+def leave_failure(
+    tx: Transaction, notice: Notice, job: str, now: datetime, *, is_outage: bool
+) -> None:
+    """Have the owner told that a job failed, unless the cause is known to them.
+
+    An outage of the model is told with the first job that meets it; each later one is counted.
+    """
+    if not is_outage:
+        leave_notice(tx, notice, now)
+        return
+    record = tx.notices.get()
+    tx.notices.put(record.with_outage(job))
+    if record.outage is None:
+        leave_notice(tx, replace(notice, key=notice.id), now)
+
+
+def note_answer(tx: Transaction, over: Notice, now: datetime) -> None:
+    """The model has answered. If it had stopped to, tell what failed; `over` has the id and key."""
+    record = tx.notices.get()
+    if record.outage is not None:
+        tx.notices.put(replace(record, outage=None))
+        leave_notice(tx, replace(over, text=outage_over(record.outage)), now)
+
+
+def note_success(tx: Transaction, job_id: str) -> None:
+    """A job has worked: it is told again if it fails, also for a reason that was told before."""
+    for key in tx.notices.get().keys(failing_key(job_id)):
+        tx.notices.change(lambda record, key=key: record.without(key))  # type: ignore[misc]
 
 
 def new_prompt(text: str, now: datetime, untrusted: tuple[str, ...] = ()) -> ButtonPrompt:

@@ -95,6 +95,10 @@ class ScriptedEngine:
         self._scripts.append(steps)
         return self
 
+    def clear(self) -> None:
+        """Forget the scripts that no turn has played."""
+        self._scripts.clear()
+
     def answers(self, *texts: str) -> Self:
         for text in texts:
             self.then(Says(text))

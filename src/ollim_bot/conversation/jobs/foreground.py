@@ -111,17 +111,23 @@ class ForegroundJobs:
         await self._state.transact(step)
 
     def end(
-        self, tx: Transaction, turn: JobTurn, how: InputEnd, run: Run, usage: Usage
+        self,
+        tx: Transaction,
+        turn: JobTurn,
+        how: InputEnd,
+        run: Run,
+        usage: Usage,
+        error: str = "",
     ) -> OccurrenceState:
         """Write how it ended, in the step that ends its input. Call `note_end` after the commit.
 
-        `usage` has the cost that the answer of the turn has, too.
+        `usage` has the cost that the answer of the turn has, too. `error` says why it failed.
         """
         occurrence, state = Occurrence.parse(turn.id), _STATES[how]
         story = tx.ledger.story(occurrence)
         if story.end is not None:
             return state
-        outcome = Outcome(state, usage, _WHY.get(how, ""))
+        outcome = Outcome(state, usage, error or _WHY.get(how, ""))
         run = replace(run, has_answered=_has_answer(tx, turn))
         facts = end_facts(run, occurrence, outcome, tx.now, attempts=story.attempts)
         if "cost_usd" in facts:
