@@ -145,6 +145,17 @@ async def test_a_reminder_whose_agent_fails_comes_after_three_tries_and_says_why
         assert "Drink water, delivered (in your own words: It failed: overloaded)" in listed
 
 
+async def test_a_refused_login_is_not_tried_again_and_the_reminder_comes_at_once(
+    tmp_path: Path,
+) -> None:
+    async with day(ScriptedEngine().then(Fails(FailureKind.LOGIN)), tmp_path) as at:
+        at.remind("w1", MINUTE)
+        await at.passes(62, step=1)
+        await at.until(lambda: at.reminders == [])
+        assert at.pings == ["Drink water."]
+        assert at.states("w1") == ["due", "running", "failed", "delivered"]
+
+
 async def test_an_outage_of_the_model_is_told_when_it_is_met_and_when_it_is_over(
     tmp_path: Path,
 ) -> None:

@@ -14,6 +14,7 @@ from ollim_bot.app.surfaces import MakeChannel
 from ollim_bot.cli.data import note
 from ollim_bot.cli.framework import Caller
 from ollim_bot.connections import allow_many_descriptors
+from ollim_bot.domain.provider import Provider
 from ollim_bot.environment import own_command, python_places
 from ollim_bot.errors import OllimError
 from ollim_bot.logs import RedactingFilter, set_up_logging
@@ -59,9 +60,10 @@ def run(caller: Caller) -> None:
 
 
 async def _until_stopped(settings: Settings, caller: Caller, redacting: RedactingFilter) -> Ending:
-    def announce(page: WebSurface | None) -> None:
+    def announce(page: WebSurface | None, provider: Provider) -> None:
         root = caller.shown(settings.paths.root)
         print(_RUNNING.format(version=__version__, root=root), flush=True)
+        print(provider.who_answers, flush=True)
         if page is not None:
             redacting.learn(page.secret.reveal())
             print(_page(page), flush=True)

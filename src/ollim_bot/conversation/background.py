@@ -224,7 +224,7 @@ class BackgroundRuns:
             outcome = Outcome(OccurrenceState.FAILED, attempt.usage, reason)
         progress = Progress(OccurrenceState.RUNNING, this.number, run.has_effects)
         is_retried = this.may_fail and is_begun.is_set() and progress.may_retry
-        if outcome.state is OccurrenceState.FAILED and is_retried:
+        if outcome.state is OccurrenceState.FAILED and is_retried and outcome.may_pass:
             outcome = replace(outcome, state=OccurrenceState.ATTEMPT_FAILED)
         return run, outcome
 

@@ -118,6 +118,11 @@ class Outcome:
     kind: FailureKind | None = None
 
     @property
+    def may_pass(self) -> bool:
+        """Whether another attempt may work."""
+        return self.kind is None or not self.kind.is_lasting
+
+    @property
     def is_outage(self) -> bool:
         return self.kind is not None and self.kind.is_outage
 

@@ -147,6 +147,11 @@ class FailureKind(StrEnum):
         """Whether the model answers no request at all, so that all jobs fail for one cause."""
         return self in _OUTAGES
 
+    @property
+    def is_lasting(self) -> bool:
+        """Whether the same request would fail again until a person changes something."""
+        return self in _LASTING
+
 
 _OUTAGES = frozenset(
     {
@@ -156,6 +161,11 @@ _OUTAGES = frozenset(
         FailureKind.UNREACHABLE,
         FailureKind.LIMIT,
     }
+)
+
+
+_LASTING = frozenset(
+    {FailureKind.LOGIN, FailureKind.BILLING, FailureKind.MODEL_UNKNOWN, FailureKind.TOO_LONG}
 )
 
 
