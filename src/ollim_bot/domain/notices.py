@@ -53,6 +53,11 @@ class NoticeRecord:
         """So that it is told when it comes again."""
         return replace(self, told={name: at for name, at in self.told.items() if name != key})
 
+    def withdrawn(self, key: str) -> NoticeRecord:
+        """It is over: what waits is not told any more, and it is told when it comes again."""
+        rest = tuple(each for each in self.untold if each.key != key)
+        return replace(self.without(key), untold=rest)
+
     def with_outage(self, job: str) -> NoticeRecord:
         """The model did not answer, and the job failed."""
         touched = self.outage or {}
