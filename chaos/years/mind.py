@@ -24,6 +24,7 @@ from ollim_bot.domain.events import (
     ToolStarted,
     TurnEnded,
     TurnFailure,
+    Usage,
 )
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.domain.sessions import SessionId
@@ -113,6 +114,7 @@ class MindSession:
         self._tools = tools
         self._stop = asyncio.Event()
         self._calls = 0
+        self.usage = Usage()
 
     @property
     def id(self) -> SessionId | None:

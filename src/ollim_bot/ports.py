@@ -31,7 +31,7 @@ from ollim_bot.domain.provider import Price
 if TYPE_CHECKING:
     from ollim_bot.domain.chat import Attachment, ChatMessage, MessageId, TurnId
     from ollim_bot.domain.commands import CommandAnswer, CommandSpec
-    from ollim_bot.domain.events import AgentEvent
+    from ollim_bot.domain.events import AgentEvent, Usage
     from ollim_bot.domain.inputs import InputId
     from ollim_bot.domain.jobs import Reminder, Routine, ShelfReport, Shelved, WebhookSpec
     from ollim_bot.domain.runtime_config import Thinking
@@ -156,6 +156,10 @@ class AgentSession(Protocol):
     @property
     def id(self) -> SessionId | None:
         """None until the engine has named the session."""
+
+    @property
+    def usage(self) -> Usage:
+        """What the session has used since it was opened, also in a turn that was cut off."""
 
     def turn(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
         """Ends with exactly one `TurnEnded`, also when the engine dies."""

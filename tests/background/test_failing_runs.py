@@ -58,8 +58,22 @@ async def test_another_attempt_of_the_same_occurrence_is_not_told_again() -> Non
         assert_told_by_name(await stage.told())
 
 
-async def test_each_occurrence_is_told_for_itself() -> None:
-    engine = WatchedEngine().then(Fails(FailureKind.OTHER)).then(Fails(FailureKind.OTHER))
+async def test_a_job_that_fails_again_for_the_same_reason_is_told_once_until_it_works() -> None:
+    fails = Fails(FailureKind.OTHER)
+    engine = WatchedEngine().then(fails).then(fails).then(Says("ok"), report()).then(fails)
+    async with scene(engine) as stage:
+        for _ in range(2):
+            await stage.run(routine())
+            stage.clock.jump(3600)
+        assert len(await stage.told()) == 1
+        for _ in range(2):
+            await stage.run(routine())
+            stage.clock.jump(3600)
+        assert len(await stage.told()) == 1
+
+
+async def test_a_job_that_fails_for_another_reason_is_told_again() -> None:
+    engine = WatchedEngine().then(Fails(FailureKind.OTHER)).then(Fails(FailureKind.TOO_LONG))
     async with scene(engine) as stage:
         await stage.run(routine())
         stage.clock.jump(3600)

@@ -269,6 +269,37 @@ def test_a_run_that_has_no_price_is_told_without_one(
     assert f"{told}\n" in bot.done("runs", "show", "odd")
 
 
+def test_a_run_costs_what_all_its_attempts_have_cost(bot: Terminal) -> None:
+    name = "routine:odd:2026-11-15T12:00:00Z"
+    costs = {"attempt_failed": 0.5, "done": 0.25}
+    rows = [
+        row("2026-11-15T12:00:00+00:00", name, state, tokens=7, cost_usd=cost)
+        for state, cost in costs.items()
+    ]
+    append(bot, *rows)
+    assert "7 tokens, $0.7500\n" in bot.done("runs", "show", "odd")
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        ({"error": "Claude is overloaded."}, "(in your own words: Claude is overloaded)"),
+        ({"reason": "policy"}, "(in your own words)"),
+        ({"error": "x", "pings": ["9"]}, "(x)"),
+    ],
+)
+def test_a_reminder_that_came_is_told_as_delivered_although_its_run_failed(
+    bot: Terminal, facts: dict[str, object], told: str
+) -> None:
+    name = "reminder:odd:2026-11-15T12:00:00Z"
+    moment, why = "2026-11-15T12:00:00+00:00", {"silent_because": "it was not run"}
+    append(bot, row(moment, name, "failed", **facts, **why), row(moment, name, "delivered"))
+    [line] = [line for line in bot.done("runs").splitlines() if "odd" in line]
+    assert f"delivered  odd  {told}" in line
+    page = bot.done("runs", "show", "odd")
+    assert "silent" not in page
+
+
 def test_a_run_that_spoke_in_the_conversation_is_not_told_as_silent(bot: Terminal) -> None:
     name = "routine:odd:2026-11-15T12:00:00Z"
     ended = row("2026-11-15T12:00:00+00:00", name, "done", answered=True)

@@ -21,6 +21,7 @@ from ollim_bot.domain.events import (
     ToolStarted,
     TurnEnded,
     TurnFailure,
+    Usage,
 )
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.domain.sessions import SessionId
@@ -129,6 +130,7 @@ class RecallingSession:
         self._spec = spec
         self._tools = tools
         self._is_stopped = False
+        self.usage = Usage()
 
     @property
     def id(self) -> SessionId | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from tests.conversation.scene import HOME, NOW, STATUS, Scene, scene
@@ -17,6 +18,8 @@ from ollim_bot.domain.events import (
     TurnEnded,
     Usage,
 )
+from ollim_bot.domain.jobs import JobKind
+from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 from ollim_bot.testing.clock import ManualClock
@@ -214,6 +217,20 @@ async def test_the_cost_is_that_of_today_and_each_turn_counts_once() -> None:
         )
         await clock.advance(24 * 3600)
         assert await said(at, "/cost") == "Today: 0 answers, $0.00."
+
+
+async def test_the_cost_of_the_day_includes_every_attempt_of_a_background_run() -> None:
+    engine = ScriptedEngine().then(spends(0.25, 1000, None))
+    async with scene(engine) as at:
+        await at.ask("one")
+        run = Occurrence.scheduled(JobKind.ROUTINE, "plan", NOW)
+        rows = [
+            LedgerRow(NOW, "attempt_failed", run, {"cost_usd": 0.5}),
+            LedgerRow(NOW, "done", run, {"cost_usd": 1.0}),
+            LedgerRow(NOW - timedelta(days=1), "done", run, {"cost_usd": 64.0}),
+        ]
+        at.store.run(lambda tx: tx.ledger.append(*rows))
+        assert await said(at, "/cost") == "Today: 1 answer and 1 background run, $1.75."
 
 
 async def test_the_offline_model_is_free() -> None:

@@ -9,11 +9,12 @@ from tests.conversation.scene import NOW, Scene, scene, scripted
 from tests.forks.branch import Branch
 
 from ollim_bot.domain.cron import Cron
-from ollim_bot.domain.events import FailureKind
+from ollim_bot.domain.events import EndCause, FailureKind, TurnEnded, Usage
 from ollim_bot.domain.jobs import Chain, Job, JobSpec, Reminder, Routine, kind_of
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
 from ollim_bot.domain.runs import outcome
 from ollim_bot.ports import Trace
+from ollim_bot.store.steps import spending_since
 from ollim_bot.testing.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
 
 PLAN = Routine(JobSpec(id="plan", message="What is the one thing?"), Cron.parse("0 9 * * *"))
@@ -47,6 +48,17 @@ async def test_it_is_a_turn_of_the_main_conversation() -> None:
         facts = at.stores.ledger.read().entries[-1].facts
         assert outcome(facts) == "spoke in the conversation"
         assert "silent_because" not in facts
+
+
+async def test_its_cost_stands_in_its_row_and_counts_once() -> None:
+    first, second = (Usage(context=1000, cost_usd=total) for total in (0.25, 0.75))
+    engine = ScriptedEngine().then(TurnEnded(EndCause.COMPLETED, "Hello.", usage=first))
+    async with scene(engine.then(TurnEnded(EndCause.COMPLETED, "Now.", usage=second))) as at:
+        await at.ask("hi")
+        await fired(at)
+        assert at.stores.ledger.read().entries[-1].facts["cost_usd"] == 0.5
+        spent = at.store.run(lambda tx: spending_since(tx, NOW))
+        assert (spent.answers, spent.runs, spent.cost_usd) == (2, 0, 0.75)
 
 
 async def test_it_takes_the_updates_that_wait_and_says_how_late_it_is() -> None:
@@ -184,10 +196,11 @@ async def test_a_job_that_says_nothing_is_done_in_silence() -> None:
 async def test_a_failure_is_said_and_written_down() -> None:
     async with scene(ScriptedEngine().then(Fails(FailureKind.OVERLOADED))) as at:
         assert await fired(at) is OccurrenceState.FAILED
-        assert "It failed" in at.told[-1]
+        await at.until(lambda: at.told)
+        assert at.told == [f"“{PLAN.spec.title}” did not work: It failed: overloaded."]
         assert states(at) == ["running", "failed"]
         facts = at.stores.ledger.read().entries[-1].facts
-        assert outcome(facts) == "It failed. The conversation says why"
+        assert outcome(facts) == "It failed: overloaded"
 
 
 async def test_a_chain_goes_on_from_a_turn_of_the_conversation() -> None:

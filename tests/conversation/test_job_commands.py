@@ -18,6 +18,7 @@ from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.run_history import claiming_row
 from ollim_bot.domain.schedule import key_of
 from ollim_bot.domain.snoozing import snoozed_until
+from ollim_bot.domain.updates import KNOWN_TO_OWNER
 
 HOUR = timedelta(hours=1)
 PLAN = Routine(
@@ -118,6 +119,7 @@ async def test_a_pause_is_seen_on_the_card_and_taken_back_there() -> None:
         assert labels(card) == ["Run now", "Resume", "Cancel"]
         said = (await press(at, "Resume")).text
         assert said == "Resumed: Morning, tomorrow 8:00 (in 21 h 45 min)."
+        assert at.pending == [f"{KNOWN_TO_OWNER}paused: Morning.", f"{KNOWN_TO_OWNER}r{said[1:]}"]
         assert at.stores.routines.get("plan").item == PLAN
         assert newest(at, message).card == message.card
 
@@ -138,6 +140,7 @@ async def test_a_skip_is_seen_on_the_card_and_taken_back_there() -> None:
             "Next: Thu 26 Feb 08:00 (in 1 d 22 h).",
         ]
         assert labels(card) == ["Run now", "Do not skip", "Pause", "Cancel"]
+        assert at.pending == [f"{KNOWN_TO_OWNER}s{said[1:]}"]
         await press(at, "Do not skip")
         assert newest(at, message).card == message.card
         assert at.store.query(lambda tx: tx.skips.get()).moments == {}
@@ -171,6 +174,7 @@ async def test_a_snooze_counts_from_the_moment_of_the_reminder(
         assert answer.text.startswith("Snoozed: Drink water, t")
         (only,) = at.stores.reminders.all()
         assert only.item == replace(WATER, run_at=NOW + later)
+        assert at.pending == [f"{KNOWN_TO_OWNER}s{answer.text[1:]}"]
 
 
 async def test_a_snooze_of_what_is_overdue_counts_from_now() -> None:
@@ -194,6 +198,7 @@ async def test_a_cancelled_job_is_gone_and_named() -> None:
         await listed(at, "/routines")
         message = at.log[-1]
         assert (await press(at, "Cancel")).text == "Cancelled: Morning."
+        assert at.pending == [f"{KNOWN_TO_OWNER}cancelled: Morning."]
         assert at.stores.routines.all() == []
         card = newest(at, message).card
         # The stores of this scene have no files that could be brought back.

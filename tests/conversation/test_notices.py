@@ -64,6 +64,19 @@ async def test_what_is_over_may_be_told_again() -> None:
         await at.until(lambda: len(at.told) == 2)
 
 
+async def test_what_is_over_before_it_was_told_is_told_to_nobody() -> None:
+    clock = ManualClock(NOW)
+    async with scene(ScriptedEngine(), clock=clock) as at:
+        await at.talk.notices.tell("First.")
+        await at.until(lambda: at.told)
+        await at.talk.notices.tell("routines/a.md: is broken.")
+        await at.talk.notices.tell("Third.")
+        await at.talk.notices.forget("routines/a.md: is broken.")
+        await clock.advance(10 * MINUTE)
+        await at.until(lambda: at.told == ["First.", "Third."])
+        assert at.pending == ["First.", "Third."]
+
+
 async def test_several_within_ten_minutes_are_one_notice() -> None:
     clock = ManualClock(NOW)
     async with scene(ScriptedEngine(), clock=clock) as at:

@@ -136,7 +136,7 @@ async def test_done_ends_the_rest_of_the_chain_and_the_agent_hears_of_it() -> No
         await delivered(at, first)
         assert await press(at, "Done") == CommandAnswer()
         assert [one.item.spec.id for one in at.stores.reminders.all()] == ["x1"]
-        assert at.pending == ["The owner is done with the reminder “Drink water.”."]
+        assert at.pending == ["Known to the owner: done with “Drink water.”."]
 
 
 async def test_snoozing_takes_the_rest_of_the_chain_along() -> None:
@@ -147,6 +147,7 @@ async def test_snoozing_takes_the_rest_of_the_chain_along() -> None:
         await press(at, "1 h")
         (new,) = at.stores.reminders.all()
         assert new.item.chain == Chain(3, 1, "w1")
+        assert at.pending == ["Known to the owner: snoozed “Drink water.”, today 11:15."]
 
 
 async def test_buttons_expire_after_a_week() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -23,21 +24,24 @@ TOKEN = {"ANTHROPIC_AUTH_TOKEN": "any"}
 ONLY_A_MODEL = {"ANTHROPIC_MODEL": "opus"}
 EMPTY = {"ANTHROPIC_BASE_URL": "", "ANTHROPIC_API_KEY": "", "ANTHROPIC_AUTH_TOKEN": ""}
 
-AT_A_PLACE = Provider(ProviderKind.CLAUDE, "127.0.0.1", access=ModelAccess.OWN_SERVER)
+AT_A_PLACE = Provider(
+    ProviderKind.CLAUDE, "The model server on this machine", access=ModelAccess.OWN_SERVER
+)
 BY_KEY = Provider(ProviderKind.CLAUDE, "Claude (API key)", access=ModelAccess.KEY)
+HAS_KEY, HAS_TOKEN = "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"
 BY_LOGIN = Provider(ProviderKind.CLAUDE, "Claude")
 
 SETTINGS = {
     "nothing": ({}, None),
     "empty": (EMPTY, None),
     "a model": (ONLY_A_MODEL, None),
-    "a key": (KEY, BY_KEY),
-    "a token": (TOKEN, BY_KEY),
-    "a key and a token": (KEY | TOKEN, BY_KEY),
+    "a key": (KEY, replace(BY_KEY, key_name=HAS_KEY)),
+    "a token": (TOKEN, replace(BY_KEY, key_name=HAS_TOKEN)),
+    "a key and a token": (KEY | TOKEN, replace(BY_KEY, key_name=HAS_TOKEN)),
     "a place": (BASE, AT_A_PLACE),
-    "a place and a key": (BASE | KEY, AT_A_PLACE),
-    "a place and a token": (BASE | TOKEN, AT_A_PLACE),
-    "all": (BASE | KEY | TOKEN | ONLY_A_MODEL, AT_A_PLACE),
+    "a place and a key": (BASE | KEY, replace(AT_A_PLACE, key_name=HAS_KEY)),
+    "a place and a token": (BASE | TOKEN, replace(AT_A_PLACE, key_name=HAS_TOKEN)),
+    "all": (BASE | KEY | TOKEN | ONLY_A_MODEL, replace(AT_A_PLACE, key_name=HAS_TOKEN)),
 }
 USED = (None, ProviderKind.OFFLINE, ProviderKind.CLAUDE)
 
@@ -62,6 +66,19 @@ def test_the_choice_is_as_agreed(
     assert bool(chosen.problem) == (chosen == NO_LOGIN)
     if last_used is ProviderKind.CLAUDE and not wants_offline:
         assert not chosen.is_offline
+
+
+@pytest.mark.parametrize(
+    ("provider", "sentence"),
+    [
+        (OFFLINE, "The built-in offline model answers. `ollim-bot auth login` connects Claude."),
+        (BY_KEY, "Claude (API key) answers."),
+        (AT_A_PLACE, "The model server on this machine answers."),
+        (NO_LOGIN, f"No model answers. {NO_LOGIN.problem}"),
+    ],
+)
+def test_the_start_says_which_model_answers(provider: Provider, sentence: str) -> None:
+    assert provider.who_answers == sentence
 
 
 def test_a_place_without_a_host_is_named_as_it_stands() -> None:

@@ -64,7 +64,7 @@ class InlineBot(Bot):
             self._read,
             engine=self._engine,
             channels=[_discord(self._read)],
-            announce=lambda _: self._print("It is running with its data here."),
+            announce=lambda *_: self._print("It is running with its data here."),
         )
 
     async def _run(self, app: App) -> Ending:

@@ -31,6 +31,7 @@ from ollim_bot.domain.events import (
     ToolStarted,
     TurnEnded,
     TurnFailure,
+    Usage,
 )
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.domain.sessions import SessionId
@@ -124,6 +125,7 @@ class ModelSession:
     def __init__(self, engine: ModelEngine, spec: SessionSpec, tools: Toolset) -> None:
         self.spec = spec
         self.tools = tools
+        self.usage = Usage()
         self._engine = engine
         self._one_at_a_time = asyncio.Lock()
         self._running: asyncio.Task[TurnEnded] | None = None

@@ -42,6 +42,7 @@ async def test_a_start_makes_everything_and_a_stop_leaves_in_good_order(tmp_path
         said = bot.output.read_text()
         assert "is running with its data in ~/data" in said
         assert "ollim-bot web url" in said
+        assert "The built-in offline model answers." in said
         secret = (bot.data / "state" / "web_token").read_text().strip()
         assert secret not in said
         assert (bot.data / "IDENTITY.md").exists()

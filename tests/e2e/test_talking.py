@@ -99,9 +99,9 @@ async def test_what_is_shown_streams_to_the_page(scene: Scene) -> None:
 
 
 FAILURES = {
-    "127.0.0.1 refused the login": Fail(403, "permission_error", "no"),
+    "The model server on this machine refused the login": Fail(403, "permission_error", "no"),
     "no credit left": Fail(400, "invalid_request_error", "Your credit balance is too low"),
-    "127.0.0.1 is overloaded": Fail(529, "overloaded_error", "busy"),
+    "The model server on this machine is overloaded": Fail(529, "overloaded_error", "busy"),
     "cannot use the chosen model": Fail(404, "not_found_error", "model: unknown"),
 }
 

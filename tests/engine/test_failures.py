@@ -146,6 +146,15 @@ def test_a_failure_sends_the_owner_to_where_it_is(
     assert "{" not in sentence
 
 
+def test_a_refused_key_is_told_with_the_setting_that_has_it() -> None:
+    result = ResultMessage("error", 1, 1, is_error=True, num_turns=1, session_id="s")
+    for provider in (OWN_SERVER, replace(CLAUDE, access=ModelAccess.KEY)):
+        for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+            told = failure_of(result, "authentication_failed", replace(provider, key_name=name))
+            assert f"`{name}`" in told.sentence
+            assert "OLLIM_MODEL=offline" in told.sentence
+
+
 def test_the_offline_model_is_not_taken_for_claude() -> None:
     result = ResultMessage("error", 1, 1, is_error=True, num_turns=1, session_id="s")
     assert "Claude" not in failure_of(result, "server_error", OFFLINE).sentence

@@ -44,7 +44,7 @@ from ollim_bot.domain.events import (
 )
 from ollim_bot.domain.provider import CLAUDE, OFFLINE, ModelAccess, Price, Provider
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.engine.stream import TurnReader
+from ollim_bot.engine.stream import CostCounter, TurnReader
 
 
 def system(subtype: str, **data: object) -> SystemMessage:
@@ -246,10 +246,26 @@ def test_the_size_of_the_last_request_counts_with_what_was_cached() -> None:
 
 
 def test_the_cost_goes_on_when_the_process_is_another() -> None:
-    reader = TurnReader({}, spent_before=1.0)
+    reader = TurnReader({}, cost=CostCounter(before=1.0))
     list(reader.read(result(total_cost_usd=0.5)))
     list(reader.read(IDLE))
     assert reader.usage.cost_usd == 1.5
+
+
+@pytest.mark.parametrize(
+    ("total", "own"),
+    [
+        pytest.param(7.5, 0.5, id="counted-on"),
+        pytest.param(7.0, 0.0, id="no-request"),
+        pytest.param(0.5, 0.5, id="counted-from-zero"),
+        pytest.param(None, 0.0, id="not-said"),
+    ],
+)
+def test_what_an_earlier_session_had_cost_is_not_counted(total: float | None, own: float) -> None:
+    reader = TurnReader({}, cost=CostCounter(restored=7.0))
+    list(reader.read(result(total_cost_usd=total)))
+    list(reader.read(IDLE))
+    assert reader.usage.cost_usd == own
 
 
 def test_an_engine_that_is_gone_ends_the_turn() -> None:

@@ -73,3 +73,25 @@ async def test_the_context_counts_what_was_cached_and_the_window_is_the_models(
     assert first.context == second.context == NEW + READ_FROM_CACHE + WRITTEN_TO_CACHE
     assert (first.window, second.window) == (1_000_000, 200_000)
     assert second.cost_usd > first.cost_usd > 0
+
+
+async def test_a_resumed_session_and_a_branch_count_only_what_they_use_themselves(
+    tmp_path: Path, url: str
+) -> None:
+    engine = engine_at(tmp_path, url)
+    spec = SessionSpec("You help.", tmp_path, model="claude-opus-5-5")
+    async with engine.open(spec, Toolset()) as session:
+        first = (await end_of(session, "one")).usage.cost_usd
+        both = (await end_of(session, "two")).usage.cost_usd
+        main = session.id
+    async with engine.open(replace(spec, resume=main), Toolset()) as session:
+        resumed = (await end_of(session, "three")).usage.cost_usd
+        await session.reconfigure(model=spec.model, thinking="off", system_prompt="Be brief.")
+        restarted = (await end_of(session, "four")).usage.cost_usd
+    async with engine.open(replace(spec, branch_of=main), Toolset()) as session:
+        branched = (await end_of(session, "five")).usage.cost_usd
+        assert session.usage.cost_usd == branched
+
+    assert first > 0
+    used = [both, resumed, restarted, branched]
+    assert used == pytest.approx([2 * first, first, 2 * first, first])

@@ -22,6 +22,7 @@ from ollim_bot.prompts.turns import continued_prompt
 
 STAMP = "[2026-02-24 Tue 10:15 AM PST]\n"
 NEWS = "RECENT BACKGROUND UPDATES (mention key findings in your response)\n- (5m ago) 3 mails.\n\n"
+CLICKED = NEWS.replace("3 mails.", "Known to the owner: paused: Morning.")
 SEEN = NEWS.replace("mention key findings in your response", "read-only — main will see these")
 QUOTE = "> hello\n> again\n\nAttached files:\n- downloads/a.pdf\n\n"
 PREAMBLE = "Free text is discarded.\n\nbudget: 3/5\n\n"
@@ -79,6 +80,7 @@ def report(text: str) -> tuple[Part, ...]:
         (f"{STAMP}\nhello", texts.GREETING),
         (f"{STAMP}\n{QUOTE}thanks", texts.THANKS),
         (f"{STAMP}{SEEN}hello", texts.GREETING),
+        (f"{STAMP}{CLICKED}thanks", texts.THANKS),
         (f"{STAMP}{NEWS}thanks", f"Meanwhile:\n- 3 mails.\n\n{texts.THANKS}"),
         ("[button] what can you do", texts.WHAT_I_CAN_DO),
         (f"[fork-started] Topic: taxes.\n{STAMP}", texts.fork_about("taxes")),

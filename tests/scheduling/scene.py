@@ -132,6 +132,10 @@ class Day:
         return [message.text for message in self.log if message.author is Author.PROGRAM]
 
     @property
+    def pending(self) -> list[str]:
+        return [each.message for each in self.store.query(lambda tx: tx.updates.get()).entries]
+
+    @property
     def reminders(self) -> list[str]:
         return sorted(path.stem for path in self.paths.reminders.glob("*.md"))
 

@@ -9,6 +9,7 @@ from tests.scheduling.scene import Day, day
 from tests.scheduling.test_firing import MINUTE
 
 from ollim_bot.domain.chat import Author, ChatMessage, TurnCost, numbered_id
+from ollim_bot.domain.events import EndCause, TurnEnded, Usage
 from ollim_bot.testing.engine import Says, ScriptedEngine, Waits
 
 
@@ -52,6 +53,31 @@ async def test_below_the_cap_and_without_one_jobs_run(tmp_path: Path) -> None:
         spend(at, 9.0, cap=None)
         await at.passes(5 * 60, step=10)
         await at.until(lambda: len(engine.prompts) == 2)
+
+
+async def test_a_cap_that_is_unset_holds_back_nothing_any_more(tmp_path: Path) -> None:
+    async with day(engine := ScriptedEngine(), tmp_path) as at:
+        spend(at, 2.5, cap=2.0)
+        at.routine("plan", "*/5 * * * *", background="true")
+        await at.passes(6 * 60, step=10)
+        await at.until(lambda: len(at.ended("plan")) == 1)
+        await at.chat.command("web", "/config daily_cost_cap none")
+        await at.passes(5 * 60, step=10)
+        await at.until(lambda: len(engine.prompts) == 1)
+
+
+async def test_runs_reach_the_cap_as_answers_do(tmp_path: Path) -> None:
+    usage = Usage(context=1000, cost_usd=1.5)
+    engine = ScriptedEngine()
+    for _ in range(3):
+        engine.then(TurnEnded(EndCause.COMPLETED, usage=usage))
+    async with day(engine, tmp_path) as at:
+        spend(at, 0.5, cap=2.0)
+        at.routine("plan", "*/5 * * * *", background="true")
+        await at.passes(11 * 60, step=10)
+        await at.until(lambda: len(at.ended("plan")) == 2)
+        assert [row.state for row in at.ended("plan")] == ["done", "skipped"]
+        assert "$2.00" in (await at.chat.command("web", "/cost")).text
 
 
 async def test_a_turn_that_stands_in_the_inbox_is_finished_above_the_cap(tmp_path: Path) -> None:

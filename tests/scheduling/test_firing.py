@@ -9,6 +9,8 @@ from tests.scheduling.scene import NOW, day
 
 from ollim_bot.domain.chat import Author
 from ollim_bot.domain.events import FailureKind
+from ollim_bot.domain.inputs import InputId
+from ollim_bot.ports import IncomingMessage
 from ollim_bot.testing.clock import ManualClock
 from ollim_bot.testing.engine import CallsTool, Fails, Says, ScriptedEngine, Waits
 
@@ -133,7 +135,47 @@ async def test_a_reminder_whose_agent_fails_comes_after_three_tries_and_says_why
         assert states.count("attempt_failed") == 2
         assert [row.state for row in at.ended("w1")] == ["failed"]
         (message,) = (one for one in at.log if one.author is Author.BACKGROUND)
-        assert message.footer == "The agent could not do it, so here it is as you wrote it."
+        assert message.footer == (
+            "The agent could not do it (It failed: overloaded), so here it is as you wrote it."
+        )
+        assert at.told == []
+        told = "“Drink water.” did not work: It failed: overloaded."
+        assert at.pending == [f"{told} The owner is given the reminder all the same."]
+        listed = (await at.chat.command("web", "/runs")).text
+        assert "Drink water, delivered (in your own words: It failed: overloaded)" in listed
+
+
+async def test_a_refused_login_is_not_tried_again_and_the_reminder_comes_at_once(
+    tmp_path: Path,
+) -> None:
+    async with day(ScriptedEngine().then(Fails(FailureKind.LOGIN)), tmp_path) as at:
+        at.remind("w1", MINUTE)
+        await at.passes(62, step=1)
+        await at.until(lambda: at.reminders == [])
+        assert at.pings == ["Drink water."]
+        assert at.states("w1") == ["due", "running", "failed", "delivered"]
+
+
+async def test_an_outage_of_the_model_is_told_when_it_is_met_and_when_it_is_over(
+    tmp_path: Path,
+) -> None:
+    engine = ScriptedEngine()
+    for _ in range(24 * 3 + 2):
+        engine.then(Fails(FailureKind.UNREACHABLE))
+    async with day(engine, tmp_path) as at:
+        at.routine("plan", "*/10 * * * *", "Plan.", background="true")
+        at.routine("mail", "0 * * * *", "Mail.")
+        await at.passes(2 * 3600, step=15)
+        await at.until(lambda: len(at.ended("plan")) == 12 and len(at.ended("mail")) == 2)
+        assert at.told == ["“Plan.” did not work: It failed: unreachable."]
+        engine.clear()
+        await at.chat.receive(IncomingMessage(InputId("m1"), "web", "hello"))
+        await at.passes(30)
+        await at.until(lambda: len(at.told) == 2)
+        assert at.told[1] == (
+            "The model answers again. Not done without it: “Plan.” (12 times) and “Mail.” "
+            "(2 times). `ollim-bot runs` says more."
+        )
 
 
 async def test_a_reminder_whose_agent_hangs_comes_after_a_minute_and_once(tmp_path: Path) -> None:
@@ -159,6 +201,21 @@ async def test_a_ping_that_comes_too_late_is_refused(tmp_path: Path) -> None:
         await at.passes(70)
         await at.until(lambda: at.reminders == [])
         assert at.pings == []
+
+
+async def test_the_program_does_not_speak_for_a_ping_that_waits_for_the_owners_turn(
+    tmp_path: Path,
+) -> None:
+    engine = ScriptedEngine().then(Says("Well"), Waits()).then(pings("Time to drink."))
+    async with day(engine, tmp_path) as at:
+        at.remind("w1", MINUTE)
+        await at.chat.receive(IncomingMessage(InputId("m1"), "web", "hello"))
+        await at.passes(60 + 90)
+        assert at.pings == []
+        await at.chat.interrupt()
+        await at.passes(5)
+        await at.until(lambda: at.reminders == [])
+        assert at.pings == ["Time to drink."]
 
 
 async def test_a_full_ping_budget_does_not_swallow_a_reminder(tmp_path: Path) -> None:

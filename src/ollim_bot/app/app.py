@@ -18,9 +18,10 @@ from ollim_bot.app.build import (
     build_schedule,
 )
 from ollim_bot.app.persona import Persona
-from ollim_bot.app.surfaces import Announce, MakeChannel, Surfaces, open_surfaces
+from ollim_bot.app.surfaces import MakeChannel, Surfaces, open_surfaces
 from ollim_bot.clock import SystemClock
 from ollim_bot.conversation import texts
+from ollim_bot.domain.provider import Provider
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.tool_policy import Pattern
 from ollim_bot.errors import OllimError
@@ -45,6 +46,7 @@ from ollim_bot.store.policy_file import PolicyFile
 from ollim_bot.store.steps import count_set
 from ollim_bot.store.store import SqliteStore, Store
 from ollim_bot.store.undo import UndoStore
+from ollim_bot.surfaces.web.surface import WebSurface
 from ollim_bot.tools.gates import Allowed, BackgroundTools, TaintCheck, Undecided, main_gate
 from ollim_bot.tools.job_validator import JobValidator
 from ollim_bot.tools.path_rules import PathPolicy
@@ -57,6 +59,8 @@ _GRACE = 20.0
 # And how long what was said last may take to arrive; if it does not, it does after the next start.
 _LAST_WORDS = 3.0
 _A_DAY = 24 * 60 * 60.0
+
+AnnounceStart = Callable[[WebSurface | None, Provider], None]
 
 _logger = logging.getLogger(__name__)
 
@@ -80,7 +84,7 @@ class App:
     """`clock`, `engine`, `surfaces`, `store`, `ground` replace the real ones in tests.
 
     `channels` make the surfaces that are services of others. `announce` is called when the bot is
-    up, with the page, if there is one.
+    up, with the page, if there is one, and with the provider whose model answers.
     """
 
     def __init__(
@@ -93,7 +97,7 @@ class App:
         store: Store | None = None,
         ground: Ground | None = None,
         channels: Sequence[MakeChannel] = (),
-        announce: Announce = lambda _: None,
+        announce: AnnounceStart = lambda _page, _provider: None,
     ) -> None:
         self._settings = settings
         self._clock = clock or SystemClock(settings.zone)
@@ -161,7 +165,9 @@ class App:
                 heartbeat = HeartbeatFile(paths, self._ground.disk)
                 if refused := await talk.greeting.begun(await asyncio.to_thread(heartbeat.read)):
                     await talk.notices.tell(texts.no_room(refused))
-                services = surfaces.services(talk.conversation, talk, self._announce)
+                services = surfaces.services(
+                    talk.conversation, talk, lambda page: self._announce(page, brain.provider)
+                )
                 services += [run() for run in upkeep]
                 await self._serve(talk, self._scheduler, services)
             except BaseExceptionGroup as several:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from ollim_bot.cli.data import Data, open_data
 from ollim_bot.cli.exports import PAGE_SIZE, export, export_flags
@@ -28,11 +28,11 @@ from ollim_bot.domain.moments import describe, describe_with_distance, duration_
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence
 from ollim_bot.domain.phrases.durations import parse_duration
 from ollim_bot.domain.provider import Price
-from ollim_bot.domain.run_history import NOTES
+from ollim_bot.domain.run_history import DELIVERED, NOTES
 from ollim_bot.domain.runs import in_words, outcome
+from ollim_bot.domain.text import counted
 from ollim_bot.errors import OllimError, WrongInput
 from ollim_bot.store.codecs.rows import LEDGER_ROWS
-from ollim_bot.upkeep.doctor import counted
 
 if TYPE_CHECKING:
     from ollim_bot.store.database import Step
@@ -66,15 +66,22 @@ class RunRecord:
         return steps[-1] if steps else self.rows[-1].state
 
     @property
+    def is_delivered(self) -> bool:
+        """Whether the owner was given the reminder."""
+        return any(row.state == DELIVERED for row in self.rows)
+
+    @property
     def fired(self) -> datetime:
         return self.rows[0].ts
 
     @property
     def facts(self) -> Mapping[str, object]:
+        """The newest value of each fact; the cost is that of all attempts."""
         merged: dict[str, object] = {}
         for row in self.rows:
             merged |= row.facts
-        return merged
+        costs = [cost for row in self.rows if _is_number(cost := row.facts.get("cost_usd"))]
+        return merged | ({"cost_usd": round(sum(costs), 6)} if costs else {})
 
     @property
     def name(self) -> str:
@@ -150,7 +157,8 @@ def _beginnings(record: RunRecord) -> Sequence[str]:
 
 
 def _line(record: RunRecord) -> str:
-    note = plain(" ".join(outcome(record.facts).split()))
+    note = outcome(record.facts, is_delivered=record.is_delivered)
+    note = plain(" ".join(note.split()))
     return f"{record.name}  ({note})" if note else record.name
 
 
@@ -158,6 +166,7 @@ def _facts(record: RunRecord, now: datetime) -> dict[str, str]:
     facts, occurrence = record.facts, record.occurrence
     due = occurrence.scheduled_at
     by_hand = ", by hand" if occurrence.manual else ""
+    is_given = record.is_delivered or record.state == "skipped"
     return {
         "id": record.id,
         "what": f"{occurrence.kind} {occurrence.job_id}{by_hand}",
@@ -170,7 +179,7 @@ def _facts(record: RunRecord, now: datetime) -> dict[str, str]:
         "attempts": _attempts(facts),
         "spoke": "in the conversation" if facts.get("answered") else "",
         "pings": "",
-        "silent": "" if record.state == "skipped" else str(facts.get("silent_because") or ""),
+        "silent": "" if is_given else str(facts.get("silent_because") or ""),
         "report": str(facts.get("report") or ""),
         "tools": _tools(facts),
         "used": _used(facts),
@@ -237,11 +246,15 @@ def _short(tool: object) -> str:
 def _used(facts: Mapping[str, object]) -> str:
     tokens, cost = facts.get("tokens"), facts.get("cost_usd")
     words = [f"{tokens} tokens"] if tokens else []
-    if isinstance(cost, int | float):
+    if _is_number(cost):
         words.append(f"${cost:.4f}")
     elif words and (price := _PRICES.get(str(facts.get("price")))):
         words.append(price)
     return ", ".join(words)
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float)
 
 
 def _step(row: LedgerRow) -> str:
@@ -252,7 +265,7 @@ def _step(row: LedgerRow) -> str:
 
 
 def _state(record: RunRecord) -> str:
-    return plain(in_words(record.state))
+    return "delivered" if record.is_delivered else plain(in_words(record.state))
 
 
 def _listed(value: object) -> list[object]:

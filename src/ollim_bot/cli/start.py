@@ -16,6 +16,7 @@ from ollim_bot.cli.data import note
 from ollim_bot.cli.framework import Caller
 from ollim_bot.cli.terminal import Style, painted, typed, width_of, wrapped
 from ollim_bot.connections import allow_many_descriptors
+from ollim_bot.domain.provider import Provider
 from ollim_bot.environment import own_command, python_places
 from ollim_bot.errors import OllimError
 from ollim_bot.logs import RedactingFilter, set_up_logging
@@ -66,10 +67,11 @@ def run(caller: Caller) -> None:
 
 
 async def _until_stopped(settings: Settings, caller: Caller, redacting: RedactingFilter) -> Ending:
-    def announce(page: WebSurface | None) -> None:
+    def announce(page: WebSurface | None, provider: Provider) -> None:
         root = caller.shown(settings.paths.root)
         running = _RUNNING.format(version=__version__, root=root)
         print(wrapped(running, width_of(sys.stdout)), flush=True)
+        print(wrapped(provider.who_answers, width_of(sys.stdout)), flush=True)
         if page is not None:
             redacting.learn(page.secret.reveal())
             print(_page(page, caller.environ), flush=True)

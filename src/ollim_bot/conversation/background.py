@@ -24,8 +24,8 @@ from ollim_bot.conversation.background_attempt import (
 from ollim_bot.conversation.disk_gate import DiskGate
 from ollim_bot.domain.decision import Progress, Skip, run_priority
 from ollim_bot.domain.initiative import is_initiative
-from ollim_bot.domain.jobs import Job
-from ollim_bot.domain.notices import Notice
+from ollim_bot.domain.jobs import Job, is_ordered
+from ollim_bot.domain.notices import failing_key
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState, SkipReason
 from ollim_bot.domain.runs import Run, RunPolicy
 from ollim_bot.domain.runtime_config import RuntimeConfig
@@ -33,7 +33,14 @@ from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.errors import OllimError, StorageError
 from ollim_bot.logs import log_fields
 from ollim_bot.store.database import Step
-from ollim_bot.store.steps import leave_notice, leave_update, new_notice
+from ollim_bot.store.steps import (
+    leave_failure,
+    leave_notice,
+    leave_update,
+    new_notice,
+    note_answer,
+    note_success,
+)
 from ollim_bot.store.transaction import Transaction
 
 Rank = tuple[int, float]
@@ -91,8 +98,8 @@ _logger = logging.getLogger(__name__)
 
 _ONLY_TRY = Try()
 
-# What the owner is told, or only the agent.
-_Word = Notice | PendingUpdate | None
+# Leaves what the owner is told, or only the agent.
+_Word = Step[None]
 
 # Work that finishes at once when the event is set.
 _Work = Callable[[asyncio.Event], Coroutine[None, None, None]]
@@ -165,18 +172,19 @@ class BackgroundRuns:
         if skip.reason is SkipReason.BUDGET:
             # The agent is left the text: the budget has no ping for the owner.
             text = background_attempt.unsaid(job, background_attempt.BUDGET_USED_UP)
-            word: _Word = PendingUpdate(self._around.clock.now(), text, update_id)
+            word = self._update(text, update_id)
             facts = {"report": text, "silent_because": background_attempt.BUDGET_USED_UP}
         else:
             is_skill = skip.reason is SkipReason.MISSING_SKILL
             sentence = background_attempt.no_such_skill(skip.detail) if is_skill else skip.detail
             told = background_attempt.not_run(name, sentence)
-            word = self._word(job, told, key=told, update_id=update_id)
+            notice = new_notice(told)
+            word = self._word(job, told, lambda tx: leave_notice(tx, notice, tx.now), update_id)
             facts = {"error": sentence, "silent_because": "it was not run"}
         named = {"job": name, "reason": skip.reason.value, **facts}
 
         def step(tx: Transaction) -> None:
-            _leave(tx, word)
+            word(tx)
             tx.ledger.append(_row(tx, occurrence, OccurrenceState.SKIPPED, named))
 
         await _to_its_end(partial(self._commit_last, step))
@@ -216,7 +224,7 @@ class BackgroundRuns:
             outcome = Outcome(OccurrenceState.FAILED, attempt.usage, reason)
         progress = Progress(OccurrenceState.RUNNING, this.number, run.has_effects)
         is_retried = this.may_fail and is_begun.is_set() and progress.may_retry
-        if outcome.state is OccurrenceState.FAILED and is_retried:
+        if outcome.state is OccurrenceState.FAILED and is_retried and outcome.may_pass:
             outcome = replace(outcome, state=OccurrenceState.ATTEMPT_FAILED)
         return run, outcome
 
@@ -241,11 +249,15 @@ class BackgroundRuns:
         """Write the last row, together with what the run leaves to be told."""
         facts = end_facts(run, occurrence, outcome, self._around.clock.now(), attempts=number)
         is_over = outcome.state not in (OccurrenceState.ATTEMPT_FAILED, OccurrenceState.CUT_OFF)
-        word = self._last_word(run, occurrence, outcome) if is_over else None
+        word = self._last_word(run, occurrence, outcome) if is_over else _nothing
+        over = new_notice("")
         is_paid = is_over and run.job is not None and is_initiative(run.job)
 
         def step(tx: Transaction) -> None:
-            _leave(tx, word)
+            word(tx)
+            if outcome.state is OccurrenceState.DONE:
+                note_answer(tx, over, tx.now)
+                note_success(tx, occurrence.job_id)
             if is_paid:
                 # The token of a ping that did not come is given back.
                 tx.budget.change(lambda budget: budget.released(occurrence.id, tx.now))
@@ -258,24 +270,34 @@ class BackgroundRuns:
         """The duty to report is met by the program if the agent did not, and a failure is told."""
         assert run.job is not None
         if outcome.error:
-            sentence, key = background_attempt.failed(run.label, outcome.error), occurrence.id
-            return self._word(run.job, sentence, key=f"run {key}", update_id=f"run {key}")
-        now, update_id = self._around.clock.now(), os.urandom(4).hex()
+            sentence = background_attempt.failed(run.label, outcome.error)
+            notice = new_notice(sentence, key=failing_key(occurrence.job_id, outcome.error))
+            is_outage, label = outcome.is_outage, run.label
+
+            def tell(tx: Transaction) -> None:
+                leave_failure(tx, notice, label, tx.now, is_outage=is_outage)
+
+            return self._word(run.job, sentence, tell, f"run {occurrence.id}")
+        update_id = os.urandom(4).hex()
         if run.owes_report:
-            return PendingUpdate(now, background_attempt.without_report(run.label), update_id)
+            return self._update(background_attempt.without_report(run.label), update_id)
         if run.job.spec.set_by and run.refused_pings and not (run.pings or run.reports):
-            unsaid = background_attempt.unsaid(run.job, why_refused(run))
-            return PendingUpdate(now, unsaid, update_id)
-        return None
+            return self._update(background_attempt.unsaid(run.job, why_refused(run)), update_id)
+        return _nothing
 
-    def _word(self, job: Job, sentence: str, *, key: str, update_id: str) -> _Word:
-        """For the owner, or only for the agent where the bot has set the job by itself.
+    def _word(self, job: Job, sentence: str, tell: _Word, update_id: str) -> _Word:
+        """For the owner by `tell`, or only for the agent.
 
-        Else what such a job is called would reach the owner without a ping of the budget.
+        The owner is given a `must` reminder, and needs no word of its failure. What the bot has set
+        by itself is called by its own words, which are no reason to reach the owner.
         """
-        if job.spec.set_by is None:
-            return new_notice(sentence, key=key)
-        return PendingUpdate(self._around.clock.now(), sentence, update_id)
+        if is_ordered(job):
+            return self._update(background_attempt.came_all_the_same(sentence), update_id)
+        return tell if job.spec.set_by is None else self._update(sentence, update_id)
+
+    def _update(self, text: str, update_id: str) -> _Word:
+        update = PendingUpdate(self._around.clock.now(), text, update_id)
+        return lambda tx: leave_update(tx, update)
 
     async def _commit_last(self, step: Step[None], hurry: asyncio.Event) -> None:
         await self._commit(step, hurry)
@@ -297,11 +319,8 @@ class BackgroundRuns:
             return RuntimeConfig()
 
 
-def _leave(tx: Transaction, word: _Word) -> None:
-    if isinstance(word, Notice):
-        leave_notice(tx, word, tx.now)
-    elif word is not None:
-        leave_update(tx, word)
+def _nothing(_: Transaction) -> None:
+    """Nothing is to be told."""
 
 
 def _row(

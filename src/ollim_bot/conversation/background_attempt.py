@@ -18,10 +18,10 @@ from ollim_bot.domain.events import (
     AgentEvent,
     Compacted,
     EndCause,
+    FailureKind,
     SessionNamed,
     TurnEnded,
     Usage,
-    UsageReported,
 )
 from ollim_bot.domain.forward_schedule import UpcomingSchedule
 from ollim_bot.domain.jobs import Chain, Job, Reminder, ReportMode
@@ -79,6 +79,10 @@ def failed(name: str, reason: str) -> str:
     return f"“{name}” did not work: {reason}"
 
 
+def came_all_the_same(sentence: str) -> str:
+    return f"{sentence} The owner is given the reminder all the same."
+
+
 def not_run(name: str, reason: str) -> str:
     return f"“{name}” was not run: {reason}"
 
@@ -106,11 +110,21 @@ _NOTHING_USED = Usage()
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`error` says why it did not work, if it did not."""
+    """`error` says why it did not work, if it did not; `kind` says it if the model failed."""
 
     state: OccurrenceState
     usage: Usage = _NOTHING_USED
     error: str = ""
+    kind: FailureKind | None = None
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether another attempt may work."""
+        return self.kind is None or not self.kind.is_lasting
+
+    @property
+    def is_outage(self) -> bool:
+        return self.kind is not None and self.kind.is_outage
 
 
 def end_facts(
@@ -315,11 +329,14 @@ class Attempt:
         tools = replace(tools, gate=self._noting_effects(tools.gate))
         async with around.engine.open(spec, tools) as agent:
             events = around.auto_commit.watching(agent.turn(prompt))
-            async for event in watch.watching(events, job=run.label):
-                await self._note(event)
-                if isinstance(event, TurnEnded):
-                    outcome = self._outcome(event)
-        return outcome
+            try:
+                async for event in watch.watching(events, job=run.label):
+                    await self._note(event)
+                    if isinstance(event, TurnEnded):
+                        outcome = self._outcome(event)
+            finally:
+                self.usage = agent.usage
+        return replace(outcome, usage=self.usage)
 
     def _noting_effects(self, gate: Gate) -> Gate:
         """The ledger knows of the first call that may be seen, before it is made.
@@ -402,8 +419,6 @@ class Attempt:
                 await self._name(session_id)
             case Compacted(session_id=session_id):
                 self.run.session = session_id
-            case UsageReported(usage) | TurnEnded(usage=usage):
-                self.usage = usage
 
     async def _name(self, session: SessionId) -> None:
         run = self.run
@@ -418,7 +433,7 @@ class Attempt:
 
     def _outcome(self, end: TurnEnded) -> Outcome:
         if end.failure is not None:
-            return self._failed(end.failure.sentence)
+            return replace(self._failed(end.failure.sentence), kind=end.failure.kind)
         if end.cause is not EndCause.COMPLETED:
             return self._failed(STOPPED)
         return Outcome(OccurrenceState.DONE, self.usage)

@@ -73,8 +73,16 @@ class Notices:
         return await self._store.read(lambda tx: tx.notices.get().keys(start))
 
     async def forget(self, key: str) -> None:
-        """What was told is over, so that it will be told when it comes again."""
-        await self._store.transact(lambda tx: tx.notices.change(lambda known: known.without(key)))
+        """It is over: it is told no more if it still waits, and again when it comes again."""
+
+        def step(tx: Transaction) -> None:
+            record = tx.notices.get()
+            waiting: set[str | None] = {each.id for each in record.untold if each.key == key}
+            tx.notices.put(record.withdrawn(key))
+            if waiting:
+                tx.updates.change(lambda pending: pending.without(waiting))
+
+        await self._store.transact(step)
 
     async def run(self) -> None:
         """Post notices when the conversation allows it, until cancelled."""

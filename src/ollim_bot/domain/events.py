@@ -142,6 +142,32 @@ class FailureKind(StrEnum):
     SESSION_LOST = "session_lost"
     OTHER = "other"
 
+    @property
+    def is_outage(self) -> bool:
+        """Whether the model answers no request at all, so that all jobs fail for one cause."""
+        return self in _OUTAGES
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether the same request would fail again until a person changes something."""
+        return self in _LASTING
+
+
+_OUTAGES = frozenset(
+    {
+        FailureKind.LOGIN,
+        FailureKind.BILLING,
+        FailureKind.OVERLOADED,
+        FailureKind.UNREACHABLE,
+        FailureKind.LIMIT,
+    }
+)
+
+
+_LASTING = frozenset(
+    {FailureKind.LOGIN, FailureKind.BILLING, FailureKind.MODEL_UNKNOWN, FailureKind.TOO_LONG}
+)
+
 
 @dataclass(frozen=True, slots=True)
 class TurnFailure:

@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from ollim_bot.domain.text import counted
+
 MOST_TOLD = 200
+MOST_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +23,16 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class NoticeRecord:
-    """`told` has what was told, by key, and when, the newest as the last; `untold` waits."""
+    """`told` has what was told, by key, and when, the newest as the last; `untold` waits.
+
+    `outage` counts for each job how often it failed since the model stopped to answer; None while
+    the model answers.
+    """
 
     told: Mapping[str, datetime] = field(default_factory=dict)
     last_told_at: datetime | None = None
     untold: tuple[Notice, ...] = ()
+    outage: Mapping[str, int] | None = None
 
     def knows(self, key: str) -> bool:
         return key in self.told or any(each.key == key for each in self.untold)
@@ -39,13 +47,41 @@ class NoticeRecord:
         kept = [*told.items(), *((key, now) for key in keys)][-MOST_TOLD:]
         ids = {each.id for each in notices}
         untold = tuple(each for each in self.untold if each.id not in ids)
-        return NoticeRecord(dict(kept), now, untold)
+        return replace(self, told=dict(kept), last_told_at=now, untold=untold)
 
     def without(self, key: str) -> NoticeRecord:
         """So that it is told when it comes again."""
         return replace(self, told={name: at for name, at in self.told.items() if name != key})
 
+    def withdrawn(self, key: str) -> NoticeRecord:
+        """It is over: what waits is not told any more, and it is told when it comes again."""
+        rest = tuple(each for each in self.untold if each.key != key)
+        return replace(self.without(key), untold=rest)
+
+    def with_outage(self, job: str) -> NoticeRecord:
+        """The model did not answer, and the job failed."""
+        touched = self.outage or {}
+        return replace(self, outage={**touched, job: touched.get(job, 0) + 1})
+
     def keys(self, start: str) -> list[str]:
         """The keys that begin so, of all that was told or waits."""
         known = (*self.told, *(each.key for each in self.untold))
         return [key for key in known if key.startswith(start)]
+
+
+def failing_key(job_id: str, reason: str = "") -> str:
+    """Begins the same for all reasons why a job fails."""
+    return f"failing {job_id}: {reason}"
+
+
+def outage_over(touched: Mapping[str, int]) -> str:
+    """What the owner is told when the model answers again."""
+    jobs = [_times(job, number) for job, number in touched.items()]
+    if (more := len(jobs) - MOST_NAMED) > 0:
+        jobs = [*jobs[:MOST_NAMED], counted(more, "other")]
+    listed = " and ".join(filter(None, [", ".join(jobs[:-1]), jobs[-1]]))
+    return f"The model answers again. Not done without it: {listed}. `ollim-bot runs` says more."
+
+
+def _times(job: str, number: int) -> str:
+    return f"“{job}”" if number == 1 else f"“{job}” ({number} times)"

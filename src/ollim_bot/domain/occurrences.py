@@ -13,6 +13,9 @@ from ollim_bot.domain.jobs import JobKind
 
 MAX_ATTEMPTS = 3
 
+# The fact of a row whose cost is part of the cost of an answer in the conversation.
+COST_IN_ANSWER = "cost_in_answer"
+
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _BY_HAND = ":manual"
 _DELIVERED = ":delivery"

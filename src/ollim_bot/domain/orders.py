@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Lock
 
 
 class Order:
     """Taken before the delivery is made; given back if it is known to have failed.
 
+    While `has_ready_ping`, the run has its message and waits for the owner's turn to end.
+
     Locked, since runs pay for their pings in threads.
     """
 
     def __init__(self, *, is_delivered: bool = False) -> None:
         self._is_taken = is_delivered
+        self._ready_pings = 0
         self._lock = Lock()
 
     @property
     def is_taken(self) -> bool:
         return self._is_taken
+
+    @property
+    def has_ready_ping(self) -> bool:
+        return self._ready_pings > 0
+
+    @contextmanager
+    def ready_ping(self) -> Iterator[None]:
+        self._ready_pings += 1
+        try:
+            yield
+        finally:
+            self._ready_pings -= 1
 
     def take(self) -> bool:
         """False if it is taken already."""

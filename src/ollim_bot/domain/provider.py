@@ -12,7 +12,13 @@ NOT_SIGNED_IN = "Not signed in. Run `ollim-bot auth login`."
 # Variables that the engine reads from the environment and sends along; none is our setting.
 SENT_ALONG = ("CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_CUSTOM_HEADERS")
 
-_NAMES_ONE = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
+# In the order in which the engine prefers them.
+_KEYS = ("ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY")
+_NAMES_ONE = (*_KEYS, "ANTHROPIC_BASE_URL")
+
+_WITH_KEY = "Claude (API key)"
+_ON_THIS_MACHINE = "The model server on this machine"
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 # At this address, the costs that the engine reports are the costs that are paid.
@@ -43,12 +49,25 @@ class Price(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """`name` is for the owner to read; `problem` says what is missing, if anything is."""
+    """`name` is for the owner to read; `problem` says what is missing, if anything is.
+
+    `key_name` is the setting that has the key, if there is one.
+    """
 
     kind: ProviderKind
     name: str
     problem: str = ""
     access: ModelAccess = ModelAccess.LOGIN
+    key_name: str = ""
+
+    @property
+    def who_answers(self) -> str:
+        """A sentence for the terminal."""
+        if self.problem:
+            return f"No model answers. {self.problem}"
+        if self.is_offline:
+            return "The built-in offline model answers. `ollim-bot auth login` connects Claude."
+        return f"{self.name} answers."
 
     @property
     def is_offline(self) -> bool:
@@ -91,15 +110,22 @@ def choose_provider(
     """
     if wants_offline:
         return OFFLINE
+    key_name = next((name for name in _KEYS if anthropic.get(name)), "")
     if base := anthropic.get("ANTHROPIC_BASE_URL"):
-        host = urlsplit(base).hostname or base
-        access = ModelAccess.KEY if host == _CLAUDES_HOST else ModelAccess.OWN_SERVER
-        return Provider(ProviderKind.CLAUDE, host, access=access)
+        return _at_address(base, key_name)
     if names_provider(anthropic):
-        return Provider(ProviderKind.CLAUDE, "Claude (API key)", access=ModelAccess.KEY)
+        return Provider(ProviderKind.CLAUDE, _WITH_KEY, access=ModelAccess.KEY, key_name=key_name)
     if is_logged_in:
         return CLAUDE
     return OFFLINE if last_used in (None, ProviderKind.OFFLINE) else NO_LOGIN
+
+
+def _at_address(base: str, key_name: str) -> Provider:
+    host = urlsplit(base).hostname or base
+    if host == _CLAUDES_HOST:
+        return Provider(ProviderKind.CLAUDE, _WITH_KEY, access=ModelAccess.KEY, key_name=key_name)
+    name = _ON_THIS_MACHINE if host in _LOOPBACK else host
+    return Provider(ProviderKind.CLAUDE, name, access=ModelAccess.OWN_SERVER, key_name=key_name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,14 @@ def in_words(state: str) -> str:
     return _IN_WORDS.get(state, state)
 
 
-def outcome(facts: Mapping[str, object]) -> str:
-    """Why it failed or was skipped, what it did, or why it was silent; empty if none is known."""
+def outcome(facts: Mapping[str, object], *, is_delivered: bool = False) -> str:
+    """Why it failed or was skipped, what it did, or why it was silent; empty if none is known.
+
+    `is_delivered` says that the owner was given the reminder, by its run or by the program.
+    """
+    if is_delivered and not any(facts.get(name) for name in _DEEDS):
+        error = str(facts.get("error") or "").removesuffix(".")
+        return f"in your own words: {error}" if error else "in your own words"
     if error := str(facts.get("error") or facts.get("reason") or ""):
         return _REASONS.get(error, error).removesuffix(".")
     did = [word for name, word in _DEEDS.items() if facts.get(name)]

@@ -140,3 +140,8 @@ def _marked(mark: str, lines: Sequence[str], start: int) -> Iterator[str]:
     for number, line in enumerate(lines[:_MOST_LINES]):
         words = f"…{line[start:]}" if number == 0 and start else line
         yield f"{mark} {one_line(words, _LONGEST_LINE)}"
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 routine`, `2 routines`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -8,10 +8,14 @@ has not. Both may be repeated until the next pop.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 MAX_PENDING_UPDATES = 10
+
+# Begins an update of what the owner did themselves.
+KNOWN_TO_OWNER = "Known to the owner: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,10 @@ class PendingUpdates:
         cut = len(entries) - (MAX_PENDING_UPDATES - 1)
         return PendingUpdates(entries[cut:], self.omitted + cut, self._first), entries[:cut]
 
+    def without(self, ids: Container[str | None]) -> PendingUpdates:
+        """Without updates that are no longer true."""
+        return replace(self, entries=tuple(each for each in self.entries if each.id not in ids))
+
     def restored(self, claim: PendingUpdates) -> PendingUpdates:
         """With a claim whose prompt was never taken back at the front, in its order."""
         if self._still_holds(claim):
@@ -75,6 +83,11 @@ class PendingUpdates:
         # first one of the claim, the process died before the claim left the file, and the file
         # holds the claim and all that was appended since.
         return self._first == claim._first
+
+
+def owner_did(now: datetime, what: str, update_id: str) -> PendingUpdate:
+    """An update of what the owner did without the agent, who need not mention it."""
+    return PendingUpdate(now, f"{KNOWN_TO_OWNER}{what}", update_id)
 
 
 def pop_pending_updates(pending: PendingUpdates) -> tuple[PendingUpdates, PendingUpdates]:

@@ -86,9 +86,10 @@ class ClaudeEngine:
     async def _start(
         self, tools: Toolset, refused: dict[str, str], spec: SessionSpec
     ) -> Connection:
-        earlier = spec.resume or spec.branch_of
+        earlier, spent_before = spec.resume or spec.branch_of, 0.0
         if earlier is not None:
             await asyncio.to_thread(self._transcripts.repair, earlier)
+            spent_before = await asyncio.to_thread(self._transcripts.spent, earlier)
         async with private_file(self._folder, spec.system_prompt) as prompt:
             options = options_for(
                 spec,
@@ -98,7 +99,7 @@ class ClaudeEngine:
                 refused=refused,
                 cli=self._cli,
             )
-            return await Connection.open(options)
+            return await Connection.open(options, spent_before)
 
 
 @asynccontextmanager

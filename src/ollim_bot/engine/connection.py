@@ -38,9 +38,15 @@ class EngineExited:
 
 
 class Connection:
-    """Reads all messages into an unbounded queue: an engine whose output is not read blocks."""
+    """Reads all messages into an unbounded queue: an engine whose output is not read blocks.
 
-    def __init__(self, client: ClaudeSDKClient, stderr_tail: deque[str]) -> None:
+    `spent_before` is the cost in dollars from which the process goes on counting.
+    """
+
+    def __init__(
+        self, client: ClaudeSDKClient, stderr_tail: deque[str], spent_before: float
+    ) -> None:
+        self.spent_before = spent_before
         self.messages: asyncio.Queue[Message | EngineExited] = asyncio.Queue()
         self._client = client
         self._stderr_tail = stderr_tail
@@ -49,7 +55,7 @@ class Connection:
         self._reader = asyncio.create_task(self._read())
 
     @classmethod
-    async def open(cls, options: ClaudeAgentOptions) -> Self:
+    async def open(cls, options: ClaudeAgentOptions, spent_before: float = 0.0) -> Self:
         """Raises `SessionLost`, or `EngineError` if no engine can be started."""
         stderr_tail: deque[str] = deque(maxlen=_STDERR_LINES)
         client = ClaudeSDKClient(replace(options, stderr=stderr_tail.append))
@@ -62,7 +68,7 @@ class Connection:
                 raise SessionLost(options.resume) from error
             _logger.warning("The engine did not start: %s %s", error, "\n".join(stderr_tail))
             raise EngineError("The engine did not start. Run `ollim-bot doctor`.") from error
-        return cls(client, stderr_tail)
+        return cls(client, stderr_tail, spent_before)
 
     @property
     def is_alive(self) -> bool:

@@ -13,7 +13,10 @@ from ollim_bot.domain.text import shortened
 _LONGEST_DETAIL = 200
 
 SENTENCES: Mapping[FailureKind, str] = {
-    FailureKind.LOGIN: "Claude refused the login. Run `ollim-bot auth login`, then send it again.",
+    FailureKind.LOGIN: (
+        "Claude refused the login of your account. Run `ollim-bot auth login`, then send it again. "
+        "With `OLLIM_MODEL=offline` the built-in model answers."
+    ),
     FailureKind.BILLING: "The Claude account has no credit left. Add some, then send it again.",
     FailureKind.OVERLOADED: "Claude is overloaded. Try again in a few minutes.",
     FailureKind.UNREACHABLE: "Claude could not be reached. Check the connection, then try again.",
@@ -33,14 +36,15 @@ SENTENCES: Mapping[FailureKind, str] = {
 
 _BY_ACCESS: Mapping[tuple[ModelAccess, FailureKind], str] = {
     (ModelAccess.KEY, FailureKind.LOGIN): (
-        "Claude refused the login. Look at `ANTHROPIC_API_KEY`, then start the bot again."
+        "Claude refused the login with the key in `{key}`. Set one that is valid, then start the "
+        "bot again. With `OLLIM_MODEL=offline` the built-in model answers."
     ),
     (ModelAccess.OWN_SERVER, FailureKind.LOGIN): (
-        "{name} refused the login. Look at `ANTHROPIC_API_KEY` and `ANTHROPIC_BASE_URL`, then "
-        "start the bot again."
+        "{name} refused the login. Look at `{key}` and `ANTHROPIC_BASE_URL`, then start the bot "
+        "again. With `OLLIM_MODEL=offline` the built-in model answers."
     ),
     (ModelAccess.OWN_SERVER, FailureKind.BILLING): (
-        "The account at {name} has no credit left. Add some, then send it again."
+        "{name} says that the account has no credit left. Add some, then send it again."
     ),
     (ModelAccess.OWN_SERVER, FailureKind.OVERLOADED): (
         "{name} is overloaded. Try again in a few minutes."
@@ -89,7 +93,7 @@ def failure_of(result: ResultMessage, error: str | None, provider: Provider) -> 
     if kind is FailureKind.OTHER and (detail := _detail(result)):
         return TurnFailure(kind, f"The answer failed: {detail}")
     told = _BY_ACCESS.get((provider.access, kind), SENTENCES[kind])
-    return TurnFailure(kind, told.format(name=provider.name))
+    return TurnFailure(kind, told.format(name=provider.name, key=provider.key_name))
 
 
 def _kind(result: ResultMessage, error: str | None) -> FailureKind:

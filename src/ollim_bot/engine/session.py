@@ -16,13 +16,14 @@ from ollim_bot.domain.events import (
     SessionNamed,
     TurnEnded,
     Usage,
+    UsageReported,
 )
 from ollim_bot.domain.provider import CLAUDE, Provider
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.engine.connection import Connection, EngineExited
 from ollim_bot.engine.failures import failure
-from ollim_bot.engine.stream import TurnReader
+from ollim_bot.engine.stream import CostCounter, TurnReader
 from ollim_bot.errors import EngineError, SessionLost
 from ollim_bot.ports import Image, Prompt, SessionSpec
 
@@ -50,8 +51,8 @@ class ClaudeSession:
         # The last session id of which the engine certainly has a record.
         self._stored = spec.resume
         self._usage = Usage()
-        # Each process counts its cost from zero; this is the sum of the earlier ones.
-        self._spent_before = 0.0
+        # The cost of the earlier processes of this session.
+        self._cost_before = 0.0
         self._connection: Connection | None = None
         self._is_outdated = False
         self._is_closed = False
@@ -62,6 +63,10 @@ class ClaudeSession:
     @property
     def id(self) -> SessionId | None:
         return self._spec.resume
+
+    @property
+    def usage(self) -> Usage:
+        return self._usage
 
     def turn(self, prompt: Prompt) -> AsyncIterator[AgentEvent]:
         named = {} if prompt.id is None else {"uuid": prompt.id}
@@ -86,7 +91,7 @@ class ClaudeSession:
     async def connect(self) -> Connection:
         """Raises `SessionLost`, or `EngineError` if no engine can be started."""
         self._is_outdated = False
-        self._spent_before = self._usage.cost_usd
+        self._cost_before = self._usage.cost_usd
         try:
             self._connection = await self._start(self._spec)
         except SessionLost:
@@ -139,7 +144,8 @@ class ClaudeSession:
             return self._failed(FailureKind.SESSION_LOST)
         except EngineError:
             return self._failed(FailureKind.ENGINE_DIED)
-        reader = TurnReader(self._refused, self._usage, self._spent_before, self._provider)
+        counted = CostCounter(self._cost_before, connection.spent_before)
+        reader = TurnReader(self._refused, self._usage, counted, self._provider)
         return EngineTurn(connection, reader)
 
     async def _connected(self) -> Connection:
@@ -163,6 +169,8 @@ class ClaudeSession:
         match event:
             case SessionNamed(session_id) | Compacted(session_id):
                 self._spec = replace(self._spec, resume=session_id)
+            case UsageReported(usage):
+                self._usage = usage
             case TurnEnded(usage=usage, failure=told):
                 self._usage = usage
                 if told is None or told.kind is not FailureKind.ENGINE_DIED:

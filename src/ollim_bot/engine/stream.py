@@ -55,6 +55,25 @@ _NOTHING_USED = Usage()
 _INTERRUPTED = ("aborted_streaming", "aborted_tools")
 
 
+@dataclass(frozen=True, slots=True)
+class CostCounter:
+    """Counts what a session has cost since it was opened.
+
+    `before` is the cost of its earlier processes. A process goes on counting from `restored`, the
+    cost of the session that it resumes or branches off from.
+    """
+
+    before: float = 0.0
+    restored: float = 0.0
+
+    def with_total(self, total: float) -> float:
+        is_restored = total >= self.restored
+        return self.before + (total - self.restored if is_restored else total)
+
+
+_NEW_SESSION = CostCounter()
+
+
 class TurnReader:
     """The state of one turn. It is over when a result has come and the engine is idle again.
 
@@ -65,12 +84,12 @@ class TurnReader:
         self,
         refused: Mapping[str, str],
         usage: Usage = _NOTHING_USED,
-        spent_before: float = 0.0,
+        cost: CostCounter = _NEW_SESSION,
         provider: Provider = CLAUDE,
     ) -> None:
         self.is_over = False
         self.usage = replace(usage, price=provider.price)
-        self._spent_before = spent_before
+        self._cost = cost
         self._provider = provider
         self._text = StreamedText()
         self._calls = ToolCallTracker(refused)
@@ -193,12 +212,8 @@ class TurnReader:
 
     def _end(self, result: ResultMessage) -> Iterator[AgentEvent]:
         self.is_over = True
-        cost = result.total_cost_usd if self.usage.price is Price.LISTED else None
-        self.usage = replace(
-            self.usage,
-            cost_usd=self._spent_before + (cost or 0.0),
-            window=_window(result, self._model) or self.usage.window,
-        )
+        window = _window(result, self._model) or self.usage.window
+        self.usage = replace(self.usage, cost_usd=self._cost_at(result), window=window)
         if result.terminal_reason in _INTERRUPTED:
             yield TurnEnded(EndCause.INTERRUPTED, usage=self.usage)
         elif result.is_error:
@@ -207,6 +222,12 @@ class TurnReader:
             yield TurnEnded(EndCause.FAILED, failure=told, usage=self.usage)
         else:
             yield TurnEnded(EndCause.COMPLETED, result.result or "", usage=self.usage)
+
+    def _cost_at(self, result: ResultMessage) -> float:
+        if self.usage.price is not Price.LISTED:
+            return 0.0
+        total = result.total_cost_usd
+        return self.usage.cost_usd if total is None else self._cost.with_total(total)
 
 
 class StreamedText:

@@ -27,6 +27,8 @@ _LINES_BEFORE_A_PROMPT = 100
 _CHUNK = 1024 * 1024
 # In the line that a process writes when it ends: a session resumes from its `leafUuid`.
 _LAST_PROMPT = b'"type":"last-prompt"'
+# In the line of the same moment that says what the session has cost.
+_COST_STATE = b'"type":"cost-state"'
 # The folder name of a longer path ends in a hash, which the SDK and its program make differently.
 _LONGEST_NAME = 200
 
@@ -62,6 +64,12 @@ class Transcripts:
         if path is not None:
             with _readable():
                 repair_resume_point(path)
+
+    def spent(self, session: SessionId) -> float:
+        """The dollars that a process counts from if it resumes or branches off the session."""
+        path = self.find(session)
+        with _readable():
+            return 0.0 if path is None else recorded_cost(path)
 
     def sessions(self, directory: Path, limit: int) -> Sequence[StoredSession]:
         """The newest first, without those of other folders with similar names."""
@@ -159,6 +167,17 @@ def repair_resume_point(path: Path, chunk: int = _CHUNK) -> None:
         # One write at the end: a process of the session may append at the same time.
         with open(open_file(path, os.O_WRONLY | os.O_APPEND), "ab") as file:
             file.write((b"\n" if is_torn else b"") + row + b"\n")
+
+
+def recorded_cost(path: Path, chunk: int = _CHUNK) -> float:
+    """The sum that the last ended process of the session recorded; 0 if none did."""
+    with open(open_file(path), "rb") as file:
+        found = _last(file, _COST_STATE, file.seek(0, os.SEEK_END), chunk)
+        if found < 0:
+            return 0.0
+        file.seek(_last(file, b"\n", found, chunk) + 1)
+        total = _parsed(file.readline()).get("totalCostUSD")
+    return float(total) if isinstance(total, int | float) else 0.0
 
 
 def first_prompt(path: Path) -> Entry | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from ollim_bot.domain.updates import KNOWN_TO_OWNER
 from ollim_bot.offline.messages import CallTool, Message, ModelRequest, ToolResult
 from ollim_bot.offline.texts import SAID_LAST
 
@@ -139,7 +140,8 @@ def _moment(stamp: re.Match[str]) -> datetime | None:
 def _to_mention(updates: re.Match[str] | None) -> tuple[str, ...]:
     if updates is None or not updates["duty"].startswith("mention"):
         return ()
-    return tuple(_UPDATE.findall(updates["lines"]))
+    found = _UPDATE.findall(updates["lines"])
+    return tuple(each for each in found if not each.startswith(KNOWN_TO_OWNER))
 
 
 @dataclass(frozen=True, slots=True)

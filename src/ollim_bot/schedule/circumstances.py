@@ -12,9 +12,9 @@ from ollim_bot.domain.decision import Circumstances, Progress
 from ollim_bot.domain.jobs import Job, Reminder, is_ordered, kind_of
 from ollim_bot.domain.occurrences import Occurrence, OccurrenceState
 from ollim_bot.domain.owner_choices import Skips
-from ollim_bot.domain.session_use import answers
 from ollim_bot.errors import StorageError
 from ollim_bot.ports import Clock
+from ollim_bot.store.steps import spending_since
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
@@ -123,15 +123,6 @@ class DailyCosts:
 
         def question(tx: Transaction) -> float | None:
             cap = tx.config.get().daily_cost_cap
-            return cap if cap is not None and _cost_since(tx, midnight) >= cap else None
+            return cap if cap is not None and spending_since(tx, midnight).cost_usd >= cap else None
 
         return await self._store.read(question)
-
-
-def _cost_since(tx: Transaction, moment: datetime) -> float:
-    """What the conversation and all runs have cost."""
-    said = answers([each.message for each in tx.messages.since(moment)])
-    talk = sum(message.spent.cost_usd for message in said if message.spent)
-    ended = (row for row in tx.ledger.rows_since(moment) if row.occurrence is not None)
-    costs = (row.facts.get("cost_usd") for row in ended)
-    return talk + sum(float(cost) for cost in costs if isinstance(cost, int | float))

@@ -67,9 +67,12 @@ _CLAIMED = Progress(OccurrenceState.DUE)
 _logger = logging.getLogger(__name__)
 
 
-def why_plainly(state: OccurrenceState) -> str:
+def why_plainly(state: OccurrenceState, error: str = "") -> str:
     """Why the program delivers a reminder; empty where the agent just did not say it."""
-    return _WHY.get(state, "")
+    if not error:
+        return _WHY.get(state, "")
+    reason = error.partition(". ")[0].removesuffix(".")
+    return f"The agent could not do it ({reason}), so here it is as you wrote it."
 
 
 def interrupted(title: str) -> str:
@@ -244,7 +247,7 @@ class Dispatcher:
     ) -> None:
         if order is None:
             return
-        await self._must.until_deadline(due)
+        await self._must.until_deadline(due, order)
         is_delivering.set()
         await self._must.deliver(due, order, NOT_READY)
         if not due.job.spec.background:
@@ -270,12 +273,12 @@ class Dispatcher:
             decision = await self._decide(due, given)
             match decision:
                 case RunInForeground():
-                    return why_plainly(await self._run_in_foreground(due, order))
+                    return await self._why_plainly(due, await self._run_in_foreground(due, order))
                 case RunInBackground():
                     await self._note_cut_off(due, given.progress)
                     state = await self._run_in_background(due, order, decision)
                     if state is not OccurrenceState.ATTEMPT_FAILED:
-                        return why_plainly(state)
+                        return await self._why_plainly(due, state)
                     given = await self._reader.after_failure(due, given, decision.attempt)
                 case Skip():
                     await self._note_cut_off(due, given.progress)
@@ -291,6 +294,12 @@ class Dispatcher:
                     raise AssertionError(f"{decision} is carried out before dispatch")
                 case _:
                     assert_never(decision)
+
+    async def _why_plainly(self, due: DueOccurrence, state: OccurrenceState) -> str:
+        if due.must_reminder is None or state is not OccurrenceState.FAILED:
+            return why_plainly(state)
+        end = await self._store.read(lambda tx: tx.ledger.story(due.occurrence).end)
+        return why_plainly(state, "" if end is None else str(end.facts.get("error", "")))
 
     async def _decide(self, due: DueOccurrence, given: Circumstances) -> Decision:
         decision = decide(due.job, given)
@@ -332,7 +341,9 @@ class Dispatcher:
         title = due.job.spec.title
         is_interrupted = decision.state is OccurrenceState.INTERRUPTED
         sentence = interrupted(title) if is_interrupted else given_up(title)
-        notice = new_notice(sentence, key=f"cut off {due.occurrence.id}")
+        # A reminder that is given up is delivered, and says why itself.
+        is_told = is_interrupted or due.must_reminder is None
+        notice = new_notice(sentence, key=f"cut off {due.occurrence.id}") if is_told else None
         await self._end(due, decision.state, {"error": sentence}, notice)
 
     async def _note_cut_off(self, due: DueOccurrence, progress: Progress) -> None:

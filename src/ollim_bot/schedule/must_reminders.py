@@ -20,6 +20,7 @@ from ollim_bot.store.job_files import JobFileChanges, remove_reminder
 from ollim_bot.store.transaction import Transaction
 
 _BETWEEN_TRIES = 5.0
+_BETWEEN_LOOKS = 1.0
 
 
 class MustReminders:
@@ -45,10 +46,13 @@ class MustReminders:
         if story.delivery is not None or await self._delivery.was_said(due.occurrence):
             order.take()
 
-    async def until_deadline(self, due: DueOccurrence) -> None:
+    async def until_deadline(self, due: DueOccurrence, order: Order) -> None:
+        """Wait for the moment at which the program delivers; not while a ping of the run waits."""
         now = self._clock.now().astimezone(UTC)
         latest = deliver_by(due.occurrence.scheduled_at, now)
         await self._clock.sleep((latest - now).total_seconds())
+        while order.has_ready_ping:
+            await self._clock.sleep(_BETWEEN_LOOKS)
 
     async def show(self, due: DueOccurrence, order: Order) -> None:
         """Show the reminder while nothing can be written; the delivery is still owed."""

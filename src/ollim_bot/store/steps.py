@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from uuid import uuid4
 
 from ollim_bot.domain.cards import ButtonPrompt
 from ollim_bot.domain.initiative import Setter
-from ollim_bot.domain.notices import Notice
-from ollim_bot.domain.occurrences import LedgerRow
+from ollim_bot.domain.notices import Notice, failing_key, outage_over
+from ollim_bot.domain.occurrences import COST_IN_ANSWER, LedgerRow
+from ollim_bot.domain.session_use import answers
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.store.transaction import Transaction
 
@@ -46,6 +48,36 @@ def leave_notice(tx: Transaction, notice: Notice, now: datetime, *, for_agent: b
         leave_update(tx, PendingUpdate(now, notice.text, notice.id))
 
 
+def leave_failure(
+    tx: Transaction, notice: Notice, job: str, now: datetime, *, is_outage: bool
+) -> None:
+    """Have the owner told that a job failed, unless the cause is known to them.
+
+    An outage of the model is told with the first job that meets it; each later one is counted.
+    """
+    if not is_outage:
+        leave_notice(tx, notice, now)
+        return
+    record = tx.notices.get()
+    tx.notices.put(record.with_outage(job))
+    if record.outage is None:
+        leave_notice(tx, replace(notice, key=notice.id), now)
+
+
+def note_answer(tx: Transaction, over: Notice, now: datetime) -> None:
+    """The model has answered. If it had stopped to, tell what failed; `over` has the id and key."""
+    record = tx.notices.get()
+    if record.outage is not None:
+        tx.notices.put(replace(record, outage=None))
+        leave_notice(tx, replace(over, text=outage_over(record.outage)), now)
+
+
+def note_success(tx: Transaction, job_id: str) -> None:
+    """A job has worked: it is told again if it fails, also for a reason that was told before."""
+    for key in tx.notices.get().keys(failing_key(job_id)):
+        tx.notices.change(lambda record, key=key: record.without(key))  # type: ignore[misc]
+
+
 def new_prompt(text: str, now: datetime, untrusted: tuple[str, ...] = ()) -> ButtonPrompt:
     """`untrusted` are the sources of text that the turn has read which makes the button."""
     return ButtonPrompt(os.urandom(4).hex(), text, now.timestamp(), untrusted)
@@ -55,6 +87,31 @@ def store_prompts(tx: Transaction, prompts: Sequence[ButtonPrompt]) -> None:
     """Keep the prompts behind the buttons of a message that is added in the same step."""
     for prompt in prompts:
         tx.inquiries.change(lambda known, prompt=prompt: known.stored(prompt))  # type: ignore[misc]
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """How many answers and runs asked the model, and the dollars that all of it cost."""
+
+    answers: int
+    runs: int
+    cost_usd: float
+
+
+def spending_since(tx: Transaction, moment: datetime) -> Spending:
+    """Every attempt of a run counts, also one that failed or was cut off."""
+    said = [one.spent for one in answers(each.message for each in tx.messages.since(moment))]
+    talk = [spent.cost_usd for spent in said if spent is not None]
+    rows = [row for row in tx.ledger.rows_since(moment) if _has_own_cost(row)]
+    runs = [cost for row in rows if isinstance(cost := row.facts["cost_usd"], int | float)]
+    number = len({row.occurrence for row in rows})
+    return Spending(len(talk), number, sum(talk) + sum(map(float, runs)))
+
+
+def _has_own_cost(row: LedgerRow) -> bool:
+    """Whether the row has a cost that no answer in the conversation has."""
+    is_run = row.occurrence is not None and "cost_usd" in row.facts
+    return is_run and not row.facts.get(COST_IN_ANSWER)
 
 
 def change_provider(tx: Transaction, kind: str) -> None:

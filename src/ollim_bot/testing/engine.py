@@ -25,6 +25,8 @@ from ollim_bot.domain.events import (
     ToolStarted,
     TurnEnded,
     TurnFailure,
+    Usage,
+    UsageReported,
 )
 from ollim_bot.domain.runtime_config import Thinking
 from ollim_bot.domain.sessions import SessionId
@@ -93,6 +95,10 @@ class ScriptedEngine:
         self._scripts.append(steps)
         return self
 
+    def clear(self) -> None:
+        """Forget the scripts that no turn has played."""
+        self._scripts.clear()
+
     def answers(self, *texts: str) -> Self:
         for text in texts:
             self.then(Says(text))
@@ -146,6 +152,7 @@ class ScriptedSession:
         self._engine = engine
         self._one_at_a_time = asyncio.Lock()
         self._stop = asyncio.Event()
+        self.usage = Usage()
 
     @property
     def id(self) -> SessionId | None:
@@ -180,11 +187,16 @@ class ScriptedSession:
                 for step in self._engine.next_script():
                     async for event in self._step(step):
                         record.add(event)
+                        self._meter(event)
                         yield event
                         if isinstance(event, TurnEnded):
                             return
                 asked = await self.tools.may_end()
             yield record.completed()
+
+    def _meter(self, event: AgentEvent) -> None:
+        if isinstance(event, UsageReported | TurnEnded):
+            self.usage = event.usage
 
     def _name(self) -> SessionId:
         session_id = self.spec.resume or self.spec.begin or self._engine.new_session_id()

@@ -8,6 +8,7 @@ import os
 import secrets
 import stat
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -111,6 +112,18 @@ async def send(
 
 
 async def _ping(
+    context: ToolContext,
+    message: ChatMessage,
+    prompts: Sequence[ButtonPrompt],
+    *,
+    is_critical: bool,
+) -> ToolAnswer:
+    ready = context.run.order.ready_ping() if context.run.order is not None else nullcontext()
+    with ready:
+        return await _sent_as_ping(context, message, prompts, is_critical=is_critical)
+
+
+async def _sent_as_ping(
     context: ToolContext,
     message: ChatMessage,
     prompts: Sequence[ButtonPrompt],

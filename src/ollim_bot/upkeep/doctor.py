@@ -10,6 +10,7 @@ from enum import StrEnum
 from threading import Thread
 
 from ollim_bot.domain.provider import Provider
+from ollim_bot.domain.text import counted
 from ollim_bot.environment import Location
 from ollim_bot.errors import OllimError
 from ollim_bot.settings import Settings
@@ -43,11 +44,6 @@ def warned(name: str, detail: str, step: str) -> DoctorFinding:
 def failed(name: str, detail: str, step: str) -> DoctorFinding:
     """Something does not work, or will not."""
     return DoctorFinding(Level.FAIL, name, detail, step)
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 routine`, `2 routines`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 class NotApplicable(Exception):

@@ -119,8 +119,9 @@ def _line(story: RunStory, now: datetime) -> str:
     for row in story.rows:
         facts |= row.facts
     name = _short(str(facts.get("job") or story.occurrence.job_id))
-    state = in_words(story.state) if story.state else "begun"
-    note = _short(outcome(facts))
+    is_delivered = story.delivery is not None
+    state = "delivered" if is_delivered else in_words(story.state) if story.state else "begun"
+    note = _short(outcome(facts, is_delivered=is_delivered))
     fired = describe(story.rows[0].ts.replace(second=0, microsecond=0), now)
     by_hand = ", by hand" if story.occurrence.manual else ""
     return f"- {fired}{by_hand}: {name}, {state}" + (f" ({note})" if note else "")

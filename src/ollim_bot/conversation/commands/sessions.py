@@ -19,17 +19,20 @@ from ollim_bot.domain.inputs import CommandCall
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.session_use import (
-    answers,
     began_at,
     compacted_history,
     percent_used,
     thousands,
 )
 from ollim_bot.domain.sessions import Cause, SessionChange, SessionId
+from ollim_bot.domain.text import counted
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import AgentEngine, Clock, StoredSession
 from ollim_bot.prompts.first_words import first_words
+from ollim_bot.store.messages import LoggedMessage
+from ollim_bot.store.steps import Spending, spending_since
 from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
 
 
 class ConversationCommands:
@@ -129,12 +132,16 @@ class SessionCommands:
     async def cost(self, _: CommandCall) -> str:
         now = self._clock.now()
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        logged = await self._store.read(lambda tx: tx.messages.since(midnight))
-        messages = [each.message for each in logged]
-        today = [message.spent for message in answers(messages) if message.spent]
-        number = "1 answer" if len(today) == 1 else f"{len(today)} answers"
-        cost = _NO_COST.get(self._price) or f"${sum(one.cost_usd for one in today):.2f}"
-        return f"Today: {number}, {cost}.{_fullness(messages)}"
+
+        def question(tx: Transaction) -> tuple[Spending, Sequence[LoggedMessage]]:
+            return spending_since(tx, midnight), tx.messages.since(midnight)
+
+        today, logged = await self._store.read(question)
+        number = counted(today.answers, "answer")
+        if today.runs:
+            number += f" and {counted(today.runs, 'background run')}"
+        cost = _NO_COST.get(self._price) or f"${today.cost_usd:.2f}"
+        return f"Today: {number}, {cost}.{_fullness([each.message for each in logged])}"
 
     async def prefixes(self) -> Sequence[str]:
         return [each.id[:_SHOWN_ID] for each in (await self._conversations())[:_LISTED]]

@@ -33,9 +33,12 @@ from ollim_bot.domain.owner_choices import Skips
 from ollim_bot.domain.schedule import ScheduledJob, occurrence_at
 from ollim_bot.domain.shared_files import FileChange, JobFile, JobFolder
 from ollim_bot.domain.snoozing import snoozed_until
+from ollim_bot.domain.updates import PendingUpdate, owner_did
 from ollim_bot.errors import OllimError, StorageError, WrongInput
 from ollim_bot.ports import Clock, JobShelves
+from ollim_bot.store.steps import leave_update
 from ollim_bot.store.store import Store
+from ollim_bot.store.transaction import Transaction
 from ollim_bot.tools.job_validator import JobChecker
 
 _FOLDERS: Mapping[str, JobFolder] = {
@@ -48,10 +51,14 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """What a click has done, in words, and the card as it is to be from now on."""
+    """What a click has done, in words, and the card as it is to be from now on.
+
+    `is_left` says that the agent has its update already.
+    """
 
     text: str
     card: Card
+    is_left: bool = False
 
 
 class JobButtons:
@@ -101,10 +108,18 @@ class JobButtons:
                 done = await asyncio.to_thread(do, button.data)
             except OllimError as refused:
                 return CommandAnswer(str(refused), is_error=True)
+            if not done.is_left:
+                await self._leave(self._update(done.text))
             await self._post(replace(message, text=done.card.text, card=done.card))
             return CommandAnswer(done.text)
 
         return Action(run, Uses.NOTHING)
+
+    async def _leave(self, update: PendingUpdate) -> None:
+        try:
+            await self._store.transact(lambda tx: leave_update(tx, update))
+        except StorageError:  # what was clicked is done all the same
+            _logger.warning("The agent could not be told of a click", exc_info=True)
 
     def _pause(self, name: str) -> _Done:
         job = self._amended(self._shelved(name).item, {"enabled": False})
@@ -115,25 +130,28 @@ class JobButtons:
         job = self._shelved(name).item
         if not job.spec.enabled:
             job = self._amended(job, {"enabled": None})
-        skips = self._changed_skips(lambda skips: skips.without_job(name))
-        when = self._when(job, skips)
-        return self._done(f"Resumed: {job.spec.short_title}{when}.", job)
+        when = self._when(job, self._skips().without_job(name))
+        text = f"Resumed: {job.spec.short_title}{when}."
+        self._change_skips(lambda skips: skips.without_job(name), text)
+        return self._done(text, job, is_left=True)
 
     def _skip(self, name: str) -> _Done:
         job, now = self._shelved(name).item, self._clock.now()
         if isinstance(job, Reminder):
             raise WrongInput("A reminder comes once. Cancel it, or snooze it.")
         skips = self._skips()
-        moment = skipped_moment(job, skips, now)
+        moment = skipped_moment(job, skips, now) or next_moment(job, skips, now)
         if moment is None:
-            moment = next_moment(job, skips, now)
-            if moment is None:
-                raise WrongInput(f"“{job.spec.short_title}” is not due, so nothing is skipped.")
-            occurrence = occurrence_at(job, moment)
-            skips = self._changed_skips(lambda skips: skips.with_moment(occurrence, now))
+            raise WrongInput(f"“{job.spec.short_title}” is not due, so nothing is skipped.")
+        occurrence = occurrence_at(job, moment)
+        is_new = not skips.has(occurrence)
+        skips = skips.with_moment(occurrence, now) if is_new else skips
         after = next_moment(job, skips, now)
         again = f" It comes again {describe_with_distance(after, now)}." if after else ""
-        return self._done(f"Skipped: {job.spec.short_title}, {describe(moment, now)}.{again}", job)
+        text = f"Skipped: {job.spec.short_title}, {describe(moment, now)}.{again}"
+        if is_new:
+            self._change_skips(lambda skips: skips.with_moment(occurrence, now), text)
+        return self._done(text, job, is_left=True)
 
     def _snooze(self, data: str) -> _Done:
         """Counted from its moment, or from now if that has passed."""
@@ -160,8 +178,11 @@ class JobButtons:
         card = cancelled_card(kind_of(job), job.spec.title or job.spec.id, key)
         return _Done(f"Cancelled: {job.spec.short_title}.", card)
 
-    def _done(self, text: str, job: ScheduledJob) -> _Done:
-        return _Done(text, job_overview(job, self._skips(), self._clock.now()))
+    def _done(self, text: str, job: ScheduledJob, *, is_left: bool = False) -> _Done:
+        return _Done(text, job_overview(job, self._skips(), self._clock.now()), is_left)
+
+    def _update(self, text: str) -> PendingUpdate:
+        return owner_did(self._clock.now(), text[:1].lower() + text[1:], secrets.token_hex(4))
 
     def _when(self, job: ScheduledJob, skips: Skips) -> str:
         now = self._clock.now()
@@ -185,8 +206,14 @@ class JobButtons:
     def _skips(self) -> Skips:
         return self._store.query(lambda tx: tx.skips.get())
 
-    def _changed_skips(self, change: Callable[[Skips], Skips]) -> Skips:
-        return self._store.run(lambda tx: tx.skips.change(change))
+    def _change_skips(self, change: Callable[[Skips], Skips], text: str) -> None:
+        update = self._update(text)
+
+        def step(tx: Transaction) -> None:
+            tx.skips.change(change)
+            leave_update(tx, update)
+
+        self._store.run(step)
 
     def _text(self, file: JobFile) -> str | None:
         """None where it cannot be had: it is cancelled all the same, for good."""

@@ -18,6 +18,7 @@ from ollim_bot.domain.inbox import Accepted, Ended, InputEnd
 from ollim_bot.domain.inputs import InputId, JobTurn
 from ollim_bot.domain.jobs import Job, JobKind, Reminder
 from ollim_bot.domain.occurrences import (
+    COST_IN_ANSWER,
     LedgerRow,
     Occurrence,
     OccurrenceState,
@@ -110,17 +111,27 @@ class ForegroundJobs:
         await self._state.transact(step)
 
     def end(
-        self, tx: Transaction, turn: JobTurn, how: InputEnd, run: Run, usage: Usage
+        self,
+        tx: Transaction,
+        turn: JobTurn,
+        how: InputEnd,
+        run: Run,
+        usage: Usage,
+        error: str = "",
     ) -> OccurrenceState:
-        """Write how it ended, in the step that ends its input. Call `note_end` after the commit."""
+        """Write how it ended, in the step that ends its input. Call `note_end` after the commit.
+
+        `usage` has the cost that the answer of the turn has, too. `error` says why it failed.
+        """
         occurrence, state = Occurrence.parse(turn.id), _STATES[how]
         story = tx.ledger.story(occurrence)
         if story.end is not None:
             return state
-        # What it cost stands with its answer.
-        outcome = Outcome(state, replace(usage, cost_usd=0.0), _WHY.get(how, ""))
+        outcome = Outcome(state, usage, error or _WHY.get(how, ""))
         run = replace(run, has_answered=_has_answer(tx, turn))
         facts = end_facts(run, occurrence, outcome, tx.now, attempts=story.attempts)
+        if "cost_usd" in facts:
+            facts[COST_IN_ANSWER] = True
         if not may_follow(story.state, state):
             # The turn was withdrawn before it began.
             state = OccurrenceState.SKIPPED

@@ -28,7 +28,7 @@ from ollim_bot.domain.snoozing import (
     root_in,
     snoozed_until,
 )
-from ollim_bot.domain.updates import PendingUpdate
+from ollim_bot.domain.updates import owner_did
 from ollim_bot.errors import DeliveryFailed, NotStored
 from ollim_bot.ports import Clock
 from ollim_bot.store.job_files import JobFileChanges, add_snoozed, end_chain
@@ -141,8 +141,7 @@ class ReminderButtons:
             if note is None:
                 return False
             title = reminder_from(note.prompt, key, tx.now).spec.title
-            said = f"The owner is done with the reminder “{title}”."
-            leave_update(tx, PendingUpdate(tx.now, said, f"done-{key}"))
+            leave_update(tx, owner_did(tx.now, f"done with “{title}”.", f"done-{key}"))
             tx.job_ops.add(end_chain(root_in(note.prompt), key))
             return True
 
@@ -164,6 +163,9 @@ class ReminderButtons:
             tx.job_ops.add(end_chain(root_in(note.prompt), key))
             added = add_snoozed(note.prompt, name, until, name)
             tx.job_ops.add(added)
+            title = reminder_from(note.prompt, name, until).spec.title
+            said = f"snoozed “{title}”, {describe(until, now)}."
+            leave_update(tx, owner_did(tx.now, said, f"snoozed-{key}"))
             return note, added
 
         taken = await self._store.transact(step)
@@ -172,6 +174,9 @@ class ReminderButtons:
         note, added = taken
         if refused := await self._files.make(added):
             await self._files.take_back(added, note)
+            await self._store.transact(
+                lambda tx: tx.updates.change(lambda pending: pending.without({f"snoozed-{key}"}))
+            )
             return CommandAnswer(str(refused), is_error=True)
         title = reminder_from(note.prompt, name, until).spec.title.removesuffix(".")
         return CommandAnswer(f"Reminder set: {title}, {describe(until, now)}.")

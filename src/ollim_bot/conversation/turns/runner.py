@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Protocol
 from uuid import uuid4
 
-from ollim_bot.conversation import texts
+from ollim_bot.conversation import background_attempt, texts
 from ollim_bot.conversation.forks.forks import Forks
 from ollim_bot.conversation.jobs.foreground import LIMIT, ForegroundJobs
 from ollim_bot.conversation.posting import Posting
@@ -46,14 +46,23 @@ from ollim_bot.domain.inputs import (
     ProgramTurnReason,
     TurnRequest,
 )
+from ollim_bot.domain.jobs import is_ordered
+from ollim_bot.domain.notices import failing_key
 from ollim_bot.domain.occurrences import OccurrenceState
 from ollim_bot.domain.sessions import SessionId
-from ollim_bot.domain.updates import PendingUpdates
+from ollim_bot.domain.updates import PendingUpdate, PendingUpdates
 from ollim_bot.errors import OllimError
 from ollim_bot.logs import log_fields
 from ollim_bot.ports import Clock, Prompt, TurnStart
 from ollim_bot.prompts.context import updates_block
 from ollim_bot.store.database import Step
+from ollim_bot.store.steps import (
+    leave_failure,
+    leave_update,
+    new_notice,
+    note_answer,
+    note_success,
+)
 from ollim_bot.store.transaction import Transaction
 from ollim_bot.tools.context import ToolContext
 
@@ -297,11 +306,16 @@ class TurnRunner:
         self._note_ends(await self._state.transact(step))
 
     def _end(
-        self, tx: Transaction, asked: Sequence[TurnRequest], how: InputEnd, usage: Usage
+        self,
+        tx: Transaction,
+        asked: Sequence[TurnRequest],
+        how: InputEnd,
+        usage: Usage,
+        error: str = "",
     ) -> _JobEnds:
-        """End the inputs, and in the ledger the jobs among them."""
-        jobs = [each for each in asked if isinstance(each, JobTurn)]
-        ends = [(each, self._jobs.end(tx, each, how, self._bench.run, usage)) for each in jobs]
+        """End the inputs, and in the ledger the jobs among them; `error` says why they failed."""
+        jobs, run = [each for each in asked if isinstance(each, JobTurn)], self._bench.run
+        ends = [(each, self._jobs.end(tx, each, how, run, usage, error)) for each in jobs]
         tx.inbox.append(Ended(tx.now, tuple(each.id for each in asked), how))
         return ends
 
@@ -408,11 +422,14 @@ class TurnRunner:
             return True
         asked, now = question.asked, self._clock.now()
         how = _how_ended(turn, end)
-        is_job = any(isinstance(each, JobTurn) for each in asked)
+        jobs = [each for each in asked if isinstance(each, JobTurn)]
         answer = None
         if _is_wanted(turn, asked, end, self._state.inbox):
             answer = self._answer(turn, dialogue, end)
+        cost = answer.spent.cost_usd if answer is not None and answer.spent is not None else 0.0
+        usage = replace(end.usage, cost_usd=cost)
         note = self._posting.note(_explanation(turn, end, how), turn.start.turn)
+        explain = self._explaining(jobs, end, note)
         taken, is_taken = self._state.inbox.running, False
         if taken is not None and taken.turn == turn.start.turn:
             is_taken = turn.was_asked and (
@@ -420,12 +437,12 @@ class TurnRunner:
             )
 
         def step(tx: Transaction) -> _JobEnds:
-            can_be_superseded = how is InputEnd.STOPPED and not is_job
+            can_be_superseded = how is InputEnd.STOPPED and not jobs
             is_superseded = can_be_superseded and _is_superseded(turn, tx.inbox.get())
             if answer is not None:
                 self._posting.add_answer(tx, dialogue, answer)
-            if note.text and not is_superseded:
-                self._posting.add_note(tx, note)
+            if not is_superseded:
+                explain(tx)
             if taken is not None and taken.turn == turn.start.turn:
                 dialogue.settle(tx, taken.claim, is_taken=is_taken)
             dialogue.rest(tx, now)
@@ -433,10 +450,38 @@ class TurnRunner:
             if is_superseded and not is_taken and question.known_in is None:
                 tx.inbox.append(Released(now, turn.start.turn))
                 return ()
-            return self._end(tx, asked, InputEnd.SUPERSEDED if is_superseded else how, end.usage)
+            ended = InputEnd.SUPERSEDED if is_superseded else how
+            return self._end(tx, asked, ended, usage, end.failure.sentence if end.failure else "")
 
         self._note_ends(await self._state.transact(step))
         return False
+
+    def _explaining(self, jobs: Sequence[JobTurn], end: TurnEnded, note: ChatMessage) -> Step[None]:
+        """Leaves why there is no answer: for a job as a notice, else as a note of the turn."""
+        over = new_notice("")
+
+        def step(tx: Transaction) -> None:
+            if end.cause is EndCause.COMPLETED:
+                note_answer(tx, over, tx.now)
+                for each in jobs:
+                    note_success(tx, each.job)
+            elif note.text:
+                self._posting.add_note(tx, note)
+
+        is_failed_job = bool(jobs) and end.failure is not None
+        return self._failing(jobs[0], end) if is_failed_job else step
+
+    def _failing(self, job: JobTurn, end: TurnEnded) -> Step[None]:
+        assert end.failure is not None
+        reason, is_outage = end.failure.sentence, end.failure.kind.is_outage
+        sentence = background_attempt.failed(job.title, reason)
+        notice = new_notice(sentence, key=failing_key(job.job, reason))
+        given = self._bench.run.job
+        if given is None or not is_ordered(given):
+            return lambda tx: leave_failure(tx, notice, job.title, tx.now, is_outage=is_outage)
+        sentence = background_attempt.came_all_the_same(sentence)
+        update = PendingUpdate(self._clock.now(), sentence, notice.id)
+        return lambda tx: leave_update(tx, update)
 
     async def _cut_off(
         self, turn: RunningTurn, dialogue: ChatSession, end: TurnEnded, kind: FailureKind

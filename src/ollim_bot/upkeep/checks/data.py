@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from ollim_bot.domain.text import counted
 from ollim_bot.domain.tool_policy import problems
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.git import Git, GitMissing, GitTrouble, Repository, has_repository
@@ -20,7 +21,7 @@ from ollim_bot.store.state_inspection import (
     file_troubles,
     state_files,
 )
-from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, counted, failed, passed, warned
+from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
 from ollim_bot.upkeep.instance import running_pid
 
 DATA_DIRECTORY = "data directory"

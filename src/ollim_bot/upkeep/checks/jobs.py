@@ -13,6 +13,7 @@ from ollim_bot.domain.moments import describe_with_distance
 from ollim_bot.domain.occurrences import LedgerRow
 from ollim_bot.domain.schedule import ScheduledJob, key_of, next_due
 from ollim_bot.domain.shared_files import SKILL_FILE, JobFile, JobFolder
+from ollim_bot.domain.text import counted
 from ollim_bot.paths import DataPaths
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.heartbeat import HeartbeatFile
@@ -20,7 +21,7 @@ from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.job_formats import REMINDERS, ROUTINES, JobFormat
 from ollim_bot.store.job_shelf import MarkdownShelf
 from ollim_bot.store.opening import look_into
-from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, counted, failed, passed, warned
+from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
 
 J = TypeVar("J", Routine, Reminder)
 
