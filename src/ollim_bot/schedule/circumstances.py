@@ -1,4 +1,4 @@
-"""Reads the circumstances of an occurrence that dispatch has in hand."""
+"""Reads the circumstances of an occurrence for the decision about it."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class CircumstanceReader:
         )
 
     async def at_start(self, one: Occurrence, given: Circumstances) -> Circumstances:
-        """With the owner's wish, and the inbox as a stop of the program left it."""
+        """Add what the store knows: the owner's skips, and the inbox as the last stop left it."""
         wish = await self._skips.has(one)
         return given._replace(is_skipped=wish, is_queued=self._foreground.has(one))
 
@@ -104,7 +104,7 @@ class SkipWishes:
         return (await self.read()).has(occurrence)
 
     async def read(self) -> Skips:
-        """An unreadable database skips nothing: a run too many is better than none."""
+        """The owner's skips. An unreadable database has none: an extra run is the lesser harm."""
         try:
             return await self._store.read(lambda tx: tx.skips.get())
         except StorageError:
@@ -129,7 +129,7 @@ class DailyCosts:
 
 
 def _cost_since(tx: Transaction, moment: datetime) -> float:
-    """What the conversation and all runs have cost."""
+    """The cost of the conversation and of all runs."""
     said = answers([each.message for each in tx.messages.since(moment)])
     talk = sum(message.spent.cost_usd for message in said if message.spent)
     ended = (row for row in tx.ledger.rows_since(moment) if row.occurrence is not None)
