@@ -122,7 +122,7 @@ def _activity(activity: Activity) -> Json:
 
 
 def message_frame(message: Mapping[str, object], change: int) -> Json:
-    """`change` is its number in the log, 0 for one that is not there yet."""
+    """`change` is the number of the message in the log; 0 if it is not in the log yet."""
     return {"type": "message", "message": message, "change": change}
 
 
@@ -131,7 +131,7 @@ def turn_frame(live: Mapping[str, object]) -> Json:
 
 
 def draft_frame(turn: TurnId, before: Sequence[str], now: Sequence[str], tail: str) -> Json:
-    """How many of the blocks that were shown before stay, and what follows them."""
+    """How many of the blocks shown before stay, and what follows them."""
     same = takewhile(lambda pair: pair[0] == pair[1], zip(before, now, strict=False))
     keep = len(list(same))
     return {"type": "draft", "turn": turn, "keep": keep, "blocks": list(now[keep:]), "tail": tail}
