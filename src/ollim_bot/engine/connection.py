@@ -50,7 +50,7 @@ class Connection:
 
     @classmethod
     async def open(cls, options: ClaudeAgentOptions) -> Self:
-        """Raises `SessionLost`, or `EngineError` if no engine can be started."""
+        """Start a process. Raises `SessionLost`, or `EngineError` if no engine can be started."""
         stderr_tail: deque[str] = deque(maxlen=_STDERR_LINES)
         client = ClaudeSDKClient(replace(options, stderr=stderr_tail.append))
         try:
