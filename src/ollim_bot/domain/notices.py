@@ -1,4 +1,4 @@
-"""What the program has told the owner once, and what waits to be told."""
+"""The notices that were told to the owner, and those that wait."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST_TOLD = 200
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """`key` names what must not be told again."""
+    """`key` identifies what must not be told again."""
 
     id: str
     key: str
@@ -20,7 +20,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class NoticeRecord:
-    """`told` has what was told, by key, and when, the newest as the last; `untold` waits."""
+    """`told` has the moment of each told key, newest last; `untold` are the notices that wait."""
 
     told: Mapping[str, datetime] = field(default_factory=dict)
     last_told_at: datetime | None = None
@@ -33,7 +33,10 @@ class NoticeRecord:
         return replace(self, untold=(*self.untold, notice))
 
     def having_told(self, notices: Sequence[Notice], now: datetime) -> NoticeRecord:
-        """Only the newest keys stay, by the order of telling, since a clock may go back."""
+        """Record told notices.
+
+        The newest keys stay, in the order of telling: a clock may go back.
+        """
         keys = [each.key for each in notices]
         told = {key: when for key, when in self.told.items() if key not in keys}
         kept = [*told.items(), *((key, now) for key in keys)][-MOST_TOLD:]
@@ -42,10 +45,10 @@ class NoticeRecord:
         return NoticeRecord(dict(kept), now, untold)
 
     def without(self, key: str) -> NoticeRecord:
-        """So that it is told when it comes again."""
+        """Forget the key, so that it is told when it comes again."""
         return replace(self, told={name: at for name, at in self.told.items() if name != key})
 
     def keys(self, start: str) -> list[str]:
-        """The keys that begin so, of all that was told or waits."""
+        """The keys with this beginning, among those told and those that wait."""
         known = (*self.told, *(each.key for each in self.untold))
         return [key for key in known if key.startswith(start)]

@@ -6,9 +6,9 @@ from threading import Lock
 
 
 class Order:
-    """Taken before the delivery is made; given back if it is known to have failed.
+    """The right to deliver: taken before the delivery, given back if it certainly failed.
 
-    Locked, since runs pay for their pings in threads.
+    It is locked, because runs pay for their pings in threads.
     """
 
     def __init__(self, *, is_delivered: bool = False) -> None:
@@ -20,7 +20,7 @@ class Order:
         return self._is_taken
 
     def take(self) -> bool:
-        """False if it is taken already."""
+        """Take the order; False if it is already taken."""
         with self._lock:
             is_free, self._is_taken = not self._is_taken, True
         return is_free

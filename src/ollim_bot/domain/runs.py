@@ -26,12 +26,12 @@ _REASONS = {"policy": "you wanted it skipped"}
 
 
 def in_words(state: str) -> str:
-    """A state of the ledger, as a person says it."""
+    """A state of the ledger in plain words."""
     return _IN_WORDS.get(state, state)
 
 
 def outcome(facts: Mapping[str, object]) -> str:
-    """Why it failed or was skipped, what it did, or why it was silent; empty if none is known."""
+    """Why it failed or was skipped, what it did, or why it was silent; empty if unknown."""
     if error := str(facts.get("error") or facts.get("reason") or ""):
         return _REASONS.get(error, error).removesuffix(".")
     did = [word for name, word in _DEEDS.items() if facts.get(name)]
@@ -40,7 +40,7 @@ def outcome(facts: Mapping[str, object]) -> str:
 
 
 def late_label(due: datetime, now: datetime) -> str:
-    """The line below a message that comes late."""
+    """The line below a late message."""
     return f"Late: it was due {describe(due, now)}."
 
 
