@@ -136,7 +136,7 @@ class ChangeEcho:
         update = PendingUpdate(self.clock.now(), sentence, f"undo-{key}")
         try:
             await self.store.transact(lambda tx: leave_update(tx, update))
-        except StorageError:  # the Undo is done all the same, and the file shows it
+        except StorageError:  # the Undo is done, and the file shows it
             _logger.exception("The agent could not be told of an undone change")
 
 

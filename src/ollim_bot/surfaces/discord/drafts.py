@@ -28,7 +28,7 @@ class DraftMessage:
     """One draft message. `shown` is None while its content on Discord is unknown.
 
     `tried_at` is when it was first sent, while it is unknown whether it arrived. A draft that
-    `is_lost` is not drawn any more and cannot be taken over; one that `is_taken` is part of an
+    `is_lost` is no longer drawn and cannot be taken over; one that `is_taken` is part of an
     answer.
     """
 
