@@ -54,9 +54,9 @@ from ollim_bot.tools.registry import DEFAULT_BG_TOOLS, MAIN_TOOLS
 from ollim_bot.upkeep.examination import examine_in_chat
 from ollim_bot.upkeep.instance import single_instance
 
-# How long what runs may take to end when the bot is to stop.
+# How many seconds running work may take to end after the bot is told to stop.
 _GRACE = 20.0
-# And how long what was said last may take to arrive; if it does not, it does after the next start.
+# How many seconds the last messages may take to arrive; the others follow after the next start.
 _LAST_WORDS = 3.0
 _A_DAY = 24 * 60 * 60.0
 
@@ -72,8 +72,7 @@ class Ending(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What the data directory stands on: its disk, the history of its files, and how the system
-    tells of changed ones. Nothing stands for the real ones."""
+    """Disk, journal and file events of the data directory; None stands for the real one."""
 
     disk: Disk | None = None
     journal: Journal | None = None
@@ -81,7 +80,7 @@ class Ground:
 
 
 class App:
-    """`clock`, `engine`, `surfaces`, `store`, `ground` replace the real ones in tests.
+    """The whole bot.
 
     `channels` make the surfaces that are services of others. `announce` is called when the bot is
     up, with the page, if there is one, and with the provider whose model answers.
@@ -118,12 +117,12 @@ class App:
         self._scheduler: Scheduler | None = None
 
     def stop(self, ending: Ending = Ending.STOPPED) -> None:
-        """Begin to end; harmless when said twice."""
+        """Tell the bot to end. A second call is harmless."""
         self._ending = ending
         self._is_wanted_to_end.set()
 
     async def run(self) -> Ending:
-        """Until it is told to stop. Raises what made it impossible to go on."""
+        """Run until told to stop. Raises the error that ended the bot."""
         self._loop = asyncio.get_running_loop()
         paths = self._settings.paths
         async with AsyncExitStack() as lifetime:
@@ -173,7 +172,7 @@ class App:
             except BaseExceptionGroup as several:
                 error = _first(several)
                 if isinstance(error, OllimError):
-                    # It ends by itself and says why: nobody has cut it off without warning.
+                    # The bot ends with a stated reason, so the next start must not report a crash.
                     await talk.greeting.ended()
                 raise error from None
             await talk.greeting.ended(for_restart=self._ending is Ending.RESTART)
@@ -190,7 +189,7 @@ class App:
 
     async def _tell_of(self, closing: Closing, talk: ConversationParts) -> None:
         if closing.mended:
-            # Whenever it happens, and not only the first time.
+            # A key with the moment: the notice is told at every such start.
             key = f"{closing.mended} {self._clock.now().isoformat()}"
             await talk.notices.tell(closing.mended, key=key)
         for problem in closing.problems:
@@ -228,11 +227,11 @@ class App:
         self._problem(texts.returned_to_copy(returned, self._clock.now()), for_agent=True)
 
     def _state_problem(self, problem: StoreProblem) -> None:
-        """The agent is to know too what became of the state."""
+        """Tell the agent too, because its state may have changed."""
         self._problem(str(problem), for_agent=True)
 
     def _problem(self, sentence: str, *, for_agent: bool = False) -> None:
-        """From any thread: it is told as soon as the conversation runs."""
+        """Tell the problem once the conversation runs. Callable from any thread."""
         _logger.warning("%s", sentence)
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._problems.put_nowait, (sentence, for_agent))
@@ -301,7 +300,7 @@ class App:
         scheduler: Scheduler,
         services: Sequence[Coroutine[None, None, None]],
     ) -> None:
-        """The conversation or the schedule dying ends everything; a surface is started again."""
+        """Run all services. A failure of the conversation or of the schedule ends all of them."""
         async with asyncio.TaskGroup() as group:
             conversation = group.create_task(talk.loop.run())
             schedule = group.create_task(scheduler.run())
@@ -318,7 +317,7 @@ class App:
                 task.cancel()
 
     async def _end(self, talk: ConversationParts, task: asyncio.Task[None]) -> None:
-        """What runs gets a while to end; what goes on longer is continued at the next start."""
+        """Give the running turn time to end; the next start resumes it otherwise."""
         talk.loop.end_soon()
         if not talk.state.is_idle:
             await asyncio.wait({task}, timeout=_GRACE)
@@ -330,7 +329,7 @@ class App:
             await talk.notices.tell(sentence, for_agent=for_agent)
 
     async def _tidied(self) -> None:
-        """Old attachments go, once a day."""
+        """Delete old attachments once a day."""
         keeper = FileAttachments(self._settings.paths, self._clock.now)
         while True:
             try:
@@ -341,7 +340,7 @@ class App:
 
 
 def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What ended the bot; the others were ended by it."""
+    """The error that ended the bot; the other tasks were only cancelled because of it."""
     error: BaseException = several
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

@@ -43,12 +43,12 @@ class Brain:
 async def open_brain(
     settings: Settings, store: Store, engine: AgentEngine | None
 ) -> AsyncIterator[Brain]:
-    """An engine that is given is used as it is, and counts as the built-in model."""
+    """Choose the provider and open its engine. A given `engine` counts as the built-in model."""
     if engine is not None:
         yield Brain(OFFLINE, engine)
         return
     provider = await _provider(settings, store)
-    # A start with the same provider goes on where nothing can be written.
+    # An unchanged provider is not written, so that the bot can start on a read-only disk.
     if (await store.read(lambda tx: tx.provider.get())).current != provider.kind:
         await store.transact(lambda tx: change_provider(tx, provider.kind))
     if not provider.is_offline:
@@ -60,7 +60,7 @@ async def open_brain(
 
 
 class _FirstAnswer:
-    """Notes that a provider has answered: from then on the built-in model never replaces it."""
+    """Records the first answer of a provider: the built-in model never replaces it afterwards."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -93,7 +93,7 @@ async def _provider(settings: Settings, store: Store) -> Provider:
 
 
 async def _is_logged_in() -> bool:
-    """False if the program cannot tell; its failure is reported when it is asked to answer."""
+    """False if the login status cannot be read; the first turn then reports the failure."""
     try:
         return (await login_status(os.environ)).is_logged_in
     except EngineError as error:
@@ -112,7 +112,7 @@ def _claude(
     provider: Provider,
     answered: Answered | None = None,
 ) -> ClaudeEngine:
-    """The agent's commands get the data directory and the time zone of the bot."""
+    """The engine; the agent's commands get the bot's data directory and time zone."""
     ours = {
         "OLLIM_DATA_DIR": str(settings.paths.root),
         "OLLIM_TIMEZONE": str(settings.zone),

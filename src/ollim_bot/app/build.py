@@ -98,13 +98,13 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ConversationDeps:
-    """Everything outside that a conversation needs.
+    """The collaborators of a conversation.
 
-    `spec` says what a session is to be like now; `gate` makes what is asked before each call of a
-    tool: given what the owner has allowed, the part that decides about the rest, and what a turn
-    that has read untrusted text needs the owner's word for. `doctor` looks the whole installation
-    over; `restart` has the whole bot begin anew. `surfaces` follow the log; `channels` have to
-    confirm what is sent. `patience` is how many seconds a slow surface is waited for.
+    `spec` gives the specification of a session as of now. `gate` builds the check that runs before
+    each tool call, from what the owner has allowed, from the part that decides everything else, and
+    from the check of turns that have read untrusted text. `doctor` examines the whole installation.
+    `restart` restarts the bot. `surfaces` follow the log; `channels` confirm what is sent.
+    `patience` is how many seconds to wait for a slow surface.
     """
 
     engine: AgentEngine
@@ -129,7 +129,7 @@ class ConversationDeps:
 
 @dataclass(frozen=True, slots=True)
 class ConversationParts:
-    """The conversation and those of its parts that other parts of the program use."""
+    """The conversation, and its parts that other parts of the program use."""
 
     conversation: Conversation
     state: ConversationState
@@ -158,7 +158,7 @@ class ConversationParts:
     manual_runs: ManualRuns
 
     async def load(self) -> None:
-        """Read what is stored; what was accepted before is then in line again."""
+        """Read the stored state; inputs that were accepted earlier are queued again."""
         await self.fanout.load()
         await self.state.load()
         await self._load_deliveries()
@@ -167,7 +167,7 @@ class ConversationParts:
     async def _load_deliveries(self) -> None:
         try:
             await self.deliveries.load()
-        except StorageError:  # a start must not fail for want of room
+        except StorageError:  # a full disk must not prevent a start
             _logger.warning("The channels could not be noted", exc_info=True)
 
 
@@ -381,7 +381,7 @@ def _command_services(
 
 
 class _Watch:
-    """What the events of a turn change, beside the turn."""
+    """Commits and shows the file changes of a turn as its events pass."""
 
     def __init__(self, changes: ChangeWatch, auto_commit: AutoCommit) -> None:
         self._changes = changes
@@ -405,7 +405,7 @@ def build_schedule(
     events: Events = file_events,
     disk: Disk | None = None,
 ) -> Scheduler:
-    """`events` yields the changes of files that the system reports."""
+    """Build the scheduler; `events` yields the file changes that the system reports."""
     index = JobIndex(paths, clock, conversation.notices, edits)
     dispatch = Dispatcher(
         store,

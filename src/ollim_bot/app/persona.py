@@ -16,7 +16,7 @@ from ollim_bot.tools.registry import TOOL_LINES
 
 
 class Persona:
-    """Reads the specification before each turn. `tell` gets a sentence for each unusable file."""
+    """Reads the specification before each turn; `tell` gets one sentence per unusable file."""
 
     def __init__(self, settings: Settings, store: Store, tell: Callable[[str], None]) -> None:
         self._settings = settings

@@ -1,4 +1,4 @@
-"""The page and the channels: made from the settings, and restarted when one fails."""
+"""The page and the channels: built from the settings, and restarted after a failure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MakeChannel = Callable[[Store, OpenAttachment, Clock], Channel]
 
 
 class Surfaces:
-    """`followers` follow the log; `channels` confirm what is sent to them."""
+    """Runs the surfaces. `followers` follow the log; `channels` confirm what is sent to them."""
 
     def __init__(
         self,

@@ -71,7 +71,7 @@ class Slots:
             await ticket
             yield
         finally:
-            # A cancelled caller may have got its slot in the same moment.
+            # A caller cancelled at this moment may already hold its slot.
             if ticket.done() and not ticket.cancelled():
                 self._running -= 1
                 self._call_up()
@@ -90,7 +90,7 @@ class Slots:
                 ticket.set_result(None)
 
 
-# How long runs may go on when the bot is to stop.
+# How many seconds runs may go on after the bot is told to stop.
 _GRACE = 20.0
 
 _logger = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ _ONLY_TRY = Try()
 # Leaves what the owner is told, or only the agent.
 _Word = Step[None]
 
-# Work that finishes at once when the event is set.
+# Work that stops waiting for the disk when the event is set.
 _Work = Callable[[asyncio.Event], Coroutine[None, None, None]]
 
 
@@ -140,17 +140,17 @@ class BackgroundRuns:
         occurrence: Occurrence,
         attempt: Try = _ONLY_TRY,
     ) -> OccurrenceState:
-        """Raise nothing: the ledger says what happened, and a failure is told.
+        """Run the job, and raise nothing: the ledger has the outcome, and a failure is told.
 
-        Cancelled while it waits for its slot, it leaves no trace; cancelled later, it is cut off,
-        and the ledger says so before the cancellation goes on.
+        A run that is cancelled while it waits for a slot leaves no trace. A run that is cancelled
+        later is cut off, and the ledger has that row before the cancellation goes on.
         """
         with log_fields(run=occurrence.id):
             config = await self._config()
             due = occurrence.scheduled_at or self._around.clock.now()
             async with self._slots.slot(run_priority(job, due), config.bg_concurrency):
                 run, outcome = await self._run(job, occurrence, config.bg_fork_timeout, attempt)
-            # The slot is free: an end that waits for room on the disk holds up no other run.
+            # The slot is already free, so an end that waits for the disk holds up no other run.
             await _to_its_end(partial(self._end, run, occurrence, outcome, attempt.number))
             return outcome.state
 
@@ -158,9 +158,9 @@ class BackgroundRuns:
         return await self._around.tools.missing_skills(job)
 
     async def reserve_ping(self, occurrence: Occurrence) -> bool:
-        """Set a token of the ping budget aside, once for each occurrence; False if none is left.
+        """Reserve a ping token, once for each occurrence; False if none is left.
 
-        The ping of the run uses it, and a run that ends without a ping gives it back.
+        The ping of the run uses the token; a run that ends without a ping returns it.
         """
         return await self._gate.commit(
             lambda tx: tx.budget.take(lambda budget: budget.set_aside(occurrence.id, tx.now))
@@ -170,7 +170,7 @@ class BackgroundRuns:
         """End an occurrence that cannot run in the background, and tell why."""
         name, update_id = background_attempt.label(job), f"skipped {occurrence.id}"
         if skip.reason is SkipReason.BUDGET:
-            # The agent is left the text: the budget has no ping for the owner.
+            # The budget has no ping for the owner, so the text goes to the agent.
             text = background_attempt.unsaid(job, background_attempt.BUDGET_USED_UP)
             word = self._update(text, update_id)
             facts = {"report": text, "silent_because": background_attempt.BUDGET_USED_UP}
@@ -246,7 +246,7 @@ class BackgroundRuns:
     async def _end(
         self, run: Run, occurrence: Occurrence, outcome: Outcome, number: int, hurry: asyncio.Event
     ) -> None:
-        """Write the last row, together with what the run leaves to be told."""
+        """Write the end row, together with the notice or update that the run leaves."""
         facts = end_facts(run, occurrence, outcome, self._around.clock.now(), attempts=number)
         is_over = outcome.state not in (OccurrenceState.ATTEMPT_FAILED, OccurrenceState.CUT_OFF)
         word = self._last_word(run, occurrence, outcome) if is_over else _nothing
@@ -259,7 +259,7 @@ class BackgroundRuns:
                 note_answer(tx, over, tx.now)
                 note_success(tx, occurrence.job_id)
             if is_paid:
-                # The token of a ping that did not come is given back.
+                # Return the token of a ping that was not sent.
                 tx.budget.change(lambda budget: budget.released(occurrence.id, tx.now))
             tx.ledger.append(_row(tx, occurrence, outcome.state, facts))
 
@@ -267,7 +267,7 @@ class BackgroundRuns:
         _logger.info("A background run ended: %s", outcome.state)
 
     def _last_word(self, run: Run, occurrence: Occurrence, outcome: Outcome) -> _Word:
-        """The duty to report is met by the program if the agent did not, and a failure is told."""
+        """The notice of a failure, or the report that the agent owes and did not write."""
         assert run.job is not None
         if outcome.error:
             sentence = background_attempt.failed(run.label, outcome.error)
@@ -303,7 +303,7 @@ class BackgroundRuns:
         await self._commit(step, hurry)
 
     async def _commit(self, step: Step[None], hurry: asyncio.Event) -> bool:
-        """True if it is on disk, where it waits for room; False if `hurry` left no time for it."""
+        """Commit, waiting for room on the disk; False if `hurry` ended the wait."""
         try:
             await self._gate.commit(step, hurry)
         except StorageError:
@@ -330,7 +330,7 @@ def _row(
 
 
 async def _to_its_end(work: _Work) -> None:
-    """Finish `work` even if the caller is cancelled; then it does not wait for room on the disk."""
+    """Finish `work` even if the caller is cancelled; it then stops waiting for the disk."""
     hurry = asyncio.Event()
     task = asyncio.ensure_future(work(hurry))
     try:

@@ -70,7 +70,7 @@ FAULT = "the bot made a mistake. The log says more."
 
 
 def label(job: Job) -> str:
-    """The description, else the message, on one line and not too long for a sentence."""
+    """The description, else the message, on one line, short enough for a sentence."""
     line = " ".join(job.spec.title.split())
     return shortened(line, _LONGEST_LABEL)
 
@@ -130,7 +130,7 @@ class Outcome:
 def end_facts(
     run: Run, occurrence: Occurrence, outcome: Outcome, ended: datetime, *, attempts: int
 ) -> dict[str, object]:
-    """Everything that the last row of an attempt carries; what is empty is left out."""
+    """The facts of the end row of an attempt, without empty ones."""
     usage = outcome.usage
     facts: dict[str, object] = {
         "job": run.label,
@@ -154,7 +154,7 @@ def end_facts(
 
 
 def why_silent(run: Run, error: str) -> str:
-    """In words; empty if it was not."""
+    """Why the run sent no message; empty if it sent one."""
     if run.pings or run.has_answered:
         return ""
     if error:
@@ -171,12 +171,12 @@ def why_silent(run: Run, error: str) -> str:
 
 
 def why_refused(run: Run) -> str:
-    """In the words of its last ping that was."""
+    """Why the last refused ping of the run was refused."""
     return _first_sentence(run.refused_pings[-1].reason)
 
 
 def _first_sentence(reason: str) -> str:
-    """Why; what follows is advice for the agent."""
+    """The first sentence, which has the reason; the others are advice for the agent."""
     sentence = reason.partition(". ")[0].removesuffix(".")
     return sentence[:1].lower() + sentence[1:]
 
@@ -195,14 +195,14 @@ class BegunCalls:
         self._open: set[asyncio.Task[ToolAnswer]] = set()
 
     def of(self, tools: Toolset) -> Toolset:
-        """The same tools, whose calls `ended` waits for."""
+        """The same tools; `ended` waits for their calls."""
         servers = {
             name: [self._finishing(tool) for tool in each] for name, each in tools.servers.items()
         }
         return replace(tools, servers=servers)
 
     async def ended(self) -> None:
-        """Those that take longer than a few seconds are cancelled."""
+        """Wait for all calls, and cancel those that take longer than a few seconds."""
         if not self._open:
             return
         _, hanging = await asyncio.wait(self._open, timeout=_LONGEST)
@@ -230,8 +230,8 @@ _logger = logging.getLogger(__name__)
 class BackgroundDeps:
     """The collaborators of background runs.
 
-    `spec` says what a session is to be like; `is_busy`, whether the owner is being answered now;
-    `main` is the main session, if there is one.
+    `spec` gives the specification of a session, `is_busy` says whether the owner is being answered
+    now, and `main` gives the main session, if there is one.
     """
 
     engine: AgentEngine
@@ -251,10 +251,10 @@ class BackgroundDeps:
 
 @dataclass(frozen=True, slots=True)
 class Try:
-    """One attempt at an occurrence: which, how late, and what the owner has ordered.
+    """One attempt at an occurrence: its number, how late it is, and its order.
 
-    One that `may_fail` is tried again, if nothing has come of it. `upcoming` tells what else is
-    due around it, and is asked in a thread.
+    An attempt that `may_fail` is retried if it fails without effects. `upcoming` gives the schedule
+    around the occurrence, and is called in a thread.
     """
 
     number: int = 1
@@ -265,7 +265,7 @@ class Try:
 
 
 class Attempt:
-    """`run` and `usage` can be read at any time, also when the attempt was cut off."""
+    """`run` and `usage` can be read at any time, also after the attempt was cut off."""
 
     def __init__(self, around: BackgroundDeps, job: Job, run: Run, this: Try) -> None:
         self.run = run
@@ -278,13 +278,13 @@ class Attempt:
         self._calls = BegunCalls()
 
     def begin(self, now: datetime) -> None:
-        """The wait for a slot and for room on the disk may have made it late."""
+        """Set the start: the wait for a slot or for the disk may have made the run late."""
         run = self.run
         run.began = now
         run.late_since = run.late_since or late_since(Occurrence.parse(run.occurrence), now)
 
     async def within(self, seconds: float) -> Outcome:
-        """The session is closed when it returns, or raises what went wrong in the program."""
+        """Run until the limit. The session is closed when this returns or raises."""
         turn = asyncio.ensure_future(self._whole())
         alarm = asyncio.ensure_future(self._around.clock.sleep(seconds))
         try:
@@ -305,7 +305,7 @@ class Attempt:
         except SessionLost:
             if self.run.parent is None or self._named is not None:
                 raise
-            # Without the conversation it can still do most of what it is for.
+            # Without the history, the run can still do most of its work.
             _logger.warning("A background run begins without the history of the main session")
             self.run.parent = None
             return await self._turn()
@@ -339,9 +339,9 @@ class Attempt:
         return replace(outcome, usage=self.usage)
 
     def _noting_effects(self, gate: Gate) -> Gate:
-        """The ledger knows of the first call that may be seen, before it is made.
+        """Write an `effect` row before the first call that changes something.
 
-        After a crash, only what had none is tried again.
+        After a crash, only an attempt without that row is retried.
         """
 
         async def noted(call: ToolCall) -> Refusal | None:
@@ -362,7 +362,7 @@ class Attempt:
             )
 
     async def _session(self) -> SessionSpec:
-        """A branch of the main session, or a blank one; its name is known before it speaks."""
+        """A branch of the main session, or a blank one, with an id chosen in advance."""
         run, job = self.run, self._job.spec
         base = await self._around.spec()
         run.session = SessionId(str(uuid4()))
@@ -406,14 +406,14 @@ class Attempt:
         )
 
     async def _budget(self, now: datetime) -> PingBudget:
-        """Kept as it is shown, so that a clock that goes back later takes nothing away."""
+        """Store the refilled budget, so that a clock set back later takes no token away."""
 
         return await self._around.store.transact(
             lambda tx: tx.budget.change(lambda budget: budget.refilled(now))
         )
 
     async def _note(self, event: AgentEvent) -> None:
-        """Keep only names and numbers, not what the agent says."""
+        """Record names and numbers only, never the agent's text."""
         match event:
             case SessionNamed(session_id):
                 await self._name(session_id)

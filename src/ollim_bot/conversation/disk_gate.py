@@ -1,4 +1,4 @@
-"""The one place where work waits for a disk that refuses."""
+"""The one place where work waits for a disk that refuses writes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _logger = logging.getLogger(__name__)
 
 
 class DiskGate:
-    """Work that a full or failing disk stops goes on by itself when there is room again."""
+    """Resumes work that a full or failing disk stopped, as soon as the disk takes writes again."""
 
     def __init__(self, store: Store, notices: Notices, clock: Clock) -> None:
         self._store = store
@@ -34,10 +34,10 @@ class DiskGate:
     async def commit(
         self, step: Step[R], hurry: asyncio.Event | None = None, notice: Notice | None = None
     ) -> R:
-        """Commit the step, and the notice with it, as soon as the disk takes them.
+        """Commit the step together with the notice, as soon as the disk takes them.
 
-        Until then the notice is shown as trouble. Once `hurry` is set it waits no more, and raises
-        `StorageError`.
+        While it waits, the notice is shown as a problem. Once `hurry` is set, it stops waiting and
+        raises `StorageError`.
         """
         while True:
             is_last = hurry is not None and hurry.is_set()
@@ -51,7 +51,7 @@ class DiskGate:
                 await self.wait(refused, hurry)
 
     async def wait(self, refused: StorageError, hurry: asyncio.Event | None = None) -> None:
-        """Wait for a moment, or until `hurry` is set; say once a day what has to wait."""
+        """Wait for a moment, or until `hurry` is set. Once a day, tell the owner why work waits."""
         _logger.warning("Work stands still: %s", refused)
         await self._notices.tell(str(refused), key=f"{refused} {self._clock.now():%Y-%m-%d}")
         waits = {asyncio.ensure_future(self._clock.sleep(_PAUSE))}

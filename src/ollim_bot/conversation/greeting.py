@@ -123,7 +123,7 @@ class Greeting:
 
 
 def _is_first(tx: Transaction) -> bool:
-    """What the program alone has said, such as what is wrong, is no conversation yet."""
+    """Whether no conversation has begun: messages of the program alone do not count."""
     newest = tx.messages.page(_LOOKED_AT)
     is_silent = all(each.message.author is Author.PROGRAM for each in newest)
     return is_silent and tx.messages.get(_WELCOME) is None and tx.session.get() is None

@@ -48,7 +48,7 @@ class Posting:
         began: datetime | None = None,
         remarks: Sequence[str] = (),
     ) -> ChatMessage:
-        """`late_since` is when it should have come, where that is long ago.
+        """`late_since` is when the answer was due, if that is long ago.
 
         `session` is the one that said it, where `dialogue` has no id yet. `remarks` are
         sentences about what could not be used or was refused on the way to it.
@@ -75,7 +75,7 @@ class Posting:
     def note(
         self, text: str, turn: TurnId | None = None, *, name: str | None = None
     ) -> ChatMessage:
-        """With a name of its own it is one note, however often it is added."""
+        """A note; with a `name` it is posted only once, under that id."""
         message_id = MessageId(name or uuid4().hex)
         return ChatMessage(message_id, self._clock.now(), Author.PROGRAM, text, turn=turn)
 
@@ -83,6 +83,6 @@ class Posting:
         self._poster.add_to_log(tx, answer, dialogue.answering(tx, answer))
 
     def add_note(self, tx: Transaction, note: ChatMessage) -> None:
-        """It belongs to the fork that is open."""
+        """Add the note, in the open fork if there is one."""
         in_fork = tx.fork.get() is not None
         self._poster.add_to_log(tx, replace(note, in_fork=in_fork))

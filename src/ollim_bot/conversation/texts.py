@@ -61,12 +61,12 @@ def picture_unreadable(reason: str) -> str:
 
 
 def picture_left_out(name: str) -> str:
-    """For the agent's prompt."""
+    """The name of the picture in the agent's prompt."""
     return f"{name}, left out since it could not be read"
 
 
 def _words(message: OwnerMessage) -> str:
-    """A stranger's words are not quoted: the agent reads the sentence outside a fence."""
+    """The owner's words. Untrusted words are not quoted: the agent reads this outside a fence."""
     if message.untrusted is not None:
         return f"a {message.untrusted.source}"
     return message.text or _names(message)

@@ -148,7 +148,7 @@ def _short(text: str, longest: int) -> str:
     return shortened(" ".join(printable.split()), longest)
 
 
-# In order of how much each says about a call: a label shows the first that the call has.
+# Ordered by how much each says about a call: a label shows the first that the call has.
 _SHOWN: Mapping[str, Callable[[str], str]] = {
     "file_path": _last_two_parts,
     "notebook_path": _last_two_parts,

@@ -60,7 +60,7 @@ def owners_command(words: Sequence[str]) -> str | None:
 
 
 def hidden_owners_command(words: Sequence[str]) -> str | None:
-    """The same for `env ollim-bot config set …` and the like, as far as it can be recognised.
+    """As `owners_command`, for `env ollim-bot config set …` and the like, where recognisable.
 
     `ollim-bot` itself refuses all of them when the agent is the caller.
     """

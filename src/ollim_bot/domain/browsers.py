@@ -1,4 +1,4 @@
-"""The browsers that are signed in at the page, and how long each stays so."""
+"""The browsers that are signed in at the page, and for how long."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class CardField:
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """`action` and `data` say what a click does: `agent`, say, and the key of a stored prompt.
+    """`action` and `data` say what a click does, for example `agent` with the key of a prompt.
 
     A button that `is_used` is shown and does nothing.
     """
@@ -144,7 +144,7 @@ class ButtonPrompts:
         return ButtonPrompts(tuple(inquiry for inquiry in self.waiting if inquiry.key not in keys))
 
     def taken(self, key: str, now: float) -> tuple[ButtonPrompts, ButtonPrompt | None]:
-        """Without that prompt, and the prompt unless it was taken before or has expired."""
+        """The prompts without that one, and the prompt unless it was taken or has expired."""
         live = self.pruned(now)
         found = next((inquiry for inquiry in live.waiting if inquiry.key == key), None)
         return live.without({key}), found

@@ -1,4 +1,4 @@
-"""What was missed while the bot was away or asleep, and what becomes of it."""
+"""Finds what was missed while the bot was away or asleep, and decides about it."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _MOST_TOLD = 5
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """What one job missed: `newest` counts, all before it is superseded.
+    """The missed moments of one job: `newest` counts, all earlier ones are superseded.
 
-    `older` are the first of the superseded moments, in order, 5000 at most; `older_count` is how
-    many there are.
+    `older` are the first of the superseded moments, in order, 5000 at most; `older_count` is their
+    whole number.
     """
 
     job: ScheduledJob
@@ -43,19 +43,19 @@ class Missed:
 
     @property
     def facts(self) -> dict[str, object]:
-        """What its first row says of it."""
+        """The facts of the first row."""
         return {"job": self.job.spec.title}
 
     def late_since(self, now: datetime) -> datetime | None:
-        """The moment it should have run at, if running it now would be late."""
+        """The due moment, if a run at `now` would be late."""
         return self.newest if is_late(self.newest, now) else None
 
 
 @dataclass(frozen=True, slots=True)
 class CatchUp:
-    """What becomes of the newest moment of each job, each part in the order in which it is done.
+    """The decisions about the newest moment of each job; each part is in its order of execution.
 
-    `run` goes to dispatch; `tell` and `skip` end as missed, and `tell` is told.
+    `run` goes to dispatch. `tell` and `skip` end as missed, and the owner is told of `tell`.
     """
 
     run: tuple[Missed, ...] = ()
@@ -70,10 +70,10 @@ def catch_up(
     zone: tzinfo,
     is_skipped: Callable[[Occurrence], bool] | None = None,
 ) -> CatchUp:
-    """`heartbeat` is the moment up to which all that was due has been claimed.
+    """Decide about everything due since `heartbeat`, until when all due moments are claimed.
 
-    Reminders come first, then what was due first; what the owner wants skipped comes last. Nothing
-    was missed if the clock went back.
+    Reminders come first, then routines by due moment, and the owner's skips last. If the clock was
+    set back, nothing was missed.
     """
     found: list[tuple[Missed, Decision]] = []
     for job in jobs:
@@ -98,7 +98,7 @@ def unfinished_circumstances(
     now: datetime,
     zone: tzinfo,
 ) -> Circumstances:
-    """Of an occurrence that a stop of the program left without an end."""
+    """The circumstances of an occurrence that a stop of the program left without an end."""
     one = story.occurrence
     return Circumstances(
         one.scheduled_at,
@@ -119,7 +119,7 @@ def _is_superseded(
     now: datetime,
     zone: tzinfo,
 ) -> bool:
-    """What was due after `watched_until` is about to be caught up with."""
+    """Whether a newer moment of the routine will be caught up on."""
     if not isinstance(job, Routine) or one.manual or one.scheduled_at is None:
         return False
     newest = last_due(job, now, zone)
@@ -131,7 +131,7 @@ def _is_superseded(
 def missed_since(
     job: ScheduledJob, heartbeat: datetime, now: datetime, zone: tzinfo
 ) -> Missed | None:
-    """What was due after `heartbeat` and by `now`, if anything was."""
+    """The moments due after `heartbeat` and until `now`; None if there are none."""
     newest = last_due(job, now, zone)
     if newest is None or newest <= heartbeat.astimezone(UTC):
         return None
@@ -142,7 +142,7 @@ def missed_since(
 
 
 def away_message(told: Sequence[Missed], now: datetime) -> str:
-    """The one message about all that was missed and not run; empty if there is nothing to tell."""
+    """The one message about everything missed and not run; empty if there is nothing to tell."""
     if not told:
         return ""
     if len(told) == 1:

@@ -19,7 +19,7 @@ TurnId = NewType("TurnId", str)
 OF_CLICK = "click-"
 OF_SET_UP = "setup-"
 
-# How the ids of greetings begin.
+# The id prefix of greetings.
 OF_GREETING = "greeting-"
 
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})

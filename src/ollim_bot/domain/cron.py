@@ -64,7 +64,7 @@ class Cron:
 
     @classmethod
     def parse(cls, text: str) -> Cron:
-        """Raises `BadCron`."""
+        """Parse a line. Raises `BadCron`."""
         return cls(*_read(text))
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class Cron:
 
     @property
     def follows_real_time(self) -> bool:
-        """Whether a clock change neither moves nor merges its moments."""
+        """Whether no clock change moves or merges its moments."""
         return self._matches_every_hour
 
     def explain(self) -> str:

@@ -27,8 +27,10 @@ _RETRY_PAUSES = (timedelta(seconds=5), timedelta(seconds=30))
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What the ledger says of an occurrence: its last state, its attempts, and whether one of them
-    was about to do what cannot be taken back."""
+    """What the ledger says of an occurrence.
+
+    `state` is its last state; `had_effect` says that an attempt may have had a lasting effect.
+    """
 
     state: OccurrenceState | None = None
     attempts: int = 0
@@ -51,15 +53,15 @@ _NOT_BEGUN = Progress()
 
 
 class Circumstances(NamedTuple):
-    """All that a decision about one occurrence depends on, besides its job.
+    """Everything that a decision about one occurrence depends on, besides its job.
 
     `due` is None for a webhook's delivery. `was_away` says that the program did not run, or slept,
-    so that lateness is judged. `has_just_failed` says that the attempt before failed in this
-    process. `is_skipped` is the owner's wish. `is_queued` says that the occurrence stands in the
-    inbox of the conversation. `is_superseded` says that a newer moment of the routine takes its
-    place. `is_running` says that another run of the job goes on. `reached_cost_cap` is the daily
-    cap in dollars, if today has cost as much. `has_ping_token` says that the ping budget has a
-    token for a run that needs one.
+    so that lateness is judged. `has_just_failed` says that the previous attempt failed in this
+    process. `is_skipped` says that the owner wants the moment skipped. `is_queued` says that the
+    occurrence is in the inbox of the conversation. `is_superseded` says that a newer moment of the
+    routine replaces it. `is_running` says that another run of the job is going on.
+    `reached_cost_cap` is the daily cap in dollars, if today has cost as much. `has_ping_token` says
+    that the ping budget has a token for a run that needs one.
     """
 
     due: datetime | None
@@ -93,8 +95,11 @@ class RunInBackground:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """End as `skipped`. `detail` is what is wrong with the tools in words, the name of the skill
-    that is missing, or the cost cap in dollars."""
+    """End as `skipped`.
+
+    `detail` describes the problem with the tools, names the missing skill, or gives the cost cap in
+    dollars.
+    """
 
     reason: SkipReason
     detail: str = ""
@@ -133,10 +138,10 @@ class Settle:
 
 Decision = RunInForeground | RunInBackground | Skip | Miss | GiveUp | Abandon | Settle
 
-# Of a skip for these reasons, a `must` reminder is not delivered either.
+# After a skip for these reasons, a `must` reminder is not delivered either.
 UNWANTED = frozenset({SkipReason.POLICY, SkipReason.SUPERSEDED, SkipReason.OVERLAP})
 
-# A turn that was taken out of the inbox before it began: its reminder was delivered plainly.
+# A turn was removed from the inbox before it began: its reminder was delivered plainly.
 WITHDRAWN = Skip(SkipReason.POLICY)
 
 
@@ -155,21 +160,21 @@ def decide(job: Job | None, given: Circumstances) -> Decision:
 
 
 def needs_ping_token(job: Job, *, is_manual: bool) -> bool:
-    """Whether a run sets a ping of the budget aside before it starts."""
+    """Whether a run reserves a token of the ping budget before it starts."""
     return is_initiative(job) and not is_manual
 
 
 def deliver_by(due: datetime | None, now: datetime) -> datetime:
     """When the program delivers a `must` reminder that no run has delivered.
 
-    A reminder that is taken in hand late gives its run half of the time at least.
+    A reminder that starts late leaves its run at least half of the time.
     """
     now = now.astimezone(UTC)
     return max(due or now, now - _PATIENCE / 2) + _PATIENCE
 
 
 def run_priority(job: Job, due: datetime) -> tuple[bool, float]:
-    """Of the background runs that wait for a slot, the lowest starts first."""
+    """The rank of a waiting background run: the lowest gets a slot first."""
     return not isinstance(job, Reminder), due.timestamp()
 
 
@@ -189,7 +194,7 @@ def _obstacle(job: Job, given: Circumstances) -> Skip | Miss | None:
 
 def _missed(job: Job, given: Circumstances) -> Miss | None:
     is_judged = given.was_away and not (given.is_manual or given.progress.is_begun)
-    # A claimed reminder is wanted, however late it is.
+    # A claimed reminder is delivered, no matter how late it is.
     is_claimed = given.progress.state is not None
     if not is_judged or given.due is None or not isinstance(job, Routine | Reminder):
         return None

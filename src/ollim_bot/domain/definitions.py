@@ -1,4 +1,4 @@
-"""Jobs as the ledger knows them: when they are due, since when, and a mark of all the rest."""
+"""Job definitions as the ledger records them: the timing, since when, and a hash of the rest."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ CHANGED = "changed"
 REMOVED = "removed"
 ROSTER = "roster"
 
-# How old the last roster may get: it bounds how far a start has to read back.
+# The maximum age of the last roster: it bounds how far a start has to read back.
 _ROSTER_HOLDS = timedelta(days=31)
 _NEVER = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """`timing` is a cron line, a `run-at` as it stands in the file, or empty for a webhook."""
+    """`timing` is a cron line, a `run-at` as in the file, or empty for a webhook."""
 
     key: JobKey
     mark: str
@@ -54,7 +54,7 @@ class Definition:
 
     @property
     def facts(self) -> dict[str, object]:
-        """As they stand in the row that says it."""
+        """The facts of the row that records it."""
         timing = {_TIMING[self.key.kind]: self.timing} if self.timing else {}
         return {
             "kind": self.key.kind.value,
@@ -66,9 +66,9 @@ class Definition:
         }
 
     def moments(self, after: datetime) -> Iterator[datetime]:
-        """Those later than `after` at which it is due, in UTC; of a reminder, the only one.
+        """The due moments later than `after`, in UTC; for a reminder, its only one.
 
-        Raises `ValueError` if its timing or its zone cannot be understood.
+        Raises `ValueError` if the timing or the zone cannot be understood.
         """
         try:
             zone = ZoneInfo(self.zone)
@@ -100,22 +100,22 @@ def _from(cron: Cron, after: datetime, zone: tzinfo) -> Iterator[datetime]:
 
 
 def armed_row(new: Definition, now: datetime, since: datetime) -> LedgerRow:
-    """A job that the ledger did not know; it counts for the moments later than `since`."""
+    """The row of a new job, which counts for the moments later than `since`."""
     return _row(ARMED, new.facts, now, since)
 
 
 def changed_row(new: Definition, now: datetime, since: datetime) -> LedgerRow:
-    """The earlier definition has been served up to `since`, and this one counts from there on."""
+    """The row of a changed job: until `since`, the earlier definition counts."""
     return _row(CHANGED, new.facts, now, since)
 
 
 def removed_row(key: JobKey, now: datetime, since: datetime) -> LedgerRow:
-    """The job has been served up to `since`."""
+    """The row of a removed job, whose moments are all claimed until `since`."""
     return _row(REMOVED, {"kind": key.kind.value, "job": key.id}, now, since)
 
 
 def roster_row(jobs: Iterable[Definition], now: datetime, since: datetime) -> LedgerRow:
-    """All jobs that are armed, and no others: who reads back need not read past it."""
+    """The row of all armed jobs, and no others: nothing before it needs to be read."""
     return _row(ROSTER, {"jobs": [job.facts for job in jobs]}, now, since)
 
 
@@ -125,7 +125,7 @@ def _row(state: str, facts: Mapping[str, object], now: datetime, since: datetime
 
 @dataclass(frozen=True, slots=True)
 class Armed:
-    """What the ledger says is armed; `rostered` is when that was last written down whole."""
+    """The armed jobs according to the ledger; `rostered` is the moment of the last roster."""
 
     jobs: Mapping[JobKey, Definition] = field(default_factory=dict)
     rostered: datetime | None = None
@@ -147,7 +147,7 @@ class Armed:
     def rows_for(
         self, jobs: Iterable[Definition], now: datetime, since: datetime
     ) -> list[LedgerRow]:
-        """What has to be written for `jobs` to be what is armed, in one append."""
+        """The rows, for one append, after which exactly `jobs` are armed."""
         wanted = {job.key: job for job in jobs}
         rows = [removed_row(key, now, since) for key in self.jobs if key not in wanted]
         for key, job in wanted.items():
@@ -163,7 +163,7 @@ class Armed:
 
 
 def roster_of(row: LedgerRow) -> list[Definition]:
-    """Raises `ValueError` if one of them is none."""
+    """The jobs of a roster. Raises `ValueError` if the row is not a valid one."""
     jobs = row.facts.get("jobs")
     if not isinstance(jobs, list) or not all(isinstance(job, Mapping) for job in jobs):
         raise ValueError("not a roster")
@@ -171,12 +171,12 @@ def roster_of(row: LedgerRow) -> list[Definition]:
 
 
 def key_of(row: LedgerRow) -> JobKey:
-    """Raises `ValueError` if it names no job."""
+    """The job that the row names. Raises `ValueError` if it names none."""
     return JobKey(JobKind(str(row.facts.get("kind"))), str(row.facts.get("job")))
 
 
 def since_of(row: LedgerRow) -> datetime:
-    """Raises `ValueError` if it does not say."""
+    """The moment `since` of the row. Raises `ValueError` if it has none."""
     since = datetime.fromisoformat(str(row.facts.get("since")))
     if since.tzinfo is None:
         raise ValueError("a moment without an offset")

@@ -68,7 +68,7 @@ class ToolFailed:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """A remark of the program about the turn, such as that it catches up on updates."""
+    """A remark of the program about the turn, for example that the agent catches up on updates."""
 
     text: str
 
@@ -87,7 +87,7 @@ class CompactionStarted:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """The engine compacted its history and goes on by itself, in the same session or another."""
+    """The engine compacted its history and continues, in the same session or another."""
 
     session_id: SessionId
     tokens_before: int | None = None

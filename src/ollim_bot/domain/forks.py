@@ -99,15 +99,15 @@ class Fork:
         return self.resumed_from or self.main
 
     def touched(self, now: datetime) -> Fork:
-        """After an action of the owner."""
+        """The fork after an action of the owner."""
         return replace(self, last_activity=now, is_prompted=False)
 
     def rested(self, now: datetime) -> Fork:
-        """After the end of a turn: the fork is idle from `now` on."""
+        """The fork after the end of a turn: it is idle from `now` on."""
         return replace(self, last_activity=now)
 
     def prompted(self, now: datetime) -> Fork:
-        """After the agent was told that the fork is idle; the limit starts again."""
+        """The fork after the agent was told that it is idle; the limit starts again."""
         return replace(self, last_activity=now, is_prompted=True)
 
     def answered(self, text: str) -> Fork:
@@ -126,7 +126,7 @@ class Fork:
         return replace(self, seen=(*self.seen, *(name for name in names if name not in self.seen)))
 
     def remaining(self, now: datetime) -> timedelta:
-        """How long it may still be idle; setting the clock back does not extend that."""
+        """How long the fork may still be idle; setting the clock back does not extend that."""
         left = self.idle_limit - elapsed(self.last_activity, now)
         return min(max(left, timedelta()), self.idle_limit)
 
@@ -136,7 +136,7 @@ class Fork:
         return IdleAction.CLOSE if self.is_prompted else IdleAction.PROMPT
 
     def obstacle_to_saving(self, main: SessionId | None) -> str:
-        """Why it cannot become the main session; empty if it can."""
+        """Why the fork cannot become the main session; empty if it can."""
         if self.session is None or not self.has_answered:
             return "nothing has been answered in it yet"
         if self.resumed_from is not None and self.resumed_from != main:
@@ -147,7 +147,7 @@ class Fork:
 
     @property
     def summary(self) -> str:
-        """The summary for the main session where the agent has left none."""
+        """The summary for the main session, used if the agent has left none."""
         about = f" about “{self.topic}”" if self.topic else ""
         if not self.last_answer:
             return f"A fork{about} ended without a summary; nothing was answered in it."

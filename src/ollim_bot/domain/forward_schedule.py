@@ -1,4 +1,4 @@
-"""Which background jobs have just fired and which come next, for a run that may speak up once."""
+"""The background jobs that have just fired and that come next, for a run that may ping once."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class ScheduleEntry:
 
 @dataclass(frozen=True, slots=True)
 class UpcomingSchedule:
-    """What fires within `hours` of `now`, and what just fired, by time.
+    """The jobs that fire within `hours` of `now`, and those that just fired, by time.
 
-    `more` counts what found no place in `entries`; if not `is_counted`, there is still more of
-    it. `last` is the last moment that was found, if any is still to come.
+    `more` counts the moments that are not in `entries`; it is a lower bound unless `is_counted`.
+    `last` is the last moment found, if any is still to come.
     """
 
     now: datetime
@@ -67,9 +67,9 @@ def build_upcoming_schedule(
     zone: tzinfo,
     paths: Mapping[JobKey, str],
 ) -> UpcomingSchedule:
-    """`current` is what the run is for; `zone` is the owner's.
+    """The schedule around `now`, in the owner's `zone`; `current` is the occurrence of the run.
 
-    One line for each job that just fired, and one for each time at which a job fires.
+    It has one line for each job that just fired, and one for each time at which a job will fire.
     """
     known = {key_of(job): job for job in jobs if job.spec.background}
     own = _own(known, now.astimezone(UTC), current)
@@ -94,7 +94,7 @@ def build_upcoming_schedule(
 def _own(
     known: Mapping[JobKey, ScheduledJob], now: datetime, current: Occurrence | None
 ) -> set[Firing]:
-    """The moment of this task, which need not be the last one of its job."""
+    """The moment of this run, which need not be the last one of its job."""
     if current is None or current.scheduled_at is None:
         return set()
     fire = current.scheduled_at, JobKey(current.kind, current.job_id)
@@ -104,14 +104,14 @@ def _own(
 def _at_hand(
     known: Mapping[JobKey, ScheduledJob], now: datetime, zone: tzinfo
 ) -> tuple[set[Firing], Agenda[JobKey]]:
-    """For each job the moment that just passed, if one did, and the one that comes next."""
+    """For each job, the moment that just passed, if any, and the next one."""
     fired: set[Firing] = set()
     agenda: Agenda[JobKey] = Agenda()
     for key, job in known.items():
         moment = next_due(job, now - GRACE - datetime.resolution, zone)
         if moment is not None and moment <= now:
             last = last_due(job, now, zone) or moment
-            # An occurrence is known to the second.
+            # The moment of an occurrence has whole seconds.
             fired.add((last.replace(microsecond=0), key))
             moment = next_due(job, now, zone)
         if moment is not None:
@@ -122,7 +122,7 @@ def _at_hand(
 def _walk(
     agenda: Agenda[JobKey], known: Mapping[JobKey, ScheduledJob], zone: tzinfo
 ) -> Iterator[Firing]:
-    """All that comes, in order, each found when asked for."""
+    """All coming moments in order, computed on demand."""
     while (at := agenda.next_at) is not None:
         for key, moment in agenda.due(at):
             following = next_due(known[key], moment, zone)
@@ -132,7 +132,7 @@ def _walk(
 
 
 def _window(coming: Iterator[Firing], now: datetime) -> tuple[list[Firing], int]:
-    """What comes within the base window, or within the hours after which enough has come."""
+    """The moments within the base window, or within the hours that contain enough of them."""
     found: list[Firing] = []
     hours = BASE_HOURS
     for fire in coming:
@@ -148,7 +148,7 @@ def _window(coming: Iterator[Firing], now: datetime) -> tuple[list[Firing], int]
 
 
 def _chosen(past: list[Firing], coming: list[Firing], own: set[Firing]) -> list[Firing]:
-    """What gets a line: this task, then what comes soonest, then what fired last."""
+    """The moments that get a line: this run's, then the soonest, then those that fired last."""
     fired = [fire for fire in reversed(past) if fire not in own]
     return sorted([*own, *coming, *fired][:MOST_LINES])
 

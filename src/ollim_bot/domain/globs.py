@@ -61,7 +61,7 @@ def _is_any_number(wanted: Sequence[str], at: int) -> bool:
 
 
 def _skipping(wanted: Sequence[str], reached: set[int]) -> set[int]:
-    """With the positions that are reached without a further word."""
+    """Add the positions that are reached without a further word."""
     found = set(reached)
     for at in range(len(wanted)):
         if at in found and _is_any_number(wanted, at):

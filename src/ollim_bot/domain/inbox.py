@@ -1,8 +1,7 @@
-"""The inbox: where an input stays until it has an end.
+"""The inbox, which keeps each input until it has an end.
 
-It is a log of rows; `Inbox` is what they amount to. Each input is accepted once, is taken by one
-turn at a time and ends once. A process that dies in between leaves rows that tell how far it had
-come.
+It is a log of rows; `Inbox` is their result. Each input is accepted once, is taken by one turn at a
+time and ends once. After a crash, the rows tell how far a turn had come.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """Of an input that was not taken yet."""
+    """An input was edited before it was taken."""
 
     at: datetime
     input: InputId
@@ -52,9 +51,8 @@ class Edited:
 class Taken:
     """A turn begins. `claim` holds the pending updates that its prompt shows.
 
-    Written before anything is asked of the engine; `prompt` is the id under which the engine's own
-    record of `session` has the prompt, if it was taken. In a fork the updates wait for the main
-    session all the same.
+    Written before the engine is asked. If the engine takes the prompt, its own record of `session`
+    has it under the id `prompt`. In a fork the updates stay pending for the main session.
     """
 
     at: datetime
@@ -69,7 +67,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class ToolCalled:
-    """Written before the tool runs, so that nobody runs it again after a crash."""
+    """Written before the tool runs, so that the call is not repeated after a crash."""
 
     at: datetime
     turn: TurnId
@@ -79,7 +77,7 @@ class ToolCalled:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """A turn was stopped before the engine knew of it: what it had taken waits again."""
+    """A turn was stopped before the engine knew of it: its inputs wait again."""
 
     at: datetime
     turn: TurnId
@@ -97,10 +95,10 @@ InboxRow = Accepted | Edited | Taken | ToolCalled | Released | Ended
 
 @dataclass(frozen=True, slots=True)
 class Inbox:
-    """The inputs that have no end yet, in the order in which they were accepted.
+    """The inputs without an end, in the order in which they were accepted.
 
-    `running` is the turn that was begun and has no end either, if there is one. It names those that
-    it has taken; all others wait. `tools` are those that it called, in all of its attempts.
+    `running` is the turn that has begun and not ended, if there is one. It names the inputs that it
+    has taken; all others wait. `tools` are the calls of all its attempts.
     """
 
     accepted: tuple[Input, ...] = ()
@@ -129,7 +127,7 @@ class Inbox:
         return any(isinstance(each, OwnerMessage) for each in self.accepted)
 
     def after(self, row: InboxRow) -> Inbox:
-        """Rows that fit nothing change nothing: a torn line may have swallowed their cause."""
+        """The inbox after a row. A row that does not fit changes nothing: its cause may be lost."""
         match row:
             case Accepted(input=new):
                 return self._with(new)
@@ -145,27 +143,27 @@ class Inbox:
                 return self._without(frozenset(ended))
 
     def has(self, input_id: InputId) -> bool:
-        """Whether it was accepted before, so that a repeated send does nothing."""
+        """Whether the input was accepted before, so that a repeated send does nothing."""
         return input_id in self.seen
 
     def waits(self, input_id: InputId) -> bool:
         return any(each.id == input_id for each in self.waiting)
 
     def next_batch(self, *, in_fork: bool = False) -> tuple[Input, ...]:
-        """Messages that wait together are one prompt; all else is alone.
+        """The inputs of the next turn: all waiting messages together, or one other input.
 
-        A job is for the main conversation, and waits until no fork is open.
+        A job belongs to the main conversation, and waits until no fork is open.
         """
         waiting = [each for each in self.waiting if not (in_fork and isinstance(each, JobTurn))]
         return tuple(takewhile(_is_plain, waiting)) or tuple(waiting[:1])
 
     def rows(self) -> tuple[InboxRow, ...]:
-        """The fewest rows that amount to this, for when the log is made short."""
+        """The fewest rows with this result, for shortening the log."""
         accepted = (Accepted(each.at, each) for each in self.accepted)
         return (*accepted, *(self._turn_rows(self.running) if self.running else ()))
 
     def _turn_rows(self, running: Taken) -> Iterator[InboxRow]:
-        """Each attempt ahead of the tools that it called, and the last one as the last."""
+        """Each attempt before the tools that it called; the current attempt comes last."""
         attempt = None
         for turn, tools in groupby(self.tools, key=lambda tool: tool.turn):
             attempt = turn
@@ -192,9 +190,9 @@ class Inbox:
         return replace(self, accepted=tuple(edited))
 
     def _with_turn(self, row: Taken) -> Inbox:
-        """A further attempt takes what is taken already, and keeps what its tools have done.
+        """Another attempt takes the same inputs and keeps the recorded tool calls.
 
-        What the turn before had taken and this one does not take waits again.
+        Inputs of the previous turn that this one does not take wait again.
         """
         running = _narrowed(row, self.accepted)
         if running is None:
@@ -210,7 +208,7 @@ class Inbox:
 
 
 def _narrowed(turn: Taken, accepted: tuple[Input, ...]) -> Taken | None:
-    """The turn with those of its inputs that have no end; None if none is left."""
+    """The turn with only its inputs that have no end; None if none is left."""
     left = {each.id for each in accepted}
     inputs = tuple(each for each in turn.inputs if each in left)
     return replace(turn, inputs=inputs) if inputs else None

@@ -1,4 +1,4 @@
-"""What a background run sets is the bot's initiative: bounded, and within the ping budget."""
+"""Limits what background runs set: a bounded number of jobs, within the ping budget."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ J = TypeVar("J", bound=Job)
 
 @dataclass(frozen=True, slots=True)
 class Setter:
-    """The background run that sets something: the id of its occurrence, and its job."""
+    """The background run that sets a job: the id of its occurrence, and its own job."""
 
     run: str
     job: str
@@ -36,7 +36,7 @@ class Setter:
 
 
 def setter_of(run: Run) -> Setter | None:
-    """None where the owner is part of it: in the conversation and its forks."""
+    """The setter; None in the conversation and its forks, where the owner takes part."""
     if not run.policy.kind.is_background:
         return None
     job = _UNKNOWN if run.job is None else f"{kind_of(run.job)}:{run.job.spec.id}"
@@ -44,24 +44,24 @@ def setter_of(run: Run) -> Setter | None:
 
 
 def set_by(job: J, setter: Setter) -> J:
-    """The job with the mark of who has set it, and no louder than that one is."""
+    """The job marked with its setter; it may ping only if the setter may."""
     may_ping = job.spec.allow_ping and setter.allow_ping
     return replace(job, spec=replace(job.spec, set_by=setter.job, allow_ping=may_ping))
 
 
 def is_initiative(job: Job) -> bool:
-    """Whether its run needs a ping of the budget when it is due."""
+    """Whether the job needs a ping of the budget when it is due."""
     return job.spec.set_by is not None and job.spec.allow_ping
 
 
 def comes_unpaid(job: Job) -> bool:
-    """Whether it reaches the owner without the ping budget."""
+    """Whether the job reaches the owner without the ping budget."""
     is_must = not isinstance(job, WebhookSpec) and job.must
     return is_must or not job.spec.background
 
 
 def objections(before: Job | None, after: Job, setter: Setter) -> Iterator[str]:
-    """Why a background run may not make `after` of `before`; `before` is None for a new job."""
+    """Why a background run may not turn `before` into `after`; `before` is None for a new job."""
     if before is None:
         yield from _to_new(after, setter)
     else:
@@ -95,14 +95,14 @@ def _to_change(before: Job, after: Job) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class SetInBackground:
-    """What background runs have set of late: for each, the run and the day, oldest first."""
+    """The jobs that background runs set recently: the run and the day of each, oldest first."""
 
     entries: tuple[tuple[str, date], ...] = ()
 
     def one_more(self, run: str, today: date) -> tuple[SetInBackground, str]:
-        """With one that `run` sets today, or as it was and the reason why it may not.
+        """Add a job that `run` sets today; otherwise unchanged, with the reason of the refusal.
 
-        A run that goes on past midnight stays the same run; a clock that went back makes no room.
+        A run that continues past midnight stays the same run. A clock set back makes no room.
         """
         if sum(each == run for each, _ in self.entries) >= MOST_PER_RUN:
             return self, f"A run sets {MOST_PER_RUN} jobs at most, and this one has. {_INSTEAD}"

@@ -24,7 +24,7 @@ _NO_CHAIN = Chain()
 class ForkOrigin:
     """The session that sent the message the owner replies to, and when it did.
 
-    `is_expired`: too long ago to fork from.
+    `is_expired` says that this is too long ago to fork from.
     """
 
     session: SessionId
@@ -37,8 +37,8 @@ class OwnerMessage:
     """`id` is also the id in the message log; `quote` is the text that is replied to.
 
     `button` is the label of a pressed button; the text is then the prompt behind it. `origin` is
-    set where a fork or a background run sent the message that is replied to. `untrusted` is set
-    where the owner did not write the text, `untrusted_quote` where that is true of the quote.
+    set if a fork or a background run sent the message that is replied to. `untrusted` is set if the
+    owner did not write the text, `untrusted_quote` if the owner did not write the quote.
     """
 
     id: InputId
@@ -119,7 +119,7 @@ class ProgramTurn:
 class JobTurn:
     """A job that runs in the main conversation; `id` is that of its occurrence.
 
-    `late_since` is when it was due, where that is long ago.
+    `late_since` is its due moment, if that is long ago.
     """
 
     id: InputId

@@ -1,4 +1,4 @@
-"""Whether an occurrence is late, and what its job wants done then."""
+"""Whether an occurrence is late, and what its job then wants."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def late_since(occurrence: Occurrence, now: datetime) -> datetime | None:
 def late_rule(job: ScheduledJob, due: datetime, now: datetime, zone: tzinfo) -> Late:
     """What to do with an occurrence that was due while the program was away.
 
-    The job's `late` field decides, else the kind of the job. A job that the bot has set by itself
-    is never worth a message.
+    The job's `late` field decides, else the kind of the job. A job that the agent set itself never
+    causes a message.
     """
     if not is_late(due, now):
         return Late.RUN

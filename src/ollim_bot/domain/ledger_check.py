@@ -26,13 +26,13 @@ from ollim_bot.domain.schedule import JobKey
 _STATES = frozenset({ARMED, CHANGED, REMOVED, ROSTER})
 _SECOND = timedelta(seconds=1)
 
-# Rows that are written at once may stand in another order than their moments.
+# Rows that are written together may be in another order than their moments.
 _JITTER = timedelta(minutes=1)
 
 
 @dataclass(slots=True)
 class DefinitionPeriod:
-    """A definition that counts for the moments later than `after`, up to `until` if it has ended.
+    """A definition that counts for the moments later than `after`, and until `until` if set.
 
     `earliest` is before `after` if the clock was set back in between. `is_first` says that the job
     may have been armed before the ledger began.
@@ -45,26 +45,26 @@ class DefinitionPeriod:
     until: datetime | None = None
 
     def expected(self, horizon: datetime) -> Iterator[datetime]:
-        """The moments that must have come by `horizon`."""
+        """The moments that must have occurrences by `horizon`."""
         end = horizon if self.until is None else min(horizon, self.until)
         if not self.definition.enabled or end <= self.after:
             return iter(())
         due = takewhile(lambda moment: moment <= end, self.definition.moments(self.after))
-        # Before a ledger that was cut off, a reminder may have been served unseen.
+        # Before the first row of a truncated ledger, a reminder may already have been served.
         return (moment for moment in due if moment > self.after or not self.is_first)
 
     def allows(self, moment: datetime) -> bool:
-        """Whether an occurrence of that moment can have come while it was held."""
-        # A reminder that was overdue when it was armed comes all the same.
+        """Whether an occurrence of that moment is possible in this period."""
+        # A reminder that was overdue when it was armed still comes.
         if self.definition.key.kind is JobKind.ROUTINE and moment <= self.earliest:
             return False
         return next(self.definition.moments(moment - _SECOND), None) == moment
 
 
 class DefinitionHistory:
-    """The periods of all definitions, read from rows given to `note` in the order of the ledger.
+    """The periods of all definitions, from rows passed to `note` in the order of the ledger.
 
-    `has_begun` tells whether all jobs that are armed are known.
+    `has_begun` says that all armed jobs are known.
     """
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class DefinitionHistory:
                 self.findings.append(f"The row `{row.state}` of {when} cannot be understood.")
 
     def held(self, key: JobKey) -> DefinitionPeriod | None:
-        """The one that lasts; None if the job is not armed."""
+        """The current period of the job; None if the job is not armed."""
         last = self.of.get(key, [None])[-1]
         return None if last is None or last.until is not None else last
 
@@ -103,7 +103,7 @@ class DefinitionHistory:
             self._arm(Definition.read(row.facts), since, is_new=row.state == ARMED)
 
     def _roster(self, jobs: list[Definition], since: datetime) -> None:
-        """The first one begins the ledger; a later one repeats what is known."""
+        """The first roster begins the ledger; a later one repeats what is known."""
         known = {key: held.definition for key in self.of if (held := self.held(key)) is not None}
         listed = {job.key: job for job in jobs}
         for key in known.keys() | listed.keys():
@@ -141,7 +141,7 @@ class DefinitionHistory:
             held.until = since
 
 
-# An occurrence that names no `limit` waits for its turn, or for the owner's conversation.
+# An occurrence without a `limit` waits for its turn, or for the owner's conversation.
 _PATIENCE = timedelta(days=1)
 _GRACE = timedelta(minutes=5)
 _MOST = 10**9
@@ -150,12 +150,11 @@ _MOST = 10**9
 def check(
     rows: Iterable[LedgerRow], now: datetime, watched_until: datetime | None = None
 ) -> list[str]:
-    """A sentence for each thing that is wrong, the occurrence or the job first.
+    """A sentence for each violation, which begins with the occurrence or the job.
 
-    `watched_until` is the moment up to which the program says that it has claimed all that was due;
-    where it is not given, the last checkpoint says it. What is later is not wrong yet: the next
-    start takes care of it. That the program did not run excuses nothing, for the start that follows
-    has to write down what became of each occurrence.
+    `watched_until` is the moment until which, as the program says, everything due is claimed; by
+    default, that of the last checkpoint. Later moments are not wrong yet: the next start handles
+    them. Downtime excuses nothing, because the next start has to record the end of each occurrence.
     """
     found = _Reading(rows)
     horizon = _horizon(now, watched_until or found.watched_until)
@@ -173,7 +172,7 @@ def _horizon(now: datetime, watched_until: datetime | None) -> datetime | None:
 
 
 class _Reading:
-    """All that the rows say. The first rows of what is older than the first roster may be gone."""
+    """The content of the rows. Occurrences from before the first roster may lack rows."""
 
     def __init__(self, rows: Iterable[LedgerRow]) -> None:
         self.definitions = DefinitionHistory()
@@ -196,13 +195,13 @@ class _Reading:
             yield row
 
     def _meet(self, one: Occurrence) -> None:
-        """At its first row: which definition of the job was in force then."""
+        """Record the definition that was in force at the first row of the occurrence."""
         self._causes[one] = self.definitions.held(JobKey(one.kind, one.job_id))
         if not self.definitions.has_begun:
             self._oldest.add(one)
 
     def expected(self, horizon: datetime) -> dict[Occurrence, None]:
-        """What must have come by `horizon`."""
+        """The occurrences that must have rows by `horizon`."""
         return {
             Occurrence.scheduled(key.kind, key.id, moment): None
             for key, definitions in self.definitions.of.items()
@@ -211,7 +210,7 @@ class _Reading:
         }
 
     def has_cause(self, story: RunStory, expected: dict[Occurrence, None]) -> bool:
-        """Deliveries and runs by hand are caused from outside."""
+        """Whether a job caused it. Deliveries and manual runs are caused from outside."""
         one = story.occurrence
         moment = one.scheduled_at
         if one in expected or one.manual or moment is None or one in self._oldest:
@@ -220,7 +219,7 @@ class _Reading:
         return cause is not None and cause.allows(moment)
 
     def wrong_with(self, story: RunStory, horizon: datetime | None) -> Iterator[str]:
-        """One thing at most: what is doubled is out of order as well."""
+        """At most one violation: a doubled end is out of order as well."""
         steps, ends = story.steps, story.ends
         if len(ends) > 1:
             states = ", ".join(end.state for end in ends)
@@ -233,9 +232,9 @@ class _Reading:
             yield f"{story.occurrence.id}: has no end; the last word is `{story.state}`."
 
     def _is_given_up(self, story: RunStory, horizon: datetime) -> bool:
-        """Whether it has been without an end for longer than it could have taken.
+        """Whether it has had no end for longer than it can take.
 
-        After a start it has all its time again, since the program did not run before.
+        The time counts anew from each start, because the program did not run before.
         """
         since = story.rows[-1].ts
         if self._started is not None:
@@ -250,7 +249,7 @@ class _Reading:
 
 
 def _has_all_attempts(steps: Sequence[tuple[OccurrenceState, LedgerRow]]) -> bool:
-    """As far as the rows say how many there were."""
+    """Whether the attempts are complete, as far as the rows number them."""
     numbers = [row.facts.get("attempt") for state, row in steps if state is OccurrenceState.RUNNING]
     said = steps[-1][1].facts.get("attempts") if steps else None
     counted = zip(numbers, range(1, len(numbers) + 1), strict=True)

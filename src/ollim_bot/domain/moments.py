@@ -33,8 +33,8 @@ def _shown(moment: datetime) -> datetime:
 
 
 def _end_of_gap(wall: datetime, zone: tzinfo) -> datetime:
-    # In a gap, fold=1 reads with the offset after the change and lands before it, fold=0 the
-    # other way round.
+    # In a gap, fold=1 reads with the offset after the change and gives a moment before it; fold=0
+    # does the opposite.
     before, after = (wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (1, 0))
     return clock_change(before, after, zone).astimezone(zone)
 

@@ -1,4 +1,4 @@
-"""What the program has told the owner once, and what waits to be told."""
+"""The notices that were told to the owner, and those that wait."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_NAMED = 8
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """`key` names what must not be told again."""
+    """`key` identifies what must not be told again."""
 
     id: str
     key: str
@@ -41,7 +41,10 @@ class NoticeRecord:
         return replace(self, untold=(*self.untold, notice))
 
     def having_told(self, notices: Sequence[Notice], now: datetime) -> NoticeRecord:
-        """Only the newest keys stay, by the order of telling, since a clock may go back."""
+        """Record told notices.
+
+        The newest keys stay, in the order of telling: a clock may go back.
+        """
         keys = [each.key for each in notices]
         told = {key: when for key, when in self.told.items() if key not in keys}
         kept = [*told.items(), *((key, now) for key in keys)][-MOST_TOLD:]
@@ -50,7 +53,7 @@ class NoticeRecord:
         return replace(self, told=dict(kept), last_told_at=now, untold=untold)
 
     def without(self, key: str) -> NoticeRecord:
-        """So that it is told when it comes again."""
+        """Forget the key, so that it is told when it comes again."""
         return replace(self, told={name: at for name, at in self.told.items() if name != key})
 
     def withdrawn(self, key: str) -> NoticeRecord:
@@ -64,7 +67,7 @@ class NoticeRecord:
         return replace(self, outage={**touched, job: touched.get(job, 0) + 1})
 
     def keys(self, start: str) -> list[str]:
-        """The keys that begin so, of all that was told or waits."""
+        """The keys with this beginning, among those told and those that wait."""
         known = (*self.told, *(each.key for each in self.untold))
         return [key for key in known if key.startswith(start)]
 

@@ -70,7 +70,7 @@ _FOLLOWERS = {
             OccurrenceState.INTERRUPTED,
         }
     ),
-    # Between two attempts a job can be cancelled, or the last attempt be given up.
+    # Between two attempts a job can be cancelled, or its last attempt can be given up.
     OccurrenceState.ATTEMPT_FAILED: frozenset(
         {OccurrenceState.RUNNING, OccurrenceState.FAILED, OccurrenceState.SKIPPED}
     ),
@@ -133,7 +133,7 @@ class Occurrence:
     def _suffix(self) -> str:
         if self.manual:
             return _BY_HAND
-        # A sender's own key must not pass for a run by hand.
+        # A sender's own key must not pass for a manual run.
         return _DELIVERED if self.key.endswith((_BY_HAND, _DELIVERED)) else ""
 
     @classmethod
@@ -151,7 +151,7 @@ class Occurrence:
 
     @property
     def scheduled_at(self) -> datetime | None:
-        """None for a webhook's delivery."""
+        """The scheduled moment; None for a webhook's delivery."""
         return None if self._is_delivery else _instant(self.key)
 
     @property

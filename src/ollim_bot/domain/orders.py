@@ -8,7 +8,7 @@ from threading import Lock
 
 
 class Order:
-    """Taken before the delivery is made; given back if it is known to have failed.
+    """The right to deliver: taken before the delivery, given back if it certainly failed.
 
     While `has_ready_ping`, the run has its message and waits for the owner's turn to end.
 
@@ -37,7 +37,7 @@ class Order:
             self._ready_pings -= 1
 
     def take(self) -> bool:
-        """False if it is taken already."""
+        """Take the order; False if it is already taken."""
         with self._lock:
             is_free, self._is_taken = not self._is_taken, True
         return is_free

@@ -1,4 +1,4 @@
-"""What the bot sends by itself, and the outbox where it stands until its fate is known."""
+"""The messages that the bot sends, and the outbox that keeps each until its outcome is known."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _LARGEST = 2**63 - 1
 class Sending:
     """Written before anything is sent; later rows name it by the id of its message.
 
-    `payment` is the number of its payment, 0 if it cost nothing. `fork` is the session that says
-    it, unless that is the main one; the id of such a message is a number.
+    `payment` is the number of its payment, 0 if it cost nothing. `fork` is its session, unless that
+    is the main one; the id of such a message is a number.
     """
 
     at: datetime
@@ -36,7 +36,7 @@ class Sending:
             raise ValueError("the id of a fork's message is not a number")
 
     def paid(self, budget: PingBudget, now: datetime) -> PingBudget:
-        """Having paid for this, exactly once however often it is asked."""
+        """The budget after the payment, which counts once however often this is called."""
         if budget.payments >= self.payment:
             return budget
         if self.charge is Charge.CRITICAL:
@@ -49,7 +49,7 @@ class Sending:
         return 0 < self.payment <= budget.payments
 
     def given_back(self, budget: PingBudget, now: datetime) -> PingBudget:
-        """With what this had cost, if it was paid for."""
+        """The budget with the cost of this message, if it was paid for."""
         if not self.is_paid(budget):
             return budget
         if self.charge is Charge.CRITICAL:
@@ -59,10 +59,10 @@ class Sending:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """Written before a part of the message is handed over to a service.
+    """Written before a part of the message is passed to a service.
 
-    Written again for the same part only where that is known not to have arrived. `refs` are the
-    ids over there of the parts before it, which have arrived.
+    Written again for the same part only if that part certainly did not arrive. `refs` are the
+    service's ids of the earlier parts, which have arrived.
     """
 
     at: datetime
@@ -72,7 +72,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """`ref` is the id that it has where it was delivered; empty where that is our own log."""
+    """`ref` is the id of the message where it was delivered; empty for our own log."""
 
     at: datetime
     id: MessageId
@@ -81,9 +81,9 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class NotSent:
-    """`refund` is the number under which its payment is given back, 0 if there is nothing to give.
+    """`refund` is the number under which its payment is returned, 0 if it cost nothing.
 
-    `service` is who refused it, which has to be told; empty where that was our own disk.
+    `service` is the service that refused it, for the owner to be told; empty if our own disk did.
     """
 
     at: datetime
@@ -93,7 +93,7 @@ class NotSent:
     service: str = ""
 
     def refunded(self, sending: Sending, budget: PingBudget, now: datetime) -> PingBudget:
-        """Having given back what it had cost, exactly once however often it is asked."""
+        """The budget with the cost, which is returned once however often this is called."""
         if budget.payments >= self.refund:
             return budget
         return replace(sending.given_back(budget, now), payments=self.refund)
@@ -101,9 +101,9 @@ class NotSent:
 
 @dataclass(frozen=True, slots=True)
 class Unsure:
-    """It may have been sent and cannot be found out: it is not sent again.
+    """The message may or may not have been sent; it is not sent again.
 
-    `service` is who cannot say it, which has to be told.
+    `service` is the service that cannot tell, for the owner to be told.
     """
 
     at: datetime
@@ -113,7 +113,7 @@ class Unsure:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """All that its bad end entailed was done: the payment given back, the owner told."""
+    """The failure is dealt with: the payment is returned, and the owner is told."""
 
     at: datetime
     id: MessageId
@@ -124,7 +124,7 @@ OutboxRow = Sending | Tried | Sent | Failure | Settled
 
 
 def as_number(text: str) -> int | None:
-    """What can be the number of a message: ours, or one that a service gave to it."""
+    """The text as the number of a message, ours or a service's; None if it cannot be one."""
     is_short = len(text) <= len(str(_LARGEST))
     if not (is_short and text.isascii() and text.isdecimal()):
         return None
@@ -133,9 +133,10 @@ def as_number(text: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Outbox:
-    """What was begun and has no end yet, in order, with the last try of each.
+    """The messages without an outcome, in order, with the last try of each.
 
-    `unsettled` are those with a bad end that has still to be made up for.
+    `unsettled` are the failed ones whose payment is not returned, or of which the owner is not
+    told.
     """
 
     open: tuple[Sending, ...] = ()
@@ -165,7 +166,7 @@ class Outbox:
         return next((each for each in self.tries if each.id == message_id), None)
 
     def rows(self) -> tuple[OutboxRow, ...]:
-        """The fewest rows that amount to this."""
+        """The fewest rows with this result."""
         failures = (row for pair in self.unsettled for row in pair)
         return (*failures, *self.open, *self.tries)
 

@@ -1,4 +1,4 @@
-"""What the owner has decided for good: names, permissions, and moments to leave out."""
+"""The owner's lasting decisions: names, permissions, and moments to skip."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from datetime import datetime, timedelta
 from ollim_bot.domain.occurrences import Occurrence
 from ollim_bot.domain.tool_policy import Pattern, problems
 
-# A skip whose moment never came, as after an edit of the job, is forgotten then.
+# A skip whose moment never came, for example after an edit of the job, is forgotten after this.
 _SKIPS_KEPT = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True)
 class GivenNames:
-    """In place of those that the settings and the profile give."""
+    """Names that replace those of the settings and the profile."""
 
     user: str | None = None
     bot: str | None = None
@@ -23,13 +23,13 @@ class GivenNames:
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """What the owner has allowed for good when asked, as patterns in words."""
+    """The patterns that the owner has allowed for good when asked, as texts."""
 
     texts: tuple[str, ...] = ()
 
     @property
     def patterns(self) -> tuple[Pattern, ...]:
-        """A wrong pattern allows nothing."""
+        """The valid patterns; an invalid one allows nothing."""
         return tuple(Pattern.of(each) for each in self.texts if not problems(each).errors)
 
     def granting(self, pattern: Pattern) -> Grants:
@@ -39,17 +39,17 @@ class Grants:
 
 @dataclass(frozen=True, slots=True)
 class Skips:
-    """The moment that the owner wants left out, by job: `routine:plan`."""
+    """The moment that the owner wants skipped, by job: `routine:plan`."""
 
     moments: Mapping[str, datetime] = field(default_factory=dict)
 
     def has(self, occurrence: Occurrence) -> bool:
-        """A run by hand is never skipped."""
+        """Whether the occurrence is skipped; a manual run never is."""
         moment = self.moments.get(_job_of(occurrence))
         return moment is not None and not occurrence.manual and moment == occurrence.scheduled_at
 
     def with_moment(self, occurrence: Occurrence, now: datetime) -> Skips:
-        """In place of an earlier moment of that job."""
+        """Skip the moment; it replaces an earlier one of that job."""
         moment = occurrence.scheduled_at
         if moment is None:
             return self
@@ -57,7 +57,7 @@ class Skips:
         return Skips({**kept, _job_of(occurrence): moment})
 
     def without_moment(self, occurrence: Occurrence) -> Skips:
-        """A later moment of the job that was skipped since stays so."""
+        """Remove this skip; a skip of a later moment of the job stays."""
         return self.without_job(_job_of(occurrence)) if self.has(occurrence) else self
 
     def without_job(self, job: str) -> Skips:

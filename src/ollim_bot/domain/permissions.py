@@ -133,7 +133,7 @@ def verdict(mode: PermissionMode, tool: str) -> Verdict:
 def is_allowed(
     patterns: Iterable[Pattern], tool: str, arguments: Mapping[str, object], *roots: str
 ) -> bool:
-    """`roots` are all names of the folder that `./` means."""
+    """Whether a pattern allows the call; `roots` are all names of the folder that `./` means."""
     return any(matches(each, tool, arguments, root) for each in patterns for root in roots)
 
 
@@ -176,7 +176,7 @@ def _grant(tool: str, arguments: Mapping[str, object], root: str) -> Pattern | N
 
 
 def _text_of_grant(tool: str, arguments: Mapping[str, object], root: str) -> str:
-    """Empty where no pattern can express it."""
+    """The text of the grant; empty if no pattern can express it."""
     if "*" in tool:
         return ""
     if tool == "Bash":
@@ -199,7 +199,7 @@ def _scoped(tool: str, argument: str) -> str:
 
 
 def _first_words(words: Sequence[str]) -> str:
-    """A harmless program with any arguments; else exactly the whole command."""
+    """A harmless program with any arguments, else exactly the whole command."""
     for known in _HARMLESS:
         if tuple(words[: len(known)]) == known:
             return f"{' '.join(known)} *"

@@ -126,7 +126,7 @@ class PingBudget:
         return replace(self, held=tuple(each for each in self.held if each != occurrence))
 
     def given_back(self, now: datetime) -> PingBudget:
-        """With the token of a ping that certainly was not sent."""
+        """The budget with the token of a ping that certainly was not sent."""
         budget = self.refilled(now)
         return replace(
             budget,

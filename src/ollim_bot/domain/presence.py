@@ -8,7 +8,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """`running_since` is None once the bot has stopped as it should.
+    """`running_since` is None after a regular stop.
 
     `cut_off_at` is when the bot last ran before a crash that the owner was not told of yet.
     """
@@ -18,7 +18,7 @@ class Presence:
     cut_off_at: datetime | None = None
 
     def begun(self, now: datetime, heartbeat: datetime | None) -> Presence:
-        """Note a start. If the bot has not stopped since the start before, that was a crash."""
+        """Record a start. Without a stop since the start before, there was a crash."""
         started, cut_off = self.running_since, self.cut_off_at
         if started is not None:
             cut_off = max(started, heartbeat or started)
@@ -28,5 +28,5 @@ class Presence:
         return replace(self, running_since=None, stopped_for_restart=for_restart)
 
     def greeted(self) -> Presence:
-        """The owner was told of the crash, if there was one."""
+        """Record that the owner was told of the crash, if there was one."""
         return replace(self, cut_off_at=None)

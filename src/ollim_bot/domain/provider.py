@@ -1,4 +1,4 @@
-"""Which model answers: the one in the settings, else Claude's login, else the built-in one."""
+"""Chooses the model: the one in the settings, else Claude's login, else the built-in one."""
 
 from __future__ import annotations
 
@@ -104,9 +104,9 @@ def choose_provider(
     is_logged_in: bool,
     last_used: str | None,
 ) -> Provider:
-    """`last_used` is the provider that answered last in this data directory.
+    """The provider to use; `last_used` is the one that answered last in this data directory.
 
-    Once that was a real model, only the owner's setting makes the built-in one replace it.
+    After an answer of a real model, only the owner's setting makes the built-in one replace it.
     """
     if wants_offline:
         return OFFLINE

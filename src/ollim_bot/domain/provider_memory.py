@@ -22,21 +22,21 @@ class ProviderMemory:
 
     @property
     def last_used(self) -> str | None:
-        """Which provider answered before; one that was only tried did not."""
+        """The provider that answered before; one that was only tried does not count."""
         if self.is_untried:
             return ProviderKind.OFFLINE
         return ProviderKind.CLAUDE if ProviderKind.CLAUDE in self.parked else self.current
 
     def answered(self) -> ProviderMemory:
-        """The provider in use has answered for the first time."""
+        """Record the first answer of the provider in use."""
         return replace(self, is_untried=False)
 
     def moved_to(
         self, kind: str, session: SessionId | None
     ) -> tuple[ProviderMemory, SessionId | None]:
-        """With `kind` in use, and the session that it goes on with; `session` is the present one.
+        """Switch to `kind`, and return the session to continue; `session` is the present one.
 
-        The session of the provider before is parked.
+        The session of the previous provider is parked.
         """
         if self.current == kind:
             return self, session
@@ -52,8 +52,8 @@ class ProviderMemory:
 
 
 def _presumed_owner(kind: str, session: SessionId | None) -> str:
-    """Whose session it is where that is not known, as after a loss of the state.
+    """The owner of a session whose provider is not known, as after a loss of the state.
 
-    Wherever it may be a real provider's, the built-in model must not go on with it.
+    The built-in model must not continue a session that may belong to a real provider.
     """
     return ProviderKind.CLAUDE if session and kind == ProviderKind.OFFLINE else kind

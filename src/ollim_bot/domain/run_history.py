@@ -1,4 +1,4 @@
-"""The story of each occurrence as the ledger tells it."""
+"""The story of each occurrence, read from the ledger."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from datetime import datetime
 from ollim_bot.domain.decision import UNWANTED, Progress
 from ollim_bot.domain.occurrences import LedgerRow, Occurrence, OccurrenceState
 
-# Rows that tell something of an occurrence without moving it on: that an attempt is about to ping,
-# report or write (`attempt`, `tool`), and that the owner has been given it.
+# Rows that do not change the state of an occurrence: an attempt is about to ping, report or write
+# (`attempt`, `tool`), or the reminder was delivered to the owner.
 EFFECT = "effect"
 DELIVERED = "delivered"
 NOTES = frozenset({EFFECT, DELIVERED})
 
-# The program has begun to run again.
+# The program has started.
 STARTED = "started"
 CHECKPOINT = "checkpoint"
 
@@ -31,12 +31,12 @@ class RunStory:
 
     @property
     def steps(self) -> list[tuple[OccurrenceState, LedgerRow]]:
-        """The rows that moved it on."""
+        """The rows that changed its state."""
         return [(_STEPS[row.state], row) for row in self.rows if row.state in _STEPS]
 
     @property
     def state(self) -> OccurrenceState | None:
-        """None if there are notes only."""
+        """The last state; None if no row has one."""
         return next((_STEPS[row.state] for row in reversed(self.rows) if row.state in _STEPS), None)
 
     @property
@@ -45,17 +45,17 @@ class RunStory:
 
     @property
     def had_effect(self) -> bool:
-        """Whether an attempt was about to do what cannot be taken back."""
+        """Whether an attempt was about to do something that cannot be undone."""
         return any(row.state == EFFECT for row in self.rows)
 
     @property
     def delivery(self) -> Mapping[str, object] | None:
-        """What is known of how the owner was given it; None if they were not."""
+        """The facts of the delivery to the owner; None if there was none."""
         return next((row.facts for row in self.rows if row.state == DELIVERED), None)
 
     @property
     def ends(self) -> list[LedgerRow]:
-        """One at most, in a ledger that is right."""
+        """The end rows; a correct ledger has at most one."""
         return [row for state, row in self.steps if state.is_end]
 
     @property
@@ -64,7 +64,7 @@ class RunStory:
 
     @property
     def is_left_out(self) -> bool:
-        """Whether it has ended because it was not wanted any more, and not for want of an agent."""
+        """Whether it ended because it was no longer wanted, and not because the agent failed."""
         end = self.end
         if end is None:
             return False
@@ -83,7 +83,7 @@ class History:
 
     @classmethod
     def of(cls, rows: Iterable[LedgerRow]) -> History:
-        """Rows that belong to no occurrence are left out."""
+        """Read the stories. Rows without an occurrence are ignored."""
         found: dict[Occurrence, list[LedgerRow]] = {}
         for row in rows:
             if row.occurrence is not None:
@@ -103,9 +103,9 @@ def claiming_row(
 
 
 def claimed_by(rows: Iterable[LedgerRow]) -> set[Occurrence]:
-    """The occurrences that `rows` are to begin.
+    """The occurrences that `rows` claim.
 
-    Raises `ValueError` if one has not come yet.
+    Raises `ValueError` if one of them is not due yet.
     """
     wanted = set[Occurrence]()
     for row in rows:
@@ -119,9 +119,9 @@ def claimed_by(rows: Iterable[LedgerRow]) -> set[Occurrence]:
 
 
 def checkpoint_row(now: datetime, watched_until: datetime, history: History) -> LedgerRow:
-    """Says which occurrences have no end, for the check of the ledger.
+    """Records the occurrences without an end, for the check of the ledger.
 
-    Every occurrence due until `watched_until` has its rows by now.
+    Every occurrence due until `watched_until` has its rows.
     """
     unfinished = [story.occurrence.id for story in history.unfinished]
     facts = {"watched_until": watched_until.isoformat(), "unfinished": unfinished}

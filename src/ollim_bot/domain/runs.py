@@ -26,7 +26,7 @@ _REASONS = {"policy": "you wanted it skipped"}
 
 
 def in_words(state: str) -> str:
-    """A state of the ledger, as a person says it."""
+    """A state of the ledger in plain words."""
     return _IN_WORDS.get(state, state)
 
 
@@ -46,7 +46,7 @@ def outcome(facts: Mapping[str, object], *, is_delivered: bool = False) -> str:
 
 
 def late_label(due: datetime, now: datetime) -> str:
-    """The line below a message that comes late."""
+    """The line below a late message."""
     return f"Late: it was due {describe(due, now)}."
 
 

@@ -165,12 +165,12 @@ class RuntimeConfig:
         return value
 
     def in_words(self, key: str) -> str:
-        """The value the way a person types it."""
+        """The value in the form that a person types."""
         value = self.value(key)
         return config_key(key).none if value is None else _typed(value)
 
     def with_value(self, key: str, value: object) -> RuntimeConfig:
-        """`value` as a person typed it or JSON held it; raises `WrongInput` if it is not right."""
+        """The config with a typed or stored value. Raises `WrongInput` if it is invalid."""
         known = config_key(key)
         try:
             checked = known.check(value.strip() if isinstance(value, str) else value)

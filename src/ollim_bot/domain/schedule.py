@@ -1,7 +1,7 @@
 """When jobs are due, and the agenda of what is due next.
 
-Moments are instants in UTC here, so that they compare as they come: two instants of one zone are
-compared as its clocks show them, also in the hour that the clocks show twice.
+Moments are instants in UTC, because Python compares instants of one zone by wall clock, which is
+wrong in the hour that occurs twice.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ K = TypeVar("K")
 
 
 class JobKey(NamedTuple):
-    """Names one job among all; ids are unique within a kind only."""
+    """Identifies a job; ids are unique only within a kind."""
 
     kind: JobKind
     id: str
@@ -43,7 +43,7 @@ def occurrence_at(job: Job, moment: datetime) -> Occurrence:
 
 
 def next_due(job: ScheduledJob, after: datetime, zone: tzinfo) -> datetime | None:
-    """The first moment later than `after`, if there is one; `zone` is for jobs without their own.
+    """The first moment later than `after`, if any; `zone` is for jobs without their own.
 
     A disabled job is never due.
     """
@@ -56,7 +56,7 @@ def next_due(job: ScheduledJob, after: datetime, zone: tzinfo) -> datetime | Non
 
 
 def last_due(job: ScheduledJob, until: datetime, zone: tzinfo) -> datetime | None:
-    """The last moment not later than `until`, if there is one."""
+    """The last moment not later than `until`, if any."""
     if not job.spec.enabled:
         return None
     if isinstance(job, Routine):
@@ -69,9 +69,9 @@ def last_due(job: ScheduledJob, until: datetime, zone: tzinfo) -> datetime | Non
 def moments_between(
     job: ScheduledJob, start: datetime, end: datetime, zone: tzinfo, limit: int | None = None
 ) -> Iterator[datetime]:
-    """The moments later than `start` and not later than `end`, in order, each found when asked for.
+    """The moments later than `start` and not later than `end`, in order, computed on demand.
 
-    The first `limit` of them at most.
+    At most the first `limit` of them.
     """
     return islice(_moments(job, start.astimezone(UTC), end.astimezone(UTC), zone), limit)
 
@@ -85,13 +85,13 @@ def _moments(job: ScheduledJob, start: datetime, end: datetime, zone: tzinfo) ->
 
 
 def count_between(job: ScheduledJob, start: datetime, end: datetime, zone: tzinfo) -> int:
-    """How many moments `moments_between` would find, at the cost of one for each day."""
+    """The number of moments that `moments_between` finds, at the cost of one for each day."""
     zone = job.spec.zone(zone)
     end = end.astimezone(UTC)
     total, usual = 0, 0
     while (moment := next_due(job, start, zone)) is not None and moment <= end:
         begin, close = _day_of(moment, zone)
-        # Every day on which a line is due at all has the same times, far from a clock change.
+        # Far from a clock change, every day on which a line is due has the same times.
         is_usual = begin > start and close <= end and _runs_evenly(begin, close, zone)
         if is_usual and usual:
             total += usual
@@ -104,7 +104,7 @@ def count_between(job: ScheduledJob, start: datetime, end: datetime, zone: tzinf
 
 
 def _day_of(moment: datetime, zone: tzinfo) -> tuple[datetime, datetime]:
-    """The instant at which the local day of `moment` begins, and the one at which the next does."""
+    """The instants at which the local day of `moment` and the next day begin."""
     local = moment.astimezone(zone)
     midnight = datetime(local.year, local.month, local.day)
     begin, close = (instant(wall, zone).astimezone(UTC) for wall in (midnight, midnight + _DAY))
@@ -117,10 +117,10 @@ def _runs_evenly(begin: datetime, close: datetime, zone: tzinfo) -> bool:
 
 
 class Agenda(Generic[K]):
-    """What is due next of very many things, each of which stands in it once.
+    """The next due moment of each of very many keys.
 
-    A heap, in which an entry that no longer holds is left until it comes up, or until such entries
-    are in the majority. Keys can be compared with each other.
+    It is a heap in which an outdated entry stays until it comes up, or until such entries are the
+    majority. Keys must be comparable.
     """
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ class Agenda(Generic[K]):
         return key in self._at
 
     def put(self, key: K, at: datetime) -> None:
-        """`key` is due at `at`, and not when it was before."""
+        """Set the moment of `key`, replacing an earlier one."""
         at = at.astimezone(UTC)
         if self._at.get(key) == at:
             return
@@ -143,7 +143,7 @@ class Agenda(Generic[K]):
         self._compact()
 
     def remove(self, key: K) -> None:
-        """Does nothing if it is not there."""
+        """Remove the key, if it is there."""
         self._at.pop(key, None)
         self._compact()
 
@@ -157,9 +157,9 @@ class Agenda(Generic[K]):
         return None
 
     def due(self, now: datetime) -> list[tuple[K, datetime]]:
-        """All that is due by `now`, by time, then by key.
+        """Remove and return everything due by `now`, by time, then by key.
 
-        They are taken out; the caller puts in again what comes again.
+        The caller puts recurring keys in again.
         """
         now, found = now.astimezone(UTC), []
         while (at := self.next_at) is not None and at <= now:
@@ -170,7 +170,7 @@ class Agenda(Generic[K]):
 
     def _compact(self) -> None:
         if len(self._heap) > 2 * len(self._at) + _FEW:
-            # A dictionary, too, keeps the room of what was taken out until it is copied.
+            # A dictionary keeps the room of removed entries until it is copied.
             self._at = dict(self._at)
             self._heap = [(at, key) for key, at in self._at.items()]
             heapify(self._heap)

@@ -14,19 +14,19 @@ from ollim_bot.domain.sessions import SessionChange, SessionEvent, SessionId
 _WORTH_A_WORD = 60
 _SOON_FULL = 80
 _BEGINNINGS = (SessionChange.CREATED, SessionChange.COMPACTED, SessionChange.SWAPPED)
-# From the smallest to the largest, with its tokens.
+# The models from the smallest to the largest, with their windows in tokens.
 _WINDOWS: Mapping[str, int] = {"haiku": 200_000, "sonnet": 1_000_000, "opus": 1_000_000}
 # The engine keeps this much of a window free, and compacts beyond that.
 _KEPT_FREE = 33_000
 
 
 def percent_used(context: int, window: int | None) -> int | None:
-    """Rounded down; None where the window is not known."""
+    """The used share of the window, rounded down; None if the window is not known."""
     return None if not window else context * 100 // window
 
 
 def context_warning(usage: Usage) -> str:
-    """Empty below 60 %."""
+    """The warning about a full context; empty below 60 %."""
     percent = percent_used(usage.context, usage.window)
     if percent is None or percent < _WORTH_A_WORD:
         return ""

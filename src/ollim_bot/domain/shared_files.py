@@ -18,7 +18,7 @@ class ProfileFile(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The contents of `IDENTITY.md` and `USER.md`; empty where there is none."""
+    """The contents of `IDENTITY.md` and `USER.md`; empty if a file is missing."""
 
     identity: str = ""
     user: str = ""
@@ -56,8 +56,8 @@ class JobFile:
 class FileReading:
     """A text, parsed as the content of a file. `problems` are sentences with file and line.
 
-    `job` is None for a skill, and where there are problems. `tools` are its `allowed-tools`, and
-    `tools_line` is their line. `tools` and `set_by` are read also where something else is wrong.
+    `job` is None for a skill, and if there are problems. `tools` are its `allowed-tools`, and
+    `tools_line` is their line. `tools` and `set_by` are read even if something else is wrong.
     """
 
     problems: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ SharedFile = JobFile | ProfileFile
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """`before` and `after` are None where there is no file; `key` is 8 hexadecimal characters.
+    """`before` and `after` are None for a missing file; `key` is 8 hexadecimal characters.
 
     `by` is the value of `CALLED_BY` if the agent ran the command that made the change, and empty
     otherwise.

@@ -1,4 +1,4 @@
-"""Reminders that were delivered: their buttons, and what a click needs when the file is gone."""
+"""Delivered reminders: their buttons, and what a click needs when the file is gone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WAITS: Mapping[str, str] = {"10m": "Snooze 10 min", "1h": "1 h", "9am": "Tomorr
 
 
 def reminder_card(words: str, key: str) -> Card:
-    """`key` leads to the note that a snooze makes a new reminder from."""
+    """The card of a reminder; `key` leads to the note from which a snooze makes a new reminder."""
     line = " ".join(words.split())
     is_short = line == words and len(line) <= _LONGEST_TITLE
     buttons = (
@@ -48,19 +48,19 @@ def snoozed_until(wait: str, now: datetime) -> datetime:
 
 
 def note_of(reminder: Reminder) -> str:
-    """The reminder without its moment, as the text that a snooze makes a new one from."""
+    """The reminder without its moment, as a text from which a snooze makes a new one."""
     spec = asdict(reminder.spec) | {"timezone": str(reminder.spec.timezone or "")}
     return json.dumps({"spec": spec, "chain": asdict(reminder.chain)})
 
 
 def root_in(note: str) -> str:
-    """The id that all checks of its chain have in common."""
+    """The id that all checks of the chain share."""
     known = json.loads(note)
     return str(known["chain"]["parent"] or known["spec"]["id"])
 
 
 def reminder_from(note: str, new_id: str, run_at: datetime) -> Reminder:
-    """The same text with the rest of its chain, at another moment."""
+    """The reminder of the note, with the rest of its chain, at another moment."""
     known = json.loads(note)
     spec, chain = known["spec"], known["chain"]
     zone = spec.pop("timezone")

@@ -21,8 +21,8 @@ class WebState:
 class DiscordState:
     """`last_seen` is the owner's newest message there that needs no second look.
 
-    `commands` is a fingerprint of the commands that Discord was last given. `drafts` are the
-    messages there that show a turn which has not ended, the newest as the last.
+    `commands` is a fingerprint of the last uploaded command menu. `drafts` are the messages there
+    that show a turn without an end, newest last.
     """
 
     last_seen: str | None = None
@@ -30,7 +30,7 @@ class DiscordState:
     drafts: tuple[str, ...] = ()
 
     def seen(self, ref: str) -> DiscordState:
-        """Goes forward only."""
+        """Note a seen message; an older one than the last changes nothing."""
         is_newer = is_ref(ref) and (self.last_seen is None or int(ref) > int(self.last_seen))
         return replace(self, last_seen=ref) if is_newer else self
 
@@ -46,5 +46,5 @@ class DiscordState:
 
 
 def is_ref(text: str) -> bool:
-    """Whether it is an id as Discord gives them."""
+    """Whether the text is an id of Discord's form."""
     return re.fullmatch(r"[0-9]{1,20}", text) is not None

@@ -30,7 +30,7 @@ _AROUND_ADDRESSES = ".,;:!?*_~"
 
 @dataclass(frozen=True, slots=True)
 class Untrusted:
-    """`source` names the kind of text, `forwarded message`; `about` describes this one."""
+    """`source` names the kind of text, such as `forwarded message`; `about` describes this one."""
 
     source: str
     about: str
@@ -111,7 +111,7 @@ def _lasting_change(path: str) -> str | None:
 
 
 def _command(words: Sequence[str]) -> str | None:
-    """Another program may change anything, so each one needs approval."""
+    """What the command would change. Any other program needs approval."""
     if not words or words[0] != PROGRAM:
         return "run a program"
     noun, verb = [*words[1:3], "", ""][:2]
@@ -121,13 +121,13 @@ def _command(words: Sequence[str]) -> str | None:
 
 
 def _without_brackets(word: str) -> str:
-    """An address may contain brackets, but does not begin with one."""
+    """Strip brackets around an address, which may contain some but begins with none."""
     if word.startswith(("(", "[", "{")):
         word = word[1:].rstrip(_AROUND_ADDRESSES).removesuffix(")").removesuffix("]")
     return word
 
 
 def _plain_address(url: str) -> str:
-    """Without the parts that do not change where it leads."""
+    """The address without the parts that do not change where it leads."""
     host, slash, path = _SCHEME.sub("", url, count=1).partition("#")[0].partition("/")
     return f"{host.casefold()}{slash}{path}".rstrip("/")

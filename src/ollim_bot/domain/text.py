@@ -64,7 +64,7 @@ def _is_mark(sign: str) -> bool:
 
 
 def visible(text: str, *, besides: str = "\n\t") -> str:
-    """With a code for each character that is invisible or changes the look of other text.
+    """Replace each character that is invisible, or changes other text, by a code.
 
     The characters in `besides` stay.
     """
@@ -74,7 +74,7 @@ def visible(text: str, *, besides: str = "\n\t") -> str:
 
 
 def fenced(text: str) -> str:
-    """Visible, and unable to end a code fence."""
+    """Make the text visible, and unable to end a code fence."""
     return re.sub("`{3,}", lambda run: "\u200b".join(run[0]), visible(text))
 
 
@@ -85,12 +85,12 @@ def one_line(text: str, longest: int) -> str:
 
 
 def as_code(text: str, longest: int) -> str:
-    """On one line between backticks, which the text cannot end."""
+    """The text on one line between backticks, which it cannot end."""
     return f"`{one_line(text, longest).replace('`', chr(0x2035))}`"
 
 
 def literal(text: str) -> str:
-    """Escaped, so that markdown shows each character unchanged."""
+    """Escape the text, so that markdown shows each character unchanged."""
     return _MARKUP.sub(r"\\\1", text)
 
 
@@ -116,7 +116,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _changed(before: list[str], after: list[str]) -> tuple[list[str], list[str]]:
-    """Without the lines that both begin with, and those that both end with."""
+    """The lines that differ, without the common beginning and end."""
     head = _same(before, after)
     before, after = before[head:], after[head:]
     tail = _same(before[::-1], after[::-1])

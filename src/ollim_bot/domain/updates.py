@@ -43,9 +43,9 @@ class PendingUpdates:
     since: str | None = None
 
     def appended(self, update: PendingUpdate) -> tuple[PendingUpdates, tuple[PendingUpdate, ...]]:
-        """With `update` at the end, and the updates that were dropped for it.
+        """The updates with `update` at the end, and those that were dropped for it.
 
-        One place of the full number is kept for the line that tells how many are missing.
+        One place of the full number is reserved for the line that counts the missing ones.
         """
         entries = (*self.entries, update)
         if len(entries) + bool(self.omitted) <= MAX_PENDING_UPDATES:
@@ -58,7 +58,7 @@ class PendingUpdates:
         return replace(self, entries=tuple(each for each in self.entries if each.id not in ids))
 
     def restored(self, claim: PendingUpdates) -> PendingUpdates:
-        """With a claim whose prompt was never taken back at the front, in its order."""
+        """The updates with a claim, whose prompt was never taken, at the front again."""
         if self._still_holds(claim):
             return self
         omitted = claim.omitted + self.omitted
@@ -66,7 +66,7 @@ class PendingUpdates:
         return PendingUpdates(claim.entries + self.entries, omitted, first if omitted else None)
 
     def committed(self, claim: PendingUpdates) -> PendingUpdates:
-        """Without a claim whose prompt was taken, also if it was never removed from here."""
+        """The updates without a claim whose prompt was taken, even if it never left the file."""
         if not self._still_holds(claim):
             return self
         claimed = claim.omitted + len(claim.entries)

@@ -80,7 +80,7 @@ def options_for(
     refused: MutableMapping[str, str],
     cli: Path | None = None,
 ) -> ClaudeAgentOptions:
-    """No rule allows a tool in advance, so each call needs the gate.
+    """The options of a process. No rule allows a tool in advance: each call needs the gate.
 
     `prompt` is the file with the system prompt, which the engine reads once, at the start.
     """
@@ -139,7 +139,7 @@ def child_environment(
 
 
 def _without_proxy(inherited: Mapping[str, str]) -> dict[str, str]:
-    """The built-in model runs on this machine, where no proxy could reach it."""
+    """The variables that exclude this machine, with the built-in model, from the proxy."""
     named = ",".join(inherited.get(name, "") for name in _NO_PROXY)
     hosts = [host.strip() for host in named.split(",") if host.strip()]
     # A lone star means all hosts; in a list, it would mean none.

@@ -83,13 +83,13 @@ class ClaudeSession:
     async def reconfigure(
         self, *, model: str | None, thinking: Thinking, system_prompt: str
     ) -> None:
-        """Takes effect in a new process: a change in place would appear in the conversation."""
+        """Apply the change in a new process: in place, it would appear in the conversation."""
         spec = replace(self._spec, model=model, thinking=thinking, system_prompt=system_prompt)
         self._is_outdated |= spec != self._spec
         self._spec = spec
 
     async def connect(self) -> Connection:
-        """Raises `SessionLost`, or `EngineError` if no engine can be started."""
+        """Start a process. Raises `SessionLost`, or `EngineError` if no engine can be started."""
         self._is_outdated = False
         self._cost_before = self._usage.cost_usd
         try:

@@ -101,7 +101,7 @@ class TurnReader:
         self._is_running = True
 
     def read(self, message: Message) -> Iterator[AgentEvent]:
-        """Skips the words of subagents, which are for the agent and not for the owner."""
+        """The events of a message. The words of subagents are for the agent, and are skipped."""
         match message:
             case StreamEvent(parent_tool_use_id=None):
                 yield from self._streamed(message.event)
@@ -201,7 +201,7 @@ class TurnReader:
         return not self._has_begun and self._result is None
 
     def _not_taken(self) -> Iterator[AgentEvent]:
-        """The engine answers no prompt twice, and reports nothing about it."""
+        """Fail the turn: the engine ignores a prompt that it has taken before."""
         self.is_over = True
         yield TurnEnded(EndCause.FAILED, failure=TAKEN_BEFORE, usage=self.usage)
 

@@ -20,7 +20,7 @@ from ollim_bot.ports import StoredSession, Trace
 
 Entry = Mapping[str, Any]
 NOT_TAKEN = Trace(is_taken=False)
-# The engine itself answers where a request failed or a turn was left unanswered.
+# The model name of entries that the engine writes itself, after a failed or unanswered request.
 _NO_MODEL = "<synthetic>"
 _ENDS = ("end_turn", "stop_sequence")
 _LINES_BEFORE_A_PROMPT = 100
@@ -45,7 +45,7 @@ class Transcripts:
         self._projects = Path(config) / "projects"
 
     def find(self, session: SessionId) -> Path | None:
-        """The newest record, if a session was moved from one folder to another."""
+        """The record of the session; the newest if the session was moved between folders."""
         name = f"{session}.jsonl"
         if name != Path(name).name:
             return None
@@ -59,7 +59,7 @@ class Transcripts:
             return NOT_TAKEN if path is None else trace_of(path, prompt)
 
     def repair(self, session: SessionId) -> None:
-        """Must be called before the session is resumed or branched off from."""
+        """Repair the resume point. Call this before the session is resumed or branched off from."""
         path = self.find(session)
         if path is not None:
             with _readable():
@@ -72,7 +72,7 @@ class Transcripts:
             return 0.0 if path is None else recorded_cost(path)
 
     def sessions(self, directory: Path, limit: int) -> Sequence[StoredSession]:
-        """The newest first, without those of other folders with similar names."""
+        """The stored sessions, newest first, without those of other folders with similar names."""
         with _readable():
             folders = self._folders_of(directory)
         files = [path for folder in folders for path in folder.glob("*.jsonl")]
@@ -106,7 +106,7 @@ def _folders(projects: Path) -> Iterator[Path]:
 
 
 def _changed(path: Path) -> int:
-    """0 if the file has just gone."""
+    """The time of the last change; 0 if the file has just gone."""
     try:
         return path.stat().st_mtime_ns
     except OSError:
@@ -131,7 +131,7 @@ def _is_same(recorded: str, directory: Path) -> bool:
 
 
 def trace_of(path: Path, prompt: str, chunk: int = _CHUNK) -> Trace:
-    """`chunk` is how many bytes are read at once, from the end backwards."""
+    """What the record says of the prompt. Reads backwards, `chunk` bytes at a time."""
     try:
         with open(open_file(path), "rb") as file:
             asked = _prompt_entry(file, prompt, chunk)
@@ -232,7 +232,7 @@ def _of_the_same_turn(asked: Entry, later: Iterable[Entry]) -> Iterator[Entry]:
 
 
 def _prompt_entry(file: BinaryIO, prompt: str, chunk: int) -> Entry | None:
-    """Leaves the file position after the line of the prompt."""
+    """The entry of the prompt. Leaves the file position after its line."""
     end = file.seek(0, os.SEEK_END)
     while (found := _last(file, f'"{prompt}"'.encode(), end, chunk)) >= 0:
         end = _last(file, b"\n", found, chunk) + 1

@@ -1,1 +1,1 @@
-"""Time to work: the job index, the scheduler, and the dispatch of what is due."""
+"""The schedule: the job index, the scheduler, and the dispatch of due occurrences."""

@@ -1,4 +1,4 @@
-"""Ends or resumes what a stop of the program left behind, and ends what was missed."""
+"""Ends or resumes the occurrences that a stop of the program left, and ends missed ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ollim_bot.store.transaction import Transaction
 
 
 def end_missed(tx: Transaction, plan: CatchUp, away: Notice | None) -> None:
-    """Write that the occurrences end without a run, have it told, and remove reminders' files."""
+    """Write the ends of missed occurrences, leave the notice, and remove reminders' files."""
     if away is not None:
         leave_notice(tx, away, tx.now)
     tx.ledger.claim_all(ended_rows(plan, tx.now))
@@ -34,7 +34,7 @@ def end_missed(tx: Transaction, plan: CatchUp, away: Notice | None) -> None:
 
 
 def away_notice(missed: Sequence[Missed], now: datetime) -> Notice | None:
-    """None where nothing was missed."""
+    """The notice of what was missed; None if nothing was."""
     if not missed:
         return None
     names = " ".join(one.occurrence.id for one in missed)
@@ -42,7 +42,7 @@ def away_notice(missed: Sequence[Missed], now: datetime) -> Notice | None:
 
 
 def ended_rows(plan: CatchUp, now: datetime) -> list[LedgerRow]:
-    """All rows of the occurrences that end without a run."""
+    """The ledger rows of all occurrences that end without a run."""
     rows: list[LedgerRow] = []
     for missed in (*plan.tell, *plan.skip):
         rows += _ended(missed.job, missed.newest, now, OccurrenceState.MISSED, {})
@@ -80,8 +80,11 @@ class UnfinishedRuns:
         self._zone = zone
 
     async def recover(self, job: Job | None, story: RunStory, watched_until: datetime) -> None:
-        """`job` is None if its file is gone. An end for which the disk has no room waits for the
-        next start where the job is gone; else the occurrence is resumed."""
+        """End or resume the occurrence; `job` is None if its file is gone.
+
+        If the disk has no room for the end, the occurrence is resumed; without a job, the next
+        start tries again.
+        """
         one, now = story.occurrence, self._clock.now()
         given = await self._store.read(
             lambda tx: unfinished_circumstances(

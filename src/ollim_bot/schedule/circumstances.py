@@ -1,4 +1,4 @@
-"""Reads the circumstances of an occurrence that dispatch has in hand."""
+"""Reads the circumstances of an occurrence for the decision about it."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class CircumstanceReader:
         )
 
     async def at_start(self, one: Occurrence, given: Circumstances) -> Circumstances:
-        """With the owner's wish, and the inbox as a stop of the program left it."""
+        """Add what the store knows: the owner's skips, and the inbox as the last stop left it."""
         wish = await self._skips.has(one)
         return given._replace(is_skipped=wish, is_queued=self._foreground.has(one))
 
@@ -104,7 +104,7 @@ class SkipWishes:
         return (await self.read()).has(occurrence)
 
     async def read(self) -> Skips:
-        """An unreadable database skips nothing: a run too many is better than none."""
+        """The owner's skips. An unreadable database has none: an extra run is the lesser harm."""
         try:
             return await self._store.read(lambda tx: tx.skips.get())
         except StorageError:

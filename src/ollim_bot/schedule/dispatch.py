@@ -53,7 +53,7 @@ from ollim_bot.store.transaction import Transaction
 NOT_READY = "The agent was not ready in time, so here it is as you wrote it."
 WAS_CUT_OFF = "The bot was stopped before the agent could say it, so here it is as you wrote it."
 
-# What the ledger says of an occurrence that ends without a run.
+# The facts of an occurrence that ends without a run.
 NOT_RUN: Mapping[str, object] = {"silent_because": "it was not run"}
 
 _WHY: Mapping[OccurrenceState, str] = {
@@ -96,7 +96,7 @@ def cost_cap(dollars: str) -> str:
 class Dispatcher:
     """Runs each occurrence in a task of its own, which raises nothing and waits for no other job.
 
-    `upcoming` tells what is due around an occurrence.
+    `upcoming` gives the schedule around an occurrence.
     """
 
     def __init__(
@@ -137,11 +137,11 @@ class Dispatcher:
         self._in_task(due, self._run_to_end(due, order, _CLAIMED, is_running=is_running))
 
     def resume(self, due: DueOccurrence, story: RunStory) -> None:
-        """Go on with an occurrence that the last stop of the program left without an end."""
+        """Resume an occurrence that the last stop of the program left without an end."""
         self._in_task(due, self._resume(due, story))
 
     async def serve_manual_runs(self) -> None:
-        """Start what the owner asks for by button, until cancelled."""
+        """Start the jobs that the owner runs by button, until cancelled."""
         while True:
             job = await self._manual_runs.take()
             self.claim_and_start(DueOccurrence.by_hand(job, self._clock.now()))
@@ -149,7 +149,7 @@ class Dispatcher:
     async def decide_at_start(
         self, job: Job | None, occurrence: Occurrence, given: Circumstances
     ) -> Decision:
-        """What becomes of an unfinished occurrence, before anything of it is resumed."""
+        """Decide about an unfinished occurrence before any part of it is resumed."""
         return decide(job, await self._reader.at_start(occurrence, given))
 
     async def close(self) -> None:
@@ -190,12 +190,15 @@ class Dispatcher:
         return {key for task, key in self._running.items() if task is not asyncio.current_task()}
 
     async def _claim(self, due: DueOccurrence, order: Order | None) -> bool:
-        """False if it was claimed before. On a full disk, wait; a `must` reminder is shown."""
+        """Claim the occurrence; False if it was already claimed.
+
+        On a full disk, show a `must` reminder and wait.
+        """
         facts = {"job": due.job.spec.title}
         scheduled = due.occurrence.scheduled_at
 
         def step(tx: Transaction) -> bool:
-            # The clock may have been set back since: a claim is never earlier than its moment.
+            # The clock may have been set back: a claim is never earlier than its scheduled moment.
             found_at = tx.now if scheduled is None else max(tx.now.astimezone(UTC), scheduled)
             return tx.ledger.claim(due.occurrence, found_at, facts)
 
@@ -323,7 +326,7 @@ class Dispatcher:
         upcoming = partial(self._upcoming, due.occurrence)
         may_fail = run.attempt < MAX_ATTEMPTS
         this = Try(run.attempt, due.late_since, order, may_fail, upcoming)
-        # The run belongs to the background runs, which end it in their own time.
+        # The background runs own this run: a cancelled dispatch must not cancel it.
         return await asyncio.shield(self._background.start(due.job, due.occurrence, this))
 
     async def _skip(self, due: DueOccurrence, skip: Skip) -> None:
@@ -360,12 +363,12 @@ class Dispatcher:
         facts: Mapping[str, object],
         notice: Notice | None,
     ) -> None:
-        """Write the end row, together with what is to be told of it."""
+        """Write the end row, together with the notice."""
         named = {"job": due.job.spec.title, **NOT_RUN, **facts}
 
         def step(tx: Transaction) -> None:
             if tx.skips.get().has(due.occurrence):
-                # The wish is met; one for a later moment of the job stays.
+                # Remove this skip only; a skip of a later moment stays.
                 tx.skips.change(lambda skips: skips.without_moment(due.occurrence))
             tx.ledger.append(LedgerRow(tx.now, state.value, due.occurrence, named))
 

@@ -1,4 +1,4 @@
-"""Notes the changes of shared files that a person made by hand."""
+"""Journals the changes of shared files that a person made by hand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ollim_bot.ports import Clock, Journal
 
-# A writer notes its change at once; a write of the agent is noted when its call has ended.
+# The program notes its own writes at once, and writes of the agent when the call has ended.
 _GRACE_SECONDS = 3.0
 _REMEMBERED_SECONDS = 60.0
 
@@ -17,7 +17,7 @@ _Fingerprint = tuple[int, int, int] | None
 
 
 class HandEdits:
-    """A `Journal` for all writers of the program. A change that none notes was made by hand."""
+    """A `Journal` for the writers of the program; a change that none notes was made by hand."""
 
     def __init__(self, journal: Journal, root: Path, clock: Clock) -> None:
         self._journal = journal
@@ -59,7 +59,7 @@ class HandEdits:
         return min(waits, default=None)
 
     def _is_ours(self, path: Path) -> bool:
-        """Whether the file is as it was when a writer noted it."""
+        """Whether the file is still as a writer of the program noted it."""
         place = _place(path)
         return place in self._noted and self._noted[place][1] == _fingerprint(place)
 

@@ -1,4 +1,4 @@
-"""The job files as they are now, and what changed since the last look."""
+"""The index of the job files, and what changed since the last look."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FORMS: Mapping[JobKind, JobFormat[Any]] = {
     form.kind: form for form in (ROUTINES, REMINDERS, WEBHOOKS)
 }
 
-# Editors that empty a file before they fill it, or save by renaming, are done within these.
+# Editors that empty a file before they write it, or save by renaming, finish within these times.
 SECONDS_TO_MEND = 1.0
 SECONDS_TO_COME_BACK = 0.5
 
@@ -45,7 +45,7 @@ class IndexedJob:
 
     @property
     def definition(self) -> str:
-        """The same for two versions of a job exactly if nothing is different about them."""
+        """A hash that differs exactly if two versions of a job differ."""
         written = FORMS[kind_of(self.job)].written(self.job)
         text = json.dumps([written, self.job.spec.message], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -53,10 +53,10 @@ class IndexedJob:
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """One job file, and what it held when it was last there.
+    """One job file, with its last reading.
 
-    `job` is its newest right version, which counts as long as there is no newer one. `since` is
-    when the file was first seen as it is.
+    `job` is the newest valid version, which stays in use until there is a newer one. `since` is
+    when the file was first seen in this state.
     """
 
     path: Path
@@ -71,13 +71,13 @@ class FileState:
 
     @property
     def settles_at(self) -> float | None:
-        """When what is wrong with it is no longer a matter of the moment."""
+        """When its problem has lasted too long to be an edit in progress; None if it is right."""
         if self.is_right:
             return None
         return self.since + (SECONDS_TO_COME_BACK if self.is_away else SECONDS_TO_MEND)
 
     def is_wrong_at(self, now: float) -> bool:
-        """Wrong, and not just for a moment."""
+        """Whether the file is wrong, for longer than an edit in progress."""
         return not self.is_away and self.settles_at is not None and now >= self.settles_at
 
     @property
@@ -94,7 +94,7 @@ class FileState:
 
 
 class FileProblem(NamedTuple):
-    """`key` names what is wrong; the sentence may change with time."""
+    """`key` identifies the problem; its sentence may change with time."""
 
     key: str
     sentence: str
@@ -111,8 +111,8 @@ def states_after(
 ) -> dict[str, FileState]:
     """The files of a folder by file name, after another look at it.
 
-    `touched` are the files that were written since. `kept` are the last good versions of files
-    that are wrong when they are first seen.
+    `touched` are the files written since the last look. `kept` are the last valid versions, for
+    files that are wrong when they are first seen.
     """
     after: dict[str, FileState] = {}
     for name, reading in readings.items():
@@ -129,7 +129,7 @@ def states_after(
 
 
 def claimants(files: Iterable[FileState]) -> dict[str, list[FileState]]:
-    """The files that claim each id: those that are right, else those that once were."""
+    """The files that claim each id: the valid ones, else those with an earlier valid version."""
     claimed: dict[str, list[FileState]] = {}
     for file in files:
         if file.job is not None:
@@ -141,7 +141,7 @@ def claimants(files: Iterable[FileState]) -> dict[str, list[FileState]]:
 
 
 def holder_of(rivals: Sequence[FileState], before: IndexedJob | None) -> FileState:
-    """The one that had the id before, else the first by name."""
+    """The file that held the id before, else the first by name."""
     if before is None or len(rivals) == 1:
         return rivals[0]
     return next((file for file in rivals if file.path == before.path), rivals[0])
@@ -160,7 +160,7 @@ def problem_of(file: FileState) -> FileProblem | None:
 
 
 def duplicate_problem(rivals: Sequence[FileState], holder: FileState) -> FileProblem:
-    """Of an id that several right files claim."""
+    """The problem of an id that several valid files claim."""
     assert holder.job is not None
     job_id, files = holder.job.spec.id, [file.shown for file in rivals]
     sentence = f"{DuplicateId(job_id, files)} Until then, {holder.shown} is in use."
@@ -181,8 +181,8 @@ class FolderSnapshot:
     """What the folders hold at one look: the readings of each kind by file name.
 
     A kind whose folder could not be listed is in `refusals` instead, with a sentence. `touched` has
-    the names of files that were written or removed since the look before, whether or not they say
-    the same.
+    the names of files that were written or removed since the last look, even if their text is
+    equal.
     """
 
     readings: Mapping[JobKind, Readings]
@@ -190,7 +190,7 @@ class FolderSnapshot:
     touched: Mapping[JobKind, Set[str]] = field(default_factory=dict)
 
     def shows_the_same_as(self, other: FolderSnapshot) -> bool:
-        """Compares by identity: a look that finds nothing new returns the readings of the last."""
+        """Compare by identity: a look without changes returns the readings of the look before."""
         return self.refusals == other.refusals and all(
             other.readings.get(kind) is readings for kind, readings in self.readings.items()
         )
@@ -198,7 +198,7 @@ class FolderSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """The jobs and problems after a look. At `settles_at`, time alone changes something."""
+    """The jobs and problems after a look. At `settles_at` it changes even if no file does."""
 
     snapshot: FolderSnapshot | None = None
     files: FileStates = field(default_factory=lambda: {kind: {} for kind in FORMS})
@@ -214,7 +214,10 @@ class IndexState:
         last_good: Mapping[JobKind, Mapping[str, Job]],
         now: float,
     ) -> IndexState:
-        """The state after another look. `last_good` serves files that were not seen before."""
+        """The state after another look.
+
+        `last_good` has earlier versions for files not seen before.
+        """
         has_settled = self.settles_at is not None and now >= self.settles_at
         if (
             self.snapshot is not None
@@ -247,7 +250,7 @@ class IndexState:
         }
 
     def _assigned(self, files: FileStates) -> tuple[dict[JobKey, IndexedJob], list[FileProblem]]:
-        """Each id to the one file that has it, and what to say of the others."""
+        """The job of each id, and the problems of ids that several files claim."""
         jobs: dict[JobKey, IndexedJob] = {}
         doubles: list[FileProblem] = []
         for kind, own in files.items():
@@ -262,7 +265,7 @@ class IndexState:
 
 
 def _indexed(file: FileState, before: IndexedJob | None) -> IndexedJob:
-    """The same object where nothing differs, which compares fastest."""
+    """The object from before if the job is unchanged, because identity compares fastest."""
     assert file.job is not None
     if before is not None and before.job is file.job and before.path is file.path:
         return before
@@ -315,7 +318,7 @@ _logger = logging.getLogger(__name__)
 
 
 class JobFiles:
-    """Reads the job folders of one data directory again and again."""
+    """Reads the job folders of one data directory, repeatedly."""
 
     def __init__(self, paths: DataPaths, disk: Disk) -> None:
         self.folders = {
@@ -355,15 +358,15 @@ class JobFiles:
 
     @property
     def last_good(self) -> Mapping[JobKind, Mapping[str, Job]]:
-        """What files that are wrong now held when they were right, by file name."""
+        """The last valid versions of files that are wrong now, by file name."""
         return self._kept
 
     def keep_last_good(self, state: IndexState, now: float) -> None:
-        """Keep copies for the files that are wrong for longer than a moment."""
+        """Keep copies of the last valid versions of files that stay wrong."""
         for kind in state.files.keys() - state.refusals.keys():
             try:
                 self._keep(kind, state.files[kind], now)
-            except StorageError:  # it stays in use all the same, only not beyond a restart
+            except StorageError:  # the version stays in use, but not beyond a restart
                 _logger.warning("The last good %s could not be kept", kind, exc_info=True)
 
     def _keep(self, kind: JobKind, files: Mapping[str, FileState], now: float) -> None:
@@ -385,7 +388,7 @@ class JobFiles:
 
 
 _MOST_TOLD_AT_ONCE = 5
-# The share of a core that looking at unchanged files may take.
+# The share of one core that looks at unchanged files may use.
 _MOST_OF_A_CORE = 0.002
 _LONGEST_REST = 60.0
 
@@ -401,10 +404,10 @@ class Teller(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a look has found. `problems` are the sentences that were told.
+    """The result of a look. `problems` are the sentences that were told.
 
-    `look_again_in` says in how many seconds a look finds more, even if no file changes. For
-    `rest` seconds none is needed while the system tells of all changes.
+    `look_again_in` is how many seconds later a look finds more even if no file changes. For `rest`
+    seconds no look is needed while the system reports all changes.
     """
 
     added: Sequence[IndexedJob] = ()
@@ -423,9 +426,9 @@ class Changes:
 
 
 class JobIndex:
-    """Knows every job of the data directory. `refresh` it whenever a file may have changed.
+    """Knows every job of the data directory. Call `refresh` whenever a file may have changed.
 
-    A file that is wrong, or absent for a moment, leaves its last good version in the index. A
+    A file that is wrong, or absent for a moment, leaves its last valid version in the index. A
     problem is told once it lasts, and again only when it has changed.
     """
 
@@ -452,7 +455,7 @@ class JobIndex:
 
     @property
     def problems(self) -> Sequence[str]:
-        """All problems now, told or not."""
+        """All current problems, told or not."""
         return [problem.sentence for problem in self._state.problems]
 
     async def refresh(self) -> Changes:
@@ -464,12 +467,15 @@ class JobIndex:
             return replace(changes, rest=rest_after(took))
 
     def _looked(self, now: float) -> tuple[IndexState, list[float], float]:
-        """The state now, the seconds until there is more to do, and the CPU seconds that a look
-        takes to find nothing new."""
+        """Look at the files now.
+
+        Returns the state, the seconds until each further change, and the CPU seconds of a look that
+        finds nothing new.
+        """
         began = time.thread_time()
         before, snapshot, shared = self._state, self._files.look(), self._shared.touched()
         took = 0.0 if snapshot.touched else time.thread_time() - began
-        # What changed before the first look has been committed when the bot started.
+        # The start of the bot has already committed all changes before the first look.
         if before.snapshot is not None:
             self._hand_edits.saw((*self._files.touched(snapshot), *shared))
         state = before.after(snapshot, self._files.folders, self._files.last_good, now)
@@ -495,12 +501,12 @@ class JobIndex:
 
 
 def rest_after(took: float) -> float:
-    """How long the next look may wait after one that took so many CPU seconds to find nothing."""
+    """How long the next look may wait, if a look without changes takes `took` CPU seconds."""
     return min(max(SCAN_SECONDS, took / _MOST_OF_A_CORE), _LONGEST_REST)
 
 
 def _in_short(sentences: Sequence[str]) -> Sequence[str]:
-    """A folder full of wrong files is not a hundred notices."""
+    """Limit the notices: a folder full of wrong files must not cause a hundred."""
     more = len(sentences) - _MOST_TOLD_AT_ONCE
     if more <= 0:
         return sentences

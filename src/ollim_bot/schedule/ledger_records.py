@@ -1,4 +1,4 @@
-"""What the scheduler writes down about itself: armed jobs, the heartbeat, and checkpoints."""
+"""What the scheduler records about itself: armed jobs, the heartbeat, and checkpoints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ollim_bot.schedule.job_index import Changes
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.store import Store
 
-# How long only what changes is written, before all jobs are compared with the ledger again.
+# How long only changes are written, before all jobs are compared with the ledger again.
 _TRUSTED = timedelta(days=1)
 _BETWEEN_BEATS = timedelta(seconds=30)
 _BETWEEN_CHECKPOINTS = timedelta(hours=1)
@@ -27,7 +27,7 @@ _logger = logging.getLogger(__name__)
 class ArmedJobs:
     """Keeps the ledger's list of armed jobs current.
 
-    `since` is the moment up to which all that was due has been claimed.
+    `since` is the moment until which all due occurrences are claimed.
     """
 
     def __init__(self, store: Store, zone: tzinfo) -> None:
@@ -47,7 +47,7 @@ class ArmedJobs:
     async def write(
         self, changes: Changes, jobs: Iterable[Job], now: datetime, since: datetime
     ) -> None:
-        """The same, where only `changes` are new since the last write."""
+        """As `write_all`, given that only `changes` are new since the last write."""
         armed, compared = self._armed, self._compared_at
         if armed is None or compared is None or not compared <= now < compared + _TRUSTED:
             await self.write_all(jobs, now, since)
@@ -61,7 +61,7 @@ class ArmedJobs:
         self, armed: Armed, concerned: Armed, jobs: Iterable[Job], now: datetime, since: datetime
     ) -> None:
         rows = await asyncio.to_thread(self._rows, concerned, [*jobs], now, since)
-        # A failed write leaves unknown what the ledger says.
+        # After a failed write, the content of the ledger is unknown.
         self._armed = None
         if rows:
             await self._store.transact(lambda tx: tx.ledger.append(*rows))
@@ -84,14 +84,14 @@ class Heartbeat:
         self._checkpoint_at: datetime | None = None
 
     async def last(self) -> datetime | None:
-        """The heartbeat of the process before; None if there was none."""
+        """The last heartbeat of the process before this one; None if there was none."""
         return await asyncio.to_thread(self._file.read)
 
     async def start(self, now: datetime) -> None:
         await kept("The start", self._append(LedgerRow(now, STARTED)))
 
     async def beat(self, now: datetime) -> None:
-        """Record that all that was due until `now` is claimed. Cheap to call often."""
+        """Record that everything due until `now` is claimed. Cheap to call often."""
         last = self._beat_at
         if last is not None and last <= now < last + _BETWEEN_BEATS:
             return
@@ -101,7 +101,7 @@ class Heartbeat:
             await self.checkpoint(now, now)
 
     async def checkpoint(self, now: datetime, watched_until: datetime) -> None:
-        """Write down what has no end, and up to when all that was due is claimed."""
+        """Record the unfinished occurrences, and until when everything due is claimed."""
         self._checkpoint_at = now
         await kept(
             "A checkpoint",
@@ -113,7 +113,7 @@ class Heartbeat:
 
 
 async def kept(what: str, write: Awaitable[None]) -> None:
-    """Write, and log a failure."""
+    """Await `write`, and log a failure."""
     try:
         await write
     except StorageError:

@@ -24,7 +24,7 @@ _BETWEEN_LOOKS = 1.0
 
 
 class MustReminders:
-    """Holds one order for each due occurrence, which its run and the program share."""
+    """Holds one order for each due occurrence, which the run and the program share."""
 
     def __init__(
         self, delivery: ReminderDelivery, gate: DiskGate, files: JobFileChanges, clock: Clock
@@ -36,13 +36,13 @@ class MustReminders:
         self._orders: dict[Occurrence, Order] = {}
 
     def order_of(self, due: DueOccurrence) -> Order | None:
-        """None if the program does not deliver it."""
+        """The order of the occurrence; None if the program does not deliver it."""
         if due.must_reminder is None:
             return None
         return self._orders.setdefault(due.occurrence, Order())
 
     async def note_delivery(self, due: DueOccurrence, order: Order, story: RunStory) -> None:
-        """Take the order if it was carried out before a crash."""
+        """Take the order if the reminder was delivered before a crash."""
         if story.delivery is not None or await self._delivery.was_said(due.occurrence):
             order.take()
 
@@ -55,12 +55,12 @@ class MustReminders:
             await self._clock.sleep(_BETWEEN_LOOKS)
 
     async def show(self, due: DueOccurrence, order: Order) -> None:
-        """Show the reminder while nothing can be written; the delivery is still owed."""
+        """Show the reminder while the disk refuses writes; the delivery is still owed."""
         assert due.must_reminder is not None
         await self._delivery.flash(due.must_reminder, due.occurrence, order)
 
     async def deliver(self, due: DueOccurrence, order: Order, reason: str) -> None:
-        """Return when it is delivered, by the run or by us; `reason` says why we do it."""
+        """Return once the run or the program has delivered; `reason` says why the program does."""
         assert due.must_reminder is not None
         since = due.late_since
         while not await self._delivery.deliver(
@@ -70,7 +70,7 @@ class MustReminders:
             since = late_since(due.occurrence, self._clock.now())
 
     async def settle(self, due: DueOccurrence, order: Order | None, reason: str) -> None:
-        """After the end row: deliver what is owed, note it, and remove the file."""
+        """After the end row: deliver the reminder if owed, record that, and remove its file."""
         if order is not None:
             since = late_since(due.occurrence, self._clock.now())
             await self.deliver(replace(due, late_since=since), order, reason)

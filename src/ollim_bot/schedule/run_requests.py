@@ -14,14 +14,14 @@ from ollim_bot.schedule.dispatch import Dispatcher
 from ollim_bot.store.run_requests import RequestFolder, RunRequest
 
 _BETWEEN_LOOKS = 1.0
-# The command behind an older request was killed and waits no more.
+# A request that is not taken within this time belongs to a command that was killed.
 _FORGOTTEN = timedelta(minutes=1)
 
 _logger = logging.getLogger(__name__)
 
 
 class RunRequests:
-    """Removes a request once its occurrence is claimed, so that no crash loses or doubles it."""
+    """Removes a request once its occurrence is claimed: no crash loses or repeats a run."""
 
     def __init__(
         self, folder: RequestFolder, shelves: JobShelves, dispatch: Dispatcher, clock: Clock
@@ -32,7 +32,7 @@ class RunRequests:
         self._clock = clock
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         while True:
             try:
                 for request in await asyncio.to_thread(self._folder.all):
@@ -48,7 +48,7 @@ class RunRequests:
         await asyncio.to_thread(self._folder.finish, request)
 
     def _wanted(self, request: RunRequest) -> Job | None:
-        """None if the request is out of date, or the file of its job is gone."""
+        """The job to run; None if the request is too old, or the file of the job is gone."""
         is_old = self._clock.now() - request.at > _FORGOTTEN
         if is_old and not self._folder.is_taken(request):
             return None

@@ -42,7 +42,7 @@ from ollim_bot.store.transaction import Transaction
 
 
 class JobAgenda:
-    """The next moment of every job; `zone` serves jobs without their own."""
+    """The next moment of every job; `zone` is for jobs without a time zone of their own."""
 
     def __init__(self, zone: tzinfo) -> None:
         self._zone = zone
@@ -53,7 +53,7 @@ class JobAgenda:
         return self._agenda.next_at
 
     def due(self, now: datetime) -> list[tuple[JobKey, datetime]]:
-        """All that is due by `now`, taken out."""
+        """Remove and return everything due by `now`."""
         return self._agenda.due(now)
 
     def remove(self, key: JobKey) -> None:
@@ -62,7 +62,7 @@ class JobAgenda:
     def catch_up(
         self, jobs: Iterable[ScheduledJob], since: datetime, now: datetime
     ) -> list[ScheduledJob]:
-        """Put in what comes after `now`. Returns the jobs that were due since `since`."""
+        """Schedule the next moments after `now`. Returns the jobs that were due since `since`."""
         missed = []
         for job in jobs:
             at = next_due(job, since, self._zone)
@@ -74,20 +74,20 @@ class JobAgenda:
         return missed
 
     def put_all(self, jobs: Iterable[ScheduledJob], now: datetime) -> None:
-        """Put in what comes after `now`; the catch-up has the reminders before."""
+        """Schedule the next moments after `now`. Earlier reminders are left to the catch-up."""
         for job in jobs:
             if isinstance(job, Routine) or job.due(self._zone).astimezone(UTC) > now:
                 self.put(job, now)
 
     def put(self, job: Job, after: datetime) -> None:
-        """A reminder of the past is due at once; an earlier claim keeps it from a second run."""
+        """Schedule the job. An overdue reminder is due at once; its claim prevents a second run."""
         if isinstance(job, Reminder) and job.spec.enabled:
             self._agenda.put(key_of(job), job.due(self._zone))
         else:
             self.put_next(job, after)
 
     def put_next(self, job: Job, after: datetime) -> None:
-        """Put in the next moment of a routine; a reminder has none."""
+        """Schedule the next moment of a routine; a reminder has none."""
         at = next_due(job, after, self._zone) if isinstance(job, Routine) else None
         if at is not None:
             self._agenda.put(key_of(job), at)
@@ -103,7 +103,7 @@ class UpcomingReader:
         self._root = root
 
     def __call__(self, current: Occurrence) -> UpcomingSchedule:
-        """Blocks for a while with very many jobs: call it in a thread."""
+        """The schedule around `current`. Slow with very many jobs: call it in a thread."""
         indexed = [*self._index.jobs.values()]
         jobs = [one.job for one in indexed if isinstance(one.job, Routine | Reminder)]
         paths = {key_of(one.job): str(one.path.relative_to(self._root)) for one in indexed}
@@ -118,10 +118,10 @@ _SHORTEST_SLEEP = 0.001
 
 
 class Scheduler:
-    """All that was due until `_watched_until` has been claimed.
+    """Claims due occurrences; all that were due until `_watched_until` are claimed.
 
-    Moments are in UTC here: two moments of one zone are compared as its clocks show them, also in
-    the hour that the clocks show twice.
+    Moments are in UTC, because Python compares moments of one zone by wall clock, which is wrong in
+    the hour that occurs twice.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class Scheduler:
 
     @property
     def heartbeat_age(self) -> float | None:
-        """How many seconds ago it last looked at the clock; None before it has."""
+        """Seconds since the scheduler last looked at the clock; None before the first look."""
         looked_at = self._looked_at
         return None if looked_at is None else self._clock.monotonic() - looked_at
 
@@ -184,14 +184,14 @@ class Scheduler:
             await self._heartbeat.checkpoint(self._watched_until, self._watched_until)
 
     async def _start(self) -> None:
-        """Resume what the last stop left, and catch up with what was missed."""
+        """Resume what the last stop left unfinished, and catch up on what was missed."""
         await self._files.make()
         await self._index.refresh()
         now = self._now
         last = await self._heartbeat.last()
         self._watched_until = min(_utc(last or now), now)
         if last is None:
-            # Before anything is armed, so that a crash leaves nothing armed without a beginning.
+            # Beat before arming: after a crash, no job must be armed without a heartbeat.
             await self._beat(now)
         await self._heartbeat.start(now)
         await self._write_armed(now)
@@ -221,7 +221,7 @@ class Scheduler:
     async def _tick(self) -> None:
         now = self._now
         if now < self._watched_until:
-            # The clock was set back. What was claimed stays claimed.
+            # The clock was set back. Claimed occurrences stay claimed.
             self._watched_until = now
             await self._heartbeat.checkpoint(now, now)
             self._agenda.put_all(self._scheduled(), now)
@@ -237,7 +237,7 @@ class Scheduler:
         await self._beat(now)
 
     async def _catch_up(self, now: datetime) -> None:
-        """Arm all jobs. Late runs start one by one; what is only told is told in one message."""
+        """Schedule all jobs, start late runs one by one, and tell the rest in one message."""
         plan, claimed = await self._caught_up(now)
         for reminder in self._overdue():
             self._claim(self._due(reminder, reminder.due(self._zone), now))
@@ -250,7 +250,7 @@ class Scheduler:
         await self._end_missed(plan)
 
     async def _end_missed(self, plan: CatchUp) -> None:
-        """Write down and tell what does not run; on a full disk, once there is room."""
+        """Write the ends of occurrences that do not run, and tell them; on a full disk, later."""
         news = await self._store.read(lambda tx: _unclaimed(tx, plan.tell))
         away = away_notice(news, self._clock.now())
         try:
@@ -273,7 +273,7 @@ class Scheduler:
         self._claiming.append(self._dispatch.claim_and_start(due))
 
     async def _caught_up(self, now: datetime) -> tuple[CatchUp, Set[Occurrence]]:
-        """The plan, and the occurrences claimed for it: on a full disk, none."""
+        """The plan, and the occurrences that were claimed for it; none on a full disk."""
         skips = await SkipWishes(self._store).read()
         plan = await asyncio.to_thread(self._plan, skips, now)
         begun = [claiming_row(one.occurrence, now, one.facts) for one in plan.run]
@@ -301,9 +301,9 @@ class Scheduler:
         return DueOccurrence(job, occurrence_at(job, at), at if is_late(at, now) else None)
 
     def _overdue(self) -> Iterator[Reminder]:
-        """Reminders that were due before `_watched_until`, whose files are still there.
+        """Reminders due before `_watched_until` whose files still exist.
 
-        Such a file was written with a moment of the past, or a crash prevented its removal.
+        Such a file was written with a past moment, or a crash prevented its removal.
         """
         for job in self._scheduled():
             if isinstance(job, Reminder) and last_due(job, self._watched_until, self._zone):
@@ -318,7 +318,7 @@ class Scheduler:
             await kept("The list of jobs", self._armed.write(changes, jobs, now, since))
 
     async def _beat(self, now: datetime) -> None:
-        """Record the heartbeat, if all that was due until `now` is claimed."""
+        """Write the heartbeat, if everything due until `now` is claimed."""
         self._claiming = [claim for claim in self._claiming if not claim.is_set()]
         if not self._claiming:
             await self._heartbeat.beat(now)
@@ -328,7 +328,10 @@ class Scheduler:
         return _utc(self._clock.now())
 
     def _may_rest(self) -> bool:
-        """False if something is due: its file is looked at once more before it starts."""
+        """Whether no look at the files is needed.
+
+        A due job's file is read again before its start.
+        """
         next_at = self._agenda.next_at
         return self._clock.monotonic() < self._look_at and (next_at is None or next_at > self._now)
 
@@ -351,7 +354,7 @@ class Scheduler:
 
 
 def _unclaimed(tx: Transaction, missed: Iterable[Missed]) -> list[Missed]:
-    """After a clock that was set back, some of it was told before."""
+    """The missed ones without a claim: after a set-back clock, some were told before."""
     return [one for one in missed if not tx.ledger.has(one.occurrence)]
 
 

@@ -1,4 +1,4 @@
-"""Tells when files of the data directory change."""
+"""Reports when files of the data directory change."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SCAN_SECONDS = 10.0
 
 _RETRY_SECONDS = 60.0
 _MOMENT = 0.2
-# A burst of changes is one signal, which comes this many milliseconds after its first at the most.
+# A burst of changes is one signal, sent at most this many milliseconds after the first change.
 _LONGEST_BURST = 100
 _PAUSE_AFTER_BURST = 40
 _HEARTBEAT = 250
@@ -35,12 +35,12 @@ _HEARTBEAT = 250
 # Yields the paths of each burst of changes, and empty bursts in between, until the event is set.
 Events = Callable[[Iterable[Path], threading.Event], Iterator[Iterable[Path]]]
 
-# Each folder that is there, with the identity that tells it from a later folder of its name.
+# Each existing folder, with an identity that differs for a later folder of the same name.
 _Folders = Mapping[Path, tuple[int, int]]
 
 
 def file_events(folders: Iterable[Path], stop: threading.Event) -> Iterator[Iterable[Path]]:
-    """The changes directly in the folders. Raises where the system cannot report them."""
+    """Yield the changes directly in the folders. Raises if the system cannot report them."""
     bursts = watch(
         *folders,
         watch_filter=None,
@@ -57,11 +57,10 @@ def file_events(folders: Iterable[Path], stop: threading.Event) -> Iterator[Iter
 
 
 class Watcher:
-    """Reports when the data directory may have changed: the folders of jobs and skills, and the
-    directory itself.
+    """Reports when the data directory itself or a folder of jobs or skills may have changed.
 
     It is an endless iterator and misses no change: a change that comes while no caller waits is
-    reported to the next. It also reports every 10 s, for systems that report nothing.
+    reported to the next caller. It also reports every 10 s, for systems that report nothing.
     """
 
     def __init__(
@@ -87,7 +86,7 @@ class Watcher:
         await self.wait()
 
     async def wait(self, at_most: float = SCAN_SECONDS) -> bool:
-        """Wait until something may have changed, or the seconds have passed.
+        """Wait until something may have changed, or until the seconds have passed.
 
         True if the system reports changes and has reported none.
         """
@@ -108,7 +107,7 @@ class Watcher:
             try:
                 await self._listen(folders)
             except FileNotFoundError:
-                # A folder went away just before it could be listened to.
+                # A folder was removed just before the listening began.
                 await self._clock.sleep(_MOMENT)
             except (OSError, RuntimeError) as trouble:
                 await self._say(trouble)
@@ -132,7 +131,10 @@ class Watcher:
 
     @asynccontextmanager
     async def _heard(self, folders: _Folders) -> AsyncIterator[asyncio.Future[None]]:
-        """The future is done when a folder has moved, and fails when the events do."""
+        """Report changes in a thread.
+
+        The future is done when a folder moves, and fails with the events.
+        """
         loop = asyncio.get_running_loop()
         moved: asyncio.Future[None] = loop.create_future()
         stop = threading.Event()
@@ -141,7 +143,7 @@ class Watcher:
             try:
                 for number, burst in enumerate(self._events(folders, stop)):
                     paths = frozenset(burst)
-                    # Changes from before the first burst were not heard.
+                    # Changes before the first burst were not reported.
                     if paths or number == 0:
                         loop.call_soon_threadsafe(self._hear, moved, paths)
                 if not stop.is_set():
@@ -149,7 +151,7 @@ class Watcher:
             except Exception as trouble:  # noqa: BLE001 - handed to the waiting task
                 loop.call_soon_threadsafe(_fail, moved, trouble)
 
-        # A thread of the pool would be taken for as long as the bot runs.
+        # A thread of the pool would be occupied for as long as the bot runs.
         thread = threading.Thread(target=hear, name="watcher", daemon=True)
         thread.start()
         try:
@@ -181,7 +183,7 @@ class Watcher:
 
 
 def _watched(paths: DataPaths) -> Sequence[Path]:
-    """Each is watched without its subfolders: `state/` changes all the time."""
+    """The folders to watch, without subfolders, because `state/` changes all the time."""
     return paths.root, paths.routines, paths.reminders, paths.webhooks, paths.skills
 
 

@@ -40,10 +40,10 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def connect_for_reading(path: Path) -> sqlite3.Connection:
-    """Changes nothing, also not the log that a crash has left, which tells the next start of it."""
+    """Open the database without any change, even to the log that a crash left."""
     log = path.with_name(f"{path.name}-wal")
-    # Closed last, a connection that may write moves the log into the database and removes it. One
-    # that may not write leaves an empty log behind where there was none.
+    # A writing connection that is closed last moves the log into the database and removes it. A
+    # read-only connection leaves an empty log behind where there was none.
     has_log = log.exists() and log.stat().st_size > 0
     connection = _opened(path, "?mode=ro" if has_log else "")
     connection.execute("PRAGMA mmap_size=0")
@@ -69,7 +69,7 @@ def _opened(path: Path, options: str = "") -> sqlite3.Connection:
 
 
 def _create_private(path: Path) -> None:
-    # SQLite gives its further files the mode of this one.
+    # SQLite gives its other files the mode of this one.
     try:
         with suppress(FileExistsError):
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
@@ -79,7 +79,7 @@ def _create_private(path: Path) -> None:
 
 
 def escaped(text: str) -> str:
-    """`text` as ASCII, reversibly: SQLite refuses half a surrogate pair."""
+    """Encode `text` as reversible ASCII: SQLite refuses half a surrogate pair."""
     is_plain = text.isascii() and text.isprintable() and "\\" not in text
     return text if is_plain else json.dumps(text)[1:-1]
 
@@ -91,10 +91,10 @@ def unescaped(stored: str) -> str:
 class Statements:
     """The statements of one transaction.
 
-    The first one that fails ends the transaction: all further ones raise the same error, since
-    SQLite may have rolled back by itself, and each of them would be committed alone.
-    `changed` names what the statements changed; `lines` are to be appended to the file of the
-    session history after the commit.
+    The first statement that fails ends the transaction: all further ones raise the same error,
+    because SQLite may have rolled back by itself and would commit each of them alone. `changed`
+    names what the statements changed; `lines` are appended to the file of the session history after
+    the commit.
     """
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
@@ -112,12 +112,12 @@ class Statements:
         return found[0] if found else None
 
     def number(self, sql: str, *arguments: Value) -> int:
-        """The whole number that a query gives; 0 for NULL and for no row."""
+        """The integer that a query returns; 0 for NULL and for no row."""
         found = self.row(sql, *arguments)
         return 0 if found is None or found[0] is None else int(found[0])
 
     def write(self, table: str, sql: str, *arguments: Value) -> list[Row]:
-        """Run a statement that changes `table`; gives the rows of its RETURNING clause."""
+        """Run a statement that changes `table`; returns the rows of its RETURNING clause."""
         found = self._execute(sql, arguments)
         self.changed.add(table)
         return found

@@ -1,4 +1,4 @@
-"""Automatic copies of the database, and what becomes of one that is damaged."""
+"""Automatic copies of the database, and the repair of a damaged one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def is_copy_due(path: Path, now: datetime) -> bool:
 def copy_database(path: Path, now: datetime) -> Path:
     """Copy the database as it is now, whole and synced, and remove the oldest copies.
 
-    The copy is marked, so that a start with it knows that it is one, also if a person put it there.
+    The copy is marked, so that a start recognises it as a copy, also if a person put it in place.
     """
     folder = _folder(path)
     target = folder / f"{path.stem}-{now.astimezone(UTC).strftime(_STAMP)}{path.suffix}"
@@ -87,7 +87,7 @@ def _folder(path: Path) -> Path:
 
 
 def copied_at(copy: Path) -> datetime:
-    """The moment of a copy, as its name says it."""
+    """The moment of a copy, from its name."""
     text = copy.stem.rpartition("-")[2]
     with suppress(ValueError):
         return datetime.strptime(text, _STAMP).replace(tzinfo=UTC)
@@ -109,20 +109,20 @@ def damage_of(path: Path) -> str | None:
 
 
 def suspect(path: Path) -> None:
-    """Have the next start look through the whole database."""
+    """Make the next start check the whole database."""
     with suppress(OSError):
         suspicion_of(path).touch(0o600)
 
 
 def suspicion_of(path: Path) -> Path:
-    """The file that has the next start look through the database."""
+    """The file that makes the next start check the database."""
     return path.with_name(f"{path.name}.suspect")
 
 
 def _needs_check(path: Path) -> bool:
-    """After an end that was not clean, and where something was found to be wrong.
+    """True after an unclean end, and after a reported error.
 
-    To look through a large database takes long, so that not every start does.
+    Checking a large database takes long, so a start after a clean end skips it.
     """
     wal = path.with_name(f"{path.name}-wal")
     return wal.exists() or suspicion_of(path).exists() or not _can_be_opened(path)
@@ -138,10 +138,10 @@ def _can_be_opened(path: Path) -> bool:
 
 
 def mend(path: Path, now: datetime, report: Callable[[StoreProblem], None]) -> None:
-    """Replace a damaged database by what can be read of it, or by the newest whole copy.
+    """Replace a damaged database by its readable rows or by the newest whole copy.
 
-    Of the two, the one with more rows counts. The damaged file is set aside. For the holder of the
-    instance lock, before the database is opened.
+    The one with more rows is used. The damaged file is set aside. Only the holder of the instance
+    lock calls this, before the database is opened.
     """
     if not path.exists() or not _needs_check(path):
         return
@@ -177,7 +177,7 @@ def mend(path: Path, now: datetime, report: Callable[[StoreProblem], None]) -> N
 
 @dataclass(frozen=True, slots=True)
 class Salvaged:
-    """`rows` could be read; `is_whole` says that no table ended in an error."""
+    """`rows` is how many rows were read; `is_whole` says that no table ended in an error."""
 
     rows: int
     is_whole: bool
@@ -212,7 +212,7 @@ def _salvage_table(
     places = ", ".join("?" for _ in columns)
     seen: set[Row] = set()
     is_read = True
-    # Backwards as well: a damaged page ends a scan, and the rows behind it are read from the end.
+    # Read backwards as well: a damaged page ends a scan, and the rows behind it need the other end.
     for order in ("ASC", "DESC"):
         try:
             for row in old.execute(f"SELECT {names} FROM {table} ORDER BY rowid {order}"):
@@ -256,13 +256,13 @@ def _mark(path: Path, since: datetime, now: datetime) -> None:
 
 
 def mark_restored(tx: Transaction, copied_at: datetime) -> None:
-    """Note that the database is a copy of `copied_at`, as after a backup was put back."""
+    """Note that the database is a copy of `copied_at`, as after restoring a backup."""
     tx.meta.put(_RESTORED, f"{copied_at.isoformat()} {tx.now.isoformat()}")
 
 
 @dataclass(frozen=True, slots=True)
 class AfterReturn:
-    """What the return to a copy of `since` leaves open, for the owner to be told.
+    """What the return to a copy of `since` left open, for the owner to be told.
 
     `inputs` and `occurrences` were ended and are not repeated; `deliveries` are looked up first.
     """
@@ -274,9 +274,9 @@ class AfterReturn:
 
 
 def settle_return(tx: Transaction) -> AfterReturn | None:
-    """End what may have been done since the copy was made; None if none was returned to.
+    """End what may have been done since the copy was made; None if the database is not a copy.
 
-    The first step of a start; repeating it changes nothing.
+    This is the first step of a start. Repeating it changes nothing.
     """
     mark = tx.meta.get(_RESTORED)
     if mark is None:

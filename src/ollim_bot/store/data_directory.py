@@ -1,4 +1,4 @@
-"""Makes the data directory, and closes it to other users."""
+"""Creates the data directory, and closes it to other users."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ollim_bot.plain_files import SizeLimit, UnsuitableFile, open_file
 from ollim_bot.ports import Disk
 from ollim_bot.store.files import SHARED, FileLock, OsDisk, create_atomically, write_atomically
 
-# The documents that the agent reads; the engine is given this folder as a readable one.
+# The documents for the agent; the engine may read this folder.
 TEXTS = Path(__file__).resolve().parent.parent / "texts"
 
 _IGNORED = (
@@ -32,16 +32,16 @@ _IGNORED = (
 
 
 class Preparation(NamedTuple):
-    """`is_new` if there was no data directory before; `problems` are sentences."""
+    """`is_new` says that there was no data directory before; `problems` are sentences."""
 
     is_new: bool
     problems: tuple[str, ...] = ()
 
 
 def prepare_data_directory(paths: DataPaths, disk: Disk | None = None) -> Preparation:
-    """Every folder, link and file that the program needs; what is there already stays.
+    """Create every missing folder, link and file that the program needs; existing ones stay.
 
-    Raises `WriteFailed` where it cannot be made.
+    Raises `WriteFailed` if one cannot be created.
     """
     try:
         _make_folders(paths)
@@ -61,7 +61,7 @@ def _make_links(paths: DataPaths) -> None:
 
 
 def _make_files(paths: DataPaths, disk: Disk) -> tuple[str, ...]:
-    """What is wrong with one that is there already."""
+    """Create the missing files; returns what is wrong with existing ones."""
     if not os.path.lexists(paths.identity):
         create_atomically(disk, paths.identity, (TEXTS / "IDENTITY.md").read_bytes(), SHARED)
     try:
@@ -72,7 +72,7 @@ def _make_files(paths: DataPaths, disk: Disk) -> tuple[str, ...]:
 
 
 def _make_folders(paths: DataPaths) -> None:
-    # Other accounts of the machine have no business in there, whatever the umask says.
+    # Close these to other accounts of the machine, independent of the umask.
     for private in (paths.root, paths.state):
         private.mkdir(mode=0o700, parents=True, exist_ok=True)
     for folder in (
@@ -89,7 +89,7 @@ def _make_folders(paths: DataPaths) -> None:
 
 
 def _link(link: Path, target: Path) -> None:
-    """A link to `target`, unless something else of that name is there; a dangling one is remade."""
+    """Link to `target`, unless another file has the name; a dangling link is replaced."""
     if link.is_symlink() and not link.exists():
         link.unlink()
     with suppress(FileExistsError):
@@ -97,7 +97,7 @@ def _link(link: Path, target: Path) -> None:
 
 
 def _list_ignored(gitignore: Path, disk: Disk) -> None:
-    """Add what is missing at the end, so that a person's own `git add -A` is safe."""
+    """Append the missing lines, so that a person's own `git add -A` is safe."""
     try:
         text = disk.read(gitignore, SizeLimit.IGNORED).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
@@ -114,16 +114,16 @@ _OTHERS = 0o077
 
 
 class Closing(NamedTuple):
-    """`mended` says what stood open until now, `problems` what still does; both in sentences."""
+    """`mended` says what was open and is closed now, `problems` what is still open."""
 
     mended: str = ""
     problems: tuple[str, ...] = ()
 
 
 def close_to_others(paths: DataPaths, home: Path | None = None) -> Closing:
-    """The directory, `state/` and every file in that. Nothing here is a reason not to start.
+    """Close the directory, `state/` and every file in it; a failure prevents no start.
 
-    A folder that is more than a data directory, such as `home` or one for all, stays as it is.
+    A folder that is more than a data directory, such as `home` or a shared one, stays as it is.
     """
     problems: list[str] = []
     opened: list[str] = []
@@ -155,7 +155,7 @@ def close_to_others(paths: DataPaths, home: Path | None = None) -> Closing:
 
 
 def open_files(state: Path) -> Iterator[Path]:
-    """The files below `state` that others may read or write, as far as the files themselves say."""
+    """The files below `state` whose own mode lets others read or write them."""
     for folder, _, names in os.walk(state):
         for name in names:
             path = Path(folder, name)
@@ -168,7 +168,7 @@ def open_files(state: Path) -> Iterator[Path]:
 
 
 def _closed(folder: Path, home: Path) -> bool:
-    """Whether it was open. Raises `OSError` if it still is."""
+    """Close the folder; True if it was open. Raises `OSError` if it still is."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         status = os.fstat(descriptor)

@@ -40,19 +40,19 @@ _MOST_WAL_BYTES = 1000 * 4096
 
 
 class Ballast:
-    """A file that is given up when the disk is full, so that endings can still be written."""
+    """A file that is deleted when the disk is full, so that ends can still be written."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def make(self) -> None:
-        """Raises `OSError` where there is no room for it."""
+        """Create the file. Raises `OSError` if there is no room."""
         if self._path.exists():
             return
         temporary = self._path.with_name(f".{self._path.name}.tmp")
         try:
             with open(temporary, "wb", opener=_private) as file:
-                # Random content: a file system that compresses would give no room back for zeros.
+                # Random content: a compressing file system would gain no room from deleting zeros.
                 file.write(os.urandom(BALLAST))
                 file.flush()
                 os.fsync(file.fileno())
@@ -61,7 +61,7 @@ class Ballast:
             temporary.unlink(missing_ok=True)
 
     def give_up(self) -> bool:
-        """Whether there was one."""
+        """Delete the file; False if there was none."""
         try:
             self._path.unlink()
         except OSError:
@@ -81,8 +81,8 @@ def _private(path: str, flags: int) -> int:
 class Database:
     """Runs steps one after another, each in a transaction of its own, from any thread.
 
-    `path` exists and has the schema of this version: `open_database` sees to that. `is_holder` says
-    that this process holds the instance lock; only then does it checkpoint.
+    `path` exists and has the schema of this version: `open_database` ensures that. `is_holder` says
+    that this process holds the instance lock; only the holder checkpoints.
     """
 
     def __init__(
@@ -112,15 +112,15 @@ class Database:
         self._seen_version = self._data_version()
 
     def run(self, step: Step[R]) -> R:
-        """Run `step(tx)` in a transaction, and return what it returns.
+        """Run `step(tx)` in a transaction, and return its result.
 
-        When it returns, all of it is durable and the mirrors are written. When it raises, nothing
-        happened. A step may be run twice, the first time in vain.
+        When this returns, everything is durable and the mirrors are written. When the step raises,
+        nothing has changed. A step may be run twice, with the first run rolled back.
         """
         return self.run_noting(step)[0]
 
     def run_noting(self, step: Step[R]) -> tuple[R, frozenset[str]]:
-        """As `run`, also with the names of what was changed."""
+        """As `run`, and also return the names of what was changed."""
         with self._lock:
             if self._unknown is not None:
                 raise self._unknown
@@ -140,7 +140,7 @@ class Database:
             return result, frozenset(statements.changed - {"mirrors", "meta"})
 
     def query(self, question: Step[R]) -> R:
-        """What `question(tx)` returns; it sees one state of the database and cannot change it."""
+        """Return `question(tx)`, which sees one state of the database and cannot change it."""
         with self._reading:
             if self._reader is None:
                 self._reader = connect_for_reading(self.path)
@@ -159,7 +159,7 @@ class Database:
                     self._reader.execute("ROLLBACK")
 
     def has_changed_elsewhere(self) -> bool:
-        """Whether another process has committed since this was asked last."""
+        """Whether another process has committed since the last call."""
         with self._lock:
             version = self._data_version()
             is_new, self._seen_version = version != self._seen_version, version
@@ -170,10 +170,10 @@ class Database:
         return self._is_holder and self._wal_size() > _MOST_WAL_BYTES
 
     def checkpoint(self) -> None:
-        """Move the log into the database, as far as no reader and no other process keeps it."""
+        """Move the log into the database, as far as readers and other processes allow."""
         with self._lock, suppress(sqlite3.Error):
             if self._is_holder and self._wal_size():
-                # Steps must not wait for a reader of another process.
+                # Do not wait for a reader of another process: steps would wait too.
                 self._connection.execute("PRAGMA busy_timeout=0")
                 try:
                     self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -181,13 +181,13 @@ class Database:
                     self._connection.execute(f"PRAGMA busy_timeout={BUSY_MILLISECONDS}")
 
     def write_mirrors(self) -> None:
-        """Write the files that could not be written before."""
+        """Write the mirrors that could not be written before."""
         with self._lock:
             if self._mirrors is not None and not self._mirrors.are_current:
                 self._mirrors.follow(self._connection, set(), [])
 
     def look_for_room(self) -> bool:
-        """Find out whether the disk can be written again, and restore the ballast."""
+        """Test whether the disk takes writes again, and restore the ballast."""
         try:
             if self._ballast is not None:
                 self._ballast.make()
@@ -209,7 +209,7 @@ class Database:
             copy_database(self.path, now)
 
     def close(self) -> None:
-        """Once or more; steps are not possible any more."""
+        """Close the connection. Further calls are harmless; steps fail from now on."""
         with self._lock, self._reading:
             if self._is_closed:
                 return
@@ -222,7 +222,7 @@ class Database:
                         connection.close()
 
     def _forget_old_hashes(self, mirrors: Mirrors) -> None:
-        # After a clean end a file that differs can only have been changed by a person.
+        # After this clean end, only a person can have changed a file that differs.
         with suppress(StorageError):
             self._committed(lambda _: None, mirrors.written_names())
 

@@ -1,4 +1,4 @@
-"""How far each channel has come with each message, and which channels follow the log."""
+"""How far each channel is with each message, and which channels follow the log."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class DeliveryState(StrEnum):
 class Delivery:
     """One message on one channel.
 
-    `parts` are frozen at the first try, empty before it. `refs` are the ids on the channel of the
+    `parts` are frozen at the first try, and empty before it. `refs` are the channel's ids of the
     parts that arrived; the part after them is the next. `tried_at` is set while the next part may
     have arrived without being confirmed. `shown_change` is the change of the message that the
     channel shows, 0 if none.
@@ -67,7 +67,7 @@ class Delivery:
 
     @property
     def nonce(self) -> str:
-        """Of the next part; always the same for the same part."""
+        """The nonce of the next part; every try of a part has the same."""
         return part_nonce(self.nonce_base, len(self.refs))
 
 
@@ -89,7 +89,7 @@ _DELIVERY = (
 class Deliveries:
     """What each channel has to send and to edit. A message is named by its id.
 
-    A verb that names a message without a delivery on the channel changes nothing.
+    Naming a message without a delivery on the channel changes nothing.
     """
 
     def __init__(
@@ -109,12 +109,12 @@ class Deliveries:
         return self._found("WHERE messages.id = ? ORDER BY deliveries.channel", escaped(message_id))
 
     def next_open(self, channel: str) -> Delivery | None:
-        """The oldest one that is not confirmed, refused or given up."""
+        """The oldest delivery that is not confirmed, refused or given up."""
         found = self.open(channel, 1)
         return found[0] if found else None
 
     def open(self, channel: str, limit: int) -> list[Delivery]:
-        """Those without an outcome, in the order of the log."""
+        """The deliveries without an outcome, in the order of the log."""
         return self._found(
             "WHERE deliveries.channel = ? AND deliveries.state = 'open'"
             " ORDER BY deliveries.message LIMIT ?",
@@ -123,7 +123,7 @@ class Deliveries:
         )
 
     def next_edit(self, channel: str) -> Delivery | None:
-        """The oldest confirmed one that shows an earlier content than the log."""
+        """The oldest confirmed delivery that shows an earlier content than the log."""
         found = self._found(
             "WHERE deliveries.channel = ? AND deliveries.is_behind = 1"
             " AND deliveries.state = 'confirmed' ORDER BY deliveries.message LIMIT 1",
@@ -134,7 +134,7 @@ class Deliveries:
     def note_try(
         self, channel: str, message_id: MessageId, parts: Sequence[ChatMessage], now: datetime
     ) -> Delivery | None:
-        """Commit this before the next part is sent. The parts of the first try stay frozen."""
+        """Record a try; commit this before the next part is sent. The first parts stay frozen."""
         known = self.freeze(channel, message_id, parts)
         if known is None or known.state is not DeliveryState.OPEN:
             return known
@@ -144,7 +144,7 @@ class Deliveries:
     def freeze(
         self, channel: str, message_id: MessageId, parts: Sequence[ChatMessage]
     ) -> Delivery | None:
-        """Settle how the message is divided, unless that is settled; needed before a look-up."""
+        """Fix the division into parts, unless it is fixed; needed before a look-up."""
         known = self.get(channel, message_id)
         if known is None or known.parts or known.state is not DeliveryState.OPEN:
             return known
@@ -154,13 +154,13 @@ class Deliveries:
         return self.get(channel, message_id)
 
     def note_absent(self, channel: str, message_id: MessageId) -> None:
-        """The part that was tried certainly did not arrive: it can be sent again."""
+        """Record that the tried part certainly did not arrive, so that it can be sent again."""
         known = self.get(channel, message_id)
         if known is not None:
             self._update(known.place, "tried_at = NULL")
 
     def confirm_part(self, channel: str, message_id: MessageId, ref: str) -> Delivery | None:
-        """The next part arrived under the id `ref`; with the last part, the whole is confirmed."""
+        """Record that the next part arrived as `ref`; the last part confirms the whole."""
         known = self.get(channel, message_id)
         if known is None or known.state is not DeliveryState.OPEN or ref in known.refs:
             return known
@@ -179,10 +179,10 @@ class Deliveries:
         parts: Sequence[ChatMessage],
         nonce_base: str,
     ) -> Delivery | None:
-        """Let the message continue what the channel already shows under `refs`, as drafts.
+        """Let the message continue the drafts that the channel already shows under `refs`.
 
-        Parts beyond the drafts are still to be sent. What the drafts show is edited once the
-        message is confirmed; `refs` beyond the parts are for the channel to remove.
+        Parts beyond the drafts are still to be sent. The drafts are edited once the message is
+        confirmed; the channel removes `refs` beyond the parts.
         """
         known = self.get(channel, message_id)
         if known is None or known.state is not DeliveryState.OPEN or known.refs:
@@ -202,7 +202,7 @@ class Deliveries:
         return self.get(channel, message_id)
 
     def drop_drafts(self, channel: str, message_id: MessageId) -> None:
-        """The drafts that the message took over cannot be edited: it is sent anew, as a whole."""
+        """Send the whole message anew, because the drafts it took over cannot be edited."""
         known = self.get(channel, message_id)
         if known is None:
             return
@@ -219,7 +219,7 @@ class Deliveries:
         )
 
     def note_received(self, channel: str, message_id: MessageId, refs: Sequence[str]) -> None:
-        """The message came from the channel, or is known to be shown there as it is."""
+        """Record that the channel shows the message as it is, or that it came from there."""
         known = self.get(channel, message_id)
         logged = self._messages.logged(message_id) if known is None else known.logged
         if logged is None or (known is not None and known.state is DeliveryState.CONFIRMED):
@@ -241,9 +241,10 @@ class Deliveries:
         refs: Sequence[str] = (),
         tried_at: datetime | None = None,
     ) -> None:
-        """Have the channel deliver a message that it had no delivery of.
+        """Let the channel deliver a message that it had no delivery of.
 
-        Parts that already arrived are given by `refs`; with `tried_at`, the next one may have.
+        `refs` are the parts that already arrived; with `tried_at`, the next one may have arrived
+        too.
         """
         logged = self._messages.logged(message_id)
         if self.get(channel, message_id) is None and logged is not None:
@@ -257,7 +258,7 @@ class Deliveries:
             self._update(known.place, "tried_at = ?", tried_at.isoformat())
 
     def note_shown(self, channel: str, message_id: MessageId, change: int) -> None:
-        """The channel shows the content of this change, or can never show it."""
+        """Record that the channel shows the content of this change, or can never show it."""
         known = self.get(channel, message_id)
         if known is not None:
             self._update(
@@ -268,20 +269,21 @@ class Deliveries:
             )
 
     def refuse(self, channel: str, message_id: MessageId, reason: str, now: datetime) -> bool:
-        """The channel will never take it. True if what it cost was given back by this call.
+        """Record that the channel will never take it. True if this call gave back its cost.
 
-        That happens once for a message, when every channel that had to deliver it has refused.
+        The cost of a message is given back once, when every channel that had to deliver it has
+        refused.
         """
         if not self._ended(channel, message_id, DeliveryState.REFUSED, reason):
             return False
         return self._refunded(message_id, now)
 
     def give_up(self, channel: str, message_id: MessageId, reason: str) -> bool:
-        """It cannot be found out whether it arrived. True if it was open until now."""
+        """Record that its arrival cannot be found out. True if it was open until now."""
         return self._ended(channel, message_id, DeliveryState.UNKNOWN, reason)
 
     def untold(self, limit: int) -> list[Delivery]:
-        """Those that were refused or given up, and of which the owner was not told yet."""
+        """The refused or given-up deliveries that the owner was not told of yet."""
         return self._found(
             "WHERE deliveries.is_told = 0 AND deliveries.state IN ('refused', 'unknown')"
             " ORDER BY deliveries.message LIMIT ?",
@@ -294,11 +296,11 @@ class Deliveries:
             self._update(known.place, "is_told = 1")
 
     def close(self, channel: str, message_id: MessageId, reason: str = "") -> bool:
-        """It need not be delivered there any more. True if it was open until now."""
+        """End a delivery that is no longer needed. True if it was open until now."""
         return self._ended(channel, message_id, DeliveryState.CLOSED, reason)
 
     def is_confirmed(self, message_id: MessageId) -> bool:
-        """Whether a channel has confirmed it."""
+        """Whether a channel has confirmed the message."""
         return any(each.state is DeliveryState.CONFIRMED for each in self.of_message(message_id))
 
     def by_ref(self, channel: str, ref: str) -> LoggedMessage | None:
@@ -312,7 +314,7 @@ class Deliveries:
         return logged_messages(rows)[0] if rows else None
 
     def refs(self, message_id: MessageId) -> Mapping[str, tuple[str, ...]]:
-        """Its ids on each channel that shows it, part by part."""
+        """The ids of the message on each channel that shows it, part by part."""
         logged = self._messages.logged(message_id)
         found: dict[str, tuple[str, ...]] = {}
         for channel, ref in [] if logged is None else self._refs_of(logged.seq):
@@ -332,7 +334,7 @@ class Deliveries:
         return {unescaped(row[6]): each.message for row, each in zip(rows, logged, strict=True)}
 
     def doubt_all(self, now: datetime) -> list[Delivery]:
-        """Have every open delivery looked up before it is sent; returns them."""
+        """Mark every open delivery to be looked up before it is sent; returns them."""
         self._statements.write(
             "deliveries",
             "UPDATE deliveries SET tried_at = ? WHERE state = 'open' AND tried_at IS NULL",
@@ -466,10 +468,10 @@ class Channels:
         return [JoinedChannel(row[0], unescaped(row[1]), int(row[2])) for row in rows]
 
     def join(self, name: str, identity: str) -> JoinedChannel:
-        """Follow the log from now on, or from where the same account was before.
+        """Follow the log from now on, or from where the same account left it.
 
-        What was open for another account is closed. An empty identity is that of any account: it
-        stands for one that is not known yet.
+        The open deliveries of another account are closed. An empty identity stands for an account
+        that is not known yet, and matches every account.
         """
         known = next((each for each in self.all() if each.name == name), None)
         if known is not None and (not identity or known.identity in ("", identity)):
@@ -479,7 +481,7 @@ class Channels:
         return self._written(JoinedChannel(name, identity, self._messages.last_seq()))
 
     def leave(self, name: str) -> None:
-        """Its open deliveries are closed; what it has shown stays known."""
+        """Close its open deliveries; what it has shown stays known."""
         self._close_all(name)
         self._statements.write("channels", "DELETE FROM channels WHERE name = ?", name)
 

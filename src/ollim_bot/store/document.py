@@ -1,4 +1,4 @@
-"""A document with fields on top, and how a value is written in YAML."""
+"""A document with fields on top, and the YAML form of single values."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-# The line of a file at which its fields begin, below the opening `---`.
+# The line of the first field, below the opening `---`.
 FIRST_LINE = 2
 
 
 class BadDocument(Exception):
-    """`line` counts from 1 in the whole file; None where the whole file is meant."""
+    """`line` counts from 1 in the whole file; None if the problem concerns the whole file."""
 
     def __init__(self, line: int | None, reason: str) -> None:
         super().__init__(reason)
@@ -21,7 +21,7 @@ class BadDocument(Exception):
 
 
 class Field(NamedTuple):
-    """`value` is made of plain Python values; `text` is a scalar as it was written."""
+    """`value` consists of plain Python values; `text` is a scalar as it was written."""
 
     value: object
     line: int
@@ -29,7 +29,7 @@ class Field(NamedTuple):
 
 
 class Document(NamedTuple):
-    """Keys are hyphenated, however they were written; `body` is stripped."""
+    """Keys are hyphenated, in whichever form they were written; `body` is stripped."""
 
     fields: Mapping[str, Field]
     body: str
@@ -39,7 +39,7 @@ def field_name(key: str) -> str:
     return key.replace("_", "-")
 
 
-# What an unquoted scalar means, by the first pattern that fits it whole; anything else is text.
+# The type of an unquoted scalar is that of the first pattern that matches it whole, else text.
 IMPLICIT_TYPES = (
     ("bool", "true|True|TRUE|false|False|FALSE"),
     ("null", "~|null|Null|NULL|"),
@@ -56,7 +56,7 @@ _READERS: Mapping[str, Callable[[str], object]] = {
 }
 _LONGEST_NUMBER = 30
 
-# What a person would leave without quotes, kept far from everything that YAML reads as a sign.
+# Text that is written without quotes; it excludes every character with a meaning in YAML.
 _BARE = re.compile(r"[^\W\d_][\w ./()'+-]*")
 _WORDS_WITH_A_MEANING = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 _ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
@@ -69,14 +69,17 @@ def implicit_type(text: str) -> str:
 
 
 def scalar(kind: str, text: str) -> object:
-    """Raises `ValueError` for a number of senseless length, `KeyError` for a type unknown here."""
+    """Convert a scalar.
+
+    Raises `ValueError` for an overlong number, `KeyError` for an unknown type.
+    """
     if kind == "int" and len(text) > _LONGEST_NUMBER:
         raise ValueError("a number is too long")
     return _READERS[kind](text)
 
 
 def inline(value: object) -> str:
-    """Any value on one line."""
+    """Write any value on one line."""
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, list | tuple):
@@ -92,6 +95,6 @@ def _text(value: str) -> str:
 
 
 def _quoted(value: str) -> str:
-    """JSON's strings are YAML's too, but for a few signs that YAML wants escaped."""
+    """Quote as JSON, whose strings are valid YAML once a few more characters are escaped."""
     text = json.dumps(value, ensure_ascii=False)
     return _ESCAPED.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text)

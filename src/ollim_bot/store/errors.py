@@ -68,7 +68,7 @@ class OlderState(StorageError):
 
 
 class OutcomeUnknown(SystemExit):
-    """A commit failed so that its outcome is unknown; the next start finds it out."""
+    """A commit failed and its outcome is unknown; the next start finds it out."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(
@@ -78,7 +78,7 @@ class OutcomeUnknown(SystemExit):
 
 
 def translated(path: Path, error: sqlite3.Error) -> StorageError:
-    """The error of this module that says what SQLite reported."""
+    """The error of this module that corresponds to what SQLite reported."""
     code = getattr(error, "sqlite_errorcode", None)
     primary = None if code is None else code & 0xFF
     if primary == sqlite3.SQLITE_FULL:

@@ -1,4 +1,4 @@
-"""One value in one file, changed as one step among all processes."""
+"""One value in one file, changed as one step across all processes."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ class FormatIsNewer(Exception):
 
 
 class Codec(Protocol[T]):
-    """How a value stands in its file."""
+    """How a value is written in its file."""
 
     def missing(self) -> T:
         """The value of a file that does not exist."""
 
     def decode(self, raw: bytes) -> tuple[T, tuple[str, ...]]:
-        """The value, and a sentence for each part that was wrong and could be ignored.
+        """The value, and a sentence for each wrong part that could be ignored.
 
-        Raises `Malformed` or `FormatIsNewer`, and nothing else whatever `raw` holds.
+        Raises only `Malformed` or `FormatIsNewer`, for any content of `raw`.
         """
 
     def encode(self, value: T) -> bytes | None:
-        """None where the value is said by the file not being there."""
+        """The content; None if the value is expressed by a missing file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ class StoreProblem:
 
 
 def set_aside(disk: Disk, path: Path, reason: str) -> StoreProblem:
-    """Give what stands at `path` another name, whatever it is, and say so."""
-    # By the real clock: two files set aside in one moment of a simulated day must not meet.
+    """Rename the file or folder at `path`, of any kind, and describe the problem."""
+    # Use the real clock: two files set aside in one moment of a simulated day need two names.
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     kept_as = path.with_name(f"{path.name}.corrupt-{stamp}")
     rename_durably(disk, path, kept_as)

@@ -22,7 +22,7 @@ SHARED = 0o644
 
 
 class OsDisk:
-    """The operating system's."""
+    """The disk of the operating system."""
 
     def read(self, path: Path, most: int) -> bytes:
         return read_file(path, most)
@@ -59,7 +59,7 @@ class OsDisk:
         except OSError as refused:
             if refused.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS):
                 raise
-            # No second names on this file system: reserve the name, then take it.
+            # This file system has no hard links: reserve the name, then replace it.
             with opened_file(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE):
                 os.replace(source, target)
 
@@ -92,7 +92,7 @@ def _sync(descriptor: int) -> None:
 def write_atomically(disk: Disk, path: Path, data: bytes, mode: int) -> None:
     """Replace the file's content as one step that survives a power cut.
 
-    If a step fails, the file holds the old content or the new one, whole. An existing file keeps
+    If a step fails, the file holds the whole old or the whole new content. An existing file keeps
     its mode. Only one writer at a time may write a path: callers hold its lock.
     """
     with _refusals_as(path), _temporary(disk, path, data, _mode_of(path, mode)) as temporary:
@@ -101,7 +101,7 @@ def write_atomically(disk: Disk, path: Path, data: bytes, mode: int) -> None:
 
 
 def create_atomically(disk: Disk, path: Path, data: bytes, mode: int) -> bool:
-    """Make a new file in one step, or return False because the name is taken."""
+    """Create a new file in one step; False if the name is taken."""
     with _refusals_as(path), _temporary(disk, path, data, mode) as temporary:
         try:
             disk.link(temporary, path)
@@ -122,9 +122,9 @@ def remove_durably(disk: Disk, path: Path) -> None:
 
 
 def append_line(disk: Disk, path: Path, data: bytes, *, sync: bool) -> None:
-    """Add `data`, which ends in a newline, at the end of the file: all of it or nothing.
+    """Append `data`, which ends in a newline, to the file: all of it or nothing.
 
-    A line that an earlier crash left torn is closed first, so that it cannot swallow this one.
+    A line that an earlier crash left incomplete is closed first, so that the two do not merge.
     """
     with _refusals_as(path):
         disk.append(path, b"\n" + data if _ends_torn(path) else data, PRIVATE, sync=sync)
@@ -177,8 +177,8 @@ def _ends_torn(path: Path) -> bool:
 class FileLock:
     """An operating-system lock on a file of its own, which is never removed.
 
-    Every holder opens the file anew, so two threads exclude each other as two processes do. Not
-    re-entrant.
+    Every holder opens the file anew, so two threads exclude each other as two processes do. The
+    lock is not re-entrant.
     """
 
     def __init__(self, path: Path) -> None:
@@ -186,7 +186,7 @@ class FileLock:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Wait for the lock and hold it; raises `WriteFailed` where it cannot be made."""
+        """Wait for the lock and hold it; raises `WriteFailed` if its file cannot be created."""
         try:
             descriptor = open_file(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         except OSError as refused:

@@ -29,7 +29,7 @@ _LONGEST = 500
 
 
 def plain_fields(head: str) -> Mapping[str, Field] | None:
-    """The fields by their hyphenated names; None where the YAML library must be asked."""
+    """The fields by their hyphenated names; None if only the YAML library can read them."""
     fields: dict[str, Field] = {}
     for number, line in enumerate(head.split("\n"), FIRST_LINE):
         if not line:
@@ -67,11 +67,11 @@ _CLOSING = re.compile(r"^---[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
 
 
 class CannotEdit(Exception):
-    """The field cannot be changed without touching anything else."""
+    """The field cannot be changed without a change to something else."""
 
 
 def parse(text: str) -> Document:
-    """Raises `BadDocument` when the whole cannot be read."""
+    """Parse a document. Raises `BadDocument` if it cannot be read as a whole."""
     start, end, body_start = _split(text)
     fields = plain_fields(text[start:end])
     if fields is None:
@@ -80,16 +80,16 @@ def parse(text: str) -> Document:
 
 
 def render(fields: Mapping[str, object], body: str) -> str:
-    """A new document; fields stand in the order given."""
+    """Write a new document, with the fields in the given order."""
     lines = [f"{key}: {inline(value)}\n" for key, value in fields.items()]
     return f"---\n{''.join(lines)}---\n{body}\n"
 
 
 def edited(text: str, changes: Mapping[str, object], body: str | None = None) -> str:
-    """`text` with some fields changed (None takes one away) and, if given, another body.
+    """`text` with some fields changed (None removes one) and, if given, another body.
 
-    Every other character stays as it is. Raises `CannotEdit` where that is not possible, and
-    `BadDocument` where `text` is no document at all.
+    Every other character stays as it is. Raises `CannotEdit` if that is not possible, and
+    `BadDocument` if `text` is not a document.
     """
     for key, value in changes.items():
         text = _with_field(text, key, value)
@@ -108,7 +108,7 @@ def _split(text: str) -> tuple[int, int, int]:
 
 
 def _yaml_fields(head: str) -> Mapping[str, Field]:
-    # Late, as most documents are plain, and the library is slow to import.
+    # Import late: most documents are plain, and the library is slow to import.
     from ollim_bot.store.yaml_fields import yaml_fields
 
     return yaml_fields(head)
@@ -135,7 +135,7 @@ def _with_field(text: str, key: str, value: object) -> str:
 
 
 def _changed(head: str, place: Place, value: object) -> str:
-    """With another value for the field, or, for None, without its lines."""
+    """The head with another value for the field, or for None without its lines."""
     if value is None:
         first = head.rfind("\n", 0, place.key_start) + 1
         return head[:first] + head[head.index("\n", place.value_end) + 1 :]
@@ -144,7 +144,7 @@ def _changed(head: str, place: Place, value: object) -> str:
 
 
 def _check_edit(before: str, after: str, key: str, value: object) -> None:
-    """The editor reads its own result: exactly this key changed, or nothing is written."""
+    """Read the result back: exactly this key changed, or nothing is written."""
     try:
         was, now = parse(before), parse(after)
     except BadDocument as error:

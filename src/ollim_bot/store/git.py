@@ -17,7 +17,7 @@ from ollim_bot.plain_files import SizeLimit, TooLarge, unsuitable_file
 _SETTINGS = (
     "commit.gpgsign=false",
     "core.fsmonitor=false",
-    # A power cut must not leave a repository with empty objects; the flushes come in one go.
+    # A power cut must not leave empty objects; this flushes them together.
     "core.fsync=added,reference",
     "core.fsyncMethod=batch",
     "core.hooksPath=/dev/null",
@@ -45,7 +45,7 @@ _SECONDS_TO_END = 2.0
 
 
 class GitTrouble(OllimError):
-    """Git did not do its work; the files are as they were."""
+    """Git failed; the files are unchanged."""
 
 
 class GitMissing(GitTrouble):
@@ -92,7 +92,7 @@ class GitBusy(GitTrouble):
 
 
 class GitRefuses(GitTrouble):
-    """Git will not work here at all, for example because the folder belongs to another user."""
+    """Git refuses to work here at all, for example because the folder belongs to another user."""
 
     def __init__(self, root: Path, words: str) -> None:
         super().__init__(
@@ -109,7 +109,10 @@ class Git:
     options: tuple[str, ...] = ()
 
     def run(self, command: str, *arguments: str, given: bytes = b"") -> bytes:
-        """What git prints. Raises a `GitTrouble` unless it succeeds within the time limit."""
+        """Run git and return its output.
+
+        Raises `GitTrouble` if it fails or exceeds the time limit.
+        """
         with self._process(command, *arguments) as process:
             try:
                 out, err = process.communicate(given, timeout=self.limit)
@@ -127,7 +130,7 @@ class Git:
         if program is None:
             raise GitMissing(self.program)
         try:
-            # In a session of its own it has no terminal to ask on, and Ctrl-C does not reach it.
+            # A session of its own has no terminal to prompt on, and Ctrl-C does not reach it.
             return subprocess.Popen(
                 (program, *settings, *self.options, *arguments),
                 cwd=self.root,
@@ -155,13 +158,13 @@ def _environment() -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith("GIT_") or name in _WHERE_GIT_AND_ITS_SETTINGS_ARE
     }
-    # Git, too, looks for programs while the data directory is current.
+    # Git also searches PATH while the data directory is the current one.
     path = {"PATH": search_path(inherited.get("PATH", os.defpath))}
     return inherited | _ENVIRONMENT | path
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    # Asked kindly first: a git that is killed outright leaves its index.lock behind.
+    # Terminate first: a git that is killed at once leaves its index.lock behind.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
@@ -188,7 +191,7 @@ _READ_BY_GIT = frozenset((".gitignore", ".gitattributes", ".gitmodules"))
 class Change:
     """A file that differs from the last commit, by its path below the root.
 
-    `staged` tells that the index already holds what the folder holds.
+    `staged` says that the index already has the content of the folder.
     """
 
     path: PurePosixPath
@@ -202,7 +205,7 @@ class Repository:
 
     @classmethod
     def opened(cls, git: Git) -> Repository:
-        """The repository of the folder itself, never one around it; made if there is none."""
+        """The repository of the folder itself, never of a parent; created if there is none."""
         if not has_repository(git.root):
             git.run("init", "--quiet", "--template=")
         folder = _own_git_folder(git)
@@ -210,7 +213,7 @@ class Repository:
         return cls(replace(git, options=there), folder)
 
     def changes(self) -> list[Change]:
-        """What differs from the last commit, without ignored files and other repositories.
+        """The files that differ from the last commit, except ignored files and other repositories.
 
         Raises `GitUnfinished` while a merge, a rebase or a conflict waits for its owner.
         """
@@ -228,7 +231,7 @@ class Repository:
         ]
 
     def stage(self, paths: Sequence[PurePosixPath]) -> dict[PurePosixPath, str]:
-        """Put the files into the index. The ones that git will not take are returned, with why."""
+        """Put the files into the index. Returns those that git refuses, with the reason."""
         refused: dict[PurePosixPath, str] = {}
         for path in paths:
             unfit = unsuitable_file(self.git.root / path, SizeLimit.IN_HISTORY)
@@ -270,11 +273,14 @@ class Repository:
             text.unlink(missing_ok=True)
 
     def tidy(self) -> None:
-        """Pack what has piled up, if it is much. A commit does not do this: it would be held up."""
+        """Pack loose objects if there are many.
+
+        A commit does not do this, as it would take longer.
+        """
         self.git.run("gc", "--auto", "--quiet")
 
     def _refuse_to_wait(self) -> None:
-        """Git opens these wherever it finds them, and would wait at a pipe until it is stopped."""
+        """Refuse unsuitable files that git reads: at a pipe, git would wait until stopped."""
         root = self.git.root
         for folder, folders, names in os.walk(root):
             folders[:] = [name for name in folders if name != ".git"]
@@ -292,7 +298,7 @@ class Repository:
 
 
 def has_repository(folder: Path) -> bool:
-    """Whether the folder is a repository itself. One half made by a crash is none."""
+    """Whether the folder itself is a repository. A half-created one does not count."""
     dot_git = folder / ".git"
     return dot_git.is_file() or os.path.lexists(dot_git / "HEAD")
 

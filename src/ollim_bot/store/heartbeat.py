@@ -17,7 +17,7 @@ class HeartbeatFile:
         self._disk = disk or OsDisk()
 
     def read(self) -> datetime | None:
-        """None where the moment is not known."""
+        """The moment; None if it is not known."""
         try:
             moment = datetime.fromisoformat(self._disk.read(self._path, _MOST).decode().strip())
         except (OSError, ValueError):
@@ -25,5 +25,5 @@ class HeartbeatFile:
         return None if moment.utcoffset() is None else moment
 
     def write(self, now: datetime) -> None:
-        """Raises `StorageError`."""
+        """Write the moment. Raises `StorageError`."""
         write_atomically(self._disk, self._path, f"{now.isoformat()}\n".encode(), PRIVATE)

@@ -24,9 +24,9 @@ R = TypeVar("R")
 
 
 class DatabaseImage:
-    """Answers questions from memory and refuses every step, until `opened` gives the database.
+    """Answers questions from memory and refuses every step, until `opened` returns the database.
 
-    `open_again` opens the database; it raises `StorageError` as long as that is not possible.
+    `open_again` opens the database, and raises `StorageError` as long as that is not possible.
     """
 
     is_writable = False
@@ -46,7 +46,7 @@ class DatabaseImage:
         self._connection = _image_of(path, refusal)
 
     def opened(self) -> Database | DatabaseImage:
-        """The database, if it can be written now; else this."""
+        """The database, if it can be written now; else this image."""
         try:
             return self._open_again()
         except StorageError:
@@ -71,7 +71,7 @@ class DatabaseImage:
 
 
 def _image_of(path: Path, refusal: WriteFailed) -> sqlite3.Connection:
-    """Raises `refusal` if the database cannot be read, or is of another version."""
+    """Copy the database into memory; raises `refusal` if it is unreadable or of another version."""
     try:
         image = _copied(path)
     except sqlite3.Error:
@@ -95,7 +95,7 @@ def _copied(path: Path) -> sqlite3.Connection:
 
 
 def _copied_elsewhere(path: Path) -> sqlite3.Connection:
-    """For a read-only mount, which refuses the lock."""
+    """Copy the files elsewhere first, because a read-only mount refuses the lock."""
     with tempfile.TemporaryDirectory() as folder:
         for suffix in ("", "-wal"):
             with suppress(FileNotFoundError):

@@ -18,31 +18,31 @@ from ollim_bot.store.run_ledger import microseconds
 
 
 class InboxInputs:
-    """Rows of the domain are applied to tables; the cost grows with what is open only."""
+    """Applies inbox rows to tables; the cost grows only with the number of open inputs."""
 
     def __init__(self, statements: Statements) -> None:
         self._statements = statements
 
     def get(self) -> Inbox:
-        """What has no end yet. `seen` names those inputs only: `has` knows all."""
+        """The inputs without an end. `seen` names only those: `has` knows all."""
         accepted = tuple(self._open_inputs())
         running, tools = self._turn()
         return Inbox(accepted, running, tools, frozenset(each.id for each in accepted))
 
     def has(self, input_id: InputId) -> bool:
-        """Whether it was ever accepted, so that a repeated send does nothing."""
+        """Whether the input was ever accepted, so that a repeated send does nothing."""
         key = escaped(input_id)
         return self._statements.row("SELECT 1 FROM inputs WHERE id = ?", key) is not None
 
     def end_of(self, input_id: InputId) -> InputEnd | None:
-        """How it ended; None if it has no end or was never accepted."""
+        """How the input ended; None if it has no end or was never accepted."""
         found = self._statements.row("SELECT ended FROM inputs WHERE id = ?", escaped(input_id))
         return None if found is None or found[0] is None else InputEnd(found[0])
 
     def append(self, *rows: InboxRow) -> Inbox:
-        """Apply rows in order, and return what they lead to.
+        """Apply rows in order, and return the resulting inbox.
 
-        A row that fits nothing changes nothing, as an input that was accepted before.
+        A row that does not fit changes nothing, for example an input that was accepted before.
         """
         inbox = self.get()
         for row in rows:

@@ -31,17 +31,17 @@ from ollim_bot.store.job_formats import (
 
 TOOLS = "allowed-tools"
 _OURS = ("name", "description", TOOLS)
-# For people only: nobody acts on them.
+# Fields for people only, without an effect.
 _FOR_PEOPLE = ("license", "version", "metadata", "compatibility")
-# A field, more of the one above, a comment or nothing: what every reader of YAML takes for it.
+# A field, a continuation, a comment or an empty line, for which every YAML reader agrees.
 _PLAIN_LINE = re.compile(r"[A-Za-z_-]+:(?:\s.*)?|(?:\s|- |#).*|")
 
 
 def skill_problems(name: str, text: str, document: Document) -> Iterator[FieldProblem]:
-    """All that is wrong with the skill `mail/SKILL.md`, which `document` was read from `text`.
+    """All problems of the skill `name`, whose `document` was read from `text`.
 
-    The engine reads the file too, in its own way, and acts on further fields: `hooks`, for one,
-    would run commands without asking the owner. So a field that is not known here is wrong.
+    The engine reads the file in its own way and acts on further fields: `hooks`, for example, would
+    run commands without asking the owner. So an unknown field is a problem.
     """
     folder = PurePosixPath(name).parent.name
     for required in ("name", "description"):
@@ -122,7 +122,7 @@ class JobFileChecker:
 
 
 def text_at(disk: Disk, path: Path) -> str | None:
-    """What a file holds, where bytes that are no text stay as they are; None if there is none.
+    """The content of a file, with undecodable bytes preserved; None if there is no file.
 
     Raises `Unreadable`.
     """

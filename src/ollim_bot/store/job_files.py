@@ -1,4 +1,4 @@
-"""The job files: opened, and changed by what a commit has noted."""
+"""Opens the job files, and applies the changes to them that a commit has noted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _logger = logging.getLogger(__name__)
 
 
 def open_shelves(paths: DataPaths, journal: Journal, disk: Disk | None = None) -> JobShelves:
-    """Nothing is read or written yet; the data directory is prepared elsewhere."""
+    """The shelves of the data directory. Reads and writes nothing yet."""
 
     def shelf(folder: Path, form: JobFormat[J]) -> MarkdownShelf[J]:
         lock = FileLock(paths.lock_of(folder))
@@ -47,27 +47,27 @@ def remove_reminder(reminder: Reminder, occurrence: str) -> JobOp:
 
 
 def end_chain(root: str, key: str) -> JobOp:
-    """Remove the checks that are still to come of a chain."""
+    """Remove the remaining checks of a chain."""
     return JobOp(f"end-chain {key}", {"op": "end_chain", "root": root})
 
 
 def add_snoozed(note: str, reminder_id: str, until: datetime, key: str) -> JobOp:
-    """Add a reminder again, as the note behind its buttons describes it."""
+    """Add a reminder again, from the note behind its buttons."""
     what = {"op": "add", "note": note, "reminder": reminder_id, "due": until.isoformat()}
     return JobOp(f"snooze {key}", what)
 
 
 class JobFileChanges:
-    """Makes the changes that were committed; each is harmless when it is made again."""
+    """Applies the committed changes; applying a change again is harmless."""
 
     def __init__(self, store: Store, shelves: JobShelves) -> None:
         self._store = store
         self._shelves = shelves
 
     async def make(self, wanted: JobOp | None = None) -> OllimError | None:
-        """Make all that are pending; those that cannot be made now are tried again next time.
+        """Apply all pending changes; those that fail now are tried again next time.
 
-        Returns why `wanted` could not be made.
+        Returns why `wanted` could not be applied.
         """
         refusal: OllimError | None = None
         for op in await self._store.read(lambda tx: tx.job_ops.pending()):
@@ -81,7 +81,7 @@ class JobFileChanges:
         return refusal
 
     async def take_back(self, op: JobOp, prompt: ButtonPrompt) -> None:
-        """It is not to be made after all: the button can be clicked again."""
+        """Cancel the change, so that the button can be clicked again."""
 
         def step(tx: Transaction) -> None:
             tx.job_ops.done(op.id)

@@ -1,4 +1,4 @@
-"""Looks at a folder of job files and tells what changed."""
+"""Looks at a folder of job files and reports what changed."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 J = TypeVar("J", bound=Job)
 
-# A file that changes twice within the clock's grain looks unchanged: so fresh a look is not kept.
+# Two changes within the clock's resolution look like one, so a file this fresh is read again.
 _GRAIN_NS = 100_000_000
 
-# Changed, size and number of the file; None for a name that leads nowhere.
+# Change time, size and inode; None for a dangling name.
 _Fingerprint = tuple[int, int, int] | None
 
 
 class Look(NamedTuple, Generic[J]):
     """What each `*.md` holds, by file name, in order.
 
-    `touched` are the names whose files are not what they were at the last look: new, written or
-    gone. Where nothing is, `readings` is the object that it was.
+    `touched` are the names of files that are new, written or removed since the last look. Without
+    any, `readings` is the same object as before.
     """
 
     readings: Mapping[str, JobReading[J]]
@@ -41,7 +41,7 @@ class Look(NamedTuple, Generic[J]):
 
 
 class _Known(NamedTuple, Generic[J]):
-    """The last look. Those that are `fresh` may change without looking different."""
+    """The last look; `fresh` files may change without looking different."""
 
     fingerprints: Mapping[str, _Fingerprint]
     readings: Mapping[str, JobReading[J]]
@@ -49,7 +49,7 @@ class _Known(NamedTuple, Generic[J]):
 
 
 class FolderWatch(Generic[J]):
-    """Only files that changed since the last look are read again."""
+    """Reads only the files that changed since the last look."""
 
     def __init__(self, folder: Path, form: JobFormat[J], disk: Disk) -> None:
         self.path = folder
@@ -62,7 +62,7 @@ class FolderWatch(Generic[J]):
         return self.look().readings
 
     def look(self) -> Look[J]:
-        """Raises `Unreadable` if the folder is there and cannot be listed."""
+        """Look at the folder. Raises `Unreadable` if it exists and cannot be listed."""
         known, listed = self._known, self._listed()
         if listed == known.fingerprints and not known.fresh:
             return Look(known.readings)
@@ -86,7 +86,7 @@ class FolderWatch(Generic[J]):
         return Look(readings, touched)
 
     def text(self, name: str) -> str:
-        """Raises `BadDocument` for what can never be a job, `FileNotFoundError` if it is gone."""
+        """The text of the file. Raises `FileNotFoundError`, or `BadDocument` if it is no text."""
         path = self.path / name
         try:
             raw = self._disk.read(path, SizeLimit.JOB)
@@ -114,7 +114,7 @@ class FolderWatch(Generic[J]):
             return _unreadable(bad)
 
     def _reading(self, name: str) -> JobReading[J] | None:
-        """None if the file went away since it was listed."""
+        """The reading; None if the file was removed since it was listed."""
         try:
             return self.read_text(self.text(name))
         except FileNotFoundError:
@@ -154,7 +154,7 @@ def _unreadable(bad: BadDocument) -> JobReading[J]:
 
 
 class KeptVersions(Generic[J]):
-    """One copy for each file name, in a folder of their own. Only one may write there."""
+    """One copy for each file name, in a folder of its own. Only one process may write there."""
 
     def __init__(self, folder: Path, form: JobFormat[J], disk: Disk) -> None:
         self._folder = folder
@@ -163,12 +163,12 @@ class KeptVersions(Generic[J]):
         self._readings = FolderWatch(folder, form, disk)
 
     def all(self) -> dict[str, J]:
-        """By file name. Raises `Unreadable`."""
+        """All copies by file name. Raises `Unreadable`."""
         readings = self._readings.readings()
         return {name: reading.job for name, reading in readings.items() if reading.job is not None}
 
     def keep(self, name: str, job: J) -> None:
-        """Raises `WriteFailed`."""
+        """Keep a copy. Raises `WriteFailed`."""
         text = frontmatter.render(self._form.written(job), job.spec.message)
         with suppress(OSError):
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
@@ -176,5 +176,5 @@ class KeptVersions(Generic[J]):
         write_atomically(self._disk, self._folder / name, data, PRIVATE)
 
     def drop(self, name: str) -> None:
-        """Raises `WriteFailed`."""
+        """Remove a copy. Raises `WriteFailed`."""
         remove_durably(self._disk, self._folder / name)

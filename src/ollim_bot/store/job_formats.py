@@ -1,4 +1,4 @@
-"""The fields of routines, reminders and webhooks, and what may stand in them."""
+"""The fields of routines, reminders and webhooks, and their valid values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ JOB_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 
 
 class WrongValue(Exception):
-    """`str()` says what is wrong and what would be right."""
+    """`str()` says what is wrong and what would be valid."""
 
 
 def wrong(field: Field, right: str) -> WrongValue:
@@ -44,7 +44,7 @@ def _shortened(text: str) -> str:
 
 
 def text(field: Field) -> str:
-    # A number or a word such as `true` is text where text is wanted: quotes are YAML's concern.
+    # A number or a word such as `true` is valid text: the quotes are only YAML's concern.
     if field.text is None or field.value is None:
         raise wrong(field, "text")
     return field.text
@@ -107,7 +107,7 @@ class FieldRule(NamedTuple):
     name: str
     read: Callable[[Field], object]
     background_only: bool = False
-    # A misspelt one of these would leave a job with more power than its author thought.
+    # A misspelt field of this kind would leave a job with more power than its author intended.
     restricts: bool = False
 
     @property
@@ -136,10 +136,10 @@ COMMON = (
 
 J = TypeVar("J", bound=Job)
 
-# A field's name, or None for the whole document, and what is wrong with it.
+# The field's name, or None for the whole document, and what is wrong with it.
 Fault = tuple[str | None, str]
 
-# Of one kind only: on another kind they are a mistake, since they change when or whether it runs.
+# Fields of one kind only: on another kind they are a mistake, as they change when a job runs.
 _OF_ONE_KIND = frozenset(
     ("cron", "run-at", "max-chain", "chain-depth", "chain-parent", "fields", "secret-env")
 )
@@ -150,7 +150,7 @@ _LOOKS_LIKE_A_RESTRICTION = re.compile(
 
 
 class FieldProblem(NamedTuple):
-    """`line` counts in the file; None where the problem has no line of its own."""
+    """`line` counts in the file; None if the problem has no line of its own."""
 
     reason: str
     field: str | None = None
@@ -165,7 +165,7 @@ class FieldProblem(NamedTuple):
 
 
 class JobReading(NamedTuple, Generic[J]):
-    """`job` is None exactly when there are problems; warnings do not keep it from running."""
+    """`job` is None exactly if there are problems; warnings do not prevent a run."""
 
     job: J | None
     job_id: str | None
@@ -174,7 +174,7 @@ class JobReading(NamedTuple, Generic[J]):
 
 
 class _Findings:
-    """What has been found in one document so far."""
+    """The findings in one document so far."""
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
@@ -183,9 +183,9 @@ class _Findings:
 
 
 class JobFormat(Generic[J]):
-    """One kind of job: its fields, those that must be there, and how they make a value.
+    """One kind of job: its fields, the required ones, and how they make a value.
 
-    `faults` finds what is wrong with fields that are right each by itself.
+    `faults` finds problems between fields that are each valid by themselves.
     """
 
     def __init__(
@@ -219,7 +219,7 @@ class JobFormat(Generic[J]):
         return JobReading(job, job_id, tuple(found.problems), tuple(found.warnings))
 
     def made(self, values: Mapping[str, object], message: str) -> J:
-        """The job with these fields, in the words of a file. Raises `BadJob` with all problems."""
+        """The job with these fields, named as in a file. Raises `BadJob` with all problems."""
         fields = {name: _as_written(value) for name, value in values.items()}
         reading = self.read(Document(fields, message))
         if reading.job is None:

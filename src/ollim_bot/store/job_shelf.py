@@ -1,4 +1,4 @@
-"""Job files in a folder, changed one at a time without touching what a person wrote."""
+"""Job files in a folder, each changed without touching anything else that a person wrote."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ J = TypeVar("J", bound=Job)
 
 
 class Notes(Protocol):
-    """Keeps what is about to be done to the files of a folder, for others to look at."""
+    """Records what is about to be done to the files of a folder, for other processes."""
 
     def leave(self, name: str, after: str | None) -> str:
-        """`after` is None for a file that is to go. Returns a key. Raises `StorageError`."""
+        """Record a change; `after` is None for a removal. Returns a key. Raises `StorageError`."""
 
     def forget(self, key: str) -> None:
-        """It will not be done."""
+        """Forget a change that will not be made."""
 
 
 class MarkdownShelf(Generic[J]):
-    """A `Shelf`. A document is named by its id, or, where that is wrong, by its file name.
+    """A `Shelf`. A document is named by its id, or if that is invalid by its file name.
 
-    With `notes`, each change is noted before it is made, under the same lock.
+    With `notes`, each change is recorded before it is made, under the same lock.
     """
 
     def __init__(
@@ -104,7 +104,10 @@ class MarkdownShelf(Generic[J]):
         body: str | None = None,
         approve: Callable[[J | None, J], None] | None = None,
     ) -> J:
-        """`approve` is given the job before and after, and may raise; then nothing is changed."""
+        """Change the job.
+
+        `approve` gets the job before and after; if it raises, nothing changes.
+        """
         with self._lock.held():
             name, reading = self._find(item_id)
             path = self._path / name
@@ -116,7 +119,7 @@ class MarkdownShelf(Generic[J]):
                 data = _utf8(after)
                 if self._notes is not None:
                     self._notes.leave(name, after)
-                # A link stays a link: what it leads to is what is edited.
+                # Keep a link and edit its target.
                 write_atomically(self._disk, path.resolve(), data, SHARED)
         if after != before:
             self._journal.note(path, f"edit {self._form.kind} {job.spec.id}")
@@ -172,7 +175,7 @@ class MarkdownShelf(Generic[J]):
             raise EditRefused(self._path / name, f"{refused}. Edit the file by hand.") from None
 
     def _right(self, shown: str, text: str) -> J:
-        """The job that `text` describes; raises `BadJob` with all that is wrong with it."""
+        """The job that `text` describes; raises `BadJob` with all problems."""
         reading = self._folder.read_text(text)
         if reading.job is None:
             raise BadJob([problem.sentence(shown) for problem in reading.problems])
@@ -184,7 +187,7 @@ class MarkdownShelf(Generic[J]):
         return next(path for path in paths if self._is_created(path, text))
 
     def _is_created(self, path: Path, text: str) -> bool:
-        """False because the name is taken."""
+        """Create the file; False if the name is taken."""
         data = _utf8(text)
         if self._notes is None:
             return create_atomically(self._disk, path, data, SHARED)

@@ -66,10 +66,10 @@ def tracked_changes(repository: Repository) -> list[Change]:
 
 
 def record(repository: Repository, notes: Iterable[Note]) -> dict[PurePosixPath, str]:
-    """Commit what the notes speak of. What cannot be committed is returned, with the reason.
+    """Commit the files that the notes name. Returns what cannot be committed, with the reason.
 
-    A note about a folder speaks of all files in it. Files that do not differ from the last commit
-    are left out without a word, as are those that are never tracked.
+    A note about a folder names all files in it. Unchanged files and files that are never tracked
+    are ignored.
     """
     root = repository.git.root
     placed = [(place, note.message) for note in notes if (place := _place(root, note.path))]
@@ -88,7 +88,7 @@ def record(repository: Repository, notes: Iterable[Note]) -> dict[PurePosixPath,
 
 
 def _place(root: Path, path: Path) -> PurePosixPath | None:
-    """Where the file really is below `root`, linked folders followed; None if it is elsewhere."""
+    """The real place of the file below `root`, through linked folders; None if it is elsewhere."""
     whole = root / path
     try:
         real = Path(os.path.realpath(whole.parent), whole.name)
@@ -111,7 +111,7 @@ def _in_other_repositories(root: Path, places: Iterable[PurePosixPath]) -> dict[
 
 
 def commit_message(noted: Sequence[tuple[PurePosixPath, str]]) -> str:
-    """The only message as it is, or a summary of several and then each on a line."""
+    """The only message as it is, or a summary of several followed by each on a line."""
     messages = [
         message.replace("\0", " ").strip() or f"change {place}"
         for place, message in dict.fromkeys(noted)
@@ -142,9 +142,9 @@ def open_journal(paths: DataPaths, *, on_problem: Callable[[str], None]) -> GitJ
 
 
 class GitJournal:
-    """Commits what is noted, in a thread after `start`, or whenever `flush` is called.
+    """Commits what is noted, in a thread after `start`, or at each call of `flush`.
 
-    A problem that keeps git from working is told to `on_problem` in a sentence, once, from the
+    A problem that keeps git from working is passed to `on_problem` as a sentence, once, from the
     thread that met it; the notes wait and are tried again. A note that dies with the process loses
     only its message: the next `prepare` commits the file.
     """
@@ -188,7 +188,7 @@ class GitJournal:
                 del self._waiting[next(iter(self._waiting))]
 
     def prepare(self) -> None:
-        """Make the repository if there is none, and commit what was changed unseen."""
+        """Create the repository if there is none, and commit changes without a note."""
         who = "by hand" if has_repository(self._root) else "begin with"
         try:
             with self._lock.held():
@@ -201,7 +201,7 @@ class GitJournal:
         self.flush()
 
     def flush(self) -> bool:
-        """Commit what is waiting, in this thread. Never raises; False if something still waits."""
+        """Commit what waits, in this thread. Never raises; False if something still waits."""
         if self._waiting:
             try:
                 with self._lock.held():
@@ -213,13 +213,13 @@ class GitJournal:
         return not self._waiting
 
     def start(self) -> None:
-        """Commit in a thread from now on, when notes have paused."""
+        """From now on, commit in a thread whenever no note has come for a while."""
         if self._worker is None:
             self._worker = threading.Thread(target=self._work, name="journal", daemon=True)
             self._worker.start()
 
     def close(self, limit: float = 10.0) -> None:
-        """Commit what is waiting and end the thread, or leave it alone after `limit` seconds."""
+        """Commit what waits and end the thread; abandon it after `limit` seconds."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -240,7 +240,7 @@ class GitJournal:
         return self.obstacle() is None
 
     def obstacle(self) -> str | None:
-        """What keeps changes out of the history now, in a sentence. Looks, and changes nothing."""
+        """What keeps changes out of the history now, as a sentence. Changes nothing."""
         try:
             if has_repository(self._root):
                 Repository.opened(self._git).changes()
@@ -257,7 +257,7 @@ class GitJournal:
             return {}
         refused = self._record_patiently(batch)
         with self._changed:
-            # A note that came again meanwhile speaks of a later change.
+            # A note that was repeated during the commit is about a later change.
             for note, serial in batch.items():
                 if self._waiting.get(note) == serial:
                     del self._waiting[note]
@@ -269,7 +269,7 @@ class GitJournal:
         for wait in _WAITS_WHILE_BUSY:
             with suppress(GitBusy):
                 return record(repository, batch)
-            # Somebody is using git here: leave them room afterwards, too.
+            # Another process uses git here: leave it time afterwards, too.
             self._not_before = time.monotonic() + _SHORTEST_GAP
             time.sleep(wait * random.uniform(0.5, 1.5))
         return record(repository, batch)
@@ -294,7 +294,7 @@ class GitJournal:
             self._tell(f"{path} is not in the history: {refused[path]}.")
 
     def _tell(self, sentence: str) -> None:
-        # A file name need not be UTF-8, but what is printed or sent must be.
+        # A file name need not be UTF-8, but printed or sent text must be.
         self._on_problem(sentence.encode("utf-8", "backslashreplace").decode("utf-8"))
 
     def _sentence(self, trouble: OllimError | OSError) -> str:
@@ -312,7 +312,7 @@ class GitJournal:
         self.flush()
 
     def _batch_is_due(self) -> bool:
-        """Waits until a batch should be committed; False when the journal closes instead."""
+        """Wait until a batch should be committed; False if the journal closes instead."""
         with self._changed:
             while not self._closing:
                 delay = self._delay()

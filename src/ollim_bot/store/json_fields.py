@@ -33,7 +33,7 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number")
 
 
-# Made once: `json.loads` with an option would make one for each line of a log.
+# Created once: `json.loads` with an option would create one for each line of a log.
 _DECODER = json.JSONDecoder(parse_constant=_no_constant)
 
 
@@ -42,12 +42,12 @@ def render_json(value: object, *, indent: int | None = None) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        # Half a surrogate pair has no UTF-8 form of its own, but it can be escaped.
+        # Half a surrogate pair has no UTF-8 form, but it can be escaped.
         return json.dumps(value, indent=indent).encode()
 
 
 def versioned(value: object) -> dict[str, object]:
-    """The object without its format version, if this program knows that version."""
+    """The object without its format version. Raises `Malformed` or `FormatIsNewer`."""
     if not isinstance(value, dict):
         raise Malformed("not an object")
     found = value.pop("version", FORMAT)
@@ -59,7 +59,7 @@ def versioned(value: object) -> dict[str, object]:
 
 
 def versioned_list(value: object) -> list[object]:
-    """A list is format 1: one that outgrows it would become an object with a version."""
+    """A bare list is format 1; later formats would be objects with a version."""
     if isinstance(value, dict) and "version" in value:
         versioned(value)
     if not isinstance(value, list):
@@ -151,7 +151,7 @@ class Fields:
             raise self._malformed(name, "an ISO 8601 time") from None
         if moment.utcoffset() is None:
             raise self._malformed(name, "a time with an offset such as +01:00")
-        # Arithmetic on a moment at the edge of the calendar would overflow later on.
+        # Arithmetic on a moment at the edge of the calendar would overflow later.
         if not 1970 <= moment.year < 9999:
             raise self._malformed(name, "a time between 1970 and 9998")
         return moment
@@ -163,7 +163,7 @@ class Fields:
             raise self._malformed(name, "an ISO 8601 date") from None
 
     def below(self, name: str) -> Fields | None:
-        """The fields of an object within; None where it is missing."""
+        """The fields of a nested object; None if it is missing."""
         value = self._value.get(name)
         return None if value is None else Fields(value, f"{self._where}{name}")
 

@@ -1,4 +1,4 @@
-"""The message log: what was said, in one order, each message under one id."""
+"""The message log: all messages in one order, each under one id."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COLUMNS = "value, seq, change, charge, fork, parent"
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """What a message cost, and the session that says it where that is not the main one."""
+    """What a message cost, and its session if that is not the main one."""
 
     charge: Charge = Charge.NOTHING
     fork: SessionId | None = None
@@ -43,19 +43,19 @@ class LoggedMessage:
 
 
 class MessageLog:
-    """Adding and editing takes one number from one counter, so that a reader can follow by it.
+    """The log. Every addition and edit takes the next number of one counter, for readers to follow.
 
-    The log keeps no `refs`: where a message arrived is in the deliveries.
+    The log keeps no `refs`: the deliveries know where a message arrived.
     """
 
     def __init__(self, statements: Statements) -> None:
         self._statements = statements
 
     def add(self, message: ChatMessage, sender: Sender = MAIN) -> LoggedMessage:
-        """Put a message at the end of the log, with an open delivery for each joined channel.
+        """Append a message to the log, with an open delivery for each joined channel.
 
-        A message with the id of an earlier one takes its content, in the earlier one's place, and
-        `sender` is then ignored; every channel that shows the earlier content has to edit it.
+        If the id exists, the earlier message keeps its place and gets the new content, and `sender`
+        is ignored; every channel that shows the earlier content has to edit it.
         """
         message = replace(message, refs={})
         known = self.logged(message.id)
@@ -74,7 +74,7 @@ class MessageLog:
         return found[0] if found else None
 
     def page(self, limit: int, before: MessageId | None = None) -> list[LoggedMessage]:
-        """The newest, or those before one, oldest first; none if that one is not known."""
+        """The newest messages, or those before `before`, oldest first; none if it is unknown."""
         if before is None:
             end = self.last_seq() + 1
         else:
@@ -85,15 +85,15 @@ class MessageLog:
         return self._found("WHERE seq < ? ORDER BY seq DESC LIMIT ?", end, limit)[::-1]
 
     def since_change(self, change: int, limit: int) -> list[LoggedMessage]:
-        """What was added or edited after `change`, in the order of the changes."""
+        """The messages added or edited after `change`, in the order of the changes."""
         return self._found("WHERE change > ? ORDER BY change LIMIT ?", change, limit)
 
     def after(self, seq: int, limit: int) -> list[LoggedMessage]:
         return self._found("WHERE seq > ? ORDER BY seq LIMIT ?", seq, limit)
 
     def since(self, moment: datetime) -> list[LoggedMessage]:
-        """Those not older than `moment`, in the order of the log."""
-        # `seq + 0`: SQLite would rather read the whole log in its order than sort a part of it.
+        """The messages not older than `moment`, in the order of the log."""
+        # `seq + 0` keeps SQLite from reading the whole log in its order instead of sorting a part.
         return self._found("WHERE at >= ? ORDER BY seq + 0", microseconds(moment))
 
     def of_turn(self, turn: TurnId) -> list[LoggedMessage]:
@@ -103,7 +103,7 @@ class MessageLog:
         return self._found("WHERE occurrence = ? ORDER BY seq", escaped(occurrence))
 
     def newest_of_session(self, session: SessionId, limit: int) -> list[LoggedMessage]:
-        """The newest first."""
+        """The newest messages of the session, newest first."""
         return self._found("WHERE session = ? ORDER BY seq DESC LIMIT ?", escaped(session), limit)
 
     def last_seq(self) -> int:

@@ -35,11 +35,12 @@ _SPECS = {spec.name: spec for spec in MIRRORED}
 
 
 class Mirrors:
-    """Writes the files of changed records, and finds out at start who changed them last.
+    """Writes the files of changed records, and detects at start which of them a person changed.
 
-    A commit notes the hash of the content that follows it, under a growing number. Hashes of lower
-    numbers are dropped only once a newer content is known to be in the file. So a file with any
-    other hash was written by a person. `journal` is told of each new line of the session history.
+    A commit stores the hash of the content that it leads to, under a growing number. Hashes of
+    lower numbers are dropped only once a newer content is known to be in the file. So a file with
+    any other hash was written by a person. `journal` gets a note for each new line of the session
+    history.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class Mirrors:
         return not (self._stale or self._lines or self._history is not None)
 
     def prune(self, statements: Statements, names: Iterable[str]) -> None:
-        """Forget the hashes of contents that the files cannot have any more."""
+        """Forget the hashes of contents that the files can no longer have."""
         for name in names:
             if name in self._in_file:
                 statements.write(
@@ -78,7 +79,7 @@ class Mirrors:
     def follow(self, connection: sqlite3.Connection, changed: set[str], lines: list[bytes]) -> None:
         """Write what a commit changed, and what could not be written before.
 
-        A file that cannot be written now stays to be written; the commit has happened all the same.
+        A file that cannot be written now is written later; the commit stands in any case.
         """
         self._stale |= changed & _SPECS.keys() - self._left_alone
         self._lines += lines
@@ -91,8 +92,8 @@ class Mirrors:
                 self._stale.discard(name)
 
     def _write(self, connection: sqlite3.Connection, spec: RecordSpec[object]) -> None:
-        # Another process may have committed since: the newest value is what belongs into the file.
-        # The number is read first, so that the content is never older than it.
+        # Another process may have committed since, and the newest value belongs into the file. The
+        # number is read first, so that the content is never older than the number.
         number = _one(connection, "SELECT max(number) FROM mirrors WHERE name = ?", spec.name)
         found = _one(connection, "SELECT value FROM records WHERE name = ?", spec.name)
         path = self._state / spec.file
@@ -118,10 +119,10 @@ class Mirrors:
             self._lines = []
 
     def reconcile(self, statements: Statements) -> None:
-        """Let what a person changed in the files while no bot ran become the values.
+        """Adopt the values that a person wrote into the files while no bot ran.
 
-        For the holder of the instance lock, before anything else is changed; `follow` then writes
-        the files that are not current.
+        Only the holder of the instance lock calls this, before any other change; `follow` then
+        writes the files that are not current.
         """
         for spec in MIRRORED:
             self._reconcile(statements, spec)
@@ -167,7 +168,7 @@ class Mirrors:
         *,
         is_newer: bool,
     ) -> None:
-        """A person changed the file; `is_newer`: ours may have changed too since it was written."""
+        """Adopt a person's change; with `is_newer`, the record may have changed since as well."""
         path = self._state / spec.file
         try:
             encoded, warnings = _checked(spec, content)
@@ -189,7 +190,7 @@ class Mirrors:
         self._stale.add(spec.name)
 
     def _keep_unapplied(self, path: Path, content: bytes) -> None:
-        # By the real clock: two files of one moment of a simulated day must not meet.
+        # Use the real clock: two files of one moment of a simulated day need two names.
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
         kept_as = path.with_name(f"{path.name}.unapplied-{stamp}")
         write_atomically(self._disk, kept_as, content, PRIVATE)
@@ -232,7 +233,7 @@ class Mirrors:
 
 
 class MirrorAge(Enum):
-    """What the content of a state file is to the database."""
+    """How the content of a state file relates to the database."""
 
     CURRENT = "current"
     BEHIND = "behind"
@@ -240,7 +241,7 @@ class MirrorAge(Enum):
 
 
 def mirror_age(statements: Statements, name: str, content: bytes | None) -> MirrorAge:
-    """Which of them the file of a record is, with that content; None is no file."""
+    """The age of a record's file with this content; None stands for no file."""
     if hash_of(content) == hash_of(stored_record(statements, name)):
         return MirrorAge.CURRENT
     is_ours = hash_of(content) in _hashes(statements, name)
@@ -267,7 +268,7 @@ def _checked(
 
 
 def _events(content: bytes) -> tuple[list[SessionEvent], int]:
-    """The events of the file, and how many lines are none."""
+    """The events of the file, and the number of lines that are not events."""
     events: list[SessionEvent] = []
     bad = 0
     for line in filter(bytes.strip, content.split(b"\n")):
@@ -279,7 +280,7 @@ def _events(content: bytes) -> tuple[list[SessionEvent], int]:
 
 
 def _merged(in_file: list[SessionEvent], known: list[SessionEvent]) -> list[SessionEvent]:
-    """What a person made of the file, followed by the events that it does not have at its end."""
+    """The events of the edited file, followed by the known events after its last one."""
     written = set(in_file)
     after = max((place for place, event in enumerate(known) if event in written), default=-1) + 1
     return [*in_file, *known[after:]]

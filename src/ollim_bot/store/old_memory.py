@@ -1,6 +1,6 @@
-"""The small facts of `memory.json` of an older version, as the records that have replaced them.
+"""Imports the facts of an older version's `memory.json` into the records that replace them.
 
-A fact of a wrong type counts as not there. Facts that no record has are kept as they are.
+A fact of a wrong type counts as missing. Facts without a record are kept as they are.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _KNOWN = {
 
 
 def import_facts(tx: Transaction, facts: Facts) -> None:
-    """Put each fact into its record; a change of the provider that was begun is finished."""
+    """Put each fact into its record, and finish a change of the provider that had begun."""
     tx.presence.put(_presence(facts))
     tx.names.put(GivenNames(_text(facts.get("user_name")), _text(facts.get("bot_name"))))
     tx.grants.put(Grants(tuple(_texts(facts.get("granted")))))

@@ -1,4 +1,4 @@
-"""Opening the database of a data directory: made, taken over, migrated or mended where needed."""
+"""Opens the database of a data directory; creates, imports, migrates or repairs it as needed."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def open_database(
     connection: Connect = connect,
     journal: Journal | None = None,
 ) -> Database:
-    """The database of `paths`, ready for steps; `report` is told what a person should know.
+    """The database of `paths`, ready for steps; `report` gets what a person should know.
 
-    The holder of the instance lock mends it, makes it, takes over the files of an older version,
-    migrates it and lets hand edits of the mirrors count. In any other process, what is still to be
-    done raises `OtherSchema` or `OlderState`.
+    The holder of the instance lock repairs it, creates it, takes over the files of an older
+    version, migrates it and adopts hand edits of the mirrors. In any other process, work that is
+    left for the holder raises `OtherSchema` or `OlderState`.
     """
     ballast = Ballast(paths.state / BALLAST_FILE)
     files = disk or OsDisk()
@@ -66,7 +66,7 @@ def open_database(
     try:
         database = opened()
     except WriteFailed as refused:
-        # Even to open the database takes some room.
+        # Even opening the database needs some room.
         if isinstance(refused, Busy) or not is_holder or not ballast.give_up():
             raise
         database = opened()
@@ -84,10 +84,10 @@ def open_for_bot(
     disk: Disk | None = None,
     journal: Journal | None = None,
 ) -> Database | DatabaseImage:
-    """As `open_database` for the holder; a return to a copy is settled first, and `told`.
+    """As `open_database` for the holder; settles a return to a copy, and passes it to `told`.
 
-    On a disk that cannot be written, an image of the database takes its place. Raises
-    `StorageError` where there is no database yet, or none that can be read.
+    On a disk that cannot be written, returns an image of the database instead. Raises
+    `StorageError` if there is no database yet, or none that can be read.
     """
 
     def opened() -> Database:
@@ -112,20 +112,20 @@ def open_for_bot(
 
 
 def ask(paths: DataPaths, now: datetime, question: Step[R]) -> R:
-    """What `question` returns of the database as it is, with nothing changed.
+    """Return the answer to `question`, with nothing changed.
 
-    Raises `StorageError` where there is no database of this version, or none that can be read.
+    Raises `StorageError` if there is no database of this version, or none that can be read.
     """
     return _asked(paths, lambda statements: question(Transaction(statements, now)))
 
 
 def look_into(paths: DataPaths, now: datetime, question: Step[R]) -> R | None:
-    """As `ask`, but None where there is no database, or none that can be read."""
+    """As `ask`, but None if there is no database, or none that can be read."""
     return look_into_rows(paths, lambda statements: question(Transaction(statements, now)))
 
 
 def look_into_rows(paths: DataPaths, question: Callable[[Statements], R]) -> R | None:
-    """As `look_into`, for what no repository tells."""
+    """As `look_into`, for rows that no repository offers."""
     try:
         return _asked(paths, question)
     except (OSError, StorageError):
@@ -173,7 +173,7 @@ def _check_schema(path: Path, found: int) -> None:
 
 
 class _Preparation:
-    """All that only the holder of the instance lock may do, in one transaction."""
+    """The work that only the holder of the instance lock may do, in one transaction."""
 
     def __init__(self, path: Path, now: datetime, mirrors: Mirrors, takeover: TakeOver) -> None:
         self._path = path

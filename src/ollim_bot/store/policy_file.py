@@ -1,4 +1,4 @@
-"""The tool policy of the owner, read from its file."""
+"""The owner's tool policy, read from its file."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _Fingerprint = tuple[int, int, int]
 
 
 class PolicyFile:
-    """Cheap to ask at every call of a tool: only a file that changed is read again.
+    """Reads the policy at every tool call, cheaply: only a changed file is read again.
 
-    While it is wrong, its last good content counts; `tell` is given what is wrong with it, once for
-    each change.
+    While the file is invalid, its last valid content counts; `tell` gets the problem, once for each
+    change.
     """
 
     def __init__(

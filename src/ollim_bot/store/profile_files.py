@@ -12,14 +12,14 @@ from ollim_bot.plain_files import NotAFile, SizeLimit, TooLarge
 from ollim_bot.ports import Disk
 from ollim_bot.store.files import OsDisk
 
-# A file that changes twice within the clock's grain looks unchanged: so fresh a look is not kept.
+# Two changes within the clock's resolution look like one, so a file this fresh is read again.
 _GRAIN_NS = 100_000_000
 
 _Fingerprint = tuple[int, int, int, int]
 
 
 class ProfileFiles:
-    """Cheap to ask before every turn: only a file that changed is read again."""
+    """Reads the profile before every turn, cheaply: only a changed file is read again."""
 
     def __init__(self, paths: DataPaths, disk: Disk | None = None) -> None:
         disk = disk or OsDisk()
@@ -27,9 +27,9 @@ class ProfileFiles:
         self._user = _ProfileFile(paths.user, disk)
 
     def read(self) -> tuple[Profile, tuple[str, ...]]:
-        """The profile, and a sentence for each file that cannot be used, as long as that is so.
+        """The profile, and a sentence for each file that cannot be used now.
 
-        Such a file counts with its last good text. A file that is missing is empty.
+        For such a file, its last valid text counts. A missing file is empty.
         """
         files = (self._identity, self._user)
         identity, user = (file.read() for file in files)
@@ -37,9 +37,9 @@ class ProfileFiles:
 
 
 class _Unusable(Exception):
-    """`str()` says what is wrong with the file and what to do, without naming it.
+    """`str()` says what is wrong with the file and what to do, without its name.
 
-    `is_passing` where the same file may be readable the next time.
+    `is_passing` says that the same file may be readable next time.
     """
 
     def __init__(self, reason: str, *, line: int | None = None, is_passing: bool = False) -> None:
@@ -73,7 +73,7 @@ class _ProfileFile:
         return status.st_ctime_ns, status.st_mtime_ns, status.st_size, status.st_ino
 
     def _look(self) -> bool:
-        """False if another look at the same file may find something else."""
+        """Read the file; False if a second look at the same file may have another result."""
         try:
             self._good, self.problem = self._text(), ""
         except _Unusable as unusable:

@@ -1,4 +1,4 @@
-"""Single values and the session history: the state that people can read in files of its own."""
+"""Single values and the session history: the state that people can read in files."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ HISTORY_FILE = "session_history.jsonl"
 class RecordSpec(Generic[T]):
     """One value by name; `file` is its mirror in `state/`, empty if it has none.
 
-    `default` makes the value of a record that was never written. As an attribute of `Records`, it
-    is the record of the transaction.
+    `default` makes the value of a record that was never written. As an attribute of `Records`, the
+    spec gives the record of the transaction.
     """
 
     name: str
@@ -100,7 +100,7 @@ def _plain(name: str, kind: type[T]) -> RecordSpec[T]:
 
 
 class Records:
-    """The single values. A further one is one more line here."""
+    """The single values, one per line."""
 
     session = RecordSpec[SessionId | None](
         "session", SessionIdCodec(), lambda _: None, "sessions.json"
@@ -140,13 +140,13 @@ MIRRORED = tuple(spec for spec in RECORDS if spec.file)
 
 
 def stored_record(statements: Statements, name: str) -> bytes | None:
-    """The content of a record, which is that of its mirror; None for one that has no file."""
+    """The content of a record and of its mirror; None for a record without a file."""
     found = statements.row("SELECT value FROM records WHERE name = ?", name)
     return None if found is None else str(found[0]).encode()
 
 
 def store_record(statements: Statements, spec: RecordSpec[T], encoded: bytes | None) -> None:
-    """Replace the content of a record; its mirror is known by its hash from now on."""
+    """Replace the content of a record, and store the hash of its mirror."""
     if encoded is None:
         statements.write(spec.name, "DELETE FROM records WHERE name = ?", spec.name)
     else:
@@ -164,12 +164,12 @@ def store_record(statements: Statements, spec: RecordSpec[T], encoded: bytes | N
 
 
 def hash_of(content: bytes | None) -> str:
-    """Names the content of a mirror; empty for no file."""
+    """The hash that identifies the content of a mirror; empty for no file."""
     return "" if content is None else hashlib.sha256(content).hexdigest()
 
 
 def note_hash(statements: Statements, name: str, content: str) -> None:
-    """Remember that the mirror may hold this content, as its newest."""
+    """Store the hash of the newest content that the mirror may hold."""
     statements.write(
         "mirrors",
         "INSERT INTO mirrors (name, hash, number)"
@@ -181,7 +181,7 @@ def note_hash(statements: Statements, name: str, content: str) -> None:
 
 
 class SessionHistory:
-    """What happened to sessions, in order; appended to `session_history.jsonl` as well."""
+    """The events of sessions, in order; also appended to `session_history.jsonl`."""
 
     def __init__(self, statements: Statements) -> None:
         self._statements = statements
@@ -198,7 +198,7 @@ class SessionHistory:
             self._statements.lines.append(line)
 
     def tail(self, limit: int) -> list[SessionEvent]:
-        """The newest, oldest first."""
+        """The newest events, oldest first."""
         rows = self._statements.rows(
             "SELECT value FROM session_history ORDER BY seq DESC LIMIT ?", limit
         )
@@ -209,7 +209,7 @@ class SessionHistory:
         return [_event(row[0]) for row in rows]
 
     def replace(self, events: list[SessionEvent]) -> None:
-        """For what a person wrote into the file while the bot was stopped."""
+        """Replace all events by those that a person wrote into the file."""
         self._statements.write("session_history", "DELETE FROM session_history")
         self.append(*events)
         self._statements.lines.clear()

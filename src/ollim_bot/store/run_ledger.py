@@ -1,4 +1,4 @@
-"""The run ledger: what became of each occurrence, and which jobs are armed."""
+"""The run ledger: the rows of each occurrence, and which jobs are armed."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def microseconds(moment: datetime) -> int:
-    """A moment as the number by which rows are found."""
+    """A moment as the number that rows are indexed by."""
     return (moment - _EPOCH) // _MICROSECOND
 
 
 class LedgerRows:
-    """The ledger. No verb but `rows_since`, `page` and `tail` reads more than it gives back."""
+    """The ledger. Only `rows_since`, `page` and `tail` read more rows than they return."""
 
     def __init__(self, statements: Statements) -> None:
         self._statements = statements
@@ -43,13 +43,13 @@ class LedgerRows:
     ) -> bool:
         """Append `due` if the ledger has no row of the occurrence; True if it had none.
 
-        `now` is the moment at which the occurrence was found to be due: a claim ahead of its time
-        raises `ValueError`.
+        `now` is the moment at which the occurrence was found due: a claim ahead of its time raises
+        `ValueError`.
         """
         return bool(self.claim_all([claiming_row(occurrence, now, facts)]))
 
     def claim_all(self, rows: Sequence[LedgerRow]) -> Set[Occurrence]:
-        """Append the rows of those occurrences that have none yet, and return these."""
+        """Append the rows of occurrences without rows, and return those occurrences."""
         free = {one for one in claimed_by(rows) if not self.has(one)}
         self.append(*(row for row in rows if row.occurrence in free))
         return free
@@ -76,11 +76,11 @@ class LedgerRows:
         return History.of(_decoded(rows))
 
     def checkpoint(self, now: datetime, watched_until: datetime) -> None:
-        """Note which occurrences have no end, and up to when all due ones have their rows."""
+        """Record the occurrences without an end, and until when all due ones have rows."""
         self.append(checkpoint_row(now, watched_until, self.open_history()))
 
     def armed(self) -> Armed:
-        """The jobs that are armed, from the last roster on."""
+        """The armed jobs, from the last roster on."""
         states = (ARMED, CHANGED, REMOVED, ROSTER)
         rows = self._statements.rows(
             "SELECT value FROM ledger WHERE occurrence IS NULL AND state IN (?, ?, ?, ?)"
@@ -100,22 +100,23 @@ class LedgerRows:
         return _decoded(rows)[0] if rows else None
 
     def rows_since(self, since: datetime) -> list[LedgerRow]:
-        """Those not older than `since`, in the order in which they were appended."""
-        # `seq + 0`: SQLite would rather read the whole ledger in its order than sort a part of it.
+        """The rows not older than `since`, in the order in which they were appended."""
+        # `seq + 0` keeps SQLite from reading the whole ledger in its order instead of sorting a
+        # part.
         rows = self._statements.rows(
             "SELECT value FROM ledger WHERE at >= ? ORDER BY seq + 0", microseconds(since)
         )
         return _decoded(rows)
 
     def tail(self, limit: int) -> list[LedgerRow]:
-        """The newest, oldest first."""
+        """The newest rows, oldest first."""
         rows = self._statements.rows("SELECT value FROM ledger ORDER BY seq DESC LIMIT ?", limit)
         return _decoded(rows[::-1])
 
     def page(self, after: int, limit: int) -> tuple[list[LedgerRow], int]:
         """The rows after the place `after`, oldest first, and the place of the last one.
 
-        The place does not change where nothing follows. All rows are read by starting at 0.
+        Without further rows, the place stays the same. Start at 0 to read all rows.
         """
         rows = self._statements.rows(
             "SELECT value, seq FROM ledger WHERE seq > ? ORDER BY seq LIMIT ?", after, limit
@@ -152,7 +153,7 @@ class LedgerRows:
         )
 
     def _last_roster(self) -> int:
-        """The place of the last roster that can be read; 0 if there is none."""
+        """The place of the last readable roster; 0 if there is none."""
         before = 2**62
         while True:
             found = self._statements.row(

@@ -1,4 +1,4 @@
-"""Requests of the command line to the running bot."""
+"""Requests from the command line to the running bot."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WAITING, _TAKEN = ".json", ".taken"
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """`at` is when it was made: the moment of the run's occurrence, so that it is run once."""
+    """`at` is the moment of the request and of the run's occurrence, so that it runs only once."""
 
     name: str
     kind: JobKind
@@ -31,9 +31,9 @@ class RunRequest:
 
 
 class RequestFolder:
-    """`state/run_requests/`: a request waits until it is taken, which is done by a new name.
+    """The requests in `state/run_requests/`. A request is taken by renaming its file.
 
-    Either the bot takes it or the command withdraws it, never both.
+    Either the bot takes a request or the command withdraws it, never both.
     """
 
     def __init__(self, paths: DataPaths, disk: Disk | None = None) -> None:
@@ -41,7 +41,7 @@ class RequestFolder:
         self._disk = disk or OsDisk()
 
     def put(self, kind: JobKind, job_id: str, at: datetime) -> RunRequest:
-        """Raises `WriteFailed`."""
+        """Write a request. Raises `WriteFailed`."""
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
         except OSError as refused:
@@ -55,7 +55,7 @@ class RequestFolder:
         return self._waiting(request).exists()
 
     def withdraw(self, request: RunRequest) -> bool:
-        """False if the bot has taken it."""
+        """Withdraw the request; False if the bot has taken it."""
         try:
             self._disk.remove(self._waiting(request))
         except FileNotFoundError:
@@ -63,9 +63,9 @@ class RequestFolder:
         return True
 
     def all(self) -> list[RunRequest]:
-        """Those that wait and those that were taken but not done, oldest first.
+        """The requests that wait and those taken but not finished, oldest first.
 
-        What is no request is removed.
+        Files that are not requests are removed.
         """
         found = []
         for path in self._listed():
@@ -77,7 +77,7 @@ class RequestFolder:
         return sorted(found, key=lambda request: request.at.timestamp())
 
     def take(self, request: RunRequest) -> bool:
-        """False if it was withdrawn."""
+        """Take the request; False if it was withdrawn."""
         try:
             self._disk.replace(self._waiting(request), self._taken(request))
         except FileNotFoundError:
@@ -88,7 +88,7 @@ class RequestFolder:
         return self._taken(request).exists()
 
     def finish(self, request: RunRequest) -> None:
-        """It is on record that it runs, or it cannot be run."""
+        """Remove a request that has its claim in the ledger, or that cannot be run."""
         for path in (self._taken(request), self._waiting(request)):
             remove_durably(self._disk, path)
 

@@ -124,7 +124,7 @@ def schema_of(connection: sqlite3.Connection) -> int:
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Bring the tables up to date, inside the transaction that is open."""
+    """Bring the tables up to date, within the open transaction."""
     for number in range(schema_of(connection), SCHEMA):
         for statement in filter(str.strip, MIGRATIONS[number].split(";\n")):
             connection.execute(statement)

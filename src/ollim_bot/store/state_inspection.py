@@ -1,4 +1,4 @@
-"""Looks at the database and the state files without changing them, and tells what is wrong."""
+"""Examines the database and the state files without changing them, and reports problems."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _BALLAST = "Make room; the bot makes it again by itself while it runs."
 
 
 class Trouble(NamedTuple):
-    """`is_grave` where something does not count, or is lost, as long as it is like that."""
+    """A problem; `is_grave` if content is lost, or ignored as long as the problem lasts."""
 
     sentence: str
     step: str
@@ -47,7 +47,7 @@ class Trouble(NamedTuple):
 
 
 def database_troubles(paths: DataPaths, now: datetime) -> Iterator[Trouble]:
-    """What is wrong with the database and what belongs to it; none where there is no database."""
+    """The problems of the database and its files; none if there is no database."""
     path = paths.state / DATABASE
     if not path.exists():
         return
@@ -67,7 +67,7 @@ def database_troubles(paths: DataPaths, now: datetime) -> Iterator[Trouble]:
 
 
 def database_overview(paths: DataPaths, now: datetime) -> str:
-    """The state of a database without troubles, in a few words."""
+    """The state of a sound database, in a few words."""
     path = paths.state / DATABASE
     if not path.exists():
         is_older = bool(_originals(paths))
@@ -82,7 +82,7 @@ def database_overview(paths: DataPaths, now: datetime) -> str:
 
 
 def file_troubles(paths: DataPaths, *, is_running: bool) -> Iterator[Trouble]:
-    """State files that cannot be understood, and those that do not say what the database says."""
+    """State files that cannot be understood, and those that differ from the database."""
     for spec in MIRRORED:
         troubles = list(_of_value(paths.state / spec.file, spec.codec))
         yield from troubles
@@ -93,13 +93,13 @@ def file_troubles(paths: DataPaths, *, is_running: bool) -> Iterator[Trouble]:
 
 
 def state_files(paths: DataPaths) -> int:
-    """How many of them there are."""
+    """The number of state files."""
     names = (*(spec.file for spec in MIRRORED), HISTORY_FILE, paths.web_browsers.name)
     return sum((paths.state / name).exists() for name in names)
 
 
 def _of_content(path: Path) -> Trouble | None:
-    """Raises `StorageError` where the file cannot be looked into."""
+    """The problem in the content, if any. Raises `StorageError` if the file cannot be read."""
     if damage := damage_of(path):
         mend = f"Stop the bot, run `touch {shlex.quote(str(suspicion_of(path)))}` and start it: it "
         kept = "keeps what can be read, or goes back to the newest copy."
@@ -136,7 +136,7 @@ def _of_mirror(
 ) -> Iterator[Trouble]:
     age = _age(paths, spec)
     if age is MirrorAge.BY_HAND:
-        # A running bot may have written it again and again between the two readings.
+        # A running bot may have rewritten the file between the two readings.
         age = _age(paths, spec)
     if age is MirrorAge.BY_HAND:
         when = "while the bot runs, which does not read it" if is_running else "by hand"
@@ -147,7 +147,7 @@ def _of_mirror(
 
 
 def _age(paths: DataPaths, spec: RecordSpec[object]) -> MirrorAge | None:
-    """None where the database cannot be asked."""
+    """The age of the file; None if the database cannot be read."""
     try:
         content = OsDisk().read(paths.state / spec.file, SizeLimit.STATE)
     except FileNotFoundError:
@@ -180,7 +180,7 @@ def _of_history(path: Path) -> Iterator[Trouble]:
     except OSError as refused:
         yield _unreadable(path, refused)
         return
-    # Behind the last line end stands what is being written right now, or nothing.
+    # The part after the last line end is being written right now, or is empty.
     lines = content.split(b"\n")[:-1]
     bad = sum(not _is_event(line) for line in lines if line.strip())
     if bad:

@@ -1,4 +1,4 @@
-"""Steps that several parts of the program take."""
+"""Steps that several parts of the program use."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ollim_bot.store.transaction import Transaction
 
 
 def leave_update(tx: Transaction, update: PendingUpdate) -> None:
-    """Leave a summary for the main session.
+    """Leave an update for the main session.
 
-    Updates that exceed the cap stay readable in the ledger. An id that waits already is not left a
+    Updates beyond the cap stay readable in the ledger. An id that is already pending is not left a
     second time.
     """
     pending = tx.updates.get()
@@ -34,12 +34,12 @@ def leave_update(tx: Transaction, update: PendingUpdate) -> None:
 
 
 def new_notice(sentence: str, *, key: str | None = None) -> Notice:
-    """`key` names what must not be told again; without one it is the sentence itself."""
+    """`key` identifies what must not be told again; by default it is the sentence."""
     return Notice(uuid4().hex, key or sentence, " ".join(sentence.split()))
 
 
 def leave_notice(tx: Transaction, notice: Notice, now: datetime, *, for_agent: bool = True) -> None:
-    """Have the owner told, once for a key; with `for_agent`, the main session too."""
+    """Tell the owner, once for each key; with `for_agent`, tell the main session too."""
     record = tx.notices.get()
     if record.knows(notice.key):
         return
@@ -79,7 +79,7 @@ def note_success(tx: Transaction, job_id: str) -> None:
 
 
 def new_prompt(text: str, now: datetime, untrusted: tuple[str, ...] = ()) -> ButtonPrompt:
-    """`untrusted` are the sources of text that the turn has read which makes the button."""
+    """`untrusted` are the sources of untrusted text read by the turn that makes the button."""
     return ButtonPrompt(os.urandom(4).hex(), text, now.timestamp(), untrusted)
 
 
@@ -115,16 +115,16 @@ def _has_own_cost(row: LedgerRow) -> bool:
 
 
 def change_provider(tx: Transaction, kind: str) -> None:
-    """Make `kind` the provider in use, and go on with the session that it had last."""
+    """Make `kind` the current provider, and return to the session that it had last."""
     memory, session = tx.provider.get().moved_to(kind, tx.session.get())
     tx.provider.put(memory)
     tx.session.put(session)
 
 
 def count_set(tx: Transaction, setter: Setter, today: date) -> str:
-    """Note that a background run sets one more job; not empty is why it may not.
+    """Count one more job set by a background run; returns a reason if it is refused.
 
-    `today` is the owner's. It counts across processes and restarts.
+    `today` is the owner's date. The count holds across processes and restarts.
     """
     after, refusal = tx.initiative.get().one_more(setter.run, today)
     tx.initiative.put(after)

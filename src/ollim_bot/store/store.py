@@ -1,4 +1,4 @@
-"""The store as code on the event loop uses it."""
+"""The store, for code on the event loop."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class Store(Protocol):
     """All state. `transact` is the only way to change it."""
 
     async def transact(self, step: Step[R]) -> R:
-        """Run `step(tx)`, a plain function, in one transaction; return what it returns.
+        """Run `step(tx)`, a plain function, in one transaction; return its result.
 
-        When it returns, all of it is durable. When it raises, nothing happened. A step is
-        repeatable: it may be run twice, the first time in vain. A caller that is cancelled after
-        its step began waits for the outcome all the same.
+        When this returns, everything is durable. When the step raises, nothing has changed. A step
+        is repeatable: it may be run twice, with the first run rolled back. A caller that is
+        cancelled after its step began still waits for the outcome.
         """
 
     async def read(self, question: Step[R]) -> R:
-        """What `question(tx)` returns, of one state; for display, never to decide by."""
+        """Return `question(tx)`, of one state; for display, never as the basis of a change."""
 
     def run(self, step: Step[R]) -> R:
         """As `transact`, for a thread without an event loop."""
@@ -46,10 +46,10 @@ class Store(Protocol):
         """As `read`, for a thread without an event loop."""
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
-        """Call back on the event loop after each commit, also of other processes.
+        """Call back on the event loop after each commit, also after those of other processes.
 
-        It is given the names of the records and tables that changed, or all names where that is
-        not known. The result ends the subscription.
+        The subscriber gets the names of the changed records and tables, or all names if those are
+        unknown. The returned function ends the subscription.
         """
 
     @property
@@ -60,7 +60,7 @@ class Store(Protocol):
 
 
 class SqliteStore:
-    """A `Store` on the database of this process; `run_upkeep` is one of its services."""
+    """A `Store` on the database of this process; `run_upkeep` is a service to run beside it."""
 
     def __init__(self, database: Database | DatabaseImage, clock: Clock) -> None:
         self._database = database
@@ -141,7 +141,7 @@ class SqliteStore:
             _logger.warning("An automatic copy could not be made", exc_info=True)
 
     async def close(self) -> None:
-        """Let steps that began end, then close the database."""
+        """Wait for the steps that began, then close the database."""
         await self._in_writer(self._database.close)
         self._writer.shutdown()
         self._reader.shutdown()
@@ -163,7 +163,7 @@ class SqliteStore:
 
 
 async def _outcome(work: Future[R]) -> R:
-    """What `work` returns or raises, also if the caller is cancelled after it began."""
+    """What `work` returns or raises, even if the caller is cancelled after it began."""
     waiter = asyncio.wrap_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not waiter.done():

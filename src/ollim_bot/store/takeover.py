@@ -1,4 +1,4 @@
-"""Taking over the state files of a version that had no database, once and with nothing lost."""
+"""Takes over the state files of a version without a database, once and without loss."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class TakeOverFailed(StorageError):
 
 
 class TakeOver:
-    """Reads the files of an older version into one transaction, then puts the files away."""
+    """Imports the files of an older version in one transaction, then moves the files away."""
 
     def __init__(
         self,
@@ -64,17 +64,17 @@ class TakeOver:
         self._report = report
 
     def originals(self) -> list[Path]:
-        """The files that the database replaces, as far as they exist."""
+        """The existing files that the database replaces."""
         state = self._paths.state
         logs = [*_segments(self._paths.ledger), *_segments(self._paths.messages)]
         others = [self._paths.inbox, self._paths.outbox, self._paths.memory]
         return [path for path in (*logs, *others) if path.parent == state and path.exists()]
 
     def back_up_mirrors(self) -> None:
-        """Keep the files that stay as they were before they were taken over."""
+        """Keep copies of the files that stay in use, as they were before the import."""
         for name in (*(spec.file for spec in MIRRORED), HISTORY_FILE):
             source = self._paths.state / name
-            # One that must not be read is set aside as it is, when the mirrors are reconciled.
+            # A file that must not be read is set aside when the mirrors are reconciled.
             if source.is_file() and not unsuitable_file(source, SizeLimit.LOG):
                 self._back_up(source)
 
@@ -84,7 +84,7 @@ class TakeOver:
             write_atomically(self._disk, copy, read_file(source, SizeLimit.LOG), PRIVATE)
 
     def run(self, tx: Transaction) -> None:
-        """Import all, and raise `TakeOverFailed` unless the database says the same as the files."""
+        """Import everything; raise `TakeOverFailed` unless the database equals the files."""
         ledger = self._lines(self._paths.ledger, LEDGER_ROWS)
         messages = _last_of_each(self._lines(self._paths.messages, CHAT_MESSAGES))
         outbox_rows = self._lines(self._paths.outbox, OUTBOX_ROWS)
@@ -99,11 +99,11 @@ class TakeOver:
         self._compare_inbox(tx, inbox)
 
     def is_moving(self, tx: Transaction) -> bool:
-        """Whether the files were imported and are still to be put away."""
+        """Whether the files are imported and still to be moved away."""
         return tx.meta.get(_MARK) == _MOVING
 
     def put_away(self) -> None:
-        """Move the originals to their folder; repeatable, for a start after a crash."""
+        """Move the originals to their folder; repeatable after a crash."""
         for path in self.originals():
             rename_durably(self._disk, path, self._target() / path.name)
 
@@ -111,7 +111,7 @@ class TakeOver:
         tx.meta.put(_MARK, _DONE)
 
     def report_left_over(self) -> None:
-        """Files that an older version wrote after its state was taken over are not read."""
+        """Report files that an older version wrote after the import: they are not read."""
         for path in self.originals():
             self._report(
                 StoreProblem(
@@ -227,12 +227,12 @@ def _segments(path: Path) -> list[Path]:
 
 
 def _last_of_each(messages: Sequence[ChatMessage]) -> dict[MessageId, ChatMessage]:
-    """By id, in the order of the first row of each, as its last row says."""
+    """The last version of each message, in the order of the first versions."""
     return {message.id: message for message in messages}
 
 
 def _show_accepted(tx: Transaction) -> None:
-    """A crash may have left a message of the owner in the inbox alone."""
+    """Log the owner's messages that a crash left in the inbox alone."""
     joined = {channel.name for channel in tx.channels.all()}
     for each in tx.inbox.get().accepted:
         if isinstance(each, OwnerMessage) and tx.messages.get(MessageId(each.id)) is None:

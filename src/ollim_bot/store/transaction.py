@@ -14,7 +14,7 @@ from ollim_bot.store.messages import MessageLog
 from ollim_bot.store.records import RECORDS, Records, SessionHistory
 from ollim_bot.store.run_ledger import LedgerRows
 
-# What a commit can change, by the names that subscribers are told.
+# Everything that a commit can change, by the names that subscribers get.
 NAMES = frozenset(
     {
         *(spec.name for spec in RECORDS),
@@ -30,9 +30,9 @@ NAMES = frozenset(
 
 
 class Transaction(Records):
-    """All that a step can read and change, at once or not at all.
+    """Everything that a step can read and change, all or nothing.
 
-    A step is repeatable: it takes time, ids and chance as arguments, and changes nothing but the
+    A step is repeatable: it takes time, ids and chance as arguments, and changes only the
     transaction. `now` is the moment at which the transaction began.
     """
 
@@ -55,7 +55,7 @@ class Transaction(Records):
 
 @dataclass(frozen=True, slots=True)
 class JobOp:
-    """A change of a job file that belongs to a commit; `what` says the change, not the content."""
+    """A change of a job file that belongs to a commit; `what` describes only the change."""
 
     id: str
     what: Mapping[str, object]
@@ -68,7 +68,7 @@ class JobOps:
         self._statements = statements
 
     def add(self, op: JobOp) -> None:
-        """Once for an id, also if it is done already."""
+        """Add the change, unless its id was ever added."""
         self._statements.write(
             "job_ops",
             "INSERT INTO job_ops (seq, id, value, is_done)"
@@ -79,7 +79,7 @@ class JobOps:
         )
 
     def pending(self) -> list[JobOp]:
-        """Those still to be applied, in the order in which they were added."""
+        """The changes still to be applied, in the order in which they were added."""
         rows = self._statements.rows("SELECT id, value FROM job_ops WHERE is_done = 0 ORDER BY seq")
         return [JobOp(unescaped(row[0]), _object(row[1])) for row in rows]
 
@@ -94,7 +94,7 @@ def _object(stored: str) -> Mapping[str, object]:
 
 
 class Meta:
-    """What the store notes about the database itself."""
+    """Facts of the store about the database itself."""
 
     def __init__(self, statements: Statements) -> None:
         self._statements = statements

@@ -42,7 +42,7 @@ _KEY = re.compile(r"[0-9a-f]{8}")
 
 
 class _UndoEntry(NamedTuple):
-    """`after` is a digest of what took the place of `before`."""
+    """`after` is a digest of the text that replaced `before`."""
 
     file: SharedFile
     before: str | None
@@ -50,11 +50,11 @@ class _UndoEntry(NamedTuple):
 
 
 class UndoStore:
-    """One file in `state/undo/` for each change, which goes when it was undone or is 30 days old.
+    """One file in `state/undo/` for each change, until it is undone or 30 days old.
 
-    An undo holds the lock of the file's folder, so it happens once.
+    An undo holds the lock of the file's folder, so that it happens once.
 
-    What the agent's commands have changed waits in `state/unseen_changes/` until it was shown.
+    Changes by the agent's commands wait in `state/unseen_changes/` until they are shown.
     """
 
     def __init__(self, paths: DataPaths, journal: Journal, disk: Disk | None = None) -> None:
@@ -71,37 +71,38 @@ class UndoStore:
         write_atomically(self._disk, self._place(change.key), json.dumps(row).encode(), PRIVATE)
 
     def text(self, file: SharedFile) -> str | None:
-        """What it holds now; None if it is not there. Raises `Unreadable`."""
+        """The current text of the file; None if there is no file. Raises `Unreadable`."""
         return text_at(self._disk, self._paths.root / str(file))
 
     def leave(self, change: FileChange) -> None:
-        """Note what a command is about to do, to be shown to the owner when it is done.
+        """Record what a command is about to do, to be shown to the owner once it is done.
 
-        To be called with the lock of the file's folder held, which is kept until it is done: so
-        nothing is done that is not noted. Raises `WriteFailed`.
+        The caller holds the lock of the file's folder until the change is made, so that no change
+        goes unrecorded. Raises `WriteFailed`.
         """
         _make(self._unseen)
         row = {**_row(change), "after": change.after, "by": change.by, "at": change.at.isoformat()}
-        # By the real clock, and under the lock: so they stand in the order of what was done.
+        # The real clock under the lock keeps the records in the order of the changes.
         place = self._unseen / f"{time.time_ns():020d}-{change.key}.json"
         write_atomically(self._disk, place, json.dumps(row).encode(), PRIVATE)
 
     def unseen(self) -> Sequence[FileChange]:
-        """What commands have changed and the owner was not shown, the oldest first.
+        """The changes by commands that the owner was not shown, oldest first.
 
-        What was noted but never done, because the command was killed, is forgotten.
+        Changes that were recorded but never made, because the command was killed, are forgotten.
         """
         waiting = self._waiting()
         locks = dict.fromkeys(self._lock_of(each.file) for each in waiting)
         for lock in locks:
             with FileLock(lock).held():
-                # Whoever held the lock has done what it had noted by now.
+                # A command makes its change before it releases the lock, so recorded changes are
+                # now final.
                 noted = [each for each in self._waiting() if self._lock_of(each.file) == lock]
                 self._forget_undone(noted)
         return self._waiting() if locks else ()
 
     def forget(self, key: str) -> None:
-        """It was shown, or will never be done."""
+        """Forget a change that was shown or will never be made."""
         if _KEY.fullmatch(key):
             for place in self._places():
                 if place.stem.endswith(f"-{key}"):
@@ -112,7 +113,7 @@ class UndoStore:
         if former is None:
             return UndoOutcome.GONE, None
         with FileLock(self._lock_of(former.file)).held():
-            # Another click may have been faster.
+            # A second click may have been faster.
             end = UndoOutcome.GONE if self._former(key) is None else self._undone(key, former)
             return end, former.file
 
@@ -131,11 +132,11 @@ class UndoStore:
         if before is None:
             remove_durably(self._disk, path)
         else:
-            # A link stays a link: what it leads to is what is changed.
+            # Keep a link and change its target.
             write_atomically(self._disk, path.resolve(), _bytes(before), SHARED)
 
     def _former(self, key: str) -> _UndoEntry | None:
-        """None if it is not there any more, or is not one that this program has written."""
+        """The entry; None if it is gone, or was not written by this program."""
         try:
             row = json.loads(self._disk.read(self._place(key), SizeLimit.FORMER_JOB))
             file = _file(row)
@@ -156,7 +157,7 @@ class UndoStore:
         return [self._unseen / name for name in sorted(names) if name.endswith(".json")]
 
     def _noted(self, place: Path) -> FileChange | None:
-        """None for a file that this program has not written, or that was shown in between."""
+        """The change; None for a foreign file, or one that was shown since it was listed."""
         key = place.stem.rpartition("-")[2]
         with suppress(OSError, ValueError, KeyError, TypeError):
             row = json.loads(self._disk.read(place, SizeLimit.FORMER_JOB))
@@ -168,7 +169,7 @@ class UndoStore:
         return None
 
     def _forget_undone(self, noted: Sequence[FileChange]) -> None:
-        """What a later change began with, was done; else the file tells."""
+        """Forget changes never made: the file is as before, and no later change builds on them."""
         for number, change in enumerate(noted):
             of_file = (each for each in noted[number + 1 :] if each.file == change.file)
             if any(later.before == change.after for later in of_file):
@@ -198,9 +199,9 @@ class UndoStore:
 
 
 class CommandNotes:
-    """Notes what a command of the agent does in one folder of jobs, before it is done.
+    """Records what a command of the agent does in one folder of jobs, before it is done.
 
-    `by` says where the agent called it.
+    `by` says where the agent called the command.
     """
 
     def __init__(self, former: UndoStore, folder: JobFolder, by: str, at: datetime) -> None:
@@ -210,7 +211,10 @@ class CommandNotes:
         self._at = at
 
     def leave(self, name: str, after: str | None) -> str:
-        """With the lock of the folder held. Returns the key. Raises `StorageError`."""
+        """Record a change; the caller holds the folder's lock.
+
+        Returns a key. Raises `StorageError`.
+        """
         key = secrets.token_hex(4)
         file = JobFile(self._folder, name)
         before = self._former.text(file)
@@ -218,7 +222,7 @@ class CommandNotes:
         return key
 
     def forget(self, key: str) -> None:
-        """It will not be done."""
+        """Forget a change that will not be made."""
         self._former.forget(key)
 
 
@@ -241,7 +245,7 @@ def _make(folder: Path) -> None:
 
 
 def _digest(text: str | None) -> str:
-    """Empty where there is no file."""
+    """The digest of the text; empty if there is no file."""
     return "" if text is None else hashlib.sha256(_bytes(text)).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Fields in YAML, where the plain reader does not suffice."""
+"""Reads the fields in YAML that the plain reader cannot read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TAG = "tag:yaml.org,2002:"
 
 
 class _StrictLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML 1.2's few implicit types instead of 1.1's many."""
+    """Resolves only the few implicit types of YAML 1.2, not the many of 1.1."""
 
     yaml_implicit_resolvers: dict[str | None, Any] = {  # noqa: RUF012 - PyYAML's own way
         None: [(_TAG + kind, re.compile(rf"(?:{form})\Z")) for kind, form in IMPLICIT_TYPES]
@@ -31,7 +31,7 @@ class _StrictLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ign
 
 
 class Place(NamedTuple):
-    """Where a field stands in the text: its key, and its value's own text."""
+    """The place of a field in the text: its key, and the text of its value."""
 
     key_start: int
     value_start: int
@@ -39,7 +39,7 @@ class Place(NamedTuple):
 
 
 def yaml_fields(head: str) -> Mapping[str, Field]:
-    """Raises `BadDocument`."""
+    """The fields by name. Raises `BadDocument`."""
     fields: dict[str, Field] = {}
     seen: set[int] = set()
     for key, value in _compose(head):
@@ -52,7 +52,7 @@ def yaml_fields(head: str) -> Mapping[str, Field]:
 
 
 def yaml_place(head: str, name: str) -> Place | None:
-    """Where the field of that name stands in `head`; None if it does not."""
+    """The place of the field in `head`; None if there is no such field."""
     for key, value in _compose(head):
         if field_name(_key(key)) == name:
             return Place(int(key.start_mark.index), *_extent(head, value))
@@ -60,7 +60,7 @@ def yaml_place(head: str, name: str) -> Place | None:
 
 
 def _extent(head: str, node: yaml.Node) -> tuple[int, int]:
-    """The marks of a block also span the comments that follow it."""
+    """The extent of the node, without the comments after it, which the marks of a block include."""
     last = node
     while isinstance(last, yaml.CollectionNode) and last.value and not last.flow_style:
         last = last.value[-1][1] if isinstance(last, yaml.MappingNode) else last.value[-1]
@@ -85,7 +85,7 @@ def _compose(head: str) -> list[tuple[yaml.Node, yaml.Node]]:
 
 
 def _refuse_depth(head: str) -> None:
-    """Refuse what is nested so deeply that composing it would overflow the C stack."""
+    """Refuse nesting so deep that composing it would overflow the C stack."""
     if len(head) > _LONGEST:
         raise BadDocument(None, f"the fields are longer than {_LONGEST} characters")
     if sum(map(head.count, ("[", "{", "- ", "? "))) <= _DEEPEST:
@@ -99,7 +99,7 @@ def _refuse_depth(head: str) -> None:
 
 
 def _explained(error: yaml.MarkedYAMLError, head: str) -> BadDocument:
-    """The parser's complaint in words that help a person."""
+    """Explain the parser's error to a person."""
     mark = error.problem_mark or error.context_mark
     at = mark.line if mark is not None else 0
     lines = head.splitlines()
@@ -127,7 +127,7 @@ def _key(node: yaml.Node) -> str:
 
 
 def _plain(node: yaml.Node, seen: set[int]) -> object:
-    """`seen` holds the nodes met so far: one that is met twice has an alias."""
+    """The plain value; `seen` has the nodes so far, and a node found twice has an alias."""
     if id(node) in seen:
         raise BadDocument(_line(node), "anchors and aliases (& and *) are not used here")
     seen.add(id(node))

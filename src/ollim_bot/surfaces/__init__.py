@@ -1,1 +1,1 @@
-"""Where the owner and the bot meet, each behind `ChatSurface`."""
+"""The surfaces through which the owner and the bot talk, each behind `ChatSurface`."""

@@ -1,1 +1,1 @@
-"""What the agent may do: the gates that every call of a tool passes."""
+"""The agent's tools, and the gates that every tool call passes."""

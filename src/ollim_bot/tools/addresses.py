@@ -111,7 +111,7 @@ def _plain_host(netloc: str) -> str:
 
 
 def _is_public_host(host: str, resolver: Resolver) -> bool:
-    """Raises `OSError` for a name without addresses."""
+    """Whether all addresses of the host are public. Raises `OSError` if it has none."""
     address = _written_address(host)
     if address is not None:
         return _is_public(address)
@@ -124,7 +124,7 @@ def _is_public_host(host: str, resolver: Resolver) -> bool:
 
 
 def _written_address(host: str) -> IPv4Address | IPv6Address | None:
-    """Also in rare notations: `127.1`, `0x7f000001`, `2130706433`, `0177.0.0.1`."""
+    """The address that the host spells out, also in rare forms: `127.1`, `0x7f000001`."""
     if ":" in host:
         return IPv6Address(host)
     try:

@@ -1,4 +1,4 @@
-"""What the tools of one session work with."""
+"""What the tools of one session use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ollim_bot.store.store import Store
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
-# May be called more than once for one payment, and changes nothing but what it returns.
+# May be called more than once for one payment, and has no effect except its result.
 Payment = Callable[[PingBudget], tuple[PingBudget, PingVerdict]]
 
 
@@ -37,14 +37,14 @@ class Poster(Protocol):
         pay: Payment | None = None,
         prompts: Sequence[ButtonPrompt] = (),
     ) -> PingVerdict:
-        """Send it for `run`, so that a reply to it leads to the session of the run.
+        """Send the message for `run`, so that a reply to it leads to the session of the run.
 
-        The payment, the message and the prompts behind its buttons are one step; nothing is sent
-        if `pay` refuses. Raises `NotStored` if the disk is full.
+        The payment, the message and the prompts behind its buttons are one step; nothing is sent if
+        `pay` refuses. Raises `NotStored` if the disk is full.
         """
 
     async def arrival(self, message_id: MessageId) -> Arrival:
-        """Wait a moment for the channels to confirm what was sent.
+        """Wait a moment for the channels to confirm the message.
 
         Raises `DeliveryFailed` if all of them refuse it; the payment is then given back.
         """
@@ -60,7 +60,7 @@ def docs_folder() -> Path:
 
 
 async def _without_effect(_: Intent) -> None:
-    """A background run has no conversation to change."""
+    """Ignore the request: a background run has no conversation to change."""
 
 
 @dataclass(slots=True)

@@ -112,7 +112,7 @@ def _score(terms: _Terms, weights: Mapping[str, float]) -> float:
 
 
 def _asked(query: str) -> Set[str]:
-    """Short words count only in a query that has no longer ones."""
+    """The terms of a query. Short words count only if there are no longer ones."""
     return _phrases(query) or _terms(query)
 
 

@@ -103,7 +103,7 @@ def _button(given: Arguments) -> Button:
 
 
 def _wrong_actions(card: Card) -> Sequence[str]:
-    """Every other action belongs to the program: a click on it may approve something."""
+    """Refuse all other actions, which belong to the program: a click may approve something."""
     return [
         f"The action of “{one.label}” has to be `agent:<prompt>`, with a prompt, or `dismiss`."
         for one in card.buttons

@@ -88,7 +88,7 @@ _NO_TAINT = TaintCheck()
 
 
 def main_tools() -> Sequence[Pattern]:
-    """The patterns without a policy of the owner."""
+    """The patterns of the conversation without a policy of the owner."""
     return [Pattern.of(text) for text in MAIN_TOOLS]
 
 
@@ -189,9 +189,9 @@ class BackgroundTools:
         return await asyncio.to_thread(self._missing, job.spec.skills)
 
     def gate(self, run: Run) -> Gate:
-        """Both the patterns at the start of the run and the current policy must allow a call.
+        """The gate of a run: its patterns at the start and the current policy must allow a call.
 
-        So a removed permission ends at once, and an added one is for the next run.
+        So a removed permission ends at once, and an added one counts for the next run.
         """
         at_start = _patterns(run.policy.tools)
         own = _patterns(own_tools(run.job.spec)) if run.job is not None else ()

@@ -39,10 +39,10 @@ Guard = Callable[[ToolCall], str | None]
 # Names that unknown tools may give to a path argument.
 _PATH_ARGUMENTS = ("file_path", "notebook_path", "path", "directory", "folder", "cwd")
 _SUBAGENTS = frozenset({"Agent", "Task"})
-# Checking one takes a tenth of a millisecond.
+# Checking one path takes a tenth of a millisecond.
 _MOST_PATHS = 2000
 _CHANGING_FOLDER = frozenset({"cd", "pushd", "popd"})
-# These search the current folder if no path is given, and which word is a path is unclear.
+# These programs search the current folder if no path is given, and any word may be a path.
 _RECURSIVE = {
     "rgrep": re.compile(""),
     "ls": re.compile(r"-[A-Za-z0-9]*R|--rec"),
@@ -206,7 +206,7 @@ def address_guard(call: ToolCall, resolver: Resolver) -> str | None:
 
 
 def _subagent_problem(call: ToolCall) -> str | None:
-    """With `isolation`, git would copy the folder to a place outside the data directory."""
+    """Refuse `isolation`: git would copy the folder to a place outside the data directory."""
     is_apart = call.tool in _SUBAGENTS and bool(call.arguments.get("isolation"))
     return texts.SAME_FOLDER if is_apart else None
 
@@ -237,7 +237,7 @@ def _command_problem(command: str, policy: PathPolicy) -> str | None:
 
 
 def _own_command_problem(words: Sequence[str], policy: PathPolicy) -> str | None:
-    """Arguments of our commands are texts: only a whole word counts as a path."""
+    """Check a command of ours: its arguments are texts, so only a whole word may be a path."""
     if owners := owners_command(words):
         return owners_command_refusal(owners)
     whole = (*words, *(word.partition("=")[2] for word in words if word.startswith("-")))

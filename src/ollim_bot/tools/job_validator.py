@@ -97,7 +97,7 @@ class JobValidator:
             )
 
     def _of_command(self, call: ToolCall) -> Iterator[str]:
-        """The same limit for tools that a command would allow a job."""
+        """Apply the same limit to tools that a command would allow a job."""
         words = shell_words(text_argument(call.arguments, "command")) or ()
         joined = (word.removeprefix(f"{_FLAG}=") for word in words if word.startswith(f"{_FLAG}="))
         apart = (words[at] for at, word in enumerate(words[:-1], 1) if word == _FLAG)
@@ -110,7 +110,7 @@ class JobValidator:
 def _against_initiative(
     was: FileReading, will_be: FileReading, setter: Setter | None
 ) -> Iterable[str]:
-    """A job set by a background run says so, and the agent may not remove that mark."""
+    """A background run marks each job that it sets, and the agent may not remove that mark."""
     if setter is None:
         return [] if will_be.set_by == was.set_by else [f"set-by: {NOT_ONES_OWN}"]
     return [] if will_be.job is None else objections(was.job, will_be.job, setter)

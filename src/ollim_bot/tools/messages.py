@@ -164,7 +164,7 @@ async def _charged(
     order: Order | None,
     pay: Payment,
 ) -> PingVerdict:
-    """What the owner has ordered is taken first, so that the program does not deliver it too."""
+    """Take the order before paying, so that the program does not deliver the reminder too."""
     if order is not None and not order.take():
         return PingRefused(_REMINDED)
     try:
@@ -219,7 +219,7 @@ async def _ping_user(context: ToolContext, given: Arguments) -> ToolAnswer:
 async def _ping_of_reminder(
     context: ToolContext, job: Reminder, words: str, *, is_critical: bool
 ) -> ToolAnswer:
-    """The ping has the reminder's buttons."""
+    """Send the ping with the reminder's buttons."""
     prompt = new_prompt(note_of(job), context.clock.now())
     message = message_of(context, words, card=reminder_card(words, prompt.key))
     return await send(context, message, is_critical=is_critical, prompts=[prompt])

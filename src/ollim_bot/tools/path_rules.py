@@ -18,7 +18,7 @@ _STATE = "state"
 _SETTINGS = ".env"
 _HISTORY = ".git"
 _POLICY = "tool-policy.yaml"
-# Also in subfolders: the engine looks for skills, commands and servers wherever it works.
+# Protected in subfolders too: the engine looks for skills, commands and servers where it works.
 _ENGINE = ".claude"
 _SERVERS = ".mcp.json"
 # The owner's own tool servers, with their keys.
@@ -32,7 +32,7 @@ _OF_JOBS = (JobFolder.ROUTINES, JobFolder.REMINDERS, JobFolder.WEBHOOKS)
 _UNCLEAR_GLOB = re.compile(r"[!\[\]{}(),\\\s]")
 _WILD = re.compile(r"[*?]")
 _NOWHERE = ("/", "/dev/null")
-# No file system allows a longer one.
+# No file system allows a longer path.
 LONGEST_PATH = 4096
 # A folder with more entries is refused: checking them takes too long.
 MOST_ENTRIES = 20_000
@@ -97,7 +97,7 @@ def files_below(start: str) -> Iterator[str]:
 
 
 def entries_below(start: str) -> Iterator[str]:
-    """Files, folders, and links to either."""
+    """All files, folders, and links to either, below a folder."""
     for folder, folders, files in os.walk(os.path.realpath(start)):
         yield from (os.path.join(folder, name) for name in (*folders, *files))
 
@@ -252,7 +252,7 @@ class PathPolicy:
         return self._problem(path, PathRules.of(self.root), writing=True)
 
     def to_search(self, where: str, glob: str, *, begins_at_glob: bool) -> str | None:
-        """A search reads every file below a folder whose name matches.
+        """Judge a search, which reads every file below a folder whose name matches.
 
         `begins_at_glob` means that the search begins in the folder that the glob names.
         """
@@ -272,7 +272,7 @@ class PathPolicy:
         )
 
     def to_name(self, paths: Iterable[str]) -> str | None:
-        """For a command that may use the paths in any way, or not at all."""
+        """Judge a command that may use the paths in any way, or not at all."""
         rules = PathRules.of(self.root)
         leading = [(path, place) for path in paths for place in self._places(path)]
         for _, place in leading:
@@ -282,7 +282,7 @@ class PathPolicy:
         return next((texts.protected(path) for path, place in leading if place == second), None)
 
     def to_hand_over(self, paths: Iterable[str]) -> str | None:
-        """For a program that may use a path and everything below it in any way."""
+        """Judge a program that may use a path and everything below it in any way."""
         rules = PathRules.of(self.root)
         reasons = (self._handed_over(path, rules) for path in dict.fromkeys(paths))
         return next(filter(None, reasons), None)

@@ -96,7 +96,7 @@ async def _list_reminders(context: ToolContext, _: Arguments) -> ToolAnswer:
     report = await asyncio.to_thread(context.shelves.reminders.report)
     now = context.clock.now()
     zone = now.tzinfo or UTC
-    # In UTC: two instants of one zone are compared as its clocks show them.
+    # Compare in UTC: Python compares instants of one zone by wall clock.
     waiting = sorted(report.jobs, key=lambda one: one.item.due(zone).astimezone(UTC))
     lines = [f"- {_line(one.item, now)} ({_relative(context, one.path)})" for one in waiting]
     return ToolAnswer("\n".join([*lines, *report.problems]) or "There are no reminders.")

@@ -1,4 +1,4 @@
-"""Puts the tools of one session together."""
+"""Assembles the tools of one session."""
 
 from __future__ import annotations
 

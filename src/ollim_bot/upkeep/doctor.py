@@ -93,7 +93,7 @@ _LATER = "Run `ollim-bot doctor` when the machine is less busy."
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`look` may be slow and may raise: the other checks are made all the same."""
+    """`look` may be slow and may raise, without an effect on the other checks."""
 
     name: str
     look: Callable[[], Iterable[DoctorFinding]]

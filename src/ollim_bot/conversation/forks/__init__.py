@@ -1,1 +1,1 @@
-"""Interactive forks: a branch of the conversation, from its opening to one of three ends."""
+"""Interactive forks: branches of the conversation, each with one of three ends."""

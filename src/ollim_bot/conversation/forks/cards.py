@@ -1,4 +1,4 @@
-"""What the owner sees of a fork: its beginning, its end, and what is asked in between."""
+"""The cards and notes that show a fork to the owner."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def entry_id(fork_id: str) -> MessageId:
 
 
 def fork_of(message_id: MessageId) -> str:
-    """The fork whose entry card a message is."""
+    """The id of the fork whose entry card has this message id."""
     return message_id.removeprefix(_CARD)
 
 

@@ -1,4 +1,4 @@
-"""Entering and leaving a fork, by command, button, or idleness."""
+"""Opens and ends forks by command, by button, or after idle time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NOBODY = ""
 
 
 class ForkRequests:
-    """Puts what is wanted of a fork into the line; it is done when it is its turn."""
+    """Queues commands about forks in the inbox."""
 
     def __init__(self, state: ConversationState, clock: Clock) -> None:
         self._state = state
@@ -43,7 +43,7 @@ class ForkRequests:
         await self._state.append(Accepted(call.at, call))
 
     async def want(self, intent: Intent) -> None:
-        """What the agent has asked for waits until its turn has ended."""
+        """Queue what the agent asked for, to run after the agent's current turn."""
         if isinstance(intent, EnterFork):
             idle = {} if intent.idle_minutes is None else {"idle_minutes": str(intent.idle_minutes)}
             await self._put_unless_waiting(ENTER, topic=intent.topic, **idle)
@@ -60,7 +60,7 @@ class ForkRequests:
                 await self.put(EXIT, fork=fork.id)
 
     async def note_idle(self, fork: Fork) -> None:
-        """The fork was idle for as long as it may be."""
+        """Queue the command for a fork that has reached its idle limit."""
         await self._put_unless_waiting(IDLE, fork=fork.id)
 
     def call(
@@ -80,7 +80,7 @@ class ForkRequests:
 
 
 class ForkCommands:
-    """Each names the fork that it is about; where that is over, nothing is left to do."""
+    """Runs the commands about forks. A command that names a fork that is not open does nothing."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class ForkCommands:
             turn = self._turn(call, fork.id, ProgramTurnReason.FORK_REPORT)
             name = InputId(f"last-{call.id}")
             last = self._requests.call(name, REPORT, fork=fork.id, is_last="yes")
-            # In line at once, so that the fork ends even if the agent leaves no summary.
+            # Queue the end at once, so that the fork ends even if the agent leaves no summary.
             await self._state.append(Accepted(turn.at, turn), Accepted(last.at, last))
         return ""
 
@@ -171,7 +171,7 @@ class ForkCommands:
         return ""
 
     def _prompt(self, tx: Transaction, note: ChatMessage, turn: ProgramTurn, now: datetime) -> None:
-        """The owner and the agent are told that the fork is idle."""
+        """Tell the owner and the agent that the fork is idle."""
         self._posting.add_note(tx, note)
         tx.inbox.append(Accepted(turn.at, turn))
         change_fork(tx, lambda fork: fork.prompted(now))
@@ -187,7 +187,7 @@ class ForkCommands:
         return ProgramTurn(name, _NOBODY, self._clock.now(), occasion, fork, topic)
 
     def _summary(self, fork: Fork) -> str:
-        """The agent's, if it has left one by now."""
+        """The agent's newest summary, from a waiting report command or from the fork."""
         calls = (each for each in self._state.inbox.waiting if isinstance(each, CommandCall))
         asked = (call.arguments for call in calls if call.name == REPORT)
         about_it = (given for given in asked if given.get("fork") == fork.id)
@@ -199,7 +199,7 @@ class ForkCommands:
 
 
 class ForkButtons:
-    """`stop` ends the answer that is being written."""
+    """Answers the buttons of fork cards. `stop` ends the answer that is being written."""
 
     def __init__(
         self,
@@ -231,7 +231,7 @@ class ForkButtons:
         return put
 
     async def _exit(self, surface: str, message: ChatMessage, button: Button) -> CommandAnswer:
-        """Whoever wants to leave does not wait for the end of an answer, but for the first one."""
+        """Leave at once, except before the first answer: that answer is waited for."""
         answer = await self._putting(EXIT)(surface, message, button)
         fork = self._state.fork
         if not answer.is_error and fork is not None and fork.has_answered:
@@ -244,7 +244,7 @@ _BETWEEN_LOOKS = 5.0
 
 
 class IdleWatch:
-    """Notes a fork that was idle for as long as it may be, but not while it talks."""
+    """Queues the idle command for a fork at its idle limit, once no turn is running."""
 
     def __init__(self, state: ConversationState, requests: ForkRequests, clock: Clock) -> None:
         self._state = state
@@ -252,7 +252,7 @@ class IdleWatch:
         self._clock = clock
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         while True:
             change = asyncio.ensure_future(self._next_fork())
             alarm = asyncio.ensure_future(self._alarm())
@@ -266,7 +266,7 @@ class IdleWatch:
                 alarm.cancel()
 
     async def _next_fork(self) -> None:
-        """Wait until another fork is open, or another thing is known of it."""
+        """Wait until the open fork, or a field of it, has changed."""
         before = self._state.fork
         while self._state.fork == before:
             await self._state.next_change()
@@ -278,7 +278,7 @@ class IdleWatch:
             return
         while fork.verdict(now := self._clock.now()) is IdleAction.KEEP:
             if fork.last_activity > now:
-                # The clock was set back: it must not keep the fork open for as long as that.
+                # The clock was set back, which must not prolong the fork.
                 await self._state.transact(partial(_rest, now=now))
                 return
             await self._clock.sleep(max(fork.remaining(now).total_seconds(), _SHORTEST))

@@ -1,4 +1,4 @@
-"""The fork that is open, and the replies that lead into one."""
+"""The open fork, and the replies that lead into a fork."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from ollim_bot.store.transaction import Transaction
 
 
 class Forks:
-    """At most one is open, and the owner speaks with `current`.
+    """Opens and ends the fork, of which at most one is open; `current` is the owner's session.
 
-    A command that a crash has cut off is run again from its beginning, under the same names.
+    A command that a crash cut off can be run again from its beginning, with the same ids.
     """
 
     def __init__(
@@ -65,11 +65,11 @@ class Forks:
         return self._main if self.open is None else self._session
 
     def spoken_in(self, *, in_fork: bool) -> ChatSession:
-        """Where a turn was begun."""
+        """The session in which a turn was begun."""
         return self._session if in_fork and self.open is not None else self._main
 
     async def close(self) -> None:
-        """End the engine's processes; everything can be opened again."""
+        """End the engine's processes. The sessions can be opened again."""
         await self._session.close()
         await self._main.close()
 
@@ -82,9 +82,9 @@ class Forks:
         origin: ForkOrigin | None = None,
         first: ProgramTurn | None = None,
     ) -> None:
-        """`origin` is what it goes on from, where that is not the main session.
+        """Open a fork of the main session, or of `origin`, unless a fork is open.
 
-        `first` is the turn that it begins with.
+        `first` is the first turn of the fork.
         """
         now = self._clock.now()
         length = await self._length_of(origin.session if origin else self._state.session)
@@ -114,7 +114,7 @@ class Forks:
         await self._state.transact(step)
 
     async def end(self, how: ForkExit) -> None:
-        """End the open fork, if there is one. A save has to have no obstacle."""
+        """End the open fork, if there is one. The caller makes sure that a save is possible."""
         fork, now = self.open, self._clock.now()
         if fork is None:
             return
@@ -138,12 +138,12 @@ class Forks:
         await self._state.transact(lambda tx: self._add_card(tx, message))
 
     def _add_card(self, tx: Transaction, message: ChatMessage) -> None:
-        """Once for an id."""
+        """Post the card unless a message with its id exists."""
         if tx.messages.get(message.id) is None:
             self._poster.add_to_log(tx, message)
 
     def _close_entry(self, tx: Transaction, fork: Fork) -> None:
-        """Its buttons lead nowhere any more."""
+        """Disable the buttons of the entry card."""
         entry = tx.messages.get(cards.entry_id(fork.id))
         if entry is None or entry.card is None:
             return
@@ -151,7 +151,7 @@ class Forks:
         self._poster.add_to_log(tx, replace(entry, card=replace(entry.card, buttons=used)))
 
     async def _length_of(self, session: SessionId | None) -> int:
-        """In tokens, as its last answer told; 0 where that is not known."""
+        """The length of the session in tokens, as of its last answer; 0 if unknown."""
         return await self._chat.context_of(session) if session is not None else 0
 
 
@@ -165,12 +165,11 @@ def _end(tx: Transaction, fork: Fork, how: ForkExit, now: datetime) -> None:
 
 
 def _card_message(message_id: MessageId, card: Card, now: datetime) -> ChatMessage:
-    """A card that belongs to the open fork."""
     return ChatMessage(message_id, now, Author.PROGRAM, card.text, card=card, in_fork=True)
 
 
 class Replies:
-    """Leads a reply to a message of a fork or of a background run into a fork of its own."""
+    """Routes a reply to a message of a fork or of a background run into a fork of its own."""
 
     def __init__(
         self,
@@ -187,7 +186,7 @@ class Replies:
         self._clock = clock
 
     async def origin(self, reply_to: MessageId | None) -> ForkOrigin | None:
-        """Which session had sent what is replied to, if it was a fork or a background run."""
+        """The fork or background run that sent the message; None for the main session."""
         if reply_to is None or not reply_to.isdecimal():
             return None
         records = await self._store.read(lambda tx: tx.fork_messages.get())
@@ -200,7 +199,7 @@ class Replies:
         return ForkOrigin(found.record.fork_session_id, sent, is_expired)
 
     async def route(self, asked: Sequence[TurnRequest]) -> tuple[str, ...]:
-        """Open a fork where a reply wants one; gives what has to be said about it."""
+        """Open a fork for a reply that needs one; returns notes for the owner."""
         notes: list[str] = []
         for message in asked:
             if isinstance(message, OwnerMessage) and message.origin is not None:
@@ -220,7 +219,7 @@ class Replies:
         return []
 
     async def _is_main(self, session: SessionId) -> bool:
-        """Whether it is, or once became, the main conversation."""
+        """Whether the session is, or once became, the main conversation."""
         if session == self._state.session:
             return True
         events = await self._store.read(lambda tx: tx.session_history.all())

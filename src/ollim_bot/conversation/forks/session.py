@@ -1,4 +1,4 @@
-"""The session of the fork that is open."""
+"""The session of the open fork."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _POLICY = RunPolicy(RunKind.FORK, MAIN_TOOLS)
 
 
 def change_fork(tx: Transaction, change: Callable[[Fork], Fork]) -> None:
-    """Nothing, if no fork is open."""
+    """Change the open fork; without one, do nothing."""
     fork = tx.fork.get()
     if fork is not None:
         tx.fork.put(change(fork))
 
 
 class ForkSession(ChatSession):
-    """Of the fork that is open; it is closed before another one opens."""
+    """The session of the open fork; closed before another fork opens."""
 
     in_fork = True
     header = READ_ONLY
@@ -68,7 +68,7 @@ class ForkSession(ChatSession):
         return Run(_POLICY, now, session=session, parent=self._fork.parent)
 
     def claim(self, tx: Transaction) -> PendingUpdates:
-        """The updates stay where they are: the main session will see them too."""
+        """The updates new to the fork. They stay pending for the main session."""
         fork = tx.fork.get()
         return PendingUpdates() if fork is None else fork.unseen(tx.updates.get())
 
@@ -120,7 +120,7 @@ class ForkSession(ChatSession):
         except SessionLost:
             if parent is None:
                 raise
-            # Without what was said before, but the owner can be answered.
+            # The fork loses its history, but the owner gets an answer.
             step = self._losing(lambda fork: replace(fork, resumed_at=None))
             await self._state.transact(step)
             return await self._enter(new)
@@ -152,7 +152,7 @@ class ForkSession(ChatSession):
         await self._state.transact(step)
 
     def _losing(self, change: Callable[[Fork], Fork]) -> Step[None]:
-        """Tell it at once, and in the fork: a notice may have to wait until it has ended."""
+        """Post a note in the fork, because a notice might wait until the fork has ended."""
         note = self._posting.note(cards.LOST, name=f"fork-lost-{self._fork.id}")
 
         def step(tx: Transaction) -> None:
@@ -169,7 +169,7 @@ def _name(tx: Transaction, fork: Fork, session_id: SessionId, now: datetime) -> 
 
 
 def fork_spec(base: Spec, store: Store) -> Spec:
-    """Like the main session, but for the model and how much it thinks."""
+    """The specification of the main session, with the model and the thinking of forks."""
 
     async def spec() -> SessionSpec:
         config, fork = await store.read(lambda tx: (tx.config.get(), tx.fork.get()))

@@ -1,1 +1,1 @@
-"""Jobs as the conversation shows and runs them."""
+"""Jobs in the conversation: their cards, their buttons, and their foreground runs."""

@@ -1,4 +1,4 @@
-"""Buttons of job cards."""
+"""The buttons on job cards."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class _Done:
 
 
 class JobButtons:
-    """A card shows its job as it is after the click, with what can be done about it then."""
+    """Answers the buttons on job cards. After a click, the card shows the changed job."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class JobButtons:
         return CommandAnswer(f"Running now: {title}. `/runs` shows what comes of it.")
 
     def _doing(self, do: Callable[[str], _Done]) -> Action:
-        """`do` waits for the disk: it is called in a thread."""
+        """An action that calls `do` in a thread, because `do` waits for the disk."""
 
         async def run(_: str, message: ChatMessage, button: Button) -> CommandAnswer:
             try:
@@ -126,7 +126,7 @@ class JobButtons:
         return self._done(f"Paused: {job.spec.short_title}.", job)
 
     def _resume(self, name: str) -> _Done:
-        """Neither paused nor skipped from now on."""
+        """Enable the job and remove all its skips."""
         job = self._shelved(name).item
         if not job.spec.enabled:
             job = self._amended(job, {"enabled": None})
@@ -154,7 +154,7 @@ class JobButtons:
         return self._done(text, job, is_left=True)
 
     def _snooze(self, data: str) -> _Done:
-        """Counted from its moment, or from now if that has passed."""
+        """Count from the reminder's due moment, or from now if that has passed."""
         name, _, wait = data.rpartition(":")
         job, now = self._shelved(name).item, self._clock.now()
         if not isinstance(job, Reminder):
@@ -216,14 +216,14 @@ class JobButtons:
         self._store.run(step)
 
     def _text(self, file: JobFile) -> str | None:
-        """None where it cannot be had: it is cancelled all the same, for good."""
+        """None if the file cannot be read: the job is then cancelled without an Undo."""
         try:
             return self._files.text(file)
         except StorageError:
             return None
 
     def _kept(self, file: JobFile, before: str, now: datetime) -> str | None:
-        """The key of the Undo."""
+        """Keep the text for an Undo; returns its key, or None if that failed."""
         key = secrets.token_hex(4)
         try:
             self._former.keep(FileChange(key, file, before, None, now))

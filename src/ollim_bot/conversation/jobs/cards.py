@@ -1,7 +1,7 @@
-"""The cards that tell the owner what the agent has changed, and what an Undo answers.
+"""The cards that tell the owner what the agent has changed, and the answers to an Undo.
 
-Most of their words are the agent's, who may have been talked into anything: they are made visible,
-short, and unable to pose as ours.
+Most of the text on a card is the agent's, which untrusted text may have manipulated. So invisible
+characters are shown, the text is short, and it cannot pass for the program's.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _SUBJECTS: Mapping[ProfileFile, str] = {
 
 
 def job_card(job: Job, now: datetime, *, is_new: bool, key: str | None) -> Card:
-    """With the button to undo it, if there is a key for that."""
+    """The card of a changed job; with a key, it has an Undo button."""
     verb = "added" if is_new else "changed"
     title = f"{kind_of(job).capitalize()} {verb}: {one_line(job.spec.title, _LONGEST_TITLE)}"
     return Card(title, "\n".join(_lines(job, now)), buttons=_undo(key))
 
 
 def cancelled_card(kind: str, title: str, key: str | None, *, was_new: bool = False) -> Card:
-    """`was_new` if the agent has added it in the same turn."""
+    """The card of a cancelled job; `was_new` if the agent added it in the same turn."""
     verb = "added and cancelled again" if was_new else "cancelled"
     name = one_line(title, _LONGEST_TITLE)
     return Card(f"{kind.capitalize()} {verb}: {name}", buttons=_undo(key))
@@ -54,7 +54,7 @@ def text_card(
     key: str | None,
     tools: tuple[str, ...] = (),
 ) -> Card:
-    """Of the profile, or of a skill, whose `allowed-tools` are `tools`: what has changed in it."""
+    """The card that shows what changed in the profile, or in a skill with these allowed `tools`."""
     lines, more = difference(before, after)
     described = ["```diff", fenced("\n".join(lines)), "```"] if lines else ["Only its form."]
     if more:
@@ -114,7 +114,7 @@ def _next(routine: Routine, now: datetime) -> Iterator[datetime]:
 
 
 def undone(title: str, end: UndoOutcome) -> str:
-    """What the owner is answered; `title` is that of the card."""
+    """The answer to the Undo of the card with this title."""
     name = literal(title.partition(": ")[2])
     match end:
         case UndoOutcome.REMOVED:
@@ -133,5 +133,5 @@ def for_agent(file: SharedFile, end: UndoOutcome) -> str:
 
 
 def kind_of_file(file: JobFile) -> str:
-    """`routine` for a file in `routines/`."""
+    """The kind of the file: `routine` for a file in `routines/`."""
     return file.folder.removesuffix("s")

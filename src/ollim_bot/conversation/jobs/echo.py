@@ -1,4 +1,4 @@
-"""Tells the owner what the agent has made of jobs, skills and the profile, and takes it back."""
+"""Tells the owner what the agent changed in jobs, skills and the profile, and undoes it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from ollim_bot.tools.job_validator import JobChecker
 from ollim_bot.tools.path_rules import job_files, profile_files
 
 _CANCELLING = "mcp__discord__cancel_reminder"
-# How many seconds pass until what no turn has shown is looked for again.
+# Seconds between two searches for changes that no turn has shown.
 _BETWEEN_LOOKS = 60.0
 
 _logger = logging.getLogger(__name__)
@@ -52,31 +52,32 @@ Post = Callable[[ChatMessage], Awaitable[None]]
 
 
 class Former(Protocol):
-    """What files held before they were changed, on disk for 30 days."""
+    """Keeps what files held before they were changed, on disk for 30 days."""
 
     def keep(self, change: FileChange) -> None:
-        """In place of an earlier change with that key."""
+        """Keep the change; it replaces an earlier change with the same key."""
 
     def unseen(self) -> Sequence[FileChange]:
-        """Changes by the agent's commands that were not shown yet, the oldest first."""
+        """Changes by the agent's commands that were not shown yet, oldest first."""
 
     def forget(self, key: str) -> None:
-        """That one was shown."""
+        """Note that the change was shown."""
 
     def undo(self, key: str) -> tuple[UndoOutcome, SharedFile | None]:
-        """Put back what was there, once, and only if nobody has changed the file since.
+        """Restore the file once, and only if it has not been changed since.
 
-        The file is None where it is not known any more.
+        The file is None if the change is no longer known.
         """
 
 
 @dataclass(slots=True)
 class _Watched:
-    """A file of which one turn may make another: as it was at first, and as it was last told.
+    """A file that a turn may change: its text before the turn, and the text shown last.
 
-    All that a turn does to it is one change: told on one card, and undone as a whole. The disk is
-    asked about it if a tool `is_writing` it; a command says itself what it has done. `may_go` if
-    it is told when the file is gone, `is_known` if what was there at first could be read.
+    All changes of one turn to a file are one change, shown on one card and undone as a whole.
+    `is_writing` says that a tool writes the file, so that the disk is read for changes; commands
+    report their changes themselves. `may_go` says that a removal is shown too. `is_known` says that
+    the text before the turn could be read.
     """
 
     file: SharedFile
@@ -91,7 +92,7 @@ class _Watched:
 
 @dataclass(frozen=True, slots=True)
 class ChangeEcho:
-    """`post` shows a message when it is on disk."""
+    """Shows changes of files on cards. `post` shows a message once it is on disk."""
 
     root: Path
     files: JobChecker
@@ -104,23 +105,23 @@ class ChangeEcho:
     one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def watch(self, by: str = CONVERSATION) -> ChangeWatch:
-        """For one session; `by` is what its commands are told in `CALLED_BY`."""
+        """A watch for one session; its commands carry `by` in `CALLED_BY`."""
         return ChangeWatch(self, by)
 
     async def run(self) -> None:
-        """Show what the commands of no watched turn have changed, until cancelled.
+        """Show the changes that commands made outside a watched turn, until cancelled.
 
-        The bot may have died before it was shown, or the command may have outlived its turn.
+        The bot may have stopped before it showed a change, or a command may have outlived its turn.
         """
         while True:
             try:
                 await ChangeWatch(self, "").show_commands("", in_fork=False)
-            except StorageError:  # it is kept, and shown when there is room
+            except StorageError:  # the change is kept, and shown once there is room
                 _logger.exception("The owner could not be told of a change")
             await self.clock.sleep(_BETWEEN_LOOKS)
 
     async def undo(self, _: str, message: ChatMessage, button: Button) -> CommandAnswer:
-        """The click on a card's Undo. After an error, nothing has changed."""
+        """Answer a click on Undo. After an error, nothing has changed."""
         try:
             end, file = await asyncio.to_thread(self.former.undo, button.data)
         except StorageError as refused:
@@ -135,15 +136,15 @@ class ChangeEcho:
         update = PendingUpdate(self.clock.now(), sentence, f"undo-{key}")
         try:
             await self.store.transact(lambda tx: leave_update(tx, update))
-        except StorageError:  # it is undone all the same, and the file itself says so
+        except StorageError:  # the Undo is done, and the file shows it
             _logger.exception("The agent could not be told of an undone change")
 
 
 class ChangeWatch:
-    """One session's view: `noting` sees what is about to be written, `watching` what was.
+    """The changes of one session: `noting` sees a write before, `watching` sees it after.
 
-    What commands have changed they have noted themselves, with where they were called from. With
-    an empty `by` it is about those of turns that nobody watches.
+    Commands record their own changes, with the session that called them. An empty `by` stands for
+    all commands whose session is not watched now.
     """
 
     def __init__(self, echo: ChangeEcho, by: str) -> None:
@@ -152,14 +153,14 @@ class ChangeWatch:
         self._watched: dict[SharedFile, _Watched] = {}
 
     def noting(self, gate: Gate) -> Gate:
-        """The same gate, which remembers what a file was before a call that it lets through."""
+        """Wrap the gate, to remember what a file held before a call that the gate allows."""
 
         async def noted(call: ToolCall) -> Refusal | None:
             refusal = await gate(call)
             if refusal is None and call.tool in WRITING:
                 await asyncio.to_thread(self._note_writing, call)
             elif refusal is None and call.tool == _CANCELLING and self._by != CONVERSATION:
-                # What the owner asks for is answered; what a run does by itself has to be seen.
+                # In the conversation the agent's answer tells of it; a run needs a card.
                 await asyncio.to_thread(self._note_cancelling, call)
             return refusal
 
@@ -168,7 +169,7 @@ class ChangeWatch:
     async def watching(
         self, events: AsyncIterator[AgentEvent], *, job: str = "", in_fork: bool = False
     ) -> AsyncIterator[AgentEvent]:
-        """The same events; `job` and `in_fork` say where the cards belong."""
+        """Yield the events unchanged; `job` and `in_fork` say where the cards belong."""
         self._echo.watched[self._by] += 1
         try:
             async for event in events:
@@ -178,14 +179,14 @@ class ChangeWatch:
                     self._watched.clear()
                 yield event
         except asyncio.CancelledError:
-            # What was written before a run was cut off counts like everything else.
+            # Show also what was written before the run was cut off.
             await self._look(job, in_fork=in_fork)
             raise
         finally:
             self._echo.watched[self._by] -= 1
 
     async def show_commands(self, job: str, *, in_fork: bool) -> None:
-        """Tell what commands have changed, each once. Raises `StorageError`; the rest is kept."""
+        """Show the changes by commands, each once. After a `StorageError`, the rest is kept."""
         echo = self._echo
         async with echo.one_at_a_time:
             for change in await asyncio.to_thread(echo.former.unseen):
@@ -193,7 +194,8 @@ class ChangeWatch:
                     continue
                 watched = self._watched.get(change.file)
                 if watched is None or not (watched.is_writing or watched.seen == change.before):
-                    # Somebody else has changed it in between: that is not to be undone with it.
+                    # Another writer changed the file in between; the Undo must not revert that
+                    # change.
                     watched = _begun_by(change)
                     self._watched[change.file] = watched
                 card = self._card(watched, change.after, change.before)
@@ -218,7 +220,7 @@ class ChangeWatch:
         try:
             reminder_id = str(call.arguments.get("reminder_id", "")).strip()
             found = self._echo.reminders.get(reminder_id)
-        except OllimError:  # then it cannot be cancelled either
+        except OllimError:  # no such reminder, so the call will fail
             return
         if found.item.spec.set_by:  # else a run could set and cancel its own to write for nothing
             return
@@ -230,7 +232,7 @@ class ChangeWatch:
             before, is_known = None, True
             try:
                 before = self._echo.files.text(file)
-            except StorageError:  # what cannot be read can be told, but not be put back
+            except StorageError:  # an unreadable text can be shown as changed, but not restored
                 is_known = False
             card = numbered_id(self._echo.clock.now(), secrets.randbits(20))
             key = secrets.token_hex(4)
@@ -238,7 +240,7 @@ class ChangeWatch:
         return self._watched[file]
 
     async def _look(self, job: str, *, in_fork: bool) -> None:
-        """A turn goes on, whatever can be told of it."""
+        """Show changes. A failure is logged, and does not stop the turn."""
         try:
             await self.show_commands(job, in_fork=in_fork)
         except StorageError:
@@ -253,14 +255,14 @@ class ChangeWatch:
                 _logger.exception("The owner could not be told of %s", watched.file)
 
     def _written(self, watched: _Watched) -> tuple[str | None, Card | None]:
-        """The text, and its card if it is another one than at the last look."""
+        """The text and its card, if the text differs from the one shown last."""
         text = self._echo.files.text(watched.file)
         if text == watched.seen or (text is None and not watched.may_go):
             return None, None
         return text, self._card(watched, text, watched.seen)
 
     def _card(self, watched: _Watched, after: str | None, last: str | None) -> Card | None:
-        """`last` is what the file held before `after`. None for what is no job."""
+        """`last` is the text before `after`. None if the file is not a job."""
         file, now = watched.file, self._echo.clock.now()
         is_new = watched.before is None and watched.is_known
         key = watched.key if watched.is_known and watched.before != after else None
@@ -307,6 +309,6 @@ class ChangeWatch:
 
 
 def _begun_by(change: FileChange) -> _Watched:
-    """The card's id follows from the change, so that it is one card, also after a crash."""
+    """Derive the card's id from the change, so that a crash does not lead to a second card."""
     card = numbered_id(change.at, int(change.key, 16))
     return _Watched(change.file, change.before, change.before, change.key, card)

@@ -1,4 +1,4 @@
-"""Jobs that are done in the main conversation: put in line, and written down when they end."""
+"""Runs jobs in the main conversation: queues them, and writes their ends to the ledger."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ollim_bot.errors import OllimError
 from ollim_bot.ports import Clock, Shelf
 from ollim_bot.store.transaction import Transaction
 
-# Seconds that a job may take.
+# The time limit of a job in seconds.
 LIMIT = 300
 
 _STATES: Mapping[InputEnd, OccurrenceState] = {
@@ -52,7 +52,7 @@ _logger = logging.getLogger(__name__)
 
 
 class ForegroundJobs:
-    """The inbox keeps a job that waits; the ledger says what became of it, in one row."""
+    """Keeps waiting jobs in the inbox; the ledger has one row for the end of each."""
 
     def __init__(self, reminders: Shelf[Reminder], state: ConversationState, clock: Clock) -> None:
         self._reminders = reminders
@@ -63,7 +63,7 @@ class ForegroundJobs:
     async def run(
         self, job: Job, occurrence: Occurrence, *, late_since: datetime | None = None
     ) -> OccurrenceState:
-        """Put it in line, unless it is there from before a crash, and wait for its end."""
+        """Queue the job, unless it was queued before a crash, and wait for its end."""
         name = InputId(occurrence.id)
         end: asyncio.Future[OccurrenceState] = asyncio.get_running_loop().create_future()
         self._waiting[name] = end
@@ -75,11 +75,11 @@ class ForegroundJobs:
             self._waiting.pop(name, None)
 
     def has(self, occurrence: Occurrence) -> bool:
-        """Whether it stands in line, or is being done."""
+        """Whether the job is queued or running."""
         return self._state.inbox.has(InputId(occurrence.id))
 
     async def withdraw(self, occurrence: Occurrence) -> None:
-        """What it was for has been done; nothing, if it is being done now."""
+        """End a queued job that is no longer needed; a running one goes on."""
         run = main_run(self._clock.now())
 
         def step(tx: Transaction) -> tuple[JobTurn, OccurrenceState] | None:
@@ -95,7 +95,7 @@ class ForegroundJobs:
             self.note_end(*ended)
 
     async def begin(self, turn: JobTurn, run: Run) -> None:
-        """The agent is about to be asked."""
+        """Write the `running` row, before the agent is asked."""
         run.label, run.late_since = turn.title, turn.as_of(run.began).late_since
         run.job = await asyncio.to_thread(self._chained, turn)
         session = run.session
@@ -145,7 +145,7 @@ class ForegroundJobs:
             waiting.set_result(state)
 
     def _chained(self, turn: JobTurn) -> Reminder | None:
-        """The reminder whose follow-up the agent may set."""
+        """The reminder of the turn, for which the agent may set a follow-up."""
         if turn.kind is not JobKind.REMINDER:
             return None
         try:
@@ -156,7 +156,7 @@ class ForegroundJobs:
 
 
 def _accept(tx: Transaction, turn: JobTurn) -> OccurrenceState | None:
-    """Accept it, once; how it has ended, if it was accepted before and has."""
+    """Accept the turn once. Returns how it ended, if it was accepted before and has ended."""
     if not tx.inbox.has(turn.id):
         tx.inbox.append(Accepted(turn.at, turn))
         return None
@@ -165,7 +165,7 @@ def _accept(tx: Transaction, turn: JobTurn) -> OccurrenceState | None:
 
 
 def _has_answer(tx: Transaction, turn: JobTurn) -> bool:
-    """Whether the owner reads something of it in the conversation."""
+    """Whether the conversation shows an answer of the turn."""
     taken = tx.inbox.get().running
     if taken is None or turn.id not in taken.inputs:
         return False

@@ -1,4 +1,4 @@
-"""The cards that show one scheduled job each, with what the owner can do about it."""
+"""The cards that show one scheduled job each, with its buttons."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SNOOZES = {"1h": "Snooze 1 h", "9am": "Next day 9:00"}
 
 
 def next_moment(job: ScheduledJob, skips: Skips, now: datetime) -> datetime | None:
-    """The first that is not skipped; None if there is none."""
+    """The first moment that is not skipped; None if there is none."""
     moment = next_due(job, now, now.tzinfo or UTC)
     if moment is not None and skips.has(occurrence_at(job, moment)):
         return next_due(job, moment, now.tzinfo or UTC)
@@ -28,7 +28,7 @@ def next_moment(job: ScheduledJob, skips: Skips, now: datetime) -> datetime | No
 
 
 def skipped_moment(job: ScheduledJob, skips: Skips, now: datetime) -> datetime | None:
-    """The moment that will be left out, if the owner wants that."""
+    """The moment that a skip would leave out; None if there is none."""
     moment = next_due(job, now, now.tzinfo or UTC)
     is_skipped = moment is not None and skips.has(occurrence_at(job, moment))
     return moment if is_skipped else None

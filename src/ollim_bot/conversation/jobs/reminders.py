@@ -43,20 +43,20 @@ _logger = logging.getLogger(__name__)
 
 
 def delivery_id(occurrence: Occurrence) -> MessageId:
-    """The same for the same occurrence, so that no crash makes two of it."""
+    """Derive the id from the occurrence, so that a crash cannot lead to a second message."""
     digest = hashlib.sha256(occurrence.id.encode()).digest()
     return MessageId(str(int.from_bytes(digest[:7])))
 
 
 class ReminderPoster(Poster, Protocol):
     async def show_unkept(self, message: ChatMessage) -> None:
-        """Show what cannot be kept. To be sent under the same id when there is room."""
+        """Show a message that cannot be stored. It is sent again under the same id later."""
 
 
 class ReminderDelivery:
-    """Delivers a `must` reminder once, unless it was delivered already.
+    """Delivers a `must` reminder exactly once.
 
-    What was only shown, since the disk is full, is owed until it is in the log.
+    On a full disk the reminder is only shown, and stays owed until the log has it.
     """
 
     def __init__(self, store: Store, poster: ReminderPoster, clock: Clock) -> None:
@@ -69,7 +69,10 @@ class ReminderDelivery:
     async def deliver(
         self, reminder: Reminder, occurrence: Occurrence, order: Order, reason: str
     ) -> bool:
-        """False if it could not be sent now. `reason` says why the program does it."""
+        """Deliver the reminder; False if that failed for now.
+
+        `reason` says why the program does it.
+        """
         if not order.take() and occurrence not in self._shown:
             return True
         now = self._clock.now()
@@ -90,11 +93,11 @@ class ReminderDelivery:
         return True
 
     async def was_said(self, occurrence: Occurrence) -> bool:
-        """Whether a message for it stands in the log, by whomever, from before a crash."""
+        """Whether the log has a message for the occurrence, from the agent or from the program."""
         return bool(await self._store.read(lambda tx: tx.messages.of_occurrence(occurrence.id)))
 
     async def flash(self, reminder: Reminder, occurrence: Occurrence, order: Order) -> None:
-        """Show it although it cannot be kept: a full disk must not swallow it."""
+        """Show the reminder although it cannot be stored: a full disk must not swallow it."""
         if order.take() or occurrence in self._shown:
             await self._show(reminder, occurrence)
 
@@ -121,7 +124,7 @@ def _message(
 
 
 class ReminderButtons:
-    """The note behind the buttons is taken once, so that only the first click counts."""
+    """Takes the note behind the buttons once, so that only the first click counts."""
 
     def __init__(self, store: Store, files: JobFileChanges, clock: Clock) -> None:
         self._store = store
@@ -133,7 +136,7 @@ class ReminderButtons:
         }
 
     async def _done(self, _: str, __: ChatMessage, button: Button) -> CommandAnswer:
-        """The rest of its chain is not needed any more."""
+        """End the chain of the reminder: its further checks are not needed."""
         key = button.data
 
         def step(tx: Transaction) -> bool:
@@ -159,7 +162,7 @@ class ReminderButtons:
             note = _taken(tx, key)
             if note is None:
                 return None
-            # What was to ask again about the one that was put off comes from the new one.
+            # The new reminder brings its own follow-ups; those of the snoozed one end.
             tx.job_ops.add(end_chain(root_in(note.prompt), key))
             added = add_snoozed(note.prompt, name, until, name)
             tx.job_ops.add(added)

@@ -66,11 +66,11 @@ class MainSession(ChatSession):
         return main_run(now, session)
 
     def claim(self, tx: Transaction) -> PendingUpdates:
-        """The pending updates move into the row of the turn."""
+        """Move the pending updates into the row of the turn."""
         return tx.updates.take(pop_pending_updates)
 
     def settle(self, tx: Transaction, claim: PendingUpdates, *, is_taken: bool) -> None:
-        """Updates of a prompt that the engine did not take become pending again."""
+        """Make updates of a prompt that the engine did not take pending again."""
         if claim != PendingUpdates():
             pending = tx.updates.get()
             tx.updates.put(pending.committed(claim) if is_taken else pending.restored(claim))

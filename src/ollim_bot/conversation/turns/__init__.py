@@ -1,1 +1,1 @@
-"""Turns of the agent: asked, answered, and gone on with after a crash."""
+"""The agent's turns: asking, answering, and resuming after a crash."""

@@ -1,4 +1,4 @@
-"""One order: inputs are taken one after another."""
+"""Takes the inputs of the conversation one after another, in their order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ollim_bot.errors import StorageError
 
 
 class Questions:
-    """Makes the question of a turn: routed into a fork where a reply wants one, with pictures."""
+    """Builds the question of a turn; routes a reply into its fork first, and reads the pictures."""
 
     def __init__(self, replies: Replies, inputs: TurnInputs, board: StatusBoard) -> None:
         self._replies = replies
@@ -33,7 +33,7 @@ class Questions:
 
 
 class InputLoop:
-    """An actor: takes one input after the other. Only an interruption goes round the line."""
+    """Takes one input after another. Only an interruption overtakes the inputs that wait."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class InputLoop:
         self._is_ending = False
 
     async def run(self) -> None:
-        """Until cancelled or told to end. What was accepted waits while the disk refuses."""
+        """Run until cancelled or told to end. Inputs wait while the disk refuses writes."""
         while not self._is_ending:
             try:
                 await self._work()
@@ -63,7 +63,7 @@ class InputLoop:
                 await self._gate.wait(refused)
 
     def end_soon(self) -> None:
-        """Take nothing more: `run` returns when what runs now has ended."""
+        """Take no further input: `run` returns when the current turn has ended."""
         self._is_ending = True
 
     async def _work(self) -> None:
@@ -77,7 +77,7 @@ class InputLoop:
 
     async def _take_next(self) -> None:
         batch = self._state.inbox.next_batch(in_fork=self._state.fork is not None)
-        # Nothing is awaited until a turn has begun: a later message finds one to interrupt.
+        # Await nothing before a turn has begun, so that a later message finds a turn to interrupt.
         for command in (each for each in batch if isinstance(each, CommandCall)):
             await self._dispatcher.run(command)
         asked = tuple(each for each in batch if not isinstance(each, CommandCall))
@@ -87,6 +87,6 @@ class InputLoop:
             await self._recovery.run()
 
     def _is_over(self, asked: TurnRequest) -> bool:
-        """Whether it was about a fork that is not open any more."""
+        """Whether the input belongs to a fork that is no longer open."""
         fork = self._state.fork
         return isinstance(asked, ProgramTurn) and (fork is None or asked.fork != fork.id)

@@ -1,4 +1,4 @@
-"""What a turn asks the agent."""
+"""Builds what a turn asks the agent, and finds the untrusted text that the turn follows."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ from ollim_bot.prompts.turns import (
     resumed_fork_prompt,
 )
 
-# In how many of their messages the owner may have typed an address.
+# How many of the owner's latest messages are searched for addresses that the owner typed.
 _REMEMBERED = 100
 
 
 class Tainting:
-    """The log tells what the owner sent last, so a restart does not end it."""
+    """Decides whether a turn is tainted. It reads the log, so a restart does not clear a taint."""
 
     def __init__(self, chat: ChatLog, state: ConversationState) -> None:
         self._chat = chat
         self._state = state
 
     async def of(self, asked: Sequence[TurnRequest]) -> Taint | None:
-        """None where the turn answers the owner's own words alone, or what came after them."""
+        """The taint of a turn; None if the owner's own words are the last that the turn follows."""
         newest = await self._chat.newest_first()
         messages = [each for each in asked if isinstance(each, OwnerMessage)]
         found = [*_untrusted(messages)]
@@ -64,7 +64,7 @@ class Tainting:
         return Taint(tuple(dict.fromkeys(each.source for each in found)), addresses)
 
     def _standing(self, newest: Sequence[ChatMessage]) -> Iterator[Untrusted]:
-        """What a turn that nobody wrote a message for comes after."""
+        """The untrusted messages since the owner last typed, for a turn without a typed message."""
         known = {each.id: each for each in newest}
         for message in newest:
             if self._state.inbox.waits(InputId(message.id)):
@@ -89,11 +89,12 @@ def _untrusted(messages: Sequence[OwnerMessage]) -> Iterator[Untrusted]:
 
 @dataclass(frozen=True, slots=True)
 class TurnInput:
-    """What a turn is about.
+    """The inputs that a turn answers, with everything needed to ask them.
 
-    From the second attempt on, `tools` are those that were called already, and `known_in` is the
-    session that has what was asked, so that it is only told to go on. `left_out` has the places of
-    pictures that could not be read. `notes` are sentences for the owner, about those pictures, say.
+    On a retry, `tools` are the calls that were already made, and `known_in` is the session that has
+    already read the inputs, so that it is only told to continue. `left_out` holds the paths of
+    pictures that could not be read. `notes` are sentences for the owner, for example about those
+    pictures.
     """
 
     asked: tuple[TurnRequest, ...]
@@ -107,14 +108,14 @@ class TurnInput:
     def text(
         self, updates: str, now: datetime, session: SessionId, resumed_at: datetime | None = None
     ) -> str:
-        """As `session` has to be asked. `resumed_at` tells that it begins as a branch."""
+        """The prompt for `session`, which with `resumed_at` begins as a branch."""
         if session == self.known_in:
             return continued_prompt(self.tools, now, updates=updates)
         first = self.asked[0]
         if isinstance(first, ProgramTurn):
             return _program_prompt(first, now, updates)
         if isinstance(first, JobTurn):
-            # Of a job whose prompt was never taken, no call can have been made.
+            # The prompt of this job was never taken, so the job has made no tool call.
             return foreground_prompt(first.as_of(now), now, updates)
         messages = tuple(self._as_seen(each) for each in _messages(self.asked))
         if self.tools:
@@ -130,7 +131,7 @@ class TurnInput:
         return () if session == self.known_in else self.images
 
     def _as_seen(self, message: OwnerMessage) -> OwnerMessage:
-        """The agent must not believe that it was shown what was left out."""
+        """Mark the pictures left out: the agent must not believe that it has seen them."""
         seen = (
             replace(each, name=texts.picture_left_out(each.name))
             if each.path in self.left_out
@@ -142,7 +143,7 @@ class TurnInput:
 
 @dataclass(frozen=True, slots=True)
 class _LeftOut:
-    """A file that the agent can make nothing of, and what has to be said about it."""
+    """A file that the agent cannot read, with the sentence that tells the owner so."""
 
     attachment: Attachment
     sentence: str
@@ -167,7 +168,7 @@ class TurnInputs:
         return await self._with_pictures(question)
 
     def hurry(self) -> None:
-        """The question that is being made will not be asked: its pictures need not be read."""
+        """Stop reading pictures: the question under construction will not be asked."""
         if self._reading is not None:
             self._reading.cancel()
 
@@ -193,7 +194,7 @@ class TurnInputs:
         )
 
     async def _seen(self, attachment: Attachment) -> Image | _LeftOut | None:
-        """None for a file that the agent reads by itself."""
+        """The picture, or why it is left out; None for a file that the agent opens itself."""
         if not attachment.is_image:
             note = attachment.unread_note
             return _LeftOut(attachment, note) if note else None

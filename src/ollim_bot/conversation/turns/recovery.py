@@ -1,4 +1,4 @@
-"""Turns that were cut off, by a crash of the bot or of the engine: they go on, and once only."""
+"""Resumes, exactly once, the turns that a crash of the bot or of the engine cut off."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Recovery:
-    """The engine's own record decides: what it has taken is continued, never asked again."""
+    """Continues what the engine's own record shows as taken, and asks only the rest again."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Recovery:
         self._clock = clock
 
     async def run(self) -> None:
-        """Until no turn is left without an end."""
+        """Resume until every taken turn has ended."""
         while (taken := self._state.inbox.running) is not None:
             inputs = self._state.inbox.taken
             commands = [each for each in inputs if isinstance(each, CommandCall)]
@@ -103,14 +103,14 @@ class Recovery:
         )
 
     def _telling_of(self, asked: Sequence[TurnRequest]) -> Step[None]:
-        """What the program asked by itself was not the owner's to lose."""
+        """Tell the owner which messages are set aside; a turn of the program has none to tell."""
         messages = [each for each in asked if isinstance(each, OwnerMessage)]
         if not messages:
             return lambda _: None
         return self._telling(texts.set_aside(messages), messages[0].id)
 
     async def _give_up_command(self, command: CommandCall) -> None:
-        """It is not run again: how far it came is not known, unless it has answered."""
+        """End the command without a second run: how far it came is known only if it answered."""
         tell = self._telling(texts.command_cut_off(command.name), command.id)
         now = self._clock.now()
 
@@ -124,7 +124,7 @@ class Recovery:
         await self._state.transact(step)
 
     def _telling(self, sentence: str, about: InputId) -> Step[None]:
-        """At once, for the owner waits for it."""
+        """Post the sentence as a note, not as a notice: the owner is waiting for an answer."""
         name = f"given-up-{about}"
         note = self._posting.note(sentence, name=name)
         update = PendingUpdate(self._clock.now(), sentence, name)

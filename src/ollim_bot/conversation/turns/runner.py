@@ -70,7 +70,7 @@ NO_RESPONSE = "no response — try again."
 
 
 class AnswerText:
-    """A whole piece takes the place of what streamed of it; what only streamed counts too."""
+    """Collects the answer. A complete piece replaces the streamed text that it repeats."""
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
@@ -91,7 +91,7 @@ class AnswerText:
         return joined([*self._pieces, self._streamed])
 
     def whole(self, end: TurnEnded) -> str:
-        """From what came, else from the engine's own last word, else a plain sentence."""
+        """The collected text, else the engine's final text, else `NO_RESPONSE`."""
         return self.so_far or end.text.strip() or NO_RESPONSE
 
 
@@ -131,21 +131,21 @@ class RunningTurn:
 
     @property
     def gives_way(self) -> bool:
-        """Whether a newer message stops it."""
+        """Whether a newer message stops the turn."""
         return self._can_be_replaced and not self._is_compacting
 
     def show(self, event: AgentEvent) -> None:
         self._presentation.show(event)
 
     async def heard(self, events: AsyncIterator[AgentEvent]) -> AsyncIterator[AgentEvent]:
-        """The same events. From the last one on the turn cannot be stopped any more."""
+        """Yield the events unchanged. After the last one, the turn can no longer be stopped."""
         async for event in events:
             if isinstance(event, TurnEnded):
                 self.has_ended = True
             yield event
 
     async def follow(self, events: AsyncIterator[AgentEvent]) -> TurnEnded:
-        """Show all events but the last, which is kept until what it led to was posted."""
+        """Show all events except the last, which the caller shows after posting its results."""
         if self.is_interrupted:
             return TurnEnded(EndCause.INTERRUPTED)
         self.was_asked = True
@@ -179,7 +179,7 @@ class RunningTurn:
 
 _logger = logging.getLogger(__name__)
 
-# The engine's process or its session is gone, but the same can be asked again.
+# The engine's process or its session is gone, and the same question can be asked again.
 _CUT_OFF = (FailureKind.ENGINE_DIED, FailureKind.SESSION_LOST)
 
 
@@ -187,11 +187,11 @@ _JobEnds = Sequence[tuple[JobTurn, OccurrenceState]]
 
 
 class _InputsChanged(Exception):
-    """An input was edited or withdrawn between the making of the question and the taking."""
+    """An input was edited or withdrawn after the question was built and before it was taken."""
 
 
 class Watch(Protocol):
-    """Looks at the events of a turn as they pass, for the sake of what they change."""
+    """Yields the events of a turn unchanged, and acts on what they change."""
 
     def __call__(
         self, events: AsyncIterator[AgentEvent], *, in_fork: bool
@@ -199,7 +199,10 @@ class Watch(Protocol):
 
 
 class TurnRunner:
-    """One turn at a time. `hurry` is called when the question that is being made is not wanted."""
+    """Runs one turn at a time.
+
+    `hurry` is called when the question under construction is obsolete.
+    """
 
     def __init__(
         self,
@@ -229,15 +232,15 @@ class TurnRunner:
         self.running: RunningTurn | None = None
 
     async def be_ready(self) -> None:
-        """Open the session beforehand, so that the next turn need not wait."""
+        """Open the session in advance, so that the next turn starts without delay."""
         await self._forks.current.be_ready()
 
     async def ask(self, asked: Sequence[TurnRequest], question: Awaitable[TurnInput]) -> bool:
-        """Run a turn to its end, with all that has to be shown and written down about it.
+        """Run a turn to its end, and show and commit everything that belongs to it.
 
-        It can be stopped from the first moment on, while the question is still being made, which
-        may open a fork. True if it was cut off, neither answered nor failed: then it has to go on.
-        Nothing happens where an input was edited or withdrawn before it was taken.
+        The turn can be stopped from the start, also while `question` is still being built, which
+        may open a fork. Returns True if the turn was cut off, neither answered nor failed, and must
+        be resumed. Does nothing if an input was edited or withdrawn before it was taken.
         """
         can_be_replaced = all(each.can_be_replaced for each in asked)
         turn = self._begun((each.id for each in asked), can_be_replaced=can_be_replaced)
@@ -257,7 +260,7 @@ class TurnRunner:
             await turn.close(end)
 
     async def run_command(self, input_id: InputId, line: str) -> tuple[RunningTurn, TurnEnded]:
-        """Have the engine itself do something to the session."""
+        """Run a command of the engine on the current session."""
         turn = self._begun([input_id], can_be_replaced=False)
         end = TurnEnded(EndCause.INTERRUPTED)
         dialogue = self._forks.current
@@ -272,7 +275,7 @@ class TurnRunner:
         return turn, end
 
     async def interrupt(self) -> bool:
-        """Stop the turn that runs or is about to; False if there is none."""
+        """Stop the running or the next turn; False if there is none."""
         if self.running is None:
             self._unwanted = frozenset(each.id for each in self._upcoming())
             return bool(self._unwanted)
@@ -282,14 +285,14 @@ class TurnRunner:
         return True
 
     async def stop(self) -> None:
-        """Stop the turn that runs, if there is one."""
+        """Stop the running turn, if there is one."""
         if self.running is not None:
             self.running.is_interrupted = True
             self._hurry()
             await self._forks.current.interrupt()
 
     async def make_way(self, newer: InputId) -> None:
-        """Stop the turn that runs, if a newer message may stop it."""
+        """Stop the running turn if the message `newer` may stop it."""
         turn = self.running
         if turn is not None and newer not in turn.start.inputs and turn.gives_way:
             await self.interrupt()
@@ -297,7 +300,7 @@ class TurnRunner:
     async def end(
         self, asked: Sequence[TurnRequest], how: InputEnd, also: Step[None] = lambda _: None
     ) -> None:
-        """End inputs that are not asked any more; `also` is committed with it."""
+        """End inputs that will not be asked again; commit `also` in the same step."""
 
         def step(tx: Transaction) -> _JobEnds:
             also(tx)
@@ -338,7 +341,7 @@ class TurnRunner:
         self._state.end_turn()
 
     def _upcoming(self) -> Iterable[TurnRequest]:
-        """What the next turn will be about, where none has begun yet."""
+        """The inputs of the next turn, before it has begun."""
         in_fork = self._forks.open is not None
         inputs = self._state.inbox.taken or self._state.inbox.next_batch(in_fork=in_fork)
         return (each for each in inputs if not isinstance(each, CommandCall))
@@ -378,7 +381,7 @@ class TurnRunner:
     async def _limited(
         self, turn: RunningTurn, dialogue: ChatSession, asked: Sequence[TurnRequest]
     ) -> AsyncIterator[None]:
-        """No message stops a job, so it must not go on for ever."""
+        """Stop a job after its time limit, because no newer message stops it."""
 
         async def stop() -> None:
             await self._clock.sleep(LIMIT)
@@ -416,7 +419,7 @@ class TurnRunner:
     async def _conclude(
         self, turn: RunningTurn, dialogue: ChatSession, question: TurnInput, end: TurnEnded
     ) -> bool:
-        """Commit all that came of the turn in one step; True if it was cut off instead."""
+        """Commit all results of the turn in one step; True if the turn was cut off instead."""
         if end.failure is not None and end.failure.kind in _CUT_OFF:
             await self._cut_off(turn, dialogue, end, end.failure.kind)
             return True
@@ -446,7 +449,7 @@ class TurnRunner:
             if taken is not None and taken.turn == turn.start.turn:
                 dialogue.settle(tx, taken.claim, is_taken=is_taken)
             dialogue.rest(tx, now)
-            # What the engine has not read is asked again, together with what came after it.
+            # Ask what the engine has not read again, together with the newer messages.
             if is_superseded and not is_taken and question.known_in is None:
                 tx.inbox.append(Released(now, turn.start.turn))
                 return ()
@@ -528,7 +531,7 @@ def _how_ended(turn: RunningTurn, end: TurnEnded) -> InputEnd:
 
 
 def _explanation(turn: RunningTurn, end: TurnEnded, how: InputEnd) -> str:
-    """Why there is no whole answer; empty where the owner can see it."""
+    """Why there is no whole answer; empty where the conversation already shows the reason."""
     if end.failure is not None:
         return end.failure.sentence
     if how is InputEnd.TIMED_OUT:
@@ -539,7 +542,7 @@ def _explanation(turn: RunningTurn, end: TurnEnded, how: InputEnd) -> str:
 def _is_wanted(
     turn: RunningTurn, asked: Sequence[TurnRequest], end: TurnEnded, inbox: Inbox
 ) -> bool:
-    """Whether an answer is to be posted; part of one always is."""
+    """Whether the answer is posted; a part of an answer always is."""
     if end.cause is not EndCause.COMPLETED or any(each.wants_answer for each in asked):
         return True
     has_words = bool(turn.text.so_far or end.text.strip())
@@ -547,7 +550,7 @@ def _is_wanted(
 
 
 def _ends_with_report(asked: Sequence[TurnRequest], inbox: Inbox) -> bool:
-    """Whether all that was asked for is there, so that words about it would only be noise."""
+    """Whether the turn was to write a report and has: any further words would only repeat it."""
     occasions = (each.occasion for each in asked if isinstance(each, ProgramTurn))
     calls = (each for each in inbox.waiting if isinstance(each, CommandCall))
     is_made = any("summary" in call.arguments for call in calls)
@@ -555,7 +558,7 @@ def _ends_with_report(asked: Sequence[TurnRequest], inbox: Inbox) -> bool:
 
 
 def _is_superseded(turn: RunningTurn, inbox: Inbox) -> bool:
-    """Whether a newer message waits; those of a turn that was never taken wait too."""
+    """Whether a newer message waits; the inputs of a turn that was never taken also wait."""
     messages = (each for each in inbox.waiting if isinstance(each, OwnerMessage))
     return any(each.id not in turn.start.inputs for each in messages)
 

@@ -1,7 +1,7 @@
-"""Simulates what the jobs would do in the days to come.
+"""Simulates what the jobs would do in the coming days.
 
-The rules are those of the real schedule: what becomes of each occurrence is decided by
-`domain.decision`. How long a run takes is a guess.
+The rules are those of the real schedule: `domain.decision` decides about each occurrence. How long
+a run takes is assumed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an owner should know about a rehearsed schedule."""
+"""What the owner should know about a rehearsed schedule."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Oddity:
-    """`wall` is what the clocks show never, or twice; it comes at `at`."""
+    """`wall` is a time that the clocks skip, or show twice; it is due at `at`."""
 
     job: ScheduledJob
     wall: datetime
@@ -46,7 +46,7 @@ class Oddity:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """The times of the wall from `low` on and before `high` are odd."""
+    """The wall-clock times from `low` on and before `high` occur twice or never."""
 
     low: datetime
     high: datetime
@@ -56,7 +56,7 @@ class _Change:
 def oddities(
     alike: Mapping[Timing, Sequence[ScheduledJob]], start: datetime, end: datetime
 ) -> Iterator[Oddity]:
-    """Those after `start` and by `end`. Who follows real time has none."""
+    """The oddities after `start` and until `end`. A line that follows real time has none."""
     changes: dict[tzinfo, list[_Change]] = {}
     for (_, zone), same in alike.items():
         if zone not in changes:
@@ -85,7 +85,7 @@ def _odd_wall(job: ScheduledJob, change: _Change) -> datetime | None:
         return wall if wall.tzinfo is None and change.low <= wall < change.high else None
     if job.cron.follows_real_time:
         return None
-    # Where the clocks never change, all times of the wall exist once.
+    # In a zone without clock changes, all wall-clock times exist once.
     low, high = (wall.replace(tzinfo=UTC) for wall in (change.low, change.high))
     first = next(job.cron.between(low, high, UTC), None)
     return None if first is None else first.replace(tzinfo=None)
@@ -111,7 +111,7 @@ class FindingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`at` is when it is first so, in the owner's zone, and `times` how often."""
+    """`at` is the first time, in the owner's zone, and `times` is how often."""
 
     kind: FindingKind
     at: datetime
@@ -121,7 +121,7 @@ class Finding:
 
 
 def findings(rehearsal: Rehearsal) -> Sequence[Finding]:
-    """What matters most comes first."""
+    """The findings, most important first."""
     found = chain(
         _cannot_run(rehearsal),
         _missed(rehearsal),
@@ -196,7 +196,7 @@ def _waiting(rehearsal: Rehearsal) -> Iterator[Finding]:
 
 
 def _together(rehearsal: Rehearsal) -> Iterator[Finding]:
-    """Each set of jobs that meet, the largest first."""
+    """Each set of jobs that are due together, the largest first."""
     meetings: dict[tuple[JobKey, ...], list[list[Fire]]] = {}
     coming = (fire for fire in rehearsal.fires if fire.due > rehearsal.now)
     for _, found in groupby(coming, key=lambda fire: fire.due):
@@ -259,7 +259,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMED]) + f" and {len(names) - _MOST_NAMED} more"
 
 
-# More would take a second to rehearse, and with so many jobs it is known that they meet.
+# More jobs would take a second to rehearse, and so many are sure to be due together.
 MOST_ASKED = 1000
 DAYS = 7
 _MOST_DAYS = 3
@@ -268,7 +268,7 @@ _MOST_DAYS = 3
 def warnings(
     job: ScheduledJob, others: Collection[ScheduledJob], given: Assumptions
 ) -> Sequence[str]:
-    """Short sentences; none if all is well, nor where there are very many others."""
+    """Short warnings about a new job; none if all is well, or if there are very many others."""
     if len(others) > MOST_ASKED:
         return ()
     found = []
@@ -298,7 +298,7 @@ def _others_at_its_moment(
 def _dry_days(
     job: ScheduledJob, others: Collection[ScheduledJob], given: Assumptions
 ) -> Sequence[date]:
-    """Those on which it is refused itself, or leaves too little to another."""
+    """The days on which the job is refused a ping, or leaves too few for another job."""
     if is_ordered(job) or not (job.spec.enabled and job.spec.background and job.spec.allow_ping):
         return ()
     after = rehearse([*others, job], given, DAYS)

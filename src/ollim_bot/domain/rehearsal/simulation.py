@@ -68,9 +68,9 @@ class Guess:
 
 @dataclass(slots=True)
 class Fire:
-    """Moments are in UTC. At `at` the bot takes it in hand, and at `starts` the agent does.
+    """Moments are in UTC. At `at` the bot dispatches it; at `starts` the agent begins.
 
-    `starts` is None for what is not run at all.
+    `starts` is None for an occurrence that is not run.
     """
 
     job: ScheduledJob
@@ -87,7 +87,7 @@ class Fire:
 
     @property
     def wait(self) -> timedelta:
-        """For others, which were there before."""
+        """How long it waits for other runs that came before."""
         return timedelta() if self.starts is None else self.starts - self.at
 
     @property
@@ -174,7 +174,7 @@ class Simulation:
     """Plays fires in order, each by `decide`.
 
     At one instant, fires come before the ends of runs: a run that lasts exactly until the next
-    moment of its job still goes on then, since it began a hair after its own moment.
+    moment of its job is still running then, because it began slightly after its own moment.
     """
 
     def __init__(self, given: Assumptions, length: timedelta) -> None:
@@ -189,7 +189,7 @@ class Simulation:
         self._conversation_free_at: datetime | None = None
 
     def through(self, fires: Iterable[Fire]) -> None:
-        """Write the outcome into each fire. They come in order."""
+        """Write the outcome into each fire; the fires must be in order."""
         for fire in fires:
             self._end_all(fire.at)
             if fire.state is OccurrenceState.DONE:
@@ -240,7 +240,7 @@ class Simulation:
         return [name for name in job.spec.skills if name not in there]
 
     def _take_turn(self, fire: Fire) -> None:
-        """Take the next turn of the conversation, or deliver plainly where that comes too late."""
+        """Take the next turn of the conversation, or deliver plainly if that comes too late."""
         starts = max(fire.at, self._conversation_free_at or fire.at)
         if fire.is_ordered and starts > deliver_by(fire.due, fire.at):
             _skip(fire, WITHDRAWN)
@@ -305,10 +305,10 @@ MOST_FIRES = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """`fires` are in the order in which they are due; what comes after `until` is not known.
+    """`fires` are in the order in which they are due, until `until`.
 
-    `places` is how many background runs there are at once. `superseded` counts what was missed
-    and gave way to a later moment of its job. `now` and `until` are in the owner's zone.
+    `places` is the number of parallel background runs. `superseded` counts missed moments that gave
+    way to a later moment of their job. `now` and `until` are in the owner's zone.
     """
 
     now: datetime
@@ -322,7 +322,7 @@ class Rehearsal:
 
     @property
     def dry_days(self) -> frozenset[date]:
-        """On which a ping would be refused for lack of budget."""
+        """The days on which a ping would be refused for lack of budget."""
         refused = (fire for fire in self.fires if fire.ping is Ping.REFUSED)
         return frozenset(fire.due.astimezone(self.zone).date() for fire in refused)
 
@@ -335,7 +335,7 @@ def rehearse(
     guess: Guess | None = None,
     most: int = MOST_FIRES,
 ) -> Rehearsal:
-    """All that fires in so many `days`; fewer days, where there are more than `most` fires."""
+    """Everything that fires within `days`; fewer days if there are more than `most` fires."""
     longest = timedelta(seconds=given.config.bg_fork_timeout)
     guess = Guess(min((guess or Guess()).run, longest))
     alike = by_timing(sorted((job for job in jobs if job.spec.enabled), key=key_of), given.zone)

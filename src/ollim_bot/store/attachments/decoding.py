@@ -22,7 +22,7 @@ from PIL.JpegImagePlugin import JpegImageFile
 from PIL.PngImagePlugin import PngImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
-# How it ends, where there is nothing to give back.
+# The exit codes of this program where it has no picture to return.
 UNREADABLE = 3
 TOO_MANY_PIXELS = 4
 TOO_MUCH_MEMORY = 5
@@ -32,7 +32,7 @@ _JPEG_QUALITY = 85
 _WHITE = (255, 255, 255)
 _LESS_URGENT = 5
 _PR_SET_PDEATHSIG = 1
-# Opened as what they begin like, so that no other decoder is ever given the bytes of a stranger.
+# The decoder is chosen by the first bytes, so that no other decoder ever gets untrusted bytes.
 _FORMATS: Mapping[str, type[ImageFile]] = {
     "image/png": PngImageFile,
     "image/jpeg": JpegImageFile,
@@ -42,7 +42,7 @@ _FORMATS: Mapping[str, type[ImageFile]] = {
 
 
 class Limits(NamedTuple):
-    """`edge`, `size` and `pixels` are of the picture, the others of the process.
+    """`edge`, `size` and `pixels` limit the picture, the others limit the process.
 
     `edge` is in pixels, `size` and `memory` in bytes, the times in seconds.
     """
@@ -56,7 +56,7 @@ class Limits(NamedTuple):
 
 
 class TooManyPixels(Exception):
-    """`count` is how many there are."""
+    """`count` is the number of pixels."""
 
     def __init__(self, count: int) -> None:
         super().__init__(count)
@@ -64,18 +64,18 @@ class TooManyPixels(Exception):
 
 
 def fitted(media_type: str, data: bytes, limits: Limits) -> tuple[str, bytes]:
-    """Media type and bytes: the same ones where they fit; of an animation, else, the first frame.
+    """The media type and bytes, unchanged if they fit; else smaller, without animation.
 
-    Raises `TooManyPixels`, or anything else if it is not a picture that can be read.
+    Raises `TooManyPixels`, or any other exception if the picture cannot be read.
     """
     with warnings.catch_warnings():
-        # Small damages that the decoder can get over are nobody's concern.
+        # Ignore small damage that the decoder can repair.
         warnings.simplefilter("ignore")
         image = _FORMATS[media_type](BytesIO(data))
         longest = max(image.size)
         if image.width * image.height > limits.pixels:
             raise TooManyPixels(image.width * image.height)
-        # A decoder of JPEG can give a smaller picture at once.
+        # A JPEG decoder can produce a smaller picture directly.
         image.draft(None, (limits.edge, limits.edge))
         image.load()
         if len(data) <= limits.size and longest <= limits.edge:
@@ -84,12 +84,12 @@ def fitted(media_type: str, data: bytes, limits: Limits) -> tuple[str, bytes]:
 
 
 def _shrunk(image: Image, edge: int) -> Image:
-    # First by a whole number, which needs no second copy of the large one.
+    # Reduce by a whole number first, which needs no second copy of the large picture.
     factor = max(image.size) // edge
     is_plain = factor > 1 and image.mode in ("L", "LA", "RGB", "RGBA")
     small = _in_plain_colours(image.reduce(factor) if is_plain else image)
     small.thumbnail((edge, edge), Resampling.LANCZOS)
-    # What the camera wrote about the orientation may be damaged; the picture is shown as it lies.
+    # The camera's orientation data may be damaged; the picture is then shown as stored.
     with suppress(Exception):
         small = ImageOps.exif_transpose(small)
     small.info.clear()
@@ -127,7 +127,7 @@ def _saved(image: Image, form: str, **options: int) -> bytes:
 
 
 def confine(limits: Limits, parent: int) -> None:
-    """This process ends with its parent, by its time, and by its use of the processor."""
+    """Make this process end with its parent, after its time, and at its processor limit."""
     with suppress(OSError, AttributeError):  # only Linux has it
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -155,7 +155,7 @@ def main(media_type: str, limits_json: str, parent: str) -> int:
         return TOO_MANY_PIXELS
     except MemoryError:
         return TOO_MUCH_MEMORY
-    except Exception:  # noqa: BLE001 - with the bytes of a stranger it may fail in any way
+    except Exception:  # noqa: BLE001 - untrusted bytes may cause any failure
         return UNREADABLE
     if shown is not data:
         sys.stdout.buffer.write(f"{shown_type}\n".encode() + shown)

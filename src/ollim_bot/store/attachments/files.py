@@ -80,7 +80,7 @@ def _of_container(data: bytes) -> str | None:
 
 
 def _of_sound_frames(data: bytes) -> str | None:
-    """MP3 and AAC without a header of their own begin with the bits that mark a frame."""
+    """The type of MP3 and AAC without a header, which begin with the bits that mark a frame."""
     if len(data) < 2 or data[0] != 0xFF:
         return None
     if data[1] & 0xF6 == 0xF0:
@@ -100,7 +100,7 @@ def _of_plain_data(data: bytes) -> str:
 
 LONGEST_NAME = 100
 
-# File systems count bytes, at most 255 of them; a name needs room for a temporary one as well.
+# File systems allow 255 bytes; a temporary name for the file needs some of them.
 _MOST_BYTES = 200
 _LONGEST_SUFFIX = 16
 _JOINERS = "\u200c\u200d"
@@ -108,19 +108,19 @@ _UNFIT = re.compile(r'[<>:"|?*`\x00-\x1f]')
 
 
 def safe_name(given: str) -> str:
-    """Without folders, invisible signs and a leading dot or hyphen; never empty."""
+    """The name without folders, invisible characters and a leading dot or hyphen; never empty."""
     last = given.replace("\\", "/").rstrip("/").rpartition("/")[2]
     visible = "".join(_sign(each) for each in normalize("NFC", last))
     words = " ".join(_UNFIT.sub("-", visible).split())
     name = words.lstrip(f".- {_JOINERS}").rstrip(f". {_JOINERS}")
-    # Cutting may make a suffix of what was none, and then a dot before it has to go.
+    # Shortening may create a new suffix, and the dot before it must then be removed.
     while (shorter := _shortened(name, "")) != name:
         name = shorter
     return name or "file"
 
 
 def numbered_names(name: str) -> Iterator[str]:
-    """The name itself, then `name-2`, `name-3` and so on, none longer than a name may be."""
+    """The name itself, then `name-2`, `name-3` and so on, each within the length limit."""
     yield name
     for number in count(2):
         yield _shortened(name, f"-{number}")
@@ -154,7 +154,7 @@ class KeptFile:
 
 
 class KeptFolder:
-    """An open folder. Its files are named within it, so that no link can lead elsewhere."""
+    """An open folder. Its files are opened relative to it, so that no link can lead elsewhere."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self._path = path
@@ -163,7 +163,10 @@ class KeptFolder:
     @classmethod
     @contextmanager
     def opened(cls, path: Path) -> Iterator[KeptFolder]:
-        """Raises `WriteFailed` where the path is no folder, or a link to one."""
+        """Open the folder.
+
+        Raises `WriteFailed` if the path is not a folder, or is a link to one.
+        """
         try:
             flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
             descriptor = os.open(path, flags)
@@ -176,7 +179,7 @@ class KeptFolder:
             os.close(descriptor)
 
     def files(self, now: datetime) -> list[KeptFile]:
-        """The oldest first; folders, links and the like are not looked at. In the zone of `now`."""
+        """The regular files, oldest first, with moments in the zone of `now`."""
         found = []
         with os.scandir(self._descriptor) as entries:
             for entry in entries:
@@ -186,7 +189,7 @@ class KeptFolder:
         return sorted(found, key=lambda file: (file.at, file.name))
 
     def remove(self, files: Sequence[KeptFile]) -> int:
-        """How many of them were there to be removed."""
+        """Remove the files; returns how many of them existed."""
         count = 0
         try:
             for file in files:
@@ -200,9 +203,9 @@ class KeptFolder:
 
 
 def too_much(files: Sequence[KeptFile], most: int, today: date) -> list[KeptFile]:
-    """Those, the oldest first, that have to leave for the rest to be at most `most` bytes.
+    """The oldest files to remove, so that the rest is at most `most` bytes.
 
-    Files of today stay in any case.
+    Files of today always stay.
     """
     excess = sum(file.size for file in files) - most
     leaving = []
@@ -216,13 +219,13 @@ def too_much(files: Sequence[KeptFile], most: int, today: date) -> list[KeptFile
 
 def _kept_file(entry: os.DirEntry[str], now: datetime) -> KeptFile:
     status = entry.stat(follow_symlinks=False)
-    # A file that was moved here has the time of its content; the other is when it was moved.
+    # A moved file keeps the time of its content; its change time says when it was moved.
     newest = max(status.st_mtime, status.st_ctime)
     return KeptFile(entry.name, status.st_size, datetime.fromtimestamp(newest, now.tzinfo))
 
 
 MB = 1024 * 1024
-# By its first bytes it is known whether a file is a picture.
+# The first bytes tell whether a file is a picture.
 _HEAD = 64
 
 
@@ -237,7 +240,7 @@ class AttachmentLimits:
 class FileAttachments:
     """An `AttachmentStore`: pictures in `state/attachments`, all other files in `downloads`.
 
-    What was looked at is what is kept: a file is read once, and its bytes are written anew.
+    A file is read once and its bytes are written anew, so that exactly the checked bytes are kept.
     """
 
     def __init__(
@@ -255,10 +258,10 @@ class FileAttachments:
         self._pictures = Pictures(self._limits.picture)
 
     def keep(self, input_id: InputId, file: IncomingFile) -> Attachment:
-        """On disk for good when it returns; a repeated message keeps its pictures once.
+        """Store the file durably; a repeated message stores its pictures once.
 
-        No picture is looked into: no message is to wait for that. Raises `WriteFailed` where the
-        disk refuses; the file is then still where it was.
+        Pictures are not decoded here, because no message should wait for that. Raises `WriteFailed`
+        if the disk refuses; the file is then still in its old place.
         """
         name = safe_name(file.name)
         data = self._arrived(name, file.path)
@@ -274,7 +277,7 @@ class FileAttachments:
 
     async def image(self, attachment: Attachment) -> tuple[str, bytes]:
         name = safe_name(attachment.name)
-        # Nothing but the last part counts, so that no other folder is ever looked into.
+        # Use only the last part, so that no other folder is ever read.
         path = self._paths.attachments / PurePosixPath(attachment.path).name
         try:
             file = await asyncio.to_thread(_file, path)
@@ -287,7 +290,7 @@ class FileAttachments:
             return await self._pictures.fitted(name, media_type, file)
 
     def clean(self, now: datetime) -> int:
-        """Also what is too much in `downloads`. Raises `WriteFailed` where that is refused."""
+        """Remove old files, and the excess in `downloads`. Raises `WriteFailed` if that fails."""
         with self._opened(self._paths.attachments) as folder:
             removed = folder.remove(self._old(folder.files(now), now))
         with self._opened(self._paths.downloads) as folder:
@@ -313,7 +316,7 @@ class FileAttachments:
         return data
 
     def _keep_picture(self, input_id: InputId, media_type: str, data: bytes) -> Path:
-        # The same message, sent again after a crash, finds its picture there already.
+        # The same message, sent again after a crash, finds its stored picture.
         seed = input_id.encode("utf-8", "surrogatepass") + b"\0" + data
         suffix = media_type.removeprefix("image/")
         path = self._paths.attachments / f"{hashlib.sha256(seed).hexdigest()[:32]}.{suffix}"
@@ -362,7 +365,7 @@ class FileAttachments:
         return not os.path.lexists(path) and create_atomically(self._disk, path, data, PRIVATE)
 
     def _date(self, path: Path) -> None:
-        """By our own clock, since that one decides when it is old."""
+        """Date the file by our own clock, which also decides when the file is old."""
         moment = self._now().timestamp()
         with suppress(OSError):
             os.utime(path, (moment, moment), follow_symlinks=False)
@@ -374,7 +377,7 @@ def _read(path: Path, most: int) -> bytes:
 
 
 def _file(path: Path) -> BinaryIO:
-    """Raises `OSError` if it is something else than a file, or a link."""
+    """Open a regular file. Raises `OSError` for anything else, links included."""
     return open(open_file(path, os.O_RDONLY | os.O_NOFOLLOW), "rb")
 
 

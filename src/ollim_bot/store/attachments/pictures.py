@@ -1,4 +1,4 @@
-"""Makes pictures fit for the model, in a process of their own."""
+"""Makes pictures fit the model, in a process of their own."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ollim_bot.errors import WrongInput
 
 LONGEST_EDGE = 1568
 MOST_BYTES = 5 * 1024 * 1024
-# Phones make up to 50 million pixels; of JPEG the decoder can give a smaller picture at once, of
-# the others it cannot.
+# Phones make up to 50 million pixels. A JPEG decoder can produce a smaller picture directly; the
+# other decoders cannot.
 MOST_PIXELS = {
     "image/jpeg": 50_000_000,
     "image/png": 25_000_000,
@@ -28,12 +28,12 @@ MOST_PIXELS = {
 }
 
 _PROGRAM = Path(__file__).with_name("decoding.py")
-# As that program says them, which cannot be imported without its decoders.
+# The exit codes of that program, which cannot be imported without its decoders.
 UNREADABLE = 3
 TOO_MANY_PIXELS = 4
 TOO_MUCH_MEMORY = 5
 _LONGEST_HEAD = 100
-# By its processor time, by its time, and by a machine that has no memory left.
+# Ended by processor time, by elapsed time, or by a machine without free memory.
 _ENDED_BY_LIMITS = (-signal.SIGXCPU, -signal.SIGALRM, -signal.SIGKILL)
 
 
@@ -41,11 +41,11 @@ _ENDED_BY_LIMITS = (-signal.SIGXCPU, -signal.SIGALRM, -signal.SIGKILL)
 class PictureLimits:
     """Times are in seconds, `memory` in bytes, each for one picture.
 
-    `at_once` are looked at together; another one waits at most `waiting` seconds for its turn.
+    `at_once` pictures are decoded in parallel; another one waits at most `waiting` seconds.
     """
 
     cpu: int = 5
-    # Beside others that are busy, it gets a part of the processor only.
+    # On a busy machine, the process gets only a part of the processor.
     wall: float = 10
     memory: int = 768 * 1024 * 1024
     at_once: int = 2
@@ -58,10 +58,9 @@ class Pictures:
         self._places = asyncio.Semaphore(self._limits.at_once)
 
     async def fitted(self, name: str, media_type: str, file: BinaryIO) -> tuple[str, bytes]:
-        """Media type and bytes: the same ones where they fit; of an animation, else, the first
-        frame. Raises `WrongInput` with what is wrong with it.
+        """The media type and bytes, unchanged if they fit; else smaller, without animation.
 
-        Nothing is left of the process, however this ends.
+        Raises `WrongInput` with what is wrong with the picture. The process is always ended.
         """
         async with self._place(name):
             try:
@@ -90,7 +89,7 @@ class Pictures:
             self._places.release()
 
     async def _decoded(self, media_type: str, file: BinaryIO) -> tuple[int, bytes]:
-        """How the program ended, and what it wrote. Raises `TimeoutError`."""
+        """The exit code of the program, and its output. Raises `TimeoutError`."""
         limits = self._limits
         allowed = {
             "edge": LONGEST_EDGE,
@@ -103,7 +102,7 @@ class Pictures:
         os.lseek(file.fileno(), 0, os.SEEK_SET)
         async with asyncio.timeout(limits.wall), _running(media_type, allowed, file) as process:
             output = await _output(process, _LONGEST_HEAD + MOST_BYTES)
-            # One that writes too much is not waited for.
+            # A program that writes too much is not waited for.
             is_ending = len(output) <= _LONGEST_HEAD + MOST_BYTES
             return await process.wait() if is_ending else UNREADABLE, output
 
@@ -112,7 +111,7 @@ class Pictures:
 async def _running(
     media_type: str, allowed: dict[str, float], file: BinaryIO
 ) -> AsyncIterator[Process]:
-    """It gets the one file and nothing else of ours: no other descriptor, no environment."""
+    """The running program. It gets the one file, no other descriptor, and an empty environment."""
     command = [sys.executable, "-I", str(_PROGRAM), media_type, json.dumps(allowed)]
     process = await asyncio.create_subprocess_exec(
         *command,
@@ -133,7 +132,7 @@ async def _running(
 
 
 async def _output(process: Process, most: int) -> bytes:
-    """Up to one byte more than `most`."""
+    """The output, up to one byte more than `most`."""
     assert process.stdout is not None
     try:
         return await process.stdout.readexactly(most + 1)

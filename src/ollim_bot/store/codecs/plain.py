@@ -15,9 +15,9 @@ T = TypeVar("T")
 
 
 class PlainCodec(Generic[T]):
-    """For a dataclass of texts, flags, moments and days, and tuples and mappings of such.
+    """For a dataclass of texts, flags, moments and days, and tuples and mappings of these.
 
-    A field that is missing has its default. A value that is all defaults is encoded as nothing.
+    A missing field has its default. A value with only defaults has no file.
     """
 
     def __init__(self, kind: type[T]) -> None:

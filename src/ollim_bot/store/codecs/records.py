@@ -27,7 +27,7 @@ _OMISSION = re.compile(r"\(([0-9]{1,9}) earlier update\(s\) omitted — cap reac
 
 
 class PendingUpdatesCodec:
-    """A list of `{ts, message, id}`; the notice of omitted ones stands first and has no id."""
+    """A list of `{ts, message, id}`; the notice of omitted updates comes first and has no id."""
 
     def missing(self) -> PendingUpdates:
         return PendingUpdates()
@@ -161,7 +161,7 @@ def _browser(fields: Fields) -> KnownBrowser:
 
 
 class SessionIdCodec:
-    """The bare id, not JSON; no session is no file."""
+    """The bare id, not JSON; a missing file means that there is no session."""
 
     def missing(self) -> SessionId | None:
         return None
@@ -237,7 +237,7 @@ def _inquiry(key: str, value: object) -> ButtonPrompt:
 
 
 class PingBudgetCodec:
-    """A missing budget is a full one, as of `now`."""
+    """A missing file is a full budget, as of `now`."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
@@ -285,7 +285,7 @@ class PingBudgetCodec:
 
 
 class RuntimeConfigCodec:
-    """Only what differs from the defaults; a wrong value is named, ignored and kept."""
+    """Only the values that differ from the defaults; a wrong one is reported, ignored and kept."""
 
     def missing(self) -> RuntimeConfig:
         return RuntimeConfig()

@@ -222,7 +222,7 @@ def _decode_session_event(line: bytes) -> SessionEvent:
 SESSION_EVENTS = LineCodec(_encode_session_event, _decode_session_event)
 
 
-# The rows of an occurrence mostly stand next to each other.
+# The rows of an occurrence are mostly adjacent.
 _parsed = lru_cache(maxsize=64)(Occurrence.parse)
 
 

@@ -1,4 +1,4 @@
-"""Tasks beside the event handlers, with retries."""
+"""Runs tasks beside the event handlers, with retries."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def retry_delay(failures: int, longest: float = LONGEST_PAUSE) -> float:
 
 
 async def finishes_within(task: asyncio.Task[Any], within: float, clock: Clock) -> bool:
-    """Wait for the task, at most `within` seconds; return whether it is done. It keeps running."""
+    """Wait at most `within` seconds; return whether the task is done. The task keeps running."""
     if task.done():
         return True
     alarm = asyncio.ensure_future(clock.sleep(within))

@@ -130,7 +130,7 @@ class MessageCatchUp:
             await self._reconnect()
 
     async def _beginning(self) -> str:
-        """On the very first start, earlier messages need no answer."""
+        """On the very first start, count all earlier messages as seen; returns the newest."""
         newest = await self._channel.newest(1)
         start = newest[-1].ref if newest else _BEFORE_ALL
         self._facts.saw(start)
@@ -183,5 +183,5 @@ class MessageCatchUp:
 
 
 def _is_other_than(seen: ReceivedMessage, message: ChatMessage) -> bool:
-    """Whether the owner has edited it since; a forwarded message cannot be edited."""
+    """Whether the owner has edited the message since; a forwarded message cannot be edited."""
     return seen.is_edited and seen.forwarded is None and seen.text != message.text

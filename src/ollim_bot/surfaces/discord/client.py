@@ -1,4 +1,4 @@
-"""The gateway client: logs in, keeps the connection alive, and passes on what the owner does."""
+"""The gateway client: logs in, keeps the connection alive, and reports the owner's actions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _OK = 200
 
 NOT_AUTHORIZED = "You are not authorized to use this bot."
 ELSEWHERE = "I answer in our direct messages only."
-# discord.py warns of these whenever a client is made, and none of them is needed here.
+# discord.py warns of these whenever a client is created, and none of them is needed here.
 _EXPECTED_WARNINGS = ("Guilds intent seems", "PyNaCl is not installed", "davey is not installed")
 _READY_PAUSE = 0.05
 _LONGEST_RATE_LIMIT_WAIT = 30.0

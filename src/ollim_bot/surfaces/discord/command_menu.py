@@ -95,7 +95,7 @@ def _option(command: str, argument: Argument) -> dict[str, Any]:
 
 
 def _required_first(arguments: Sequence[Argument]) -> list[Argument]:
-    """Discord requires this order; the order is otherwise kept."""
+    """Put required arguments first, as Discord demands; the order is otherwise kept."""
     return sorted(arguments, key=lambda each: not each.is_required)
 
 

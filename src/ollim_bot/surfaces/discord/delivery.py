@@ -87,7 +87,7 @@ class DiscordDelivery:
         self._drafts.ended(message, refs)
 
     async def _seen(self, since: datetime) -> Sequence[ReceivedMessage]:
-        """Oldest first: all messages since then, and the newest in any case."""
+        """All messages since then, and the newest in any case, oldest first."""
         try:
             newest = await self._channel.newest(_LOOK_BACK)
             if len(newest) < _LOOK_BACK or newest[0].at < since:

@@ -28,7 +28,7 @@ class DraftMessage:
     """One draft message. `shown` is None while its content on Discord is unknown.
 
     `tried_at` is when it was first sent, while it is unknown whether it arrived. A draft that
-    `is_lost` is not drawn any more and cannot be taken over; one that `is_taken` is part of an
+    `is_lost` is no longer drawn and cannot be taken over; one that `is_taken` is part of an
     answer.
     """
 
@@ -182,9 +182,9 @@ class Drafts:
         self._memory.add_draft(ref)
 
     def begin(self, message_id: MessageId) -> None:
-        """A message is being delivered."""
+        """Note that a message is being delivered."""
         if self._arriving != message_id:
-            # Messages come in order: the previous one will not be delivered any more.
+            # Messages come in order, so the previous one will no longer be delivered.
             self._give_up(self._arriving)
         self._arriving = message_id
 
@@ -208,7 +208,7 @@ class Drafts:
         return turn_drafts.taken
 
     def ended(self, message: ChatMessage, refs: Sequence[str]) -> None:
-        """The message is on Discord under `refs`; if there are none, it never will be."""
+        """Note that the message is on Discord under `refs`; without any, it never will be."""
         self._arriving = None
         turn_drafts = None if message.turn is None else self._by_turn.get(message.turn)
         if refs:
@@ -251,7 +251,7 @@ class Drafts:
         self.discard([DraftMessage("", ref)])
 
     def discard(self, drafts: list[DraftMessage]) -> None:
-        """Delete them as soon as possible, in the background."""
+        """Delete the drafts as soon as possible, in the background."""
         for draft in drafts:
             if not draft.is_taken and (draft.ref is not None or draft.tried_at is not None):
                 self._background.start(self._discarded(draft))
@@ -273,7 +273,7 @@ class Drafts:
         return turn_drafts.turn == self._newest or is_soon
 
     def _is_overtaken(self, turn_drafts: TurnDrafts) -> bool:
-        """Evaluated anew each time, since a slow draft gets its position late."""
+        """Evaluated anew each time, because a slow draft gets its position late."""
         return turn_drafts.is_overtaken or turn_drafts.stands_above(self._last_answer)
 
     def _hand_over(self, turn_drafts: TurnDrafts, refs: Sequence[str]) -> None:
@@ -286,7 +286,7 @@ class Drafts:
         del self._by_turn[turn_drafts.turn]
 
     def _overtake(self, message: ChatMessage, ref: str) -> None:
-        """Drafts that stand above the message may have to follow it."""
+        """Note a message below the drafts, which may have to follow it."""
         if message.turn is not None:
             self._last_answer = ref
             return
@@ -316,7 +316,7 @@ class Drafts:
         return next((each.ref for each in newest if each.nonce == draft.nonce), None)
 
     async def _close(self, turn_drafts: TurnDrafts, cause: EndCause) -> None:
-        """End without an answer: a completed turn leaves nothing behind."""
+        """End the drafts of a turn without an answer; a completed turn leaves none behind."""
         turn_drafts.is_over = turn_drafts.is_closed = True
         await turn_drafts.stop()
         if turn_drafts.holder is not None:

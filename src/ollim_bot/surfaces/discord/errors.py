@@ -110,7 +110,7 @@ def _answered(error: discord.HTTPException) -> OllimError:
 
 
 def _reason(error: discord.HTTPException) -> str:
-    """The last line: for an invalid field the first line gives no details."""
+    """The last line of the error: for an invalid field the first line gives no details."""
     lines = [line.strip() for line in error.text.splitlines() if line.strip()]
     last = lines[-1] if lines else f"{error.status}, without a reason"
     return shortened(last, _LONGEST_REASON)

@@ -35,7 +35,7 @@ class DiscordFacts:
         return (await self._now()).last_seen
 
     def saw(self, ref: str) -> None:
-        """This message, and all before it, need not be read again."""
+        """Note that this message, and all before it, need not be read again."""
         newest = self._newest = max(self._newest, ref, key=int)
         self._note("seen", lambda state: state.seen(newest))
 

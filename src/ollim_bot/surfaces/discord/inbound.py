@@ -109,7 +109,7 @@ class InboundQueue:
         self._is_filled.set()
 
     def edit(self, ref: str, text: str) -> bool:
-        """Return False if the text is unchanged, as when Discord has only added a preview."""
+        """Change a waiting text; False if it is unchanged, as when Discord only added a preview."""
         if self._known.get(ref) == text:
             return False
         if self._is_held:
@@ -220,7 +220,7 @@ def _problem(file: RemoteFile, number: int) -> str:
 
 
 def _plain(name: str) -> str:
-    """One printable line without brackets, which would end the note."""
+    """The name on one printable line without brackets, which would end the note."""
     kept = "".join(each if each.isprintable() and each not in "[]" else " " for each in name)
     return kept.strip()[-_LONGEST_NAME:] or "file"
 
@@ -373,7 +373,7 @@ class Inbound:
         return None if forwarded is None else untrusted_of(forwarded, self._clock.now().tzinfo)
 
     def _is_command(self, seen: ReceivedMessage) -> bool:
-        """Only typed text can be a command, never a forwarded message."""
+        """Whether it is a command: only typed text can be one, never a forwarded message."""
         if seen.forwarded is not None:
             return False
         word = seen.text.partition("\n")[0].partition(" ")[0]
@@ -405,7 +405,7 @@ class Inbound:
                 await self._clock.sleep(retry_delay(failures, _LONGEST_PAUSE))
 
     async def _has_changed(self, ref: str, text: str | None) -> bool:
-        """False if the change has to be tried again."""
+        """Apply the change; False if it has to be tried again."""
         try:
             if text is None:
                 await self._reception.withdraw(input_of(ref))
@@ -421,7 +421,10 @@ class Inbound:
         return True
 
     async def _say(self, ref: str, text: str) -> None:
-        """Try once. The nonce prevents a duplicate if the message arrives again."""
+        """Try once to tell the owner.
+
+        The nonce prevents a duplicate if the message arrives again.
+        """
         for number, part in enumerate(split(text) if text else ()):
             try:
                 await self._channel.send(OutgoingMessage(part), f"{ref}-{number}")

@@ -29,7 +29,7 @@ FAILED = "The bot could not do that. Its log says why."
 _ALREADY_ACKNOWLEDGED = 40060
 
 UNKNOWN = "This button is from a message that I no longer know."
-# Discord itself waits for three seconds.
+# Discord itself waits three seconds.
 COMPLETION_SECONDS = 2.0
 _MOST_CHOICES = 25
 _LONGEST_CHOICE = 100

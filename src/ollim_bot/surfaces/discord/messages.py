@@ -109,17 +109,17 @@ class DmChannel(Protocol):
         """Replace text and card; the files of the message stay."""
 
     async def delete(self, ref: str) -> None:
-        """Do nothing if the message is gone already."""
+        """Delete the message; do nothing if it is already gone."""
 
     async def mark(self, ref: str, emoji: str) -> None: ...
 
     async def unmark(self, ref: str, emoji: str) -> None: ...
 
     async def show_typing(self) -> None:
-        """Show it for some ten seconds, or until the next message."""
+        """Show that the bot types, for some ten seconds or until the next message."""
 
     async def newest(self, limit: int) -> Sequence[ReceivedMessage]:
-        """Oldest first, 100 at most."""
+        """The newest messages, oldest first, 100 at most."""
 
     async def after(self, ref: str) -> Sequence[ReceivedMessage]:
         """All messages after `ref`, oldest first."""

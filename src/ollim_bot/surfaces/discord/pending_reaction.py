@@ -62,11 +62,11 @@ class PendingReaction:
         self._work.set()
 
     def close_all(self) -> None:
-        """Remove all: no message waits any more."""
+        """Remove all reactions, because no message waits."""
         self.close((*self._wanted, *self._shown))
 
     def forget(self, ref: str) -> None:
-        """The message itself was deleted."""
+        """Forget the reaction of a deleted message."""
         self._end(ref)
         self._drop(ref)
 

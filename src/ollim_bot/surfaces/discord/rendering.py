@@ -126,14 +126,14 @@ def _fields(fields: Sequence[CardField], room: int) -> Iterator[CardField]:
 
 
 def _field(field: CardField) -> CardField:
-    """Discord refuses a field without a name or a value."""
+    """Fill an empty name or value, which Discord refuses."""
     name = shortened(field.name, _LONGEST_NAME) if field.name.strip() else _LEFT_OUT
     value = shortened(field.value, _LONGEST_VALUE) if field.value.strip() else _LEFT_OUT
     return replace(field, name=name, value=value)
 
 
 def _buttons(buttons: Sequence[Button]) -> Iterator[Button]:
-    """A button whose id is too long or repeated is shown as used."""
+    """The buttons that Discord accepts: one with a long or repeated id is shown as used."""
     known = set[str]()
     for number, button in enumerate(buttons[:_MOST_BUTTONS]):
         label = shortened(button.label, _LONGEST_LABEL) if button.label.strip() else _LEFT_OUT
@@ -201,7 +201,7 @@ def _foot(message: ChatMessage) -> list[str]:
 
 
 def _card_footer(message: ChatMessage) -> str:
-    """One line. It names the job too, so that the card's words are its own.
+    """The footer on one line. It names the job, so that the card's words are its own.
 
     The name of a reminder that equals the card's title is left out.
     """
@@ -238,7 +238,7 @@ def _quoted(text: str) -> str:
 
 
 def _small(text: str) -> str:
-    """Code stays unmarked: within a fence the mark would be shown."""
+    """Mark each line as small except code: within a fence the mark would be shown."""
     lines: list[str] = []
     fence: Fence | None = None
     for line in text.split("\n"):

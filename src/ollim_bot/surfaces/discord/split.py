@@ -212,7 +212,7 @@ class Pieces:
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """Each of 1 to `longest` characters, without white space at its ends."""
+        """The pieces, each of 1 to `longest` characters, without white space at its ends."""
         texts = tuple(piece.text for piece in self.done)
         if self.fence is None and not self.rest.strip():
             return texts
@@ -263,7 +263,7 @@ class _Scan:
         self._is_block_empty = fence is not None
 
     def end(self) -> _End | None:
-        """None if the whole text fits."""
+        """The end of the piece; None if the whole text fits."""
         if len(self._text) - self._counted_from <= self._room - most_kept(self._longest):
             return None
         at = self._begin
@@ -334,7 +334,7 @@ def _up_to_solid(line: str, fits: int) -> str:
 
 
 def _lines(text: str, begin: int) -> Iterator[str]:
-    """Each with its newline."""
+    """The lines from `begin` on, each with its newline."""
     while begin < len(text):
         end = text.find("\n", begin) + 1 or len(text)
         yield text[begin:end]

@@ -13,7 +13,7 @@ from ollim_bot.surfaces.discord.split import LONGEST, split
 
 GOES_ON_BELOW = small("cut off here; it goes on below")
 
-# The line of a turn that runs: `Thinking…`, `Working… (1m 05s)`.
+# The status line of a running turn: `Thinking…`, `Working… (1m 05s)`.
 _RUNNING = re.compile(r"-# (Thinking|Working|Compacting|Retrying \(\d+ of \d+\))…( \([\dhms ]+\))?")
 _LOOK_BACK = 50
 
@@ -21,7 +21,7 @@ IsKnown = Callable[[str], Awaitable[bool]]
 
 
 class StaleDrafts:
-    """`is_known` tells whether a message is in the log.
+    """Closes drafts. `is_known` tells whether a message is in the log.
 
     `caught_up` returns when every open delivery has arrived or was given up.
     """
@@ -76,7 +76,7 @@ class StaleDrafts:
     async def _orphaned(
         self, seen: Sequence[ReceivedMessage], refs: Collection[str], newest: int
     ) -> AsyncIterator[ReceivedMessage]:
-        """An unrecorded draft with only words is recognised by the draft before it."""
+        """Drafts without a turn; one without a status line is recognised by the draft before it."""
         is_after_another = False
         for each in seen:
             looks_so = _is_running(each.text) or (is_after_another and bool(_words(each.text)))

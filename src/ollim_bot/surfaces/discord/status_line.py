@@ -79,7 +79,7 @@ def _followed(pieces: Pieces, text: str) -> Pieces:
 
 
 def _phase(activity: Activity, *, is_silent: bool) -> str:
-    """Empty while the growing text itself shows progress."""
+    """The phase in words; empty while the growing text itself shows progress."""
     if activity.phase:
         return activity.phase
     if any(line.state is ToolState.RUNNING for line in activity.tools):
@@ -118,7 +118,7 @@ def _details(activity: Activity) -> list[str]:
 
 
 def _most_telling(tools: Sequence[ToolLine], most: int) -> list[ToolLine]:
-    """The last ones; running tools come before finished ones."""
+    """The last tools; running ones come before finished ones."""
     order = sorted(range(len(tools)), key=lambda at: (tools[at].state is ToolState.RUNNING, at))
     return [tools[at] for at in sorted(order[-most:])]
 

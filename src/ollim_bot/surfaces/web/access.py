@@ -30,7 +30,7 @@ _CHALLENGE = "/api/challenge"
 _SESSION = "/api/session"
 _ENTRANCES = (_ENTER, _CHALLENGE, _SESSION)
 _STATIC = "/static/"
-# Browsers that an earlier version let in still have it, and send it to other ports too.
+# Browsers that an earlier version admitted still have this cookie, and send it to other ports too.
 _FORMER_COOKIE = "ollim"
 _SOCKET_SESSION = "ollim.session."
 _LARGEST_ENTRANCE = 4096
@@ -52,7 +52,7 @@ _HEADERS = {
 
 
 class AccessControl:
-    """`trust` is called with each request that is admitted."""
+    """Checks every request. `trust` is called with each request that is admitted."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class AccessControl:
         return await handler(request)
 
     def _known_host(self, request: web.Request) -> str | None:
-        """None for other names, which a site may resolve to this machine (DNS rebinding)."""
+        """The host of the request; None for names that a site may resolve here (DNS rebinding)."""
         given = request.headers.getall("Host", [])
         found = _HOST.fullmatch(given[0].lower()) if len(given) == 1 else None
         return found[1] if found is not None and found[1] in self._hosts else None
@@ -181,7 +181,7 @@ def _with_empty_cache(answer: web.Response) -> web.Response:
 
 
 def _bearer(request: web.Request) -> str:
-    """A browser can set no other header of its own on a socket than the protocol."""
+    """The session of the request; on a socket, a browser can only set the protocol header."""
     if request.path == SOCKET:
         offered = request.headers.get("Sec-WebSocket-Protocol", "")
         words = [word.strip() for word in offered.split(",")]

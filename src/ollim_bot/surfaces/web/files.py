@@ -111,7 +111,7 @@ class Upload:
 
     @property
     def id(self) -> InputId:
-        """Raises `RequestRefused` unless it is a UUID, as the page makes them."""
+        """The id of the message. Raises `RequestRefused` unless it is a UUID."""
         given = self.fields.get("id", "")
         with suppress(ValueError):
             if str(uuid.UUID(given)) == given.lower():
@@ -131,7 +131,7 @@ class Uploads:
 
     @asynccontextmanager
     async def received(self, request: web.Request) -> AsyncIterator[Upload]:
-        """Raises `RequestRefused` with what is wrong with the message."""
+        """Receive the form. Raises `RequestRefused` with what is wrong with it."""
         if request.content_type != "multipart/form-data":
             raise RequestRefused(415, texts.NO_FORM)
         folder = self._folder / uuid.uuid4().hex

@@ -135,7 +135,7 @@ def _activity(activity: Activity) -> Json:
 
 
 def message_frame(message: Mapping[str, object], change: int) -> Json:
-    """`change` is its number in the log, 0 for one that is not there yet."""
+    """`change` is the number of the message in the log; 0 if it is not in the log yet."""
     return {"type": "message", "message": message, "change": change}
 
 

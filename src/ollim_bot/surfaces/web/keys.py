@@ -75,11 +75,11 @@ class BrowserSession:
 
 
 class AccessDenied(Exception):
-    """The browser is unknown, or not known any more."""
+    """The browser is unknown, or no longer known."""
 
 
 class Challenges:
-    """Challenges of this process: an answer to one of another process is worth nothing."""
+    """Challenges of this process. An answer to a challenge of another process is invalid."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -93,7 +93,7 @@ class Challenges:
         return encoded(body + self._seal(body))
 
     def is_open(self, challenge: str, seconds: float) -> bool:
-        """Whether we made it, at most `seconds` ago, and it was not answered yet."""
+        """Whether this process made it, at most `seconds` ago, and it is unanswered."""
         try:
             raw = decoded(challenge)
         except ValueError:

@@ -63,7 +63,7 @@ def _style_to_class(token: Token) -> None:
 
 
 def _images_to_links(state: StateCore, tokens: Sequence[Token]) -> Iterator[Token]:
-    """Loading a remote image would tell its host that the message was read."""
+    """Replace images by links: loading a remote image would tell its host of the reading."""
     depth = 0
     for token in tokens:
         depth += token.nesting if token.tag == "a" else 0
@@ -160,7 +160,7 @@ _CLEANER = nh3.Cleaner(
 
 
 def render(text: str) -> str:
-    """Deterministic; never raises."""
+    """Render the text as HTML. Deterministic; never raises."""
     html: str = _PARSER.render(_SURROGATE.sub("\ufffd", text))
     return _CLEANER.clean(html)
 

@@ -37,7 +37,7 @@ class RememberedMark:
 
 
 class ReadMark:
-    """Moves forward only: a tab that lags behind does not make messages unread."""
+    """The read mark. It only moves forward, so a slow tab does not make messages unread."""
 
     def __init__(
         self, kept: KeptMark, reception: ChatService, send: Callable[[Json], None]

@@ -167,7 +167,7 @@ class TabSocket:
 
         By `proof` the page recognises the bot.
         """
-        # Read first: a change that comes in between is sent twice, and not lost.
+        # Read the number first: a change in between is then sent twice instead of being lost.
         last = await self._reception.last_change()
         missed = None if change is None else await self._missed(change)
         messages, has_more = (None, False) if missed is not None else await self._newest()
