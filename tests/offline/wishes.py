@@ -52,6 +52,13 @@ REMINDING: tuple[tuple[str, ScheduleIntent], ...] = (
     ("remind me in 5 minutes to write to Anna, thanks",
      Remind("write to Anna, thanks", "in 5 minutes")),
     ("remind me in 5 minutes to text Anna: hello", Remind("text Anna: hello", "in 5 minutes")),
+    ("call mum tomorrow at 9", MUM),
+    ("tomorrow at 9 call mum", MUM),
+    ("i have to call mum tomorrow at 9", MUM),
+    ("nudge me tomorrow at 9 to call mum", MUM),
+    ("tea in 10 minutes", Remind("tea", "in 10 minutes")),
+    ("wake me up at 7am", Remind("wake up", "at 7am")),
+    ("set a timer for 10 minutes", Remind("the timer is over", "in 10 minutes")),
 )  # fmt: skip
 
 REPEATING: tuple[tuple[str, ScheduleIntent], ...] = (
@@ -67,6 +74,8 @@ REPEATING: tuple[tuple[str, ScheduleIntent], ...] = (
     ("remind me every day at 8am to take my pills", PILLS),
     ("remind me to take my pills every day at 8am", PILLS),
     ("every morning at 8 remind me to take my pills", PILLS),
+    ("take my pills every day at 8am", PILLS),
+    ("every day at 8am take my pills", PILLS),
     ("every morning remind me to stretch", Repeat("remind me to stretch", "0 9 * * *")),
     ("each monday at 10:30 remind me to plan", Repeat("remind me to plan", "30 10 * * 1")),
     ("every sunday evening at 6 ask me about my week",
@@ -90,9 +99,16 @@ CANCELLING: tuple[tuple[str, ScheduleIntent], ...] = (
     ("cancel my reminder about the tea, thanks", Change("cancel", JobKind.REMINDER, "the tea")),
     ("cancel the reminder", Change("cancel", JobKind.REMINDER, "")),
     ("remove the plan routine", Change("cancel", JobKind.ROUTINE, "plan")),
+    ("cancel water", Change("cancel", None, "water")),
+    ("pause the plan routine", Change("pause", JobKind.ROUTINE, "plan")),
+    ("turn the plan routine back on", Change("resume", JobKind.ROUTINE, "plan")),
+    ("snooze the rent reminder by 1 hour",
+     Change("snooze", JobKind.REMINDER, "rent", ("--for", "1 hour"))),
+    ("move the reminder to pay the rent to friday 9am",
+     Change("snooze", JobKind.REMINDER, "pay the rent", ("--until", "friday 9am"))),
     ("cancel 3f2a9c1b", Change("cancel", None, "3f2a9c1b")),
     ("cancel reminder 3f2a9c1b", Change("cancel", JobKind.REMINDER, "3f2a9c1b")),
-)
+)  # fmt: skip
 
 # Each of these has two readings, or lacks something, or goes beyond what can be done.
 ASKED_BACK = (

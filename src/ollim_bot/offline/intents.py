@@ -71,6 +71,7 @@ _SEVERAL = re.compile(
 )
 _FORGET = r"do(?:n['’]?t| not) (?:let me )?forget"
 _NEW = r"(?:(?:add|set|make|create|start|give) (?:me )?)?(?:an? )?"
+_TIME = r"((?:[\w: ]|\.(?=\d))+)"
 # What people say instead of `remind me`, each with a phrase that means the same.
 _SAME = tuple(
     (re.compile(rf"{POLITELY}?{form}", re.IGNORECASE), same)
@@ -81,9 +82,9 @@ _SAME = tuple(
         (r"i (?:need|want|have) to be reminded ", "remind me "),
         (rf"{_NEW}reminder: ?", "remind me to "),
         (r"remember to ", "remind me to "),
-        (rf"{_NEW}timer:? (?:for |of )?(.+)", r"remind me in \1: the timer is over"),
+        (rf"{_NEW}timer:? (?:for |of )?{_TIME}$", r"remind me in \1: the timer is over"),
         (rf"{_NEW}(\w+ \w+) timer$", r"remind me in \1: the timer is over"),
-        (rf"{_NEW}alarm (?:for )?(.+)", r"remind me \1: alarm"),
+        (rf"{_NEW}alarm (?:for )?{_TIME}$", r"remind me \1: alarm"),
     )
 )
 _WAKE = re.compile(rf"{POLITELY}?wake me(?: up)? (?P<when>.+)", re.IGNORECASE)
@@ -156,7 +157,8 @@ def _errand(text: str, now: datetime) -> Remind | AmbiguousIntent | None:
         when, rest = words[:end], " ".join(words[end:])
         is_task = vocabulary.is_errand(rest) or vocabulary.is_thing(rest)
         if is_task and _is_moment(when, now):
-            return _checked_reminder(when, words[end:], now)
+            reminder = _checked_reminder(when, words[end:], now)
+            return AmbiguousIntent(texts.MOMENT_FIRST) if vocabulary.names_time(rest) else reminder
         if vocabulary.is_thing(" ".join(when)) and vocabulary.tells_time(words[end:]):
             return _moment_behind("to", words, now)
         if vocabulary.begins_with_event(rest) and _is_moment(when, now):
@@ -390,6 +392,8 @@ def _checked_routine(words: str, cron: str | AmbiguousIntent) -> Repeat | Ambigu
         return AmbiguousIntent(texts.ORDER)
     if doubt := _doubt(rest, rest.partition(" ")[2] or rest):
         return doubt
+    if verb != "remind me" and vocabulary.adds_errand(rest):
+        return AmbiguousIntent(texts.ONE_AT_A_TIME)
     has_other_time = vocabulary.names_rhythm(rest) or vocabulary.names_clock(rest)
     if has_other_time or _names_other_day(rest):
         return AmbiguousIntent(texts.RHYTHM)

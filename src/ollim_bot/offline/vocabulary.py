@@ -130,7 +130,8 @@ _NEGATION = re.compile(
 _TO_THE_BOT = (
     r"(?:(?:remind|tell|ask|show|give|send|wake|call|message|ping|let|help|wish|text|email)"
     r" (?:me|us)"
-    r"|reminders?|remind|snooze|cancel|delete|remove|drop|take back|undo|list my"
+    r"|reminders?|remind|snooze|pause|resume|cancel|delete|remove|drop|take back|undo|list my"
+    r"|(?:turn|switch|start|stop|move)\b.*\b(?:reminder|routine)"
     r"|(?:set|make|create|add)(?: me)? an?"
     r"|what|whats|who|when|why|how|where|which|can|could|would|will|do you|did|are you|you"
     r"|is|am i|i|every|each|daily|also|then|again|stop|repeat|please)\b"
@@ -150,9 +151,11 @@ _ERRAND = re.compile(
     r"|eat|email|empty|feed|fetch|fill|finish|fix|get|give(?! up)|go(?! away)|iron|leave|lock|look"
     r"|mail|make|move|mow|open|order|pack|pay|phone|pick|plan|post|prepare|print|put|read|renew"
     r"|reply|return|ring|send|sign|stand|start|stretch|study|submit|switch|take|tidy|text|throw"
-    r"|turn|unload|update|vacuum|walk|wash|water|write)\b(?! (?:me|us|you|it|that|this)\b).*",
+    r"|turn|unload|update|vacuum|walk|wash|water|write)\b(?! (?:me|us|you|it|that|this)\b)"
+    r"(?!.*\b(?:reminder|routine)s?\b).*",
     re.IGNORECASE,
 )
+_AND_AN_ERRAND = re.compile(rf"{_LINK}\s*(?:and |then )?{_ERRAND.pattern}", re.IGNORECASE)
 _THING = re.compile(
     r"(?:(?:the|my) )?(?:bins?|bread|cake|coffee|cookies|dishes|dishwasher|dryer|eggs|laundry"
     r"|medicine|medication|meds|oven|pasta|pills|pizza|potatoes|rice|rubbish|soup|stretching|tea|trash"
@@ -225,6 +228,11 @@ def names_no_task(task: str) -> bool:
 def is_errand(text: str) -> bool:
     """Whether it begins as an instruction to oneself, as in `call mum`."""
     return _ERRAND.fullmatch(text) is not None
+
+
+def adds_errand(text: str) -> bool:
+    """Whether a second part of it begins as an instruction to oneself."""
+    return _AND_AN_ERRAND.search(text) is not None
 
 
 def is_thing(text: str) -> bool:
