@@ -77,9 +77,12 @@ class NotFound(OllimError):
 
 
 class DuplicateId(OllimError):
-    def __init__(self, job_id: str, files: Sequence[str]) -> None:
+    """`holder` is the file that is in use, where one of them is."""
+
+    def __init__(self, job_id: str, files: Sequence[str], holder: str = "") -> None:
+        rest = f" Until then, {holder} is in use." if holder else ""
         super().__init__(
-            f"{' and '.join(files)} have the same id {job_id}. Give one of them another id."
+            f"{' and '.join(files)} have the same id {job_id}. Give one of them another id.{rest}"
         )
         self.job_id = job_id
         self.files = tuple(files)

@@ -13,10 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 from tests.scheduling.desk import WRONG, Desk, routine
-from tests.storage.places import DataDirectory
 
+from ollim_bot.domain.definitions import mark_of
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.schedule import JobKey
+from ollim_bot.store.job_files import open_shelves
+from ollim_bot.testing.journal import RecordingJournal
 
 Step = Callable[[Path], None]
 
@@ -98,10 +100,11 @@ async def live_through(root: Path, story: list[tuple[Step, float | None]]) -> No
 
 
 def check(desk: Desk) -> None:
-    report = DataDirectory(desk.paths.root).open().routines.report()
+    marks = {key: mark_of(booked.job) for key, booked in desk.book.jobs.items()}
+    shelves = open_shelves(desk.paths, RecordingJournal(), armed=lambda: marks)
+    report = shelves.routines.report()
     for right in report.jobs:
-        booked = desk.book.jobs[JobKey(JobKind.ROUTINE, right.item.spec.id)]
-        assert (booked.job, booked.path) == right
+        assert desk.book.jobs[JobKey(JobKind.ROUTINE, right.item.spec.id)].job == right.item
     standing = [shelved.path for shelved in report.jobs]
     for booked in desk.book.jobs.values():
         shown = f"routines/{booked.path.name}"

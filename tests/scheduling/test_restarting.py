@@ -224,3 +224,25 @@ async def test_a_night_of_a_frequent_routine_is_accounted_for(tmp_path: Path) ->
         await at.until(lambda: len(at.ended("look")) == 300)
         assert len(engine.prompts) == 1
         assert check(at.rows, clock.now()) == []
+
+
+async def test_of_two_files_with_one_id_the_one_that_was_armed_first_stays_armed_across_restarts(
+    tmp_path: Path,
+) -> None:
+    async with day(ScriptedEngine(), tmp_path) as at:
+        at.routine("plan", "*/5 * * * *", "The first.")
+        await at.passes(15)
+        copy = {"id": "plan", "cron": '"*/5 * * * *"'}
+        at.write("routines/a-copy.md", copy, "The copy.")
+        await at.passes(15)
+        clock = at.clock
+    for _ in range(2):
+        async with day(engine := ScriptedEngine(), tmp_path, clock=clock) as at:
+            await at.passes(310)
+            await at.until(lambda: engine.prompts)
+            assert engine.prompts[-1].endswith("The first.")
+            report = at.stores.shelves.routines.report()
+            assert [one.path.name for one in report.jobs] == ["plan.md"]
+            [problem] = report.problems
+            assert problem.endswith("Until then, routines/plan.md is in use.")
+            assert problem in at.told

@@ -144,14 +144,19 @@ def test_a_wrong_id_can_be_named_by_its_file(data: DataDirectory) -> None:
     assert list(data.paths.routines.iterdir()) == []
 
 
-def test_two_files_with_one_id_are_both_named_and_neither_runs(data: DataDirectory) -> None:
+def test_two_files_with_one_id_are_both_named_and_the_first_is_in_use(
+    data: DataDirectory,
+) -> None:
     write(data, "one.md", FULL)
     write(data, "two.md", FULL)
     write(data, "good.md", GOOD)
     report = data.open().routines.report()
-    assert [shelved.item.spec.id for shelved in report.jobs] == ["good0001"]
+    assert [shelved.path.name for shelved in report.jobs] == ["good.md", "one.md"]
     (problem,) = report.problems
-    assert "routines/one.md and routines/two.md have the same id a1b2c3d4" in problem
+    assert problem == (
+        "routines/one.md and routines/two.md have the same id a1b2c3d4. "
+        "Give one of them another id. Until then, routines/one.md is in use."
+    )
     for attempt in (data.open().routines.get, data.open().routines.remove):
         with pytest.raises(DuplicateId):
             attempt("a1b2c3d4")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 
 from ollim_bot import __version__
 from ollim_bot.app.brain import Brain, open_brain
@@ -43,7 +44,7 @@ from ollim_bot.store.job_files import open_shelves
 from ollim_bot.store.journal import open_journal
 from ollim_bot.store.opening import open_for_bot
 from ollim_bot.store.policy_file import PolicyFile
-from ollim_bot.store.steps import count_set
+from ollim_bot.store.steps import armed_marks, count_set
 from ollim_bot.store.store import SqliteStore, Store
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.surfaces.web.surface import WebSurface
@@ -60,7 +61,7 @@ _GRACE = 20.0
 _LAST_WORDS = 3.0
 _A_DAY = 24 * 60 * 60.0
 
-AnnounceStart = Callable[[WebSurface | None, Provider], None]
+AnnounceStart = Callable[[Provider, WebSurface | None], None]
 
 _logger = logging.getLogger(__name__)
 
@@ -83,7 +84,7 @@ class App:
     """The whole bot.
 
     `channels` make the surfaces that are services of others. `announce` is called when the bot is
-    up, with the page, if there is one, and with the provider whose model answers.
+    up, with the provider whose model answers, and with the page, if there is one.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class App:
         store: Store | None = None,
         ground: Ground | None = None,
         channels: Sequence[MakeChannel] = (),
-        announce: AnnounceStart = lambda _page, _provider: None,
+        announce: AnnounceStart = lambda _provider, _page: None,
     ) -> None:
         self._settings = settings
         self._clock = clock or SystemClock(settings.zone)
@@ -131,7 +132,8 @@ class App:
             upkeep: list[Callable[[], Coroutine[None, None, None]]] = []
             edits = HandEdits(await self._journal(lifetime), paths.root, self._clock)
             store = self._store or await self._opened_store(lifetime, upkeep, edits)
-            shelves = open_shelves(paths, edits, self._ground.disk)
+            marks = partial(store.query, armed_marks)
+            shelves = open_shelves(paths, edits, self._ground.disk, marks)
             brain = await lifetime.enter_async_context(
                 open_brain(self._settings, store, self._engine)
             )
@@ -164,9 +166,8 @@ class App:
                 heartbeat = HeartbeatFile(paths, self._ground.disk)
                 if refused := await talk.greeting.begun(await asyncio.to_thread(heartbeat.read)):
                     await talk.notices.tell(texts.no_room(refused))
-                services = surfaces.services(
-                    talk.conversation, talk, lambda page: self._announce(page, brain.provider)
-                )
+                announce = partial(self._announce, brain.provider)
+                services = surfaces.services(talk.conversation, talk, announce)
                 services += [run() for run in upkeep]
                 await self._serve(talk, self._scheduler, services)
             except BaseExceptionGroup as several:

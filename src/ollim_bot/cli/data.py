@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ollim_bot.cli.framework import plain
 from ollim_bot.cli.terminal import typed, width_of, wrapped
 from ollim_bot.domain.jobs import Job
+from ollim_bot.domain.schedule import JobKey
 from ollim_bot.errors import AlreadyRunning
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit
@@ -45,7 +46,12 @@ class Data:
         """Open one shelf only: to open all of them would slow a listing."""
         lock = FileLock(self.paths.lock_of(folder))
         journal, notes = self._journal, self._notes(folder)
-        return MarkdownShelf(folder, form, lock, disk=OsDisk(), journal=journal, notes=notes)
+        return MarkdownShelf(
+            folder, form, lock, disk=OsDisk(), journal=journal, notes=notes, armed=self._armed
+        )
+
+    def _armed(self) -> Mapping[JobKey, str]:
+        return self.read(lambda tx: tx.ledger.armed().marks) or {}
 
     def _notes(self, folder: Path) -> Notes | None:
         """Changes by the agent are recorded, so that the bot can show them to the owner."""

@@ -67,7 +67,7 @@ def run(caller: Caller) -> None:
 
 
 async def _until_stopped(settings: Settings, caller: Caller, redacting: RedactingFilter) -> Ending:
-    def announce(page: WebSurface | None, provider: Provider) -> None:
+    def announce(provider: Provider, page: WebSurface | None) -> None:
         root = caller.shown(settings.paths.root)
         running = _RUNNING.format(version=__version__, root=root)
         print(wrapped(running, width_of(sys.stdout)), flush=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -26,6 +26,21 @@ _ROSTER_HOLDS = timedelta(days=31)
 _NEVER = datetime(9000, 1, 1, tzinfo=UTC)
 
 
+def mark_of(job: Job) -> str:
+    """The same for two versions of a job exactly if nothing is different about them."""
+    return hashlib.sha256(repr(job).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def holder_among(rivals: Sequence[Job], armed: Mapping[JobKey, str]) -> int:
+    """Which of several jobs with one id is in use: the one that is armed, else the first.
+
+    `armed` has the marks of the armed jobs.
+    """
+    mark = armed.get(JobKey(kind_of(rivals[0]), rivals[0].spec.id))
+    marks = [mark_of(job) for job in rivals]
+    return marks.index(mark) if mark in marks else 0
+
+
 @dataclass(frozen=True, slots=True)
 class Definition:
     """`timing` is a cron line, a `run-at` as in the file, or empty for a webhook."""
@@ -38,9 +53,10 @@ class Definition:
 
     @classmethod
     def of(cls, job: Job, default_zone: tzinfo) -> Definition:
-        mark = hashlib.sha256(repr(job).encode("utf-8", "surrogatepass")).hexdigest()[:16]
         key = JobKey(kind_of(job), job.spec.id)
-        return cls(key, mark, _timing(job), str(job.spec.zone(default_zone)), job.spec.enabled)
+        return cls(
+            key, mark_of(job), _timing(job), str(job.spec.zone(default_zone)), job.spec.enabled
+        )
 
     @classmethod
     def read(cls, facts: Mapping[str, object]) -> Definition:
@@ -129,6 +145,10 @@ class Armed:
 
     jobs: Mapping[JobKey, Definition] = field(default_factory=dict)
     rostered: datetime | None = None
+
+    @property
+    def marks(self) -> Mapping[JobKey, str]:
+        return {key: job.mark for key, job in self.jobs.items()}
 
     def followed_by(self, rows: Iterable[LedgerRow]) -> Armed:
         jobs, rostered = dict(self.jobs), self.rostered

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from ollim_bot.domain.definitions import holder_among
 from ollim_bot.domain.jobs import Job, JobKind, kind_of
 from ollim_bot.domain.schedule import JobKey, key_of
 from ollim_bot.errors import DuplicateId, StorageError, Unreadable
@@ -140,11 +141,15 @@ def claimants(files: Iterable[FileState]) -> dict[str, list[FileState]]:
     return claimed
 
 
-def holder_of(rivals: Sequence[FileState], before: IndexedJob | None) -> FileState:
-    """The file that held the id before, else the first by name."""
-    if before is None or len(rivals) == 1:
+def holder_of(
+    rivals: Sequence[FileState], before: IndexedJob | None, armed: Mapping[JobKey, str]
+) -> FileState:
+    """The one that had the id before, also before a restart; else the first by name."""
+    if len(rivals) == 1:
         return rivals[0]
-    return next((file for file in rivals if file.path == before.path), rivals[0])
+    same = [file for file in rivals if before is not None and file.path == before.path]
+    jobs = [file.job for file in rivals if file.job is not None]
+    return same[0] if same else rivals[holder_among(jobs, armed)]
 
 
 def problem_of(file: FileState) -> FileProblem | None:
@@ -163,7 +168,7 @@ def duplicate_problem(rivals: Sequence[FileState], holder: FileState) -> FilePro
     """The problem of an id that several valid files claim."""
     assert holder.job is not None
     job_id, files = holder.job.spec.id, [file.shown for file in rivals]
-    sentence = f"{DuplicateId(job_id, files)} Until then, {holder.shown} is in use."
+    sentence = str(DuplicateId(job_id, files, holder.shown))
     stands_at = max(file.since for file in rivals) + SECONDS_TO_MEND
     return FileProblem(f"{kind_of(holder.job)} {job_id}", sentence, stands_at)
 
@@ -198,7 +203,10 @@ class FolderSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """The jobs and problems after a look. At `settles_at` it changes even if no file does."""
+    """The jobs and problems after a look. At `settles_at`, time alone changes something.
+
+    `armed` has the marks of the jobs that were armed before the first look.
+    """
 
     snapshot: FolderSnapshot | None = None
     files: FileStates = field(default_factory=lambda: {kind: {} for kind in FORMS})
@@ -206,6 +214,7 @@ class IndexState:
     problems: Sequence[FileProblem] = ()
     refusals: Mapping[JobKind, FileProblem] = field(default_factory=dict)
     settles_at: float | None = None
+    armed: Mapping[JobKey, str] = field(default_factory=dict)
 
     def after(
         self,
@@ -257,7 +266,7 @@ class IndexState:
             for job_id, rivals in claimants(own.values()).items():
                 key = JobKey(kind, job_id)
                 before = self.jobs.get(key)
-                holder = holder_of(rivals, before)
+                holder = holder_of(rivals, before, self.armed)
                 jobs[key] = _indexed(holder, before)
                 if len(rivals) > 1 and holder.is_right:
                     doubles.append(duplicate_problem(rivals, holder))
@@ -457,6 +466,10 @@ class JobIndex:
     def problems(self) -> Sequence[str]:
         """All current problems, told or not."""
         return [problem.sentence for problem in self._state.problems]
+
+    def remember(self, armed: Mapping[JobKey, str]) -> None:
+        """To be called before the first look, with the marks of the armed jobs."""
+        self._state = replace(self._state, armed=armed)
 
     async def refresh(self) -> Changes:
         async with self._one_at_a_time:

@@ -37,6 +37,7 @@ from ollim_bot.schedule.run_requests import RunRequests
 from ollim_bot.schedule.watcher import SCAN_SECONDS, Watcher
 from ollim_bot.store.heartbeat import HeartbeatFile
 from ollim_bot.store.job_files import JobFileChanges
+from ollim_bot.store.steps import armed_marks
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
@@ -186,6 +187,7 @@ class Scheduler:
     async def _start(self) -> None:
         """Resume what the last stop left unfinished, and catch up on what was missed."""
         await self._files.make()
+        self._index.remember(await self._store.read(armed_marks))
         await self._index.refresh()
         now = self._now
         last = await self._heartbeat.last()

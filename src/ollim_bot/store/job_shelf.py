@@ -8,7 +8,9 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from ollim_bot.domain.definitions import holder_among
 from ollim_bot.domain.jobs import Job, ShelfReport, Shelved
+from ollim_bot.domain.schedule import JobKey
 from ollim_bot.domain.text import slug
 from ollim_bot.errors import BadJob, DuplicateId, EditRefused, NotFound
 from ollim_bot.plain_files import SizeLimit
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 J = TypeVar("J", bound=Job)
 
+ArmedMarks = Callable[[], Mapping[JobKey, str]]
+
 
 class Notes(Protocol):
     """Records what is about to be done to the files of a folder, for other processes."""
@@ -44,7 +48,8 @@ class Notes(Protocol):
 class MarkdownShelf(Generic[J]):
     """A `Shelf`. A document is named by its id, or if that is invalid by its file name.
 
-    With `notes`, each change is recorded before it is made, under the same lock.
+    With `notes`, each change is noted before it is made, under the same lock. `armed` has the marks
+    of the armed jobs, and is asked only where several files have one id.
     """
 
     def __init__(
@@ -56,6 +61,7 @@ class MarkdownShelf(Generic[J]):
         disk: Disk,
         journal: Journal,
         notes: Notes | None = None,
+        armed: ArmedMarks = dict,
     ) -> None:
         self._path = folder
         self._folder = FolderWatch(folder, form, disk)
@@ -64,6 +70,7 @@ class MarkdownShelf(Generic[J]):
         self._disk = disk
         self._journal = journal
         self._notes = notes
+        self._armed = armed
         nothing: Mapping[str, JobReading[J]] = {}
         self._reported = nothing, ShelfReport[J](())
 
@@ -137,16 +144,30 @@ class MarkdownShelf(Generic[J]):
 
     def _reported_on(self, readings: Mapping[str, JobReading[J]]) -> ShelfReport[J]:
         doubled = _doubled_ids(readings)
+        holders = self._holders(readings, doubled)
         jobs: list[Shelved[J]] = []
         problems: list[str] = []
         warnings: list[str] = []
         for name, reading in readings.items():
             problems += self._sentences(name, reading.problems)
             warnings += self._sentences(name, reading.warnings)
-            if reading.job is not None and reading.job_id not in doubled:
+            if reading.job is not None and holders.get(reading.job.spec.id, name) == name:
                 jobs.append(Shelved(reading.job, self._path / name))
-        problems += [str(self._duplicate(job_id, names)) for job_id, names in doubled.items()]
+        for job_id, names in doubled.items():
+            holder = self._shown(holders[job_id])
+            problems.append(str(DuplicateId(job_id, list(map(self._shown, names)), holder)))
         return ShelfReport(jobs, problems, warnings)
+
+    def _holders(
+        self, readings: Mapping[str, JobReading[J]], doubled: Mapping[str, Sequence[str]]
+    ) -> dict[str, str]:
+        """Of each id that several files have, the file that is in use."""
+        armed = self._armed() if doubled else {}
+        holders: dict[str, str] = {}
+        for job_id, names in doubled.items():
+            jobs = [job for name in names if (job := readings[name].job) is not None]
+            holders[job_id] = names[holder_among(jobs, armed)]
+        return holders
 
     def _find(self, item_id: str) -> tuple[str, JobReading[J]]:
         readings = self._folder.readings()
@@ -213,8 +234,8 @@ class MarkdownShelf(Generic[J]):
 def _doubled_ids(readings: Mapping[str, JobReading[J]]) -> dict[str, list[str]]:
     files: dict[str, list[str]] = {}
     for name, reading in readings.items():
-        if reading.job_id is not None:
-            files.setdefault(reading.job_id, []).append(name)
+        if reading.job is not None:
+            files.setdefault(reading.job.spec.id, []).append(name)
     return {job_id: names for job_id, names in files.items() if len(names) > 1}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from uuid import uuid4
@@ -12,6 +12,7 @@ from ollim_bot.domain.cards import ButtonPrompt
 from ollim_bot.domain.initiative import Setter
 from ollim_bot.domain.notices import Notice, failing_key, outage_over
 from ollim_bot.domain.occurrences import COST_IN_ANSWER, LedgerRow
+from ollim_bot.domain.schedule import JobKey
 from ollim_bot.domain.session_use import answers
 from ollim_bot.domain.updates import PendingUpdate
 from ollim_bot.store.transaction import Transaction
@@ -119,6 +120,11 @@ def change_provider(tx: Transaction, kind: str) -> None:
     memory, session = tx.provider.get().moved_to(kind, tx.session.get())
     tx.provider.put(memory)
     tx.session.put(session)
+
+
+def armed_marks(tx: Transaction) -> Mapping[JobKey, str]:
+    """Of the jobs that are armed; by them a file is known again after a restart."""
+    return tx.ledger.armed().marks
 
 
 def count_set(tx: Transaction, setter: Setter, today: date) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import TypeVar
@@ -11,7 +11,7 @@ from ollim_bot.domain.jobs import JobKind, Reminder, Routine, ShelfReport
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.moments import describe_with_distance
 from ollim_bot.domain.occurrences import LedgerRow
-from ollim_bot.domain.schedule import ScheduledJob, key_of, next_due
+from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, next_due
 from ollim_bot.domain.shared_files import SKILL_FILE, JobFile, JobFolder
 from ollim_bot.domain.text import counted
 from ollim_bot.paths import DataPaths
@@ -21,6 +21,7 @@ from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.job_formats import REMINDERS, ROUTINES, JobFormat
 from ollim_bot.store.job_shelf import MarkdownShelf
 from ollim_bot.store.opening import look_into
+from ollim_bot.store.steps import armed_marks
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
 
 J = TypeVar("J", Routine, Reminder)
@@ -35,12 +36,12 @@ _LEFT_OUT = "They stay where they are and harm nothing; copy the file if you wan
 
 
 def check_routines(given: DoctorInput) -> Iterator[DoctorFinding]:
-    report = _report(given.data.paths, given.data.paths.routines, ROUTINES)
+    report = _report(given, ROUTINES)
     return _jobs(JobKind.ROUTINE, report, given.local_now, given.data.zone)
 
 
 def check_reminders(given: DoctorInput) -> Iterator[DoctorFinding]:
-    report = _report(given.data.paths, given.data.paths.reminders, REMINDERS)
+    report = _report(given, REMINDERS)
     return _jobs(JobKind.REMINDER, report, given.local_now, given.data.zone)
 
 
@@ -50,8 +51,8 @@ def check_skills(given: DoctorInput) -> Iterator[DoctorFinding]:
     for problem in _skill_problems(paths, sorted(there)):
         yield failed(_SKILLS, problem, _MEND_SKILL)
     jobs: list[ScheduledJob] = [
-        *(one.item for one in _report(paths, paths.routines, ROUTINES).jobs),
-        *(one.item for one in _report(paths, paths.reminders, REMINDERS).jobs),
+        *(one.item for one in _report(given, ROUTINES).jobs),
+        *(one.item for one in _report(given, REMINDERS).jobs),
     ]
     for job in jobs:
         for name in job.spec.skills:
@@ -84,9 +85,16 @@ def heartbeat(paths: DataPaths) -> datetime | None:
     return HeartbeatFile(paths).read()
 
 
-def _report(paths: DataPaths, folder: Path, form: JobFormat[J]) -> ShelfReport[J]:
+def _report(given: DoctorInput, form: JobFormat[J]) -> ShelfReport[J]:
+    paths = given.data.paths
+    folder = paths.routines if form.kind is JobKind.ROUTINE else paths.reminders
+
+    def armed() -> Mapping[JobKey, str]:
+        return look_into(paths, given.local_now, armed_marks) or {}
+
     lock = FileLock(paths.lock_of(folder))
-    return MarkdownShelf(folder, form, lock, disk=OsDisk(), journal=_NoJournal()).report()
+    shelf = MarkdownShelf(folder, form, lock, disk=OsDisk(), journal=_NoJournal(), armed=armed)
+    return shelf.report()
 
 
 def _ledger(paths: DataPaths, now: datetime) -> Sequence[LedgerRow]:
