@@ -21,7 +21,7 @@ def add(terminal: Terminal, job_id: str, *words: str) -> None:
     ("noun", "example"),
     [
         ("reminder", '-m "call the dentist" --in 20m'),
-        ("routine", '-m "plan my day" --cron "30 8 * * 1-5"'),
+        ("routine", '-m "plan my day" --every "weekday at 9"'),
     ],
 )
 def test_an_empty_list_teaches(terminal: Terminal, noun: str, example: str) -> None:
