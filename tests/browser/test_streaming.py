@@ -135,6 +135,7 @@ async def test_text_of_a_failed_attempt_is_withdrawn(stage: Stage, page: Page) -
 
     await expect(messages(page)).to_contain_text("Right")
     await expect(messages(page)).to_have_text("Kept.\nRight", use_inner_text=True)
+    await turn.end("Kept.\n\nRight")
 
 
 async def test_the_status_is_one_line_that_says_what_goes_on(stage: Stage, page: Page) -> None:

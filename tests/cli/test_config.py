@@ -7,7 +7,7 @@ import json
 import pytest
 from tests.cli.terminal import Terminal
 
-from ollim_bot.domain.runtime_config import CONFIG_KEYS
+from ollim_bot.domain.runtime_config import CONFIG_KEYS, LISTED_KEYS
 
 
 def stored(terminal: Terminal) -> dict[str, object]:
@@ -18,10 +18,13 @@ def stored(terminal: Terminal) -> dict[str, object]:
     return kept
 
 
-def test_a_list_shows_each_value_and_what_it_takes(terminal: Terminal) -> None:
+def test_a_list_shows_what_each_setting_does_and_none_that_does_nothing(terminal: Terminal) -> None:
     lines = terminal.done("config", "list").splitlines()
-    assert [line.split()[0] for line in lines] == list(CONFIG_KEYS)
-    assert "  bg_concurrency      3         a number from 1 to 16" in lines
+    assert [line.split()[0] for line in lines] == list(LISTED_KEYS)
+    shown = [" ".join(line.split()) for line in lines]
+    assert "bg_fork_timeout 1800 seconds how long a background run may take" in shown
+    assert "auto_update" in CONFIG_KEYS
+    assert "auto_update" not in LISTED_KEYS
     assert list(terminal.home.iterdir()) == []
 
 
@@ -30,7 +33,7 @@ def test_what_differs_from_its_default_is_marked(terminal: Terminal) -> None:
     *settings, legend = terminal.done("config", "list").splitlines()
     assert legend == "* differs from the default"
     assert [line for line in settings if line.startswith("*")] == [
-        "* bg_concurrency      5         a number from 1 to 16; default: 3"
+        "* bg_concurrency      5             how many background runs go on at once; default: 3"
     ]
 
 
@@ -47,6 +50,7 @@ def test_json_tells_value_and_default_with_their_types(terminal: Terminal) -> No
         "value": True,
         "default": False,
         "takes": "on or off",
+        "about": "",
     }
     assert terminal.json("config", "get", "auto_update") == settings["auto_update"]
 

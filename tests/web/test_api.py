@@ -27,6 +27,7 @@ async def test_a_message_is_acknowledged_with_what_was_kept_of_it(
     assert datetime.fromisoformat(shown.pop("at")) == SUNDAY
     assert shown == {
         "id": message_id,
+        "began": None,
         "author": "owner",
         "html": "<p>hello <em>you</em></p>\n",
         "text": "hello *you*",

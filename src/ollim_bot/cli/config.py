@@ -17,10 +17,11 @@ from ollim_bot.cli.framework import (
     run_verb,
 )
 from ollim_bot.cli.unknown_words import no_such
-from ollim_bot.domain.runtime_config import CONFIG_KEYS, RuntimeConfig
+from ollim_bot.domain.runtime_config import CONFIG_KEYS, LISTED_KEYS, RuntimeConfig
 from ollim_bot.store.codecs.records import RuntimeConfigCodec
 
 _DEFAULTS = RuntimeConfig()
+_NO_EFFECT = "does nothing yet"
 
 
 def run(words: Sequence[str], caller: Caller) -> None:
@@ -34,7 +35,7 @@ def _list(given: Given, caller: Caller) -> None:
         settings = [_setting(config, key) for key in CONFIG_KEYS]
         print_json({"settings": settings, "problems": problems})
         return
-    print(columns([_row(config, key) for key in CONFIG_KEYS]))
+    print(columns([_row(config, key) for key in CONFIG_KEYS if _is_listed(config, key)]))
     if config.changed():
         print("* differs from the default", flush=True)
     for problem in problems:
@@ -94,11 +95,15 @@ def _known_key(given: Given) -> str:
     return key
 
 
+def _is_listed(config: RuntimeConfig, key: str) -> bool:
+    return key in LISTED_KEYS or key in config.changed()
+
+
 def _row(config: RuntimeConfig, key: str) -> tuple[str, str, str]:
-    value, takes = config.in_words(key), CONFIG_KEYS[key].takes
+    value, about = plain(config.shown(key)), CONFIG_KEYS[key].about or _NO_EFFECT
     if key not in config.changed():
-        return f"  {key}", plain(value), takes
-    return f"* {key}", plain(value), f"{takes}; default: {_DEFAULTS.in_words(key)}"
+        return f"  {key}", value, about
+    return f"* {key}", value, f"{about}; default: {_DEFAULTS.shown(key)}"
 
 
 def _setting(config: RuntimeConfig, key: str) -> dict[str, object]:
@@ -107,6 +112,7 @@ def _setting(config: RuntimeConfig, key: str) -> dict[str, object]:
         "value": config.value(key),
         "default": _DEFAULTS.value(key),
         "takes": CONFIG_KEYS[key].takes,
+        "about": CONFIG_KEYS[key].about,
     }
 
 

@@ -33,13 +33,16 @@ class PermissionMode(StrEnum):
 class ConfigKey:
     """`check` returns the value to store, or raises `ValueError`; `takes` says what is valid.
 
-    `none` is the word for no value.
+    `none` is the word for no value, `unit` is said after a value. `about` says what the setting
+    does; one that does nothing yet has none, can be set, and is not listed for people.
     """
 
     attribute: str
     takes: str
     check: Callable[[object], ConfigValue]
     none: str = "none"
+    about: str = ""
+    unit: str = ""
 
 
 def _whole(low: int, high: int = _LARGEST) -> Callable[[object], int]:
@@ -114,19 +117,30 @@ _MODES = {mode.lower(): mode.value for mode in PermissionMode}
 _A_MODEL = "opus, sonnet, haiku, a full model id, or default"
 _A_THINKING = "off, adaptive, or a number of tokens such as 4000"
 _A_MODE = f"one of {', '.join(PermissionMode)}"
+_UNITS = ("seconds", "minutes")
 _AN_AMOUNT = "US dollars such as 2.50, or none"
 
 
 def _setting(
-    key: str, default: T, takes: str, check: Callable[[object], ConfigValue], none: str = "none"
+    key: str,
+    default: T,
+    takes: str,
+    check: Callable[[object], ConfigValue],
+    none: str = "none",
+    *,
+    about: str = "",
+    unit: str = "",
 ) -> T:
-    known = ConfigKey(key.replace(".", "_"), takes, check, none)
+    known = ConfigKey(key.replace(".", "_"), takes, check, none, about, unit)
     return field(default=default, metadata={key: known})
 
 
-def _number(key: str, default: int, unit: str, low: int, high: int = _LARGEST) -> int:
+def _number(
+    key: str, default: int, kind: str, low: int, high: int = _LARGEST, *, about: str = ""
+) -> int:
     span = f", {low} or more" if high == _LARGEST else f" from {low} to {high}"
-    return _setting(key, default, unit + span, _whole(low, high))
+    unit = kind if kind in _UNITS else ""
+    return _setting(key, default, kind + span, _whole(low, high), about=about, unit=unit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,21 +151,57 @@ class RuntimeConfig:
     that are wrong or of another version, so that none is lost.
     """
 
-    model_main: str | None = _setting("model.main", None, _A_MODEL, _model, "default")
+    model_main: str | None = _setting(
+        "model.main", None, _A_MODEL, _model, "default", about="the model that answers you"
+    )
     model_fork: str | None = _setting(
-        "model.fork", None, f"{_A_MODEL} (then as model.main)", _model, "default"
+        "model.fork",
+        None,
+        f"{_A_MODEL} (then as model.main)",
+        _model,
+        "default",
+        about="the model of forks",
     )
-    thinking_main: str | int = _setting("thinking.main", "off", _A_THINKING, _thinking)
-    thinking_fork: str | int = _setting("thinking.fork", "adaptive", _A_THINKING, _thinking)
-    bg_fork_timeout: int = _number("bg_fork_timeout", 1800, "seconds", 1)
-    bg_concurrency: int = _number("bg_concurrency", 3, "a number", 1, 16)
-    fork_idle_timeout: int = _number("fork_idle_timeout", 10, "minutes", 1)
+    thinking_main: str | int = _setting(
+        "thinking.main",
+        "off",
+        _A_THINKING,
+        _thinking,
+        about="how much it thinks before it answers you",
+    )
+    thinking_fork: str | int = _setting(
+        "thinking.fork", "adaptive", _A_THINKING, _thinking, about="the same in a fork"
+    )
+    bg_fork_timeout: int = _number(
+        "bg_fork_timeout", 1800, "seconds", 1, about="how long a background run may take"
+    )
+    bg_concurrency: int = _number(
+        "bg_concurrency", 3, "a number", 1, 16, about="how many background runs go on at once"
+    )
+    fork_idle_timeout: int = _number(
+        "fork_idle_timeout", 10, "minutes", 1, about="how long a fork waits for you before it asks"
+    )
     permission_mode: str = _setting(
-        "permission_mode", PermissionMode.DONT_ASK.value, _A_MODE, _one_of(_MODES)
+        "permission_mode",
+        PermissionMode.DONT_ASK.value,
+        _A_MODE,
+        _one_of(_MODES),
+        about="what happens to a tool call that nothing allows yet",
     )
-    approval_timeout: int = _number("approval_timeout", 600, "seconds", 1)
-    critical_daily_cap: int = _number("critical_daily_cap", 5, "a number", 0)
-    daily_cost_cap: float | None = _setting("daily_cost_cap", None, _AN_AMOUNT, _money)
+    approval_timeout: int = _number(
+        "approval_timeout", 600, "seconds", 1, about="how long a question for permission waits"
+    )
+    critical_daily_cap: int = _number(
+        "critical_daily_cap", 5, "a number", 0, about="how many pings a day may be critical"
+    )
+    daily_cost_cap: float | None = _setting(
+        "daily_cost_cap",
+        None,
+        _AN_AMOUNT,
+        _money,
+        about="the cost of a day after which jobs ask no model",
+        unit="US dollars",
+    )
     auto_update: bool = _setting("auto_update", default=False, takes="on or off", check=_switch)
     auto_update_hour: int = _number("auto_update_hour", 6, "an hour", 0, 23)
     google_calendars: tuple[str, ...] = _setting(
@@ -168,6 +218,11 @@ class RuntimeConfig:
         """The value in the form that a person types."""
         value = self.value(key)
         return config_key(key).none if value is None else _typed(value)
+
+    def shown(self, key: str) -> str:
+        """The value with its unit."""
+        unit = config_key(key).unit
+        return self.in_words(key) + (f" {unit}" if unit and self.value(key) is not None else "")
 
     def with_value(self, key: str, value: object) -> RuntimeConfig:
         """The config with a typed or stored value. Raises `WrongInput` if it is invalid."""
@@ -199,6 +254,10 @@ class RuntimeConfig:
 CONFIG_KEYS: Mapping[str, ConfigKey] = {
     key: known for one in fields(RuntimeConfig) for key, known in one.metadata.items()
 }
+
+
+# Those that a person sees in lists.
+LISTED_KEYS = tuple(key for key, known in CONFIG_KEYS.items() if known.about)
 
 
 def config_key(key: str) -> ConfigKey:

@@ -84,7 +84,8 @@ async def test_each_answer_counts_for_what_it_says(
     else:
         talk.discord.react(card.id, "🎉")
         talk.discord.react(card.id, sign)
-    await talk.said("Done with milk.txt.")
+    trace = "\n-# Refused: Write(notes/milk.txt)." if sign == "❌" else ""
+    await talk.said("Done with milk.txt." + trace)
     await closed(talk, card, f"{outcome}{card_grant(card)}" if sign == "🔓" else outcome)
     assert is_written(talk) == (sign != "❌")
     if sign == "❌":
@@ -109,7 +110,7 @@ async def test_other_reactions_and_those_on_other_messages_are_no_answer(talk: T
     assert not any(each.get("disabled") for each in card.buttons)
     assert not is_written(talk)
     talk.discord.react(card.id, "✅")
-    await talk.said("Done with milk.txt.")
+    await talk.said_with("Done with milk.txt.")
     assert is_written(talk)
 
 
@@ -117,7 +118,7 @@ async def test_only_the_first_answer_counts(talk: Talk) -> None:
     card = await asked(talk)
     allow, refuse = custom_id(card, "✅"), custom_id(card, "❌")
     clicks = [talk.discord.click(card.id, each) for each in (allow, refuse)]
-    await talk.said("Done with milk.txt.")
+    await talk.said_with("Done with milk.txt.")
     await closed(talk, card, "Allowed once.")
     await talk.until(lambda: clicks[1].texts)
     assert clicks[1].texts in ([OVER], [USED])
@@ -135,7 +136,7 @@ async def test_a_question_that_is_answered_on_the_page_is_closed_on_discord(talk
     card = await asked(talk)
     await talk.bot.press("❌ Refuse")
     await closed(talk, card, "Refused.")
-    await talk.said("Done with milk.txt.")
+    await talk.said_with("Done with milk.txt.")
     assert not is_written(talk)
 
 
@@ -149,7 +150,7 @@ async def test_a_question_whose_arrival_is_not_confirmed_yet_can_be_answered(tal
     card = cards(talk)[0]
     talk.discord.react(card.id, "✅")
     await closed(talk, card, "Allowed once.")
-    await talk.said("Done with milk.txt.")
+    await talk.said_with("Done with milk.txt.")
     assert is_written(talk)
     assert len(cards(talk)) == 1
 
@@ -158,7 +159,7 @@ async def test_a_question_that_nobody_answers_expires_and_the_turn_goes_on(talk:
     await talk.command("config", key="approval_timeout", value="1")
     card = await asked(talk)
     await closed(talk, card, "Expired: no answer in 1 s.")
-    await talk.said("Done with milk.txt.")
+    await talk.said_with("Done with milk.txt.")
     (result,) = talk.model.requests[-1].tool_results
     assert result.is_error
     assert not is_written(talk)
@@ -180,7 +181,7 @@ async def test_what_ends_the_turn_ends_the_question(talk: Talk, by: str) -> None
 async def test_a_grant_is_listed_and_gone_after_clear(talk: Talk) -> None:
     card = await asked(talk)
     talk.discord.react(card.id, "🔓")
-    await talk.said("Done with milk.txt.")
+    await talk.said_with("Done with milk.txt.")
     grant = card_grant(card)
     listed = await talk.command("permissions")
     assert listed.text.endswith(f"You have allowed, until `/clear`:\n- {grant}")

@@ -58,8 +58,16 @@ TABLE = (
         "`refill_rate` needs `capacity` too. Right: `/ping-budget [capacity] [refill_rate]`.",
         {"refill_rate": "10"},
     ),
-    Row("config", "`model.main` opus (changed)\n`model.fork` default\n"),
-    Row("config", "`bg_concurrency` 3\nIt takes a number from 1 to 16.", {"key": "bg_concurrency"}),
+    Row(
+        "config",
+        "- `model.main` opus (changed): the model that answers you\n- `model.fork` default: ",
+    ),
+    Row(
+        "config",
+        "`bg_concurrency` 3: how many background runs go on at once.\n"
+        "It takes a number from 1 to 16.",
+        {"key": "bg_concurrency"},
+    ),
     Row(
         "config",
         "bg_concurrency is now 2 (it was 3).",

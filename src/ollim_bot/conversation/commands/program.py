@@ -12,7 +12,12 @@ from ollim_bot.conversation.approvals import Approvals
 from ollim_bot.domain.chat import OF_SET_UP, ChatMessage
 from ollim_bot.domain.inputs import CommandCall, InputId
 from ollim_bot.domain.pings import PingBudget
-from ollim_bot.domain.runtime_config import CONFIG_KEYS, PermissionMode, RuntimeConfig
+from ollim_bot.domain.runtime_config import (
+    CONFIG_KEYS,
+    LISTED_KEYS,
+    PermissionMode,
+    RuntimeConfig,
+)
 from ollim_bot.domain.text import nearest
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import Clock, IncomingMessage
@@ -38,6 +43,7 @@ class SetUp:
         return ""
 
 
+_HOW_TO_CHANGE = "`/config KEY VALUE` changes one, `/config KEY` says what it takes."
 _KNOWN_MODELS = ("opus", "sonnet", "haiku", "default", "none")
 
 
@@ -49,11 +55,12 @@ class SettingCommands:
         arguments = call.arguments
         if "key" not in arguments:
             config = await self._read()
-            return "\n".join(_line(config, key) for key in CONFIG_KEYS)
+            lines = [f"- {_line(config, key)}" for key in LISTED_KEYS]
+            return "\n".join([*lines, "", _HOW_TO_CHANGE])
         key = _known(arguments["key"])
         if "value" not in arguments:
             config = await self._read()
-            return f"{_line(config, key)}\nIt takes {CONFIG_KEYS[key].takes}."
+            return f"{_line(config, key)}.\nIt takes {CONFIG_KEYS[key].takes}."
         return await self._set(key, arguments["value"])
 
     async def model(self, call: CommandCall) -> str:
@@ -90,7 +97,8 @@ class SettingCommands:
 
 def _line(config: RuntimeConfig, key: str) -> str:
     mark = " (changed)" if key in config.changed() else ""
-    return f"`{key}` {config.in_words(key)}{mark}"
+    about = CONFIG_KEYS[key].about or "does nothing yet"
+    return f"`{key}` {config.shown(key)}{mark}: {about}"
 
 
 def _known(word: str) -> str:

@@ -21,7 +21,7 @@ from ollim_bot.conversation.commands.sessions import (
 from ollim_bot.conversation.forks.commands import ForkCommands
 from ollim_bot.domain.commands import Argument, CommandSpec
 from ollim_bot.domain.inputs import CommandCall
-from ollim_bot.domain.runtime_config import CONFIG_KEYS, PermissionMode
+from ollim_bot.domain.runtime_config import LISTED_KEYS, PermissionMode
 from ollim_bot.domain.text import nearest
 from ollim_bot.errors import WrongInput
 
@@ -164,7 +164,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
         "config",
         "Show or change a setting",
         (
-            Argument("key", "which setting", tuple(CONFIG_KEYS)),
+            Argument("key", "which setting", LISTED_KEYS),
             Argument("value", "its new value", takes_rest=True),
         ),
         handler=lambda to: Immediate(to.settings.config),
