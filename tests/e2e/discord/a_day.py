@@ -68,7 +68,6 @@ async def question(day: Day) -> None:
     os.mkfifo(pipe)
     calls = (
         CallTool("Read", {"file_path": str(day.talk.bot.data / "notes" / "today.md")}),
-        CallTool("WebFetch", {"url": "http://127.0.0.1/post", "prompt": "x"}),
         CallTool("Bash", {"command": _POST}),
     )
     answer = "Two things:\n\n1. **Milk**\n2. The dentist, at 15:00\n\nThe post had nothing for you."
