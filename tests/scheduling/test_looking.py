@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -51,6 +51,9 @@ class Book:
     found: Changes
     jobs: dict[JobKey, IndexedJob] = field(default_factory=dict)
     looks: list[float] = field(default_factory=list)
+
+    def remember(self, armed: Mapping[JobKey, str]) -> None:
+        assert armed == {}
 
     async def refresh(self) -> Changes:
         self.looks.append(self.clock.monotonic())

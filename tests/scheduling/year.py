@@ -51,6 +51,9 @@ class Book(MemoryShelf[Reminder]):
         self._note("removed", self.jobs.pop(JobKey(JobKind.REMINDER, item_id)))
         return super().remove(item_id)
 
+    def remember(self, armed: Mapping[JobKey, str]) -> None:
+        """Each file has an id of its own."""
+
     async def refresh(self) -> Changes:
         if not self._changes:
             return _NOTHING
