@@ -8,13 +8,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.errors import WriteFailed
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit
-from ollim_bot.ports import Disk
 from ollim_bot.store.files import PRIVATE, OsDisk, remove_durably, write_atomically
+
+if TYPE_CHECKING:
+    from ollim_bot.ports import Disk
 
 _VERSION = 1
 _WAITING, _TAKEN = ".json", ".taken"
