@@ -124,14 +124,9 @@ class Teller:
 
     def __init__(self) -> None:
         self.told: list[str] = []
-        self._keys: list[str] = []
 
     async def tell(self, sentence: str, *, key: str | None = None) -> None:
         self.told.append(f"{key}: {sentence}")
-        self._keys.append(key or sentence)
-
-    async def known(self, start: str) -> list[str]:
-        return [key for key in self._keys if key.startswith(start)]
 
 
 class NoRequests:

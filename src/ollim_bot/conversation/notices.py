@@ -68,10 +68,6 @@ class Notices:
         self._wanted.set()
         return refused
 
-    async def known(self, start: str) -> list[str]:
-        """The keys with this prefix that were told or are committed to be told."""
-        return await self._store.read(lambda tx: tx.notices.get().keys(start))
-
     async def forget(self, key: str) -> None:
         """It is over: it is told no more if it still waits, and again when it comes again."""
 

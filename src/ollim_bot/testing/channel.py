@@ -44,7 +44,7 @@ class Arrival:
 class FakeChatService:
     """Doubles `Channel`, and the service behind it, which lives on when the bot dies.
 
-    Its clock is the true one, whatever the bot's says. It forgets a nonce after `remembers`; then
+    Its clock is right, also where the bot's is wrong. It forgets a nonce after `remembers`; then
     reading back does not show it either. With `is_hidden` nothing can be read; `reach` is how many
     messages can be read at most. While `may_answer` is not set, everything arrives and nothing is
     answered. `drafts` has the ids that a turn has drawn there. `edits` counts the edits; `account`
