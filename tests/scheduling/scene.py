@@ -33,7 +33,7 @@ from ollim_bot.store.errors import DiskFull
 from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.job_files import open_shelves
 from ollim_bot.store.opening import DATABASE, open_database
-from ollim_bot.store.steps import armed_marks
+from ollim_bot.store.steps import holder_of_id
 from ollim_bot.store.store import Store
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.testing.clock import ManualClock, run_ready_tasks
@@ -175,7 +175,9 @@ async def day(
     prepare_data_directory(paths)
     edits = HandEdits(RecordingJournal(), root, clock)
     store = opened_store(paths, clock, disk)
-    shelves = open_shelves(paths, edits, disk, lambda: store.query(armed_marks))
+    shelves = open_shelves(
+        paths, edits, disk, lambda rivals: store.query(lambda tx: holder_of_id(tx, rivals))
+    )
     stores = Stores(store, shelves)
     surface, shown = RecordingSurface(), seen(stores)
     deps = world(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.scheduling.desk import WRONG, Desk, routine
 
-from ollim_bot.domain.definitions import mark_of
+from ollim_bot.domain.definitions import holder_among, mark_of
 from ollim_bot.domain.jobs import JobKind
 from ollim_bot.domain.schedule import JobKey
 from ollim_bot.store.job_files import open_shelves
@@ -101,7 +101,9 @@ async def live_through(root: Path, story: list[tuple[Step, float | None]]) -> No
 
 def check(desk: Desk) -> None:
     marks = {key: mark_of(booked.job) for key, booked in desk.book.jobs.items()}
-    shelves = open_shelves(desk.paths, RecordingJournal(), armed=lambda: marks)
+    shelves = open_shelves(
+        desk.paths, RecordingJournal(), choose_holder=lambda rivals: holder_among(rivals, marks)
+    )
     report = shelves.routines.report()
     for right in report.jobs:
         assert desk.book.jobs[JobKey(JobKind.ROUTINE, right.item.spec.id)].job == right.item

@@ -22,6 +22,7 @@ from ollim_bot.app.persona import Persona
 from ollim_bot.app.surfaces import MakeChannel, Surfaces, open_surfaces
 from ollim_bot.clock import SystemClock
 from ollim_bot.conversation import texts
+from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.provider import Provider
 from ollim_bot.domain.sessions import SessionChange, SessionEvent
 from ollim_bot.domain.tool_policy import Pattern
@@ -44,7 +45,7 @@ from ollim_bot.store.job_files import open_shelves
 from ollim_bot.store.journal import open_journal
 from ollim_bot.store.opening import open_for_bot
 from ollim_bot.store.policy_file import PolicyFile
-from ollim_bot.store.steps import armed_marks, count_set
+from ollim_bot.store.steps import count_set, holder_of_id
 from ollim_bot.store.store import SqliteStore, Store
 from ollim_bot.store.undo import UndoStore
 from ollim_bot.surfaces.web.surface import WebSurface
@@ -132,8 +133,7 @@ class App:
             upkeep: list[Callable[[], Coroutine[None, None, None]]] = []
             edits = HandEdits(await self._journal(lifetime), paths.root, self._clock)
             store = self._store or await self._opened_store(lifetime, upkeep, edits)
-            marks = partial(store.query, armed_marks)
-            shelves = open_shelves(paths, edits, self._ground.disk, marks)
+            shelves = self._opened_shelves(store, edits)
             brain = await lifetime.enter_async_context(
                 open_brain(self._settings, store, self._engine)
             )
@@ -202,6 +202,12 @@ class App:
         journal = open_journal(self._settings.paths, on_problem=self._problem)
         await asyncio.to_thread(lifetime.enter_context(journal).prepare)
         return journal
+
+    def _opened_shelves(self, store: Store, edits: HandEdits) -> JobShelves:
+        def choose_holder(rivals: Sequence[Job]) -> int:
+            return store.query(lambda tx: holder_of_id(tx, rivals))
+
+        return open_shelves(self._settings.paths, edits, self._ground.disk, choose_holder)
 
     async def _opened_store(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeVar
 from ollim_bot.cli.framework import plain
 from ollim_bot.cli.terminal import typed, width_of, wrapped
 from ollim_bot.domain.jobs import Job
-from ollim_bot.domain.schedule import JobKey
 from ollim_bot.errors import AlreadyRunning
 from ollim_bot.paths import DataPaths
 from ollim_bot.plain_files import SizeLimit
@@ -47,11 +46,19 @@ class Data:
         lock = FileLock(self.paths.lock_of(folder))
         journal, notes = self._journal, self._notes(folder)
         return MarkdownShelf(
-            folder, form, lock, disk=OsDisk(), journal=journal, notes=notes, armed=self._armed
+            folder,
+            form,
+            lock,
+            disk=OsDisk(),
+            journal=journal,
+            notes=notes,
+            choose_holder=self._holder_of_id,
         )
 
-    def _armed(self) -> Mapping[JobKey, str]:
-        return self.read(lambda tx: tx.ledger.armed().marks) or {}
+    def _holder_of_id(self, rivals: Sequence[Job]) -> int:
+        from ollim_bot.store.steps import holder_of_id
+
+        return self.read(lambda tx: holder_of_id(tx, rivals)) or 0
 
     def _notes(self, folder: Path) -> Notes | None:
         """Changes by the agent are recorded, so that the bot can show them to the owner."""

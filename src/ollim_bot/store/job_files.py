@@ -16,7 +16,7 @@ from ollim_bot.paths import DataPaths
 from ollim_bot.ports import Disk, JobShelves, Journal
 from ollim_bot.store.files import FileLock, OsDisk
 from ollim_bot.store.job_formats import REMINDERS, ROUTINES, WEBHOOKS, JobFormat
-from ollim_bot.store.job_shelf import ArmedMarks, MarkdownShelf
+from ollim_bot.store.job_shelf import ChooseHolder, MarkdownShelf
 from ollim_bot.store.steps import store_prompts
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import JobOp, Transaction
@@ -27,14 +27,22 @@ _logger = logging.getLogger(__name__)
 
 
 def open_shelves(
-    paths: DataPaths, journal: Journal, disk: Disk | None = None, armed: ArmedMarks = dict
+    paths: DataPaths,
+    journal: Journal,
+    disk: Disk | None = None,
+    choose_holder: ChooseHolder = lambda _rivals: 0,
 ) -> JobShelves:
     """Nothing is read or written yet; the data directory is prepared elsewhere."""
 
     def shelf(folder: Path, form: JobFormat[J]) -> MarkdownShelf[J]:
         lock = FileLock(paths.lock_of(folder))
         return MarkdownShelf(
-            folder, form, lock, disk=disk or OsDisk(), journal=journal, armed=armed
+            folder,
+            form,
+            lock,
+            disk=disk or OsDisk(),
+            journal=journal,
+            choose_holder=choose_holder,
         )
 
     return JobShelves(

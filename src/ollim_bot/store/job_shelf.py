@@ -8,9 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from ollim_bot.domain.definitions import holder_among
 from ollim_bot.domain.jobs import Job, ShelfReport, Shelved
-from ollim_bot.domain.schedule import JobKey
 from ollim_bot.domain.text import slug
 from ollim_bot.errors import BadJob, DuplicateId, EditRefused, NotFound
 from ollim_bot.plain_files import SizeLimit
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
 
 J = TypeVar("J", bound=Job)
 
-ArmedMarks = Callable[[], Mapping[JobKey, str]]
+ChooseHolder = Callable[[Sequence[Job]], int]
 
 
 class Notes(Protocol):
@@ -48,8 +46,8 @@ class Notes(Protocol):
 class MarkdownShelf(Generic[J]):
     """A `Shelf`. A document is named by its id, or if that is invalid by its file name.
 
-    With `notes`, each change is noted before it is made, under the same lock. `armed` has the marks
-    of the armed jobs, and is asked only where several files have one id.
+    With `notes`, each change is noted before it is made, under the same lock. Where several files
+    have one id, `choose_holder` returns the index of the job that is in use.
     """
 
     def __init__(
@@ -61,7 +59,7 @@ class MarkdownShelf(Generic[J]):
         disk: Disk,
         journal: Journal,
         notes: Notes | None = None,
-        armed: ArmedMarks = dict,
+        choose_holder: ChooseHolder = lambda _rivals: 0,
     ) -> None:
         self._path = folder
         self._folder = FolderWatch(folder, form, disk)
@@ -70,7 +68,7 @@ class MarkdownShelf(Generic[J]):
         self._disk = disk
         self._journal = journal
         self._notes = notes
-        self._armed = armed
+        self._choose_holder = choose_holder
         nothing: Mapping[str, JobReading[J]] = {}
         self._reported = nothing, ShelfReport[J](())
 
@@ -162,11 +160,10 @@ class MarkdownShelf(Generic[J]):
         self, readings: Mapping[str, JobReading[J]], doubled: Mapping[str, Sequence[str]]
     ) -> dict[str, str]:
         """Of each id that several files have, the file that is in use."""
-        armed = self._armed() if doubled else {}
         holders: dict[str, str] = {}
         for job_id, names in doubled.items():
             jobs = [job for name in names if (job := readings[name].job) is not None]
-            holders[job_id] = names[holder_among(jobs, armed)]
+            holders[job_id] = names[self._choose_holder(jobs)]
         return holders
 
     def _find(self, item_id: str) -> tuple[str, JobReading[J]]:

@@ -9,7 +9,9 @@ from datetime import date, datetime
 from uuid import uuid4
 
 from ollim_bot.domain.cards import ButtonPrompt
+from ollim_bot.domain.definitions import holder_among
 from ollim_bot.domain.initiative import Setter
+from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.notices import Notice, failing_key, outage_over
 from ollim_bot.domain.occurrences import COST_IN_ANSWER, LedgerRow
 from ollim_bot.domain.schedule import JobKey
@@ -125,6 +127,11 @@ def change_provider(tx: Transaction, kind: str) -> None:
 def armed_marks(tx: Transaction) -> Mapping[JobKey, str]:
     """Of the jobs that are armed; by them a file is known again after a restart."""
     return tx.ledger.armed().marks
+
+
+def holder_of_id(tx: Transaction, rivals: Sequence[Job]) -> int:
+    """Which of several jobs with one id is in use: the one that is armed, else the first."""
+    return holder_among(rivals, armed_marks(tx))
 
 
 def count_set(tx: Transaction, setter: Setter, today: date) -> str:

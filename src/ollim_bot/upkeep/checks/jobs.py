@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import TypeVar
 
-from ollim_bot.domain.jobs import JobKind, Reminder, Routine, ShelfReport
+from ollim_bot.domain.jobs import Job, JobKind, Reminder, Routine, ShelfReport
 from ollim_bot.domain.ledger_check import check
 from ollim_bot.domain.moments import describe_with_distance
 from ollim_bot.domain.occurrences import LedgerRow
-from ollim_bot.domain.schedule import JobKey, ScheduledJob, key_of, next_due
+from ollim_bot.domain.schedule import ScheduledJob, key_of, next_due
 from ollim_bot.domain.shared_files import SKILL_FILE, JobFile, JobFolder
 from ollim_bot.domain.text import counted
 from ollim_bot.paths import DataPaths
@@ -21,7 +21,7 @@ from ollim_bot.store.job_checker import JobFileChecker
 from ollim_bot.store.job_formats import REMINDERS, ROUTINES, JobFormat
 from ollim_bot.store.job_shelf import MarkdownShelf
 from ollim_bot.store.opening import look_into
-from ollim_bot.store.steps import armed_marks
+from ollim_bot.store.steps import holder_of_id
 from ollim_bot.upkeep.doctor import DoctorFinding, DoctorInput, failed, passed, warned
 
 J = TypeVar("J", Routine, Reminder)
@@ -89,11 +89,13 @@ def _report(given: DoctorInput, form: JobFormat[J]) -> ShelfReport[J]:
     paths = given.data.paths
     folder = paths.routines if form.kind is JobKind.ROUTINE else paths.reminders
 
-    def armed() -> Mapping[JobKey, str]:
-        return look_into(paths, given.local_now, armed_marks) or {}
+    def choose_holder(rivals: Sequence[Job]) -> int:
+        return look_into(paths, given.local_now, lambda tx: holder_of_id(tx, rivals)) or 0
 
     lock = FileLock(paths.lock_of(folder))
-    shelf = MarkdownShelf(folder, form, lock, disk=OsDisk(), journal=_NoJournal(), armed=armed)
+    shelf = MarkdownShelf(
+        folder, form, lock, disk=OsDisk(), journal=_NoJournal(), choose_holder=choose_holder
+    )
     return shelf.report()
 
 
