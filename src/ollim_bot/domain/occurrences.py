@@ -100,6 +100,7 @@ class SkipReason(StrEnum):
     COST_CAP = "cost cap"
     SCREENING = "screening"
     BUDGET = "budget"
+    QUIET = "quiet"
 
 
 @dataclass(frozen=True, slots=True)

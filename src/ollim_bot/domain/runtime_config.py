@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from ollim_bot.domain.quiet import QuietHours
 from ollim_bot.domain.text import shortened
 from ollim_bot.errors import WrongInput
 
@@ -91,6 +92,14 @@ def _money(value: object) -> float | None:
     if not 0.01 <= value <= 1_000_000:
         raise ValueError
     return float(value)
+
+
+def _hours(value: object) -> str | None:
+    if value is None or _is_word(value, "off", "none"):
+        return None
+    if not isinstance(value, str):
+        raise ValueError
+    return str(QuietHours.parse(value))
 
 
 def _words(value: object) -> tuple[str, ...]:
@@ -201,6 +210,14 @@ class RuntimeConfig:
         _money,
         about="the cost of a day after which jobs ask no model",
         unit="US dollars",
+    )
+    quiet_hours: str | None = _setting(
+        "quiet_hours",
+        None,
+        "two times such as 22:00-07:00, or off",
+        _hours,
+        "off",
+        about="when only what must come comes; the rest waits until the end",
     )
     auto_update: bool = _setting("auto_update", default=False, takes="on or off", check=_switch)
     auto_update_hour: int = _number("auto_update_hour", 6, "an hour", 0, 23)

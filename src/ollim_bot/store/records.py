@@ -16,6 +16,7 @@ from ollim_bot.domain.owner_choices import GivenNames, Grants, Skips
 from ollim_bot.domain.pings import PingBudget
 from ollim_bot.domain.presence import Presence
 from ollim_bot.domain.provider_memory import ProviderMemory
+from ollim_bot.domain.quiet import QuietChoice
 from ollim_bot.domain.runtime_config import RuntimeConfig
 from ollim_bot.domain.sessions import SessionEvent, SessionId
 from ollim_bot.domain.surface_state import DiscordState, WebState
@@ -123,6 +124,7 @@ class Records:
     names = _plain("names", GivenNames)
     grants = _plain("grants", Grants)
     skips = _plain("skips", Skips)
+    quiet = _plain("quiet", QuietChoice)
     initiative = _plain("initiative", SetInBackground)
     discord = _plain("discord", DiscordState)
     web = _plain("web", WebState)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import date, datetime, tzinfo
 from uuid import uuid4
 
 from ollim_bot.domain.cards import ButtonPrompt
@@ -14,6 +14,7 @@ from ollim_bot.domain.initiative import Setter
 from ollim_bot.domain.jobs import Job
 from ollim_bot.domain.notices import Notice, failing_key, outage_over
 from ollim_bot.domain.occurrences import COST_IN_ANSWER, LedgerRow
+from ollim_bot.domain.quiet import QuietHours, QuietSettings
 from ollim_bot.domain.schedule import JobKey
 from ollim_bot.domain.session_use import answers
 from ollim_bot.domain.updates import PendingUpdate
@@ -115,6 +116,18 @@ def _has_own_cost(row: LedgerRow) -> bool:
     """Whether the row has a cost that no answer in the conversation has."""
     is_run = row.occurrence is not None and "cost_usd" in row.facts
     return is_run and not row.facts.get(COST_IN_ANSWER)
+
+
+def quiet_settings(tx: Transaction, zone: tzinfo | None = None) -> QuietSettings:
+    """When it is quiet, for `is_quiet` and `quiet_until`.
+
+    `zone` is the owner's; the default is the zone of the transaction, which is right in the bot.
+    """
+    hours = tx.config.get().quiet_hours
+    zone = zone or tx.now.tzinfo
+    assert zone is not None
+    parsed = None if hours is None else QuietHours.parse(hours)
+    return QuietSettings(zone, parsed, tx.quiet.get())
 
 
 def change_provider(tx: Transaction, kind: str) -> None:

@@ -1,0 +1,101 @@
+"""When it is quiet: the daily hours, and what the owner chose for now."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+
+from ollim_bot.domain.moments import instant
+
+_HOURS = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9]) ?[-–] ?([01]?[0-9]|2[0-3]):([0-5][0-9])")
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class QuietHours:
+    """The same span of every day, by the owner's clock; it may pass midnight."""
+
+    start: time
+    end: time
+
+    @classmethod
+    def parse(cls, text: str) -> QuietHours:
+        """Read `22:00-07:00`; raises `ValueError` for anything else, and for an empty span."""
+        found = _HOURS.fullmatch(text.strip())
+        if found is None:
+            raise ValueError(f"{text!r} are no hours such as 22:00-07:00")
+        hour, minute, last_hour, last_minute = map(int, found.groups())
+        hours = cls(time(hour, minute), time(last_hour, last_minute))
+        if hours.start == hours.end:
+            raise ValueError(f"{text!r} has no length")
+        return hours
+
+    def __str__(self) -> str:
+        return f"{self.start:%H:%M}-{self.end:%H:%M}"
+
+    def has(self, wall: time) -> bool:
+        """Whether a clock that shows `wall` shows a time within the hours."""
+        if self.start < self.end:
+            return self.start <= wall < self.end
+        return wall >= self.start or wall < self.end
+
+    def end_at(self, moment: datetime, zone: tzinfo) -> datetime | None:
+        """The end, in UTC, of the night that `moment` lies in; None if it lies in none."""
+        today = moment.astimezone(zone).date()
+        for day in (today - _DAY, today):
+            start, end = self._night(day, zone)
+            if start <= moment < end:
+                return end
+        return None
+
+    def _night(self, day: date, zone: tzinfo) -> tuple[datetime, datetime]:
+        last = day if self.start < self.end else day + _DAY
+        walls = datetime.combine(day, self.start), datetime.combine(last, self.end)
+        start, end = (instant(wall, zone).astimezone(UTC) for wall in walls)
+        return start, end
+
+
+@dataclass(frozen=True, slots=True)
+class QuietChoice:
+    """What the owner chose for now: quiet until a moment, or no quiet hours until a moment."""
+
+    until: datetime | None = None
+    lifted_until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QuietSettings:
+    """Everything that says when it is quiet. `zone` is the owner's."""
+
+    zone: tzinfo
+    hours: QuietHours | None = None
+    choice: QuietChoice = QuietChoice()
+
+    def _end_at(self, moment: datetime) -> datetime | None:
+        chosen, lifted = self.choice.until, self.choice.lifted_until
+        if chosen is not None and moment < chosen:
+            return chosen.astimezone(UTC)
+        if self.hours is None or (lifted is not None and moment < lifted):
+            return None
+        return self.hours.end_at(moment, self.zone)
+
+
+def quiet_until(settings: QuietSettings, moment: datetime) -> datetime | None:
+    """When the quiet that holds at `moment` ends, in the owner's zone; None if none holds."""
+    end = None
+    latest = settings._end_at(moment.astimezone(UTC))
+    # Quiet hours may begin before the chosen quiet ends.
+    while latest is not None:
+        end, latest = latest, settings._end_at(latest)
+    return None if end is None else end.astimezone(settings.zone)
+
+
+def is_quiet(settings: QuietSettings, moment: datetime) -> bool:
+    return settings._end_at(moment.astimezone(UTC)) is not None
+
+
+def ended_now(settings: QuietSettings, now: datetime) -> QuietChoice:
+    """The choice after which it is not quiet at `now`: the hours hold again from their next day."""
+    hours = settings.hours
+    return QuietChoice(lifted_until=None if hours is None else hours.end_at(now, settings.zone))
