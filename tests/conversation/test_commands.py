@@ -42,7 +42,7 @@ async def wrong(at: Scene, line: str) -> str:
     ("line", "sentence"),
     [
         ("/cler", "There is no command `/cler`. Did you mean `/clear`?"),
-        ("/xyzzy", "There is no command `/xyzzy`. `/` shows all commands."),
+        ("/xyzzy", "There is no command `/xyzzy`. `/help` shows what I can do."),
         ("/resume", "Something is missing. Right: `/resume <id>`."),
         ("/clear all", "That is too much. Right: `/clear`."),
         ("/resume ab", "That is too short. Give the first letters that `/sessions` shows."),

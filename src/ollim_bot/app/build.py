@@ -15,6 +15,7 @@ from ollim_bot.conversation.background_attempt import BackgroundDeps
 from ollim_bot.conversation.buttons import Action, ButtonRouter, Uses
 from ollim_bot.conversation.chat_log import ChatLog
 from ollim_bot.conversation.commands.dispatcher import CommandDispatcher
+from ollim_bot.conversation.commands.help import HelpCommands
 from ollim_bot.conversation.commands.jobs import JobCommands
 from ollim_bot.conversation.commands.program import (
     PermissionCommands,
@@ -247,6 +248,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     intake = MessageIntake(state, messages, poster, runner, board, clock)
 
     set_up = read_set_up()
+    help_commands = HelpCommands(store, posting)
     fork_commands = ForkCommands(forks, fork_requests, state, posting, clock)
     dispatcher = CommandDispatcher(
         state,
@@ -262,6 +264,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
             main,
             runner,
             SetUp(set_up, intake.receive),
+            help_commands,
         ),
         steps={name: Queued(run, can_repeat=True) for name, run in fork_commands.steps.items()},
     )
@@ -280,7 +283,7 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     files = JobFileChanges(store, shelves)
     fork_buttons = ForkButtons(state, fork_requests, runner.stop)
     buttons = _button_router(
-        deps, chat, poster, intake, approvals, echo, manual_runs, files, fork_buttons
+        deps, chat, poster, intake, approvals, echo, manual_runs, files, fork_buttons, help_commands
     )
 
     return ConversationParts(
@@ -324,6 +327,7 @@ def _button_router(
     manual_runs: ManualRuns,
     files: JobFileChanges,
     forks: ForkButtons,
+    help_commands: HelpCommands,
 ) -> ButtonRouter:
     clock = deps.clock
     jobs = JobButtons(
@@ -341,6 +345,7 @@ def _button_router(
             **ReminderButtons(deps.store, files, clock).actions,
             **jobs.actions,
             **forks.actions,
+            **help_commands.actions,
         },
     )
 
@@ -355,6 +360,7 @@ def _command_services(
     main: MainSession,
     runner: TurnRunner,
     set_up: SetUp,
+    help_commands: HelpCommands,
 ) -> CommandServices:
     store, clock = deps.store, deps.clock
     return CommandServices(
@@ -377,6 +383,7 @@ def _command_services(
         ),
         set_up,
         ProgramCommands(deps.doctor, deps.restart),
+        help_commands,
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import datetime
 from uuid import uuid4
 
+from ollim_bot.conversation.commands.help import HELP_BUTTON
 from ollim_bot.conversation.commands.program import SET_UP
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.domain.cards import Button, ButtonPrompt, ButtonStyle, Card
@@ -25,17 +26,9 @@ from ollim_bot.store.transaction import Transaction
 _WELCOME = MessageId("welcome")
 _LOOKED_AT = 100
 
-_INTRODUCTION = """\
-I am your assistant. We have one conversation, and it goes on across restarts. I come back to you \
-with what you asked for, when it is time, and stay quiet otherwise.
-
-Three things to try:
-- `remind me in 1 minute to drink water`
-- `every weekday at 9 ask me for my plan`
-- `what is coming up`
-
-**Set up** asks you a few short questions, one at a time. Each can be skipped, and `/setup` asks \
-them again at any time."""
+_INTRODUCTION = (
+    "Tell me what to come back with, and when. Try `remind me in 1 minute to drink water`."
+)
 
 _logger = logging.getLogger(__name__)
 
@@ -130,9 +123,9 @@ def _is_first(tx: Transaction) -> bool:
 
 
 def welcome_card(name: str, key: str) -> Card:
-    """`key` names the stored prompt behind the button."""
-    button = Button(SET_UP, "agent", key, ButtonStyle.PRIMARY)
-    return Card(f"Hello, I am {name}", _INTRODUCTION, buttons=(button,))
+    """`key` names the stored prompt behind the button of the set-up."""
+    set_up = Button(SET_UP, "agent", key, ButtonStyle.PRIMARY)
+    return Card(f"Hello, I am {name}", _INTRODUCTION, buttons=(set_up, HELP_BUTTON))
 
 
 def coming_back(presence: Presence, fork: Fork | None, now: datetime, *, goes_on: bool) -> str:

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from ollim_bot.conversation.message_poster import MessagePoster
 from ollim_bot.conversation.sessions.dialogue import ChatSession
+from ollim_bot.domain.cards import Card
 from ollim_bot.domain.chat import Author, ChatMessage, MessageId, TurnCost, TurnId, numbered_id
 from ollim_bot.domain.events import Usage
 from ollim_bot.domain.inputs import InputId
@@ -73,11 +74,14 @@ class Posting:
         )
 
     def note(
-        self, text: str, turn: TurnId | None = None, *, name: str | None = None
+        self, words: str | Card, turn: TurnId | None = None, *, name: str | None = None
     ) -> ChatMessage:
         """A note; with a `name` it is posted only once, under that id."""
         message_id = MessageId(name or uuid4().hex)
-        return ChatMessage(message_id, self._clock.now(), Author.PROGRAM, text, turn=turn)
+        card = words if isinstance(words, Card) else None
+        text = words if isinstance(words, str) else words.text
+        now = self._clock.now()
+        return ChatMessage(message_id, now, Author.PROGRAM, text, turn=turn, card=card)
 
     def add_answer(self, tx: Transaction, dialogue: ChatSession, answer: ChatMessage) -> None:
         self._poster.add_to_log(tx, answer, dialogue.answering(tx, answer))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ollim_bot.conversation.commands.help import HelpCommands
 from ollim_bot.conversation.commands.jobs import JobCommands
 from ollim_bot.conversation.commands.program import (
     PermissionCommands,
@@ -66,6 +67,7 @@ class CommandServices:
     jobs: JobCommands
     set_up: SetUp
     program: ProgramCommands
+    help: HelpCommands
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,26 +82,58 @@ class SlashCommand(CommandSpec):
 
 COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand(
-        "compact",
-        "Make the conversation shorter, keeping what matters",
-        (Argument("instructions", "what to keep, in your words", takes_rest=True),),
-        handler=lambda to: Queued(to.compaction.run),
+        "reminders",
+        "What comes once, with its moment",
+        handler=lambda to: Immediate(to.jobs.reminders),
     ),
     SlashCommand(
-        "cost",
-        "What today has cost, and how full the context is",
-        handler=lambda to: Immediate(to.sessions.cost),
+        "routines",
+        "What comes again and again, with its next moment",
+        handler=lambda to: Immediate(to.jobs.routines),
     ),
     SlashCommand(
-        "clear",
-        "Begin a new conversation; the old one can be resumed",
-        handler=lambda to: Queued(to.conversation.clear, before=to.conversation.stop),
+        "runs",
+        "What ran by itself, and what came of it",
+        handler=lambda to: Immediate(to.jobs.runs),
+    ),
+    SlashCommand(
+        "help",
+        "What I can do for you",
+        handler=lambda to: Immediate(to.help.show),
+    ),
+    SlashCommand(
+        "setup",
+        "A few questions, one at a time, so that the bot knows you",
+        handler=lambda to: Immediate(to.set_up.begin),
     ),
     SlashCommand(
         "fork",
         "Branch off for a side topic, apart from the main conversation",
         (Argument("topic", "what it is about", takes_rest=True),),
         handler=lambda to: Queued(to.forks.enter, can_repeat=True),
+    ),
+    SlashCommand(
+        "sessions",
+        "Earlier conversations",
+        handler=lambda to: Immediate(to.sessions.list),
+    ),
+    SlashCommand(
+        "resume",
+        "Go back to an earlier conversation",
+        (Argument("id", "its first letters, as /sessions shows them", is_required=True),),
+        handler=lambda to: Queued(to.sessions.resume),
+        completions={"id": lambda to: to.sessions.prefixes},
+    ),
+    SlashCommand(
+        "compact",
+        "Make the conversation shorter, keeping what matters",
+        (Argument("instructions", "what to keep, in your words", takes_rest=True),),
+        handler=lambda to: Queued(to.compaction.run),
+    ),
+    SlashCommand(
+        "clear",
+        "Begin a new conversation; the old one can be resumed",
+        handler=lambda to: Queued(to.conversation.clear, before=to.conversation.stop),
     ),
     SlashCommand(
         "interrupt",
@@ -134,33 +168,6 @@ COMMANDS: tuple[SlashCommand, ...] = (
         handler=lambda to: Immediate(to.pings.ping_budget),
     ),
     SlashCommand(
-        "routines",
-        "What comes again and again, with its next moment",
-        handler=lambda to: Immediate(to.jobs.routines),
-    ),
-    SlashCommand(
-        "reminders",
-        "What comes once, with its moment",
-        handler=lambda to: Immediate(to.jobs.reminders),
-    ),
-    SlashCommand(
-        "runs",
-        "What ran by itself, and what came of it",
-        handler=lambda to: Immediate(to.jobs.runs),
-    ),
-    SlashCommand(
-        "sessions",
-        "Earlier conversations",
-        handler=lambda to: Immediate(to.sessions.list),
-    ),
-    SlashCommand(
-        "resume",
-        "Go back to an earlier conversation",
-        (Argument("id", "its first letters, as /sessions shows them", is_required=True),),
-        handler=lambda to: Queued(to.sessions.resume),
-        completions={"id": lambda to: to.sessions.prefixes},
-    ),
-    SlashCommand(
         "config",
         "Show or change a setting",
         (
@@ -170,9 +177,9 @@ COMMANDS: tuple[SlashCommand, ...] = (
         handler=lambda to: Immediate(to.settings.config),
     ),
     SlashCommand(
-        "setup",
-        "A few questions, one at a time, so that the bot knows you",
-        handler=lambda to: Immediate(to.set_up.begin),
+        "cost",
+        "What today has cost, and how full the context is",
+        handler=lambda to: Immediate(to.sessions.cost),
     ),
     SlashCommand(
         "doctor",
@@ -205,5 +212,5 @@ def read_line(line: str) -> tuple[SlashCommand, Mapping[str, str]]:
 
 def _unknown(name: str) -> WrongInput:
     meant = nearest(name.lower(), _BY_NAME)
-    hint = f"Did you mean `/{meant}`?" if meant else "`/` shows all commands."
+    hint = f"Did you mean `/{meant}`?" if meant else "`/help` shows what I can do."
     return WrongInput(f"There is no command `/{name}`. {hint}")

@@ -139,6 +139,7 @@ const ACTIONS = {
         store.change(noteRemoved, dataAround(button, "key"));
         composer.focus();
     },
+    help: ({ store }) => runTypedCommand(store, "/help"),
     jump: (page, button) => jumpTo(page, button.dataset.to ?? ""),
     press: (page, button) => {
         const message = messageOf(page, button);

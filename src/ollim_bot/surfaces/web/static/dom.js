@@ -1,8 +1,8 @@
 /**
  * Makes and changes elements.
  *
- * @typedef {"again" | "copy" | "copy-code" | "discard" | "drop-note" | "jump" | "press" | "reply"
- *     | "save" | "take-back"} Action  what a button on a message does, listed in `actions.js`
+ * @typedef {"again" | "copy" | "copy-code" | "discard" | "drop-note" | "help" | "jump" | "press"
+ *     | "reply" | "save" | "take-back"} Action  what a button on a message does, listed in `actions.js`
  * @typedef {keyof typeof ICON_PATHS} IconName
  * @typedef {false | null | undefined | ""} Nothing
  */

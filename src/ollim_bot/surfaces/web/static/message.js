@@ -175,6 +175,7 @@ export function noteElement(note) {
             !note.isRunning && note.isError && make("b", {}, " was not done"),
         ),
         !note.isRunning && make("div", { class: "body" }, rich(note.html)),
+        note.isCommand && note.isError && textButton("What I can do", "help"),
         !note.isRunning && iconButton("close", "Remove this note", "drop-note"),
     );
 }
