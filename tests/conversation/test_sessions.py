@@ -9,10 +9,12 @@ from dataclasses import replace
 
 from tests.conversation.fate import Fate, fated
 from tests.conversation.moments import half_way
-from tests.conversation.scene import HOME, NOW, plain_spec, scene
+from tests.conversation.scene import HOME, NOW, Scene, plain_spec, scene
 from tests.stores import memory_stores
 
 from ollim_bot.conversation import texts
+from ollim_bot.domain.chat import ChatMessage
+from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import Compacted, TextStreamed
 from ollim_bot.domain.inbox import InputEnd
 from ollim_bot.domain.runtime_config import RuntimeConfig
@@ -24,6 +26,7 @@ from ollim_bot.testing.engine import Says, ScriptedEngine, ScriptedSession, Wait
 
 CREATED, COMPACTED = SessionChange.CREATED, SessionChange.COMPACTED
 SWAPPED, CLEARED = SessionChange.SWAPPED, SessionChange.CLEARED
+CLEARED_NOTE = "Cleared\nThe next message begins a new conversation; `/sessions` keeps the old one."
 
 
 async def test_the_session_is_kept_when_it_is_named_and_logged_as_created() -> None:
@@ -187,8 +190,9 @@ async def test_a_clear_interrupts_logs_and_deletes_in_one_step_and_disconnects()
 
         assert (answer.text, answer.is_error) == ("", False)
         assert at.ends["one"] is InputEnd.STOPPED
-        assert at.told == [texts.CLEARED]
-        cleared = "after a step that changes mirrors, session, session_history"
+        assert at.told == [CLEARED_NOTE]
+        cleared = next(each for each in fate.steps if "session_history" in each)
+        assert "inbox" in cleared, "the answer and the clearing are one step"
         stopped = "after a step that changes deliveries, inbox, messages"
         order = [fate.steps.index(step) for step in (stopped, cleared, "disconnected")]
         assert order == sorted(order)
@@ -199,6 +203,84 @@ async def test_a_clear_interrupts_logs_and_deletes_in_one_step_and_disconnects()
         assert await at.ask("two") == "New."
         assert at.stores.session.read() not in (None, old)
         assert at.changes == [CREATED, CLEARED, CREATED]
+
+
+async def undo(at: Scene, message: ChatMessage) -> CommandAnswer:
+    assert message.card is not None
+    (button,) = message.card.buttons
+    answer = await at.chat.click("web", message.id, button.custom_id)
+    await at.quiet()
+    return answer
+
+
+def cleared_note(at: Scene) -> ChatMessage:
+    return next(each for each in reversed(at.log) if each.card and each.card.title == "Cleared")
+
+
+async def test_an_undone_clear_brings_the_conversation_back() -> None:
+    engine = ScriptedEngine()
+    async with scene(engine) as at:
+        await at.ask("one")
+        old = at.stores.session.read()
+        await at.chat.command("web", "/clear")
+        note = cleared_note(at)
+        assert not (await undo(at, note)).is_error
+        assert at.stores.session.read() == old
+        assert at.changes == [CREATED, CLEARED, SWAPPED]
+        assert at.message(note.id).text == "Undone\nYou are back in the conversation as it was."
+        card = at.message(note.id).card
+        assert card is not None
+        assert card.buttons == ()
+        await at.ask("two")
+        assert engine.opened[-1].spec.resume == old
+
+
+async def test_what_was_said_after_a_clear_is_kept_when_it_is_undone() -> None:
+    engine = ScriptedEngine().answers("Hi.").answers("New.").then(Says("Half"), Waits())
+    async with scene(engine) as at:
+        await at.ask("one")
+        old = at.stores.session.read()
+        await at.chat.command("web", "/clear")
+        note = cleared_note(at)
+        await at.ask("two")
+        newer = at.stores.session.read()
+        await at.send("three")
+        await half_way(at)
+        assert not (await undo(at, note)).is_error
+        assert at.ends["three"] is InputEnd.STOPPED
+        assert at.stores.session.read() == old
+        assert at.message(note.id).text.endswith("What was said since is in `/sessions`.")
+        event = at.stores.session_history.read().entries[-1]
+        assert (event.event, event.parent_session_id) == (SWAPPED, newer)
+
+
+async def test_a_clear_can_be_undone_for_ten_minutes_and_once() -> None:
+    clock = ManualClock(NOW)
+    async with scene(ScriptedEngine(clock), clock=clock) as at:
+        await at.ask("one")
+        old = at.stores.session.read()
+        await at.chat.command("web", "/clear")
+        first = cleared_note(at)
+        await clock.advance(600)
+        assert not (await undo(at, first)).is_error
+        assert at.stores.session.read() == old
+        await at.chat.command("web", "/clear")
+        second = cleared_note(at)
+        await clock.advance(601)
+        late = await undo(at, second)
+        assert (late.text, late.is_error) == (texts.UNDO_TOO_LATE, True)
+        assert at.stores.session.read() is None
+
+
+async def test_only_the_newest_clear_can_be_undone() -> None:
+    async with scene(ScriptedEngine()) as at:
+        await at.ask("one")
+        await at.chat.command("web", "/clear")
+        first = cleared_note(at)
+        await at.ask("two")
+        await at.chat.command("web", "/clear")
+        assert (await undo(at, first)).is_error
+        assert at.stores.session.read() is None
 
 
 async def test_a_clear_leaves_the_pending_updates_for_the_next_conversation() -> None:

@@ -226,8 +226,27 @@ async def test_clearing_discards_the_fork_and_the_conversation() -> None:
         await at.enter("Rome")
         await at.at.chat.command("web", "/clear")
         assert (at.fork, at.main) == (None, None)
-        assert at.titles[-1] == "Fork Ended — discarded"
+        assert at.titles[-1] == "Cleared"
+        assert "The side conversation about “Rome” was left too." in at.cards[-1].text
         assert await at.at.ask("hello") == "New."
+
+
+async def test_an_undone_clear_opens_the_fork_again_with_its_ways_out() -> None:
+    async with branch(scripted("Hello.", "Rome.", "Still Rome.")) as at:
+        await at.at.ask("hi")
+        main = at.main
+        await at.enter("Rome")
+        fork = at.fork
+        entry = at.cards[-1]
+        await at.at.chat.command("web", "/clear")
+        await at.press("Undo")
+        assert at.fork is not None
+        assert fork is not None
+        assert (at.fork.id, at.fork.session, at.main) == (fork.id, fork.session, main)
+        assert await at.at.ask("and?") == "Still Rome."
+        await at.press("Exit Fork", entry)
+        assert at.fork is None
+        assert at.titles[-1] == "Fork Ended — discarded"
 
 
 async def test_a_message_that_comes_while_the_fork_reports_goes_to_main() -> None:

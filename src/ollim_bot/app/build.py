@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 from pathlib import Path
@@ -25,6 +25,7 @@ from ollim_bot.conversation.commands.program import (
     SetUp,
 )
 from ollim_bot.conversation.commands.sessions import (
+    UNDO_CLEAR,
     Compaction,
     ConversationCommands,
     SessionCommands,
@@ -249,6 +250,9 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
 
     set_up = read_set_up()
     help_commands = HelpCommands(store, posting)
+    conversation_commands = ConversationCommands(
+        store, state, runner, approvals, forks, poster, clock
+    )
     fork_commands = ForkCommands(forks, fork_requests, state, posting, clock)
     dispatcher = CommandDispatcher(
         state,
@@ -260,13 +264,17 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
             poster,
             approvals,
             forks,
+            conversation_commands,
             fork_commands,
             main,
             runner,
             SetUp(set_up, intake.receive),
             help_commands,
         ),
-        steps={name: Queued(run, can_repeat=True) for name, run in fork_commands.steps.items()},
+        steps={
+            **{name: Queued(run, can_repeat=True) for name, run in fork_commands.steps.items()},
+            UNDO_CLEAR: Queued(conversation_commands.undo_clear, can_repeat=True),
+        },
     )
     recovery = Recovery(state, chat, forks, inputs, runner, posting, dispatcher, clock)
     loop = InputLoop(
@@ -283,7 +291,15 @@ def build_conversation(deps: ConversationDeps) -> ConversationParts:
     files = JobFileChanges(store, shelves)
     fork_buttons = ForkButtons(state, fork_requests, runner.stop)
     buttons = _button_router(
-        deps, chat, poster, intake, approvals, echo, manual_runs, files, fork_buttons, help_commands
+        deps,
+        chat,
+        poster,
+        intake,
+        approvals,
+        echo,
+        manual_runs,
+        files,
+        {**fork_buttons.actions, **help_commands.actions, **conversation_commands.actions},
     )
 
     return ConversationParts(
@@ -326,8 +342,7 @@ def _button_router(
     echo: ChangeEcho,
     manual_runs: ManualRuns,
     files: JobFileChanges,
-    forks: ForkButtons,
-    help_commands: HelpCommands,
+    others: Mapping[str, Action],
 ) -> ButtonRouter:
     clock = deps.clock
     jobs = JobButtons(
@@ -344,8 +359,7 @@ def _button_router(
             "undo": Action(echo.undo),
             **ReminderButtons(deps.store, files, clock).actions,
             **jobs.actions,
-            **forks.actions,
-            **help_commands.actions,
+            **others,
         },
     )
 
@@ -356,6 +370,7 @@ def _command_services(
     poster: MessagePoster,
     approvals: Approvals,
     forks: Forks,
+    conversation_commands: ConversationCommands,
     fork_commands: ForkCommands,
     main: MainSession,
     runner: TurnRunner,
@@ -364,7 +379,7 @@ def _command_services(
 ) -> CommandServices:
     store, clock = deps.store, deps.clock
     return CommandServices(
-        ConversationCommands(runner, approvals, forks, main),
+        conversation_commands,
         Compaction(store, forks, runner, clock),
         SessionCommands(
             deps.engine,

@@ -41,7 +41,8 @@ class Action:
 class ButtonRouter:
     """Finds the action of a clicked button, runs it and marks the button as used.
 
-    `actions` come from other parts. `receive` accepts the prompt behind a button as an input whose
+    `actions` come from other parts; `undo:clear` is the action `undo` for data that begin with
+    `clear:`. `receive` accepts the prompt behind a button as an input whose
     id is made from the prompt's key, so that a second click adds nothing.
     """
 
@@ -70,7 +71,8 @@ class ButtonRouter:
             return CommandAnswer(texts.BUTTON_GONE, is_error=True)
         if button.is_used:
             return CommandAnswer(texts.BUTTON_USED, is_error=True)
-        action = self._actions.get(button.action)
+        kind = button.data.partition(":")[0]
+        action = self._actions.get(f"{button.action}:{kind}") or self._actions.get(button.action)
         if action is None:
             return CommandAnswer(texts.BUTTON_IDLE, is_error=True)
         answer = await action.run(surface, message, button)

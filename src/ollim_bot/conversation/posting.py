@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import uuid4
 
@@ -20,12 +20,33 @@ from ollim_bot.domain.session_use import context_warning
 from ollim_bot.domain.sessions import SessionId
 from ollim_bot.ports import Clock
 from ollim_bot.prompts.context import joined
+from ollim_bot.store.database import Step
 from ollim_bot.store.transaction import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class CommandChange:
+    """What a queued command changes and says, in the step that also ends it.
+
+    `after` runs once the step is committed.
+    """
+
+    step: Step[str | Card]
+    after: Callable[[], Awaitable[None]]
 
 
 def answer_name(command: InputId) -> MessageId:
     """The id of the message that answers a command."""
     return MessageId(f"answer-{command}")
+
+
+def note_of(
+    words: str | Card, now: datetime, message_id: MessageId, turn: TurnId | None = None
+) -> ChatMessage:
+    """A message of the program."""
+    card = words if isinstance(words, Card) else None
+    text = words if isinstance(words, str) else words.text
+    return ChatMessage(message_id, now, Author.PROGRAM, text, turn=turn, card=card)
 
 
 class Posting:
@@ -77,11 +98,7 @@ class Posting:
         self, words: str | Card, turn: TurnId | None = None, *, name: str | None = None
     ) -> ChatMessage:
         """A note; with a `name` it is posted only once, under that id."""
-        message_id = MessageId(name or uuid4().hex)
-        card = words if isinstance(words, Card) else None
-        text = words if isinstance(words, str) else words.text
-        now = self._clock.now()
-        return ChatMessage(message_id, now, Author.PROGRAM, text, turn=turn, card=card)
+        return note_of(words, self._clock.now(), MessageId(name or uuid4().hex), turn)
 
     def add_answer(self, tx: Transaction, dialogue: ChatSession, answer: ChatMessage) -> None:
         self._poster.add_to_log(tx, answer, dialogue.answering(tx, answer))

@@ -17,8 +17,9 @@ SESSION_LOST = (
     "The earlier conversation could not be found, so a new one begins. `/sessions` lists those "
     "that can still be resumed."
 )
-CLEARED = "Cleared. The next message begins a new conversation; `/sessions` still has the old one."
 NOTHING_TO_CLEAR = "There was nothing to clear: the next message begins a new conversation."
+UNDO_TOO_LATE = "Undo works for 10 minutes. `/sessions` goes back to the conversation."
+UNDO_IN_FORK = "You are in a side conversation. End it first, then press Undo."
 NOTHING_TO_COMPACT = "There is nothing to compact yet."
 COMPACTED_NOTHING = "The conversation could not be made shorter."
 NOTHING_IN_IT = "There is nothing in this message. Write a word, or attach a file."

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NewType
 
+from ollim_bot.domain.moments import elapsed
+
 SessionId = NewType("SessionId", str)
+
+UNDO_WITHIN = timedelta(minutes=10)
 
 
 class SessionChange(StrEnum):
@@ -68,3 +72,17 @@ class Session:
         if self.id is None:
             return self, None
         return Session(), SessionEvent(self.id, SessionChange.CLEARED, now)
+
+
+@dataclass(frozen=True, slots=True)
+class ClearedConversation:
+    """The main session that `/clear` left, for its Undo. `id` is that of the command."""
+
+    id: str = ""
+    session: SessionId | None = None
+    at: datetime | None = None
+
+    def can_return(self, clear: str, now: datetime) -> bool:
+        """Whether the Undo of this `/clear` still works."""
+        is_recent = self.at is not None and elapsed(self.at, now) <= UNDO_WITHIN
+        return self.id == clear and is_recent

@@ -18,7 +18,7 @@ from ollim_bot.domain.presence import Presence
 from ollim_bot.domain.provider_memory import ProviderMemory
 from ollim_bot.domain.quiet import QuietChoice
 from ollim_bot.domain.runtime_config import RuntimeConfig
-from ollim_bot.domain.sessions import SessionEvent, SessionId
+from ollim_bot.domain.sessions import ClearedConversation, SessionEvent, SessionId
 from ollim_bot.domain.surface_state import DiscordState, WebState
 from ollim_bot.domain.updates import PendingUpdates
 from ollim_bot.store.codecs.plain import PlainCodec
@@ -118,6 +118,8 @@ class Records:
     )
     budget = RecordSpec("budget", PingBudgetCodec(_unused), PingBudget.full, "ping_budget.json")
     config = RecordSpec("config", RuntimeConfigCodec(), lambda _: RuntimeConfig(), "config.json")
+    cleared = _plain("cleared", ClearedConversation)
+    cleared_fork = RecordSpec[Fork | None]("cleared_fork", ForkCodec(), lambda _: None)
     presence = _plain("presence", Presence)
     notices = _plain("notices", NoticeRecord)
     provider = _plain("provider", ProviderMemory)

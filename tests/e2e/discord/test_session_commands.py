@@ -11,9 +11,7 @@ from tests.engine.scene import spoken
 from ollim_bot.offline.messages import Hang, Reply, Say
 
 FORK = "in a fork · apart from the main conversation"
-CLEARED = (
-    "-# Cleared. The next message begins a new conversation; `/sessions` still has the old one."
-)
+CLEARED = "Cleared"
 ALREADY_OPEN = "You are in a fork already. End it first: save it, report it, or exit."
 
 
@@ -61,25 +59,41 @@ def notes(talk: Talk, text: str) -> int:
 async def test_clear_begins_a_new_conversation_whatever_goes_on(talk: Talk) -> None:
     await talk.ask("my cat is Miso", "Noted.")
     await done(talk, "clear")
-    await talk.said(CLEARED)
+    card = await talk.card(CLEARED)
+    assert [each["label"] for each in card.buttons] == ["Undo"]
     assert talk.bot.session() is None
     await talk.ask("hello", "Hi.")
     assert "Miso" not in heard(talk)
 
     await hang(talk, "think about tea")
     await done(talk, "clear")
-    await talk.until(lambda: notes(talk, CLEARED) == 2)
+    await talk.until(lambda: talk.count(CLEARED) == 2)
     await talk.said("-# stopped.")
     await talk.ask("hello again", "Hi again.")
     assert "tea" not in heard(talk)
 
     await enter_fork(talk, "Rome", "In May.")
     await done(talk, "clear")
-    await talk.until(lambda: notes(talk, CLEARED) == 3)
-    await talk.card("Fork Ended — discarded")
+    await talk.until(lambda: talk.count(CLEARED) == 3)
     await talk.until(lambda: is_closed(talk, "Forked Session"))
     await talk.ask("and now", "Now what?")
     assert "Rome" not in heard(talk)
+
+
+@pytest.mark.own_process
+async def test_a_clear_is_undone_also_after_a_restart(talk: Talk) -> None:
+    await talk.ask("my cat is Miso", "Noted.")
+    first = talk.bot.session()
+    await done(talk, "clear")
+    card = await talk.card(CLEARED)
+    await talk.command("restart")
+    await talk.said("-# back after a restart.")
+    await talk.bot.reconnect()
+    await talk.press(card, "Undo")
+    await talk.until(lambda: talk.bot.session() == first)
+    await talk.card("Undone")
+    await talk.ask("which cat?", "Miso.")
+    assert "my cat is Miso" in heard(talk)
 
 
 async def test_a_cleared_conversation_is_listed_proposed_and_resumed(talk: Talk) -> None:

@@ -15,7 +15,7 @@ from ollim_bot.conversation.commands.table import (
     Queued,
     read_line,
 )
-from ollim_bot.conversation.posting import Posting, answer_name
+from ollim_bot.conversation.posting import CommandChange, Posting, answer_name, note_of
 from ollim_bot.conversation.state import ConversationState
 from ollim_bot.domain.chat import TurnId
 from ollim_bot.domain.commands import CommandAnswer
@@ -88,21 +88,23 @@ class CommandDispatcher:
         now = self._clock.now()
         await self._state.append(Taken(now, TurnId(uuid4().hex), (call.id,), attempt))
         try:
-            text = await self._queued[call.name].run(call)
+            said: str | CommandChange = await self._queued[call.name].run(call)
             answer, end = CommandAnswer(), InputEnd.ANSWERED
         except OllimError as error:
-            text = str(error)
-            answer, end = CommandAnswer(text, is_error=True), InputEnd.FAILED
-        is_posted = bool(text) and (not answer.is_error or not is_heard)
-        note = self._posting.note(text, name=answer_name(call.id))
-        ended = Ended(self._clock.now(), (call.id,), end)
+            said = "" if is_heard else str(error)
+            answer, end = CommandAnswer(str(error), is_error=True), InputEnd.FAILED
+        now = self._clock.now()
+        ended = Ended(now, (call.id,), end)
 
         def step(tx: Transaction) -> None:
-            if is_posted:
-                self._posting.add_note(tx, note)
+            words = said.step(tx) if isinstance(said, CommandChange) else said
+            if words:
+                self._posting.add_note(tx, note_of(words, now, answer_name(call.id)))
             tx.inbox.append(ended)
 
         await self._state.transact(step)
+        if isinstance(said, CommandChange):
+            await said.after()
         return answer
 
     async def completions(self, command: str, argument: str, typed: str) -> Sequence[str]:

@@ -6,16 +6,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from uuid import uuid4
 
 from ollim_bot.conversation import texts
 from ollim_bot.conversation.approvals import Approvals
+from ollim_bot.conversation.buttons import Action, Uses
 from ollim_bot.conversation.forks.forks import Forks
-from ollim_bot.conversation.sessions.main_session import MainSession
+from ollim_bot.conversation.message_poster import MessagePoster
+from ollim_bot.conversation.posting import CommandChange
+from ollim_bot.conversation.sessions.main_session import (
+    MainSession,
+    leave_session,
+    replace_session,
+)
+from ollim_bot.conversation.state import ConversationState
 from ollim_bot.conversation.turns.runner import TurnRunner
-from ollim_bot.domain.chat import ChatMessage, TurnCost
+from ollim_bot.domain.cards import Button, Card
+from ollim_bot.domain.chat import ChatMessage, MessageId, TurnCost
+from ollim_bot.domain.commands import CommandAnswer
 from ollim_bot.domain.events import EndCause
-from ollim_bot.domain.forks import Discard
-from ollim_bot.domain.inputs import CommandCall
+from ollim_bot.domain.forks import Fork
+from ollim_bot.domain.inbox import Accepted
+from ollim_bot.domain.inputs import CommandCall, InputId
 from ollim_bot.domain.moments import describe
 from ollim_bot.domain.provider import Price
 from ollim_bot.domain.session_use import (
@@ -24,7 +36,7 @@ from ollim_bot.domain.session_use import (
     percent_used,
     thousands,
 )
-from ollim_bot.domain.sessions import Cause, SessionChange, SessionId
+from ollim_bot.domain.sessions import Cause, ClearedConversation, SessionChange, SessionId
 from ollim_bot.domain.text import counted
 from ollim_bot.errors import WrongInput
 from ollim_bot.ports import AgentEngine, Clock, StoredSession
@@ -34,17 +46,40 @@ from ollim_bot.store.steps import Spending, spending_since
 from ollim_bot.store.store import Store
 from ollim_bot.store.transaction import Transaction
 
+UNDO_CLEAR = "undo_clear"
+
+
+def _cleared_card(fork: Fork | None, key: str) -> Card:
+    about = f" about “{fork.topic}”" if fork is not None and fork.topic else ""
+    left = "" if fork is None else f" The side conversation{about} was left too."
+    return Card(
+        "Cleared",
+        f"The next message begins a new conversation; `/sessions` keeps the old one.{left}",
+        buttons=(Button("Undo", "undo", f"clear:{key}"),),
+    )
+
 
 class ConversationCommands:
-    """The commands that stop a turn, begin a new conversation or change sessions."""
+    """The commands that stop a turn, or begin a new conversation and undo that."""
 
     def __init__(
-        self, turns: TurnRunner, approvals: Approvals, forks: Forks, session: MainSession
+        self,
+        store: Store,
+        state: ConversationState,
+        turns: TurnRunner,
+        approvals: Approvals,
+        forks: Forks,
+        poster: MessagePoster,
+        clock: Clock,
     ) -> None:
+        self._store = store
+        self._state = state
         self._turns = turns
         self._approvals = approvals
         self._forks = forks
-        self._session = session
+        self._poster = poster
+        self._clock = clock
+        self.actions: Mapping[str, Action] = {"undo:clear": Action(self._undo, Uses.NOTHING)}
 
     async def stop(self) -> bool:
         """Interrupt the running turn; False if none runs."""
@@ -53,10 +88,59 @@ class ConversationCommands:
     async def interrupt(self, _: CommandCall) -> str:
         return "" if await self.stop() else texts.NOTHING_RUNS
 
-    async def clear(self, _: CommandCall) -> str:
+    async def clear(self, call: CommandCall) -> CommandChange:
         await self._approvals.reset()
-        await self._forks.end(Discard())
-        return texts.CLEARED if await self._session.clear() else texts.NOTHING_TO_CLEAR
+        now = self._clock.now()
+
+        def step(tx: Transaction) -> str | Card:
+            fork, session = self._forks.leave(tx), leave_session(tx, now)
+            if fork is None and session is None:
+                return texts.NOTHING_TO_CLEAR
+            tx.cleared.put(ClearedConversation(call.id, session, now))
+            tx.cleared_fork.put(fork)
+            return _cleared_card(fork, call.id)
+
+        return CommandChange(step, after=self._forks.close)
+
+    async def _undo(self, surface: str, message: ChatMessage, button: Button) -> CommandAnswer:
+        """Queue the return: a turn of the new conversation ends first."""
+        key, now = button.data.removeprefix("clear:"), self._clock.now()
+        if self._forks.open is not None:
+            return CommandAnswer(texts.UNDO_IN_FORK, is_error=True)
+        cleared = await self._store.read(lambda tx: tx.cleared.get())
+        if not cleared.can_return(key, now):
+            return CommandAnswer(texts.UNDO_TOO_LATE, is_error=True)
+        name, arguments = InputId(uuid4().hex), {"clear": key, "message": message.id}
+        call = CommandCall(name, surface, now, UNDO_CLEAR, arguments)
+        await self._turns.interrupt()
+        await self._state.append(Accepted(now, call))
+        return CommandAnswer()
+
+    async def undo_clear(self, call: CommandCall) -> CommandChange:
+        """Make the cleared session the main one again, and open the fork that was left."""
+        now = self._clock.now()
+
+        def step(tx: Transaction) -> str | Card:
+            cleared, since = tx.cleared.get(), tx.session.get()
+            if cleared.id != call.arguments["clear"] or tx.fork.get() is not None:
+                return ""
+            if cleared.session is not None:
+                replace_session(tx, cleared.session, Cause.RESUMED, now)
+            if fork := tx.cleared_fork.get():
+                self._forks.reopen(tx, fork, now)
+            tx.cleared.put(ClearedConversation())
+            tx.cleared_fork.put(None)
+            self._note_return(tx, MessageId(call.arguments["message"]), since)
+            return ""
+
+        return CommandChange(step, after=self._forks.close)
+
+    def _note_return(self, tx: Transaction, cleared: MessageId, since: SessionId | None) -> None:
+        message = tx.messages.get(cleared)
+        if message is not None:
+            newer = "" if since is None else " What was said since is in `/sessions`."
+            card = Card("Undone", f"You are back in the conversation as it was.{newer}")
+            self._poster.add_to_log(tx, replace(message, text=card.text, card=card))
 
 
 class Compaction:

@@ -20,6 +20,7 @@ from ollim_bot.conversation.commands.sessions import (
     SessionCommands,
 )
 from ollim_bot.conversation.forks.commands import ForkCommands
+from ollim_bot.conversation.posting import CommandChange
 from ollim_bot.domain.commands import Argument, CommandSpec
 from ollim_bot.domain.inputs import CommandCall
 from ollim_bot.domain.runtime_config import LISTED_KEYS, PermissionMode
@@ -30,6 +31,7 @@ _MODELS = ("opus", "sonnet", "haiku", "default")
 _THINKING = ("off", "adaptive", "4000")
 
 Run = Callable[[CommandCall], Awaitable[str]]
+QueuedRun = Callable[[CommandCall], Awaitable[str | CommandChange]]
 Completions = Callable[[], Awaitable[Sequence[str]]]
 
 
@@ -48,7 +50,7 @@ class Queued:
     runs when the command is called, to shorten its wait.
     """
 
-    run: Run
+    run: QueuedRun
     can_repeat: bool = False
     before: Callable[[], Awaitable[object]] | None = None
 
@@ -132,8 +134,10 @@ COMMANDS: tuple[SlashCommand, ...] = (
     ),
     SlashCommand(
         "clear",
-        "Begin a new conversation; the old one can be resumed",
-        handler=lambda to: Queued(to.conversation.clear, before=to.conversation.stop),
+        "Begin a new conversation, with an Undo",
+        handler=lambda to: Queued(
+            to.conversation.clear, can_repeat=True, before=to.conversation.stop
+        ),
     ),
     SlashCommand(
         "interrupt",

@@ -124,11 +124,24 @@ class Forks:
         farewell = _card_message(MessageId(f"fork-end-{fork.id}"), cards.end_card(how), now)
 
         def step(tx: Transaction) -> None:
-            self._close_entry(tx, fork)
+            self._set_entry(tx, fork, is_open=False)
             self._add_card(tx, replace(farewell, in_fork=False))
             _end(tx, fork, how, now)
 
         await self._state.transact(step)
+
+    def leave(self, tx: Transaction) -> Fork | None:
+        """Close the open fork without a word about it, as a part of a larger step."""
+        fork = tx.fork.get()
+        if fork is not None:
+            self._set_entry(tx, fork, is_open=False)
+            tx.fork.put(None)
+        return fork
+
+    def reopen(self, tx: Transaction, fork: Fork, now: datetime) -> None:
+        """Open a fork again that `leave` has closed."""
+        self._set_entry(tx, fork, is_open=True)
+        tx.fork.put(fork.touched(now))
 
     def obstacle_to_saving(self, fork: Fork) -> str:
         return fork.obstacle_to_saving(self._state.session)
@@ -142,13 +155,13 @@ class Forks:
         if tx.messages.get(message.id) is None:
             self._poster.add_to_log(tx, message)
 
-    def _close_entry(self, tx: Transaction, fork: Fork) -> None:
-        """Disable the buttons of the entry card."""
+    def _set_entry(self, tx: Transaction, fork: Fork, *, is_open: bool) -> None:
+        """Enable or disable the buttons of the entry card."""
         entry = tx.messages.get(cards.entry_id(fork.id))
         if entry is None or entry.card is None:
             return
-        used = tuple(replace(button, is_used=True) for button in entry.card.buttons)
-        self._poster.add_to_log(tx, replace(entry, card=replace(entry.card, buttons=used)))
+        buttons = tuple(replace(button, is_used=not is_open) for button in entry.card.buttons)
+        self._poster.add_to_log(tx, replace(entry, card=replace(entry.card, buttons=buttons)))
 
     async def _length_of(self, session: SessionId | None) -> int:
         """The length of the session in tokens, as of its last answer; 0 if unknown."""

@@ -40,6 +40,16 @@ def replace_session(tx: Transaction, session_id: SessionId, cause: Cause, now: d
         tx.session_history.append(event)
 
 
+def leave_session(tx: Transaction, now: datetime) -> SessionId | None:
+    """Leave the main session, so that the next turn begins one. Returns the session left."""
+    left = tx.session.get()
+    session, event = Session(left).cleared(now)
+    tx.session.put(session.id)
+    if event is not None:
+        tx.session_history.append(event)
+    return left
+
+
 class MainSession(ChatSession):
     """The session of the conversation, under the stored id."""
 
@@ -88,21 +98,6 @@ class MainSession(ChatSession):
 
     def rest(self, tx: Transaction, now: datetime) -> None:
         """The main session has no idle timeout."""
-
-    async def clear(self) -> bool:
-        """Leave the session; False if there was none."""
-        now = self._clock.now()
-
-        def step(tx: Transaction) -> bool:
-            session, event = Session(tx.session.get()).cleared(now)
-            tx.session.put(session.id)
-            if event is not None:
-                tx.session_history.append(event)
-            return event is not None
-
-        is_cleared = await self._state.transact(step)
-        await self.close()
-        return is_cleared
 
     async def swap(self, session_id: SessionId, cause: Cause) -> None:
         """Make another session the main one; the next turn opens it."""
